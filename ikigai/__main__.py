@@ -1,0 +1,8 @@
+"""`python -m ikigai`."""
+
+import sys
+
+from ikigai.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

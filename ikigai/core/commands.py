@@ -1,0 +1,143 @@
+"""The commands a user can type: one table with their arguments, help and meaning."""
+
+import difflib
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ikigai.core import machine
+from ikigai.core.errors import Refused
+from ikigai.core.record import Record
+
+
+class Local(Record, frozen=True):
+    """A command for the program rather than the agent: `name` without the slash, `argument` as typed, stripped."""
+
+    name: str
+    argument: str = ""
+
+
+Meaning: TypeAlias = machine.Command | Local
+
+
+class Command(Record, frozen=True):
+    """One line of the table. `completes` names what its argument can be: marks, models, agents, commands."""
+
+    name: str
+    argument: str
+    help: str
+    meaning: Callable[[str], Meaning]
+    completes: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+def _local(name: str) -> Callable[[str], Meaning]:
+    return lambda argument: Local(name, argument)
+
+
+def _bare(name: str, meaning: Meaning) -> Callable[[str], Meaning]:
+    def parse(argument: str) -> Meaning:
+        if argument:
+            raise Refused(f"/{name} takes no argument.", f"Type /{name} alone.")
+        return meaning
+
+    return parse
+
+
+def _mark(argument: str) -> Meaning:
+    if len(argument) > 80:
+        raise Refused("A label has 80 characters at most.", "Use a shorter one.")
+    return machine.SetMark(argument)
+
+
+def _model(argument: str) -> Meaning:
+    return machine.Change(model_choice(argument)) if argument else Local("model")
+
+
+def model_choice(text: str) -> machine.Choices:
+    """PROVIDER/NAME[:LEVEL] as settings. Raises Refused when it is neither that nor "default"."""
+    if text == "default":
+        return {"model": None, "level": None}
+    provider, slash, name = text.partition("/")
+    if not (provider and slash and name) or any(character.isspace() for character in text):
+        raise Refused(f"{text!r} is no model.", "Write PROVIDER/NAME, for example openai/gpt-5-mini.")
+    bare, colon, level = name.rpartition(":")
+    if bare and colon and level in LEVELS:
+        return {"model": f"{provider}/{bare}", "level": level}
+    return {"model": text}
+
+
+LEVELS = ("off", "min", "low", "med", "high")
+
+
+def _system(argument: str) -> Meaning:
+    if not argument:
+        return Local("system")
+    return machine.Change({"system": None if argument == "default" else argument})
+
+
+def _budget(argument: str) -> Meaning:
+    return machine.Change({"budget": budget(argument)}) if argument else Local("context")
+
+
+def budget(text: str) -> int | None:
+    """A number of tokens as typed: 200000, 200k, 1.5M; 0 for off; "default" for None. Raises Refused."""
+    if text == "default":
+        return None
+    found = re.fullmatch(r"([0-9]{1,10})(?:\.([0-9]{1,6}))?([kKmM]?)", text)
+    if found:
+        whole, fraction, unit = found[1], found[2] or "", UNITS[found[3].lower()]
+        tokens, rest = divmod(int(whole + fraction) * unit, 10 ** len(fraction))
+        if not rest and tokens <= 1_000_000_000:
+            return tokens
+    raise Refused(f"{text!r} is no budget.", "Write tokens, for example 100k; 0 switches the window off.")
+
+
+UNITS = {"": 1, "k": 1000, "m": 1_000_000}
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("help", "[command]", "what can be typed here", _local("help"), "commands"),
+    Command("clear", "", "start with an empty context; the history stays", _bare("clear", machine.Clear())),
+    Command("mark", "[label]", "remember this place", _mark),
+    Command("rewind", "[label]", "go back to the newest mark, or the one named", machine.RewindTo, "marks"),
+    Command("model", "[PROVIDER/NAME[:LEVEL]]", "show or choose the model; 'default' takes it back", _model, "models"),
+    Command("system", "[text]", "show or set the system prompt; 'default' takes it back", _system),
+    Command("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off", _budget),
+    Command("status", "", "agent, model, context, database", _local("status")),
+    Command("config", "", "every setting, its value and where it comes from", _local("config")),
+    Command("new", "[name]", "begin a fresh agent and go there", _local("new")),
+    Command("switch", "NAME", "go to another agent", _local("switch"), "agents"),
+    Command("exit", "", "leave; the conversation stays", _bare("exit", Local("exit")), aliases=("quit",)),
+)
+
+BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
+
+
+def parse(line: str) -> Meaning:
+    """What a line that begins with a slash means. Raises Refused with the nearest names."""
+    word = line.split(maxsplit=1)[0]
+    name = word[1:]
+    command = BY_NAME.get(name)
+    if command is None:
+        near = difflib.get_close_matches(name, BY_NAME, n=3, cutoff=0.5)
+        hint = "Did you mean " + " or ".join(f"/{found}" for found in near) + "?" if near else "/help lists them."
+        raise Refused(f"There is no command /{name}.", hint)
+    return command.meaning(line[len(word) :].strip())
+
+
+def is_command(line: str) -> bool:
+    """Whether a submitted text is a command: a slash and a letter first, and only one line."""
+    return line.startswith("/") and line[1:2].isalpha() and "\n" not in line and "/" not in line.split()[0][1:]
+
+
+def help_text(name: str = "") -> str:
+    """The table, or one line of it, as plain text."""
+    if name:
+        command = BY_NAME.get(name.removeprefix("/"))
+        if command is None:
+            raise Refused(f"There is no command /{name.removeprefix('/')}.", "/help lists them.")
+        also = f" (also /{', /'.join(command.aliases)})" if command.aliases else ""
+        return f"/{command.name} {command.argument}".rstrip() + f": {command.help}{also}"
+    width = max(len(f"/{command.name} {command.argument}") for command in COMMANDS)
+    return "\n".join(f"{f'/{command.name} {command.argument}':<{width}}  {command.help}" for command in COMMANDS)

@@ -1,0 +1,64 @@
+"""The errors ikigai raises on purpose, as one tree.
+
+    IkigaiError              anything the user can be told in a sentence
+    ├── ConfigError          flags, environment, configuration files          exit code 2
+    ├── Refused              the user asked for what this state does not allow
+    └── StoreError           the database
+        ├── BadDatabase      wrong DSN, password, rights, schema newer        exit code 2
+        ├── Unavailable      unreachable, disk full, cut: may come back       exit code 75
+        └── Busy             another program writes to this agent             exit code 75
+
+Failures of models and tools are not here: they are data (`Broke`, a `ToolResult` with is_error).
+Every other exception is a bug.
+"""
+
+
+class IkigaiError(Exception):
+    """One sentence that says what failed, and one that says what to do.
+
+    `what` and `remedy` are shown to the user as they are: plain text, no control characters expected but
+    sanitised like anything else. `exit_code` is what a program that cannot go on returns.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(f"{what} {remedy}".strip())
+        self.what = what
+        self.remedy = remedy
+
+
+class ConfigError(IkigaiError):
+    """A flag, a variable or a configuration file holds what ikigai cannot use."""
+
+    exit_code = 2
+
+
+class Refused(IkigaiError):
+    """The user asked for something that the present state does not allow; nothing was stored."""
+
+
+class StoreError(IkigaiError):
+    """The database did not do what it was asked."""
+
+
+class BadDatabase(StoreError):
+    """This database cannot be used until somebody changes something."""
+
+    exit_code = 2
+
+
+class Unavailable(StoreError):
+    """The database is out of reach or out of room now; the same call may work later."""
+
+    exit_code = 75
+
+
+class Busy(StoreError):
+    """Another program holds the pen of this agent; `holder` says which: "host, pid N"."""
+
+    exit_code = 75
+
+    def __init__(self, what: str, remedy: str = "", holder: str = "") -> None:
+        super().__init__(what, remedy)
+        self.holder = holder

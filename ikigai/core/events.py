@@ -1,0 +1,165 @@
+"""Facts: everything that is stored, and nothing that is not.
+
+A fact is a noun or a past participle. Its class names the row's `kind`, its `content` field (if it has one) the row's
+`content`, the other fields the row's `data`; the table that says so is in `codec`. `ToolCall` and `ToolResult` are
+facts and blocks at once.
+"""
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.record import Record
+
+Value: TypeAlias = str | int | float | bool | None
+"""What a setting can be. None as the agent's own choice takes the choice back."""
+
+Choices: TypeAlias = dict[str, Value]
+"""Settings by name (`model`, `level`, `budget`, `system` …); treated as immutable."""
+
+
+class UserMessage(Record, frozen=True):
+    text: str
+
+
+class AssistantMessage(Record, frozen=True):
+    """What a model said and thought in one reply; its tool calls are facts of their own, right behind it."""
+
+    blocks: tuple[Text | Thinking, ...] = ()
+    stop: StopReason = StopReason.END
+    model: str = ""
+    interrupted: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.blocks if isinstance(block, Text))
+
+
+class ToolStarted(Record, frozen=True):
+    """A tool is about to run: from here on its outcome may be unknown."""
+
+    call_id: str
+
+
+class Totals(Record, frozen=True):
+    """How much live memory there is up to a place, since the last clear of the lineage; `bytes` as encoded then."""
+
+    turns: int = 0
+    messages: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(self.turns + other.turns, self.messages + other.messages, self.bytes + other.bytes)
+
+
+class Ending(StrEnum):
+    COMPLETED = "completed"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class TurnEnded(Record, frozen=True):
+    """The agent is idle again. `first` is the id of the turn's first event, `size` its bytes as encoded then.
+
+    `before` totals what lies before this turn, `before_previous` what lies before the turn preceding it.
+    """
+
+    ending: Ending
+    reason: str = ""
+    first: int = 0
+    size: int = 0
+    before: Totals = Totals()
+    before_previous: Totals = Totals()
+
+
+class Cleared(Record, frozen=True):
+    """Memory starts empty from here; `own` are the agent's own choices, so that replay never looks behind it."""
+
+    own: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
+
+
+class Marked(Record, frozen=True):
+    label: str
+
+
+class Rewound(Record, frozen=True):
+    """Memory goes back: what lies after the event `to` and before this one is out of it."""
+
+    to: int
+
+
+class SettingsChanged(Record, frozen=True):
+    """Settings in force from here on, changed ones only; `origins` says of each who wanted it.
+
+    The origin "agent" means the agent's own choice (a command): it survives when flags and variables are gone.
+    """
+
+    values: Choices
+    origins: dict[str, str]
+
+
+class Forked(Record, frozen=True):
+    """A child's first event: its parent, and the last of the parent's events that it shares."""
+
+    parent: str
+    at: int | None
+
+
+class CommandRan(Record, frozen=True):
+    """A command the user gave that changed nothing in memory, and what it answered."""
+
+    line: str
+    output: str = ""
+
+
+class UsageReported(Record, frozen=True):
+    """What one request took: tokens as the provider counts, seconds, and how it ended ("" is well)."""
+
+    model: str
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    first_token_seconds: float | None = None
+    request_id: str = ""
+    attempts: int = 1
+    failure: str = ""
+
+
+class Unknown(Record, frozen=True):
+    """A kind this program does not know: kept, shown as plain text, not sent, never fatal."""
+
+    kind: str
+    text: str = ""
+
+
+Event: TypeAlias = (
+    UserMessage
+    | AssistantMessage
+    | ToolCall
+    | ToolResult
+    | ToolStarted
+    | TurnEnded
+    | Cleared
+    | Marked
+    | Rewound
+    | SettingsChanged
+    | Forked
+    | CommandRan
+    | UsageReported
+    | Unknown
+)
+
+CHANGES_THE_PAST: tuple[type, ...] = (Rewound, SettingsChanged)
+"""Facts after which memory is loaded again: turns may leave it, or come back into reach of it."""
+
+
+class StoredEvent(Record, frozen=True):
+    """A fact as the log holds it. `id` ascends along a lineage, `seq` counts 1, 2, 3 … within the agent.
+
+    `at` is when it was stored, in seconds since 1970, by the database's clock.
+    """
+
+    id: int
+    agent: str
+    seq: int
+    at: float
+    event: Event

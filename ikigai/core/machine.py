@@ -1,0 +1,258 @@
+"""The agent without IO: what happened → which facts follow, and which jobs should be under way.
+
+    happened        while idle                    while a turn is open
+    Opened          settings, if they differ      the draft as interrupted reply, turn_end interrupted, settings
+    Submitted       user                          refused (the loop queues it)
+    Replied         -                             the reply; without calls turn_end completed behind it
+    Failed          -                             what was said as interrupted reply, turn_end failed
+    Approved        -                             tool_started
+    ToolDone        -                             tool_result
+    Interrupted     -                             what was said as interrupted reply, turn_end interrupted
+    Clear, SetMark, RewindTo, Change   the fact   refused (the loop queues it)
+
+A Replied, Failed, Approved or ToolDone whose job is no longer wanted is late, and nothing follows from it.
+"""
+
+from typing import TypeAlias
+
+from ikigai.core import tokens
+from ikigai.core.errors import Refused
+from ikigai.core.events import (
+    AssistantMessage,
+    Choices,
+    Cleared,
+    Ending,
+    Event,
+    Marked,
+    Rewound,
+    SettingsChanged,
+    ToolStarted,
+    UsageReported,
+    UserMessage,
+)
+from ikigai.core.memory import Memory, Status, ended, measured
+from ikigai.core.messages import Message, ReplyBlock, Role, StopReason, Text, ToolCall, ToolResult
+from ikigai.core.ports import Draft
+from ikigai.core.record import Record
+from ikigai.core.reply import facts, interrupted, storable_blocks
+from ikigai.core.sanitize import storable
+
+
+class CallModel(Record, frozen=True):
+    """Ask the model; `asked_by` is the id of the newest event it has not answered."""
+
+    asked_by: int
+
+
+class StartTool(Record, frozen=True):
+    """See whether the call may run; `asked_by` is the id of its tool_call."""
+
+    asked_by: int
+    call: ToolCall
+
+
+class RunTool(Record, frozen=True):
+    """Run the call, whose start is stored."""
+
+    asked_by: int
+    call: ToolCall
+
+
+Job: TypeAlias = CallModel | StartTool | RunTool
+"""What should be under way. Equal jobs are the same job: it is neither started twice nor cancelled."""
+
+
+class Opened(Record, frozen=True):
+    """The program has taken the pen of this agent; `draft` is what a dead one left of a streaming reply."""
+
+    draft: Draft | None = None
+
+
+class Submitted(Record, frozen=True):
+    text: str
+
+
+class Interrupted(Record, frozen=True):
+    """The user stopped the turn; `said` is what the reply had come to."""
+
+    said: tuple[ReplyBlock, ...] = ()
+
+
+class Replied(Record, frozen=True):
+    to: CallModel
+    blocks: tuple[ReplyBlock, ...]
+    stop: StopReason
+    usage: UsageReported
+
+
+class Failed(Record, frozen=True):
+    to: CallModel
+    reason: str
+    blocks: tuple[ReplyBlock, ...]
+    usage: UsageReported
+
+
+class Approved(Record, frozen=True):
+    to: StartTool
+
+
+class ToolDone(Record, frozen=True):
+    of: RunTool
+    result: ToolResult
+
+
+class Clear(Record, frozen=True):
+    pass
+
+
+class SetMark(Record, frozen=True):
+    """An empty label asks for a number."""
+
+    label: str = ""
+
+
+class RewindTo(Record, frozen=True):
+    """Back to the newest mark (with that label); an empty label means any."""
+
+    label: str = ""
+
+
+class Change(Record, frozen=True):
+    """The agent's own choice of settings; None takes a choice back."""
+
+    values: Choices
+
+
+Command: TypeAlias = Clear | SetMark | RewindTo | Change
+Input: TypeAlias = Opened | Submitted | Interrupted | Replied | Failed | Approved | ToolDone | Command
+NEEDS_IDLE = (Submitted, Clear, SetMark, RewindTo, Change)
+
+
+def work(memory: Memory) -> frozenset[Job]:
+    """The jobs that should be under way, as a function of memory alone."""
+    turn = memory.open
+    if turn is None:
+        return frozenset()
+    if not turn.pending:
+        return frozenset({CallModel(turn.last)})
+    return frozenset(RunTool(id, call) if call.id in turn.started else StartTool(id, call) for id, call in turn.pending)
+
+
+def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
+    """The facts that follow, to be stored in one transaction. Raises Refused."""
+    assert not memory.stale
+    match happened:
+        case Opened(draft):
+            return (*_recovered(memory, draft), *_reconfigured(memory))
+        case Replied(to=job) | Failed(to=job) | Approved(to=job) | ToolDone(of=job) if job not in work(memory):
+            return ()
+        case Interrupted(said):
+            return _stopped(memory, interrupted(said, memory.model), Ending.INTERRUPTED) if memory.open else ()
+        case Replied(_, blocks, stop, usage):
+            said = facts(_distinct(memory, blocks), stop, memory.model)
+            if any(isinstance(fact, ToolCall) for fact in said):
+                return (*said, usage)
+            return (*said, usage, ended(memory, said, Ending.COMPLETED))
+        case Failed(_, reason, blocks, usage):
+            return _stopped(memory, (*interrupted(blocks, memory.model), usage), Ending.FAILED, reason)
+        case Approved(StartTool(_, call)):
+            return (ToolStarted(call.id),)
+        case ToolDone(_, result):
+            return (result,)
+        case _ if memory.status is not Status.IDLE:
+            raise Refused(f"The agent is busy ({memory.status.value}).", "Esc stops it.")
+        case Submitted(text):
+            return _submitted(memory, text)
+        case Clear():
+            return (Cleared(memory.own),)
+        case SetMark(label):
+            return (Marked(label or _next_number(memory)),)
+        case RewindTo(label):
+            return (Rewound(_place(memory, label)),)
+        case Change(values):
+            return _chosen(memory, values)
+
+
+def _stopped(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str = "") -> tuple[Event, ...]:
+    return (*said, ended(memory, said, ending, reason))
+
+
+def _recovered(memory: Memory, draft: Draft | None) -> tuple[Event, ...]:
+    """Close the turn that a dead program left open, with what it had said."""
+    if memory.open is None:
+        return ()
+    said: tuple[Event, ...] = ()
+    if draft and draft.text and CallModel(draft.asked_by) in work(memory):
+        said = (AssistantMessage((Text(draft.text),), StopReason.END, memory.model, interrupted=True),)
+    return _stopped(memory, said, Ending.INTERRUPTED, "the program ended")
+
+
+def _reconfigured(memory: Memory) -> tuple[Event, ...]:
+    """This run's settings as a fact, where they differ from those in force."""
+    wanted = memory.run.resolve(memory.own)
+    keys = {**memory.settings, **wanted}  # what was in force and is wanted by nobody now ends, too
+    changed = {key: wanted.get(key) for key in keys if memory.settings.get(key) != wanted.get(key)}
+    if not changed:
+        return ()
+    return (SettingsChanged(changed, {key: memory.run.origin(key, memory.own) for key in changed}),)
+
+
+def _distinct(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBlock, ...]:
+    """The same blocks, each call under an id that no other call of the turn has: results are matched by it."""
+    taken = {call.id for _, call in memory.open.calls} if memory.open else set[str]()
+    found: list[ReplyBlock] = []
+    for block in storable_blocks(blocks):
+        if isinstance(block, ToolCall):
+            id, n = block.id, 1
+            while id in taken:
+                n += 1
+                id = f"{block.id}_{n}"
+            taken.add(id)
+            block = ToolCall(id, block.name, block.arguments, block.malformed)
+        found.append(block)
+    return tuple(found)
+
+
+def _submitted(memory: Memory, text: str) -> tuple[Event, ...]:
+    text = storable(text)
+    if not memory.model:
+        raise Refused("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai setup")
+    if not memory.budget:
+        message = Message(Role.USER, (Text(text),))
+        size = tokens.count(memory.provider, memory.model, memory.size + measured(memory, (message,)))
+        if memory.window.turns and size > memory.room:
+            raise Refused(
+                f"Context full: {tokens.short(size)} of {tokens.short(memory.room)} tokens, and the window is off.",
+                "Use /clear or /rewind, or switch the window on with /budget 100k.",
+            )
+    return (UserMessage(text),)
+
+
+def _next_number(memory: Memory) -> str:
+    numbers = (int(mark.label) for mark in memory.marks if mark.label.isdecimal())
+    return str(max(numbers, default=0) + 1)
+
+
+def _place(memory: Memory, label: str) -> int:
+    found = [mark for mark in memory.marks if not label or mark.label == label]
+    if found:
+        return found[-1].id
+    if label and memory.marks:
+        known = ", ".join(dict.fromkeys(mark.label for mark in reversed(memory.marks)))
+        raise Refused(f"There is no mark {label!r} here.", f"Marks, newest first: {known}")
+    raise Refused("There is no mark to go back to.", "/mark sets one.")
+
+
+def _chosen(memory: Memory, values: Choices) -> tuple[Event, ...]:
+    overruled = [key for key in values if key in memory.run.above]
+    if overruled:
+        key = overruled[0]
+        raise Refused(
+            f"{key} is set by {memory.run.origins.get(key, 'a flag or variable')} for this run.",
+            "Start without it to choose here.",
+        )
+    own: Choices = {key: value for key, value in {**memory.own, **values}.items() if value is not None}
+    wanted = memory.run.resolve(own)
+    if own == memory.own and all(memory.settings.get(key) == wanted.get(key) for key in values):
+        return ()
+    return (SettingsChanged(values, dict.fromkeys(values, "agent")),)

@@ -1,0 +1,330 @@
+"""Memory: what the log means now for one agent, and the one fold that makes it.
+
+`evolve` is the only place where a stored event changes memory. Live use folds the rows that the append returned;
+replay folds the rows that loading read; both arrive at the same value.
+
+    status              means                                    accepts, besides what is always accepted
+    idle                no open turn                             user, clear, mark, rewind
+    waiting for model   the open turn wants a reply              user (steering), assistant, tool_call, turn_end
+    running tools       calls of the open turn lack results      the same but user, and tool_started, tool_result
+
+A row that its state does not accept is a damaged log: it changes nothing, and is shown like any other. So is a second
+call under one id, and a start or a result of what is not pending.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from functools import reduce
+
+import msgspec
+
+from ikigai.core import tokens
+from ikigai.core.events import (
+    AssistantMessage,
+    Choices,
+    Cleared,
+    Ending,
+    Event,
+    Forked,
+    Marked,
+    Rewound,
+    SettingsChanged,
+    StoredEvent,
+    ToolStarted,
+    Totals,
+    TurnEnded,
+    UserMessage,
+)
+from ikigai.core.messages import Message, ToolCall, ToolResult, ToolSpec
+from ikigai.core.ports import Encoder, Limits
+from ikigai.core.record import Record
+from ikigai.core.request import Request, closed, grow, notice, paired
+from ikigai.core.window import Turn, Window, fit, overflow
+
+replace = msgspec.structs.replace
+
+
+class Status(StrEnum):
+    IDLE = "idle"
+    WAITING = "waiting for the model"
+    RUNNING_TOOLS = "running tools"
+
+
+ACCEPTS: dict[Status, frozenset[type]] = {
+    Status.IDLE: frozenset({UserMessage, Cleared, Marked, Rewound}),
+    Status.WAITING: frozenset({UserMessage, AssistantMessage, ToolCall, TurnEnded}),
+    Status.RUNNING_TOOLS: frozenset({AssistantMessage, ToolCall, ToolStarted, ToolResult, TurnEnded}),
+}
+RESTRICTED = frozenset[type]().union(*ACCEPTS.values())
+
+
+class Run(Record, frozen=True):
+    """What this run of the program brings to memory: configuration, tools, and how to measure for a model.
+
+    `above` (flags, environment) wins over an agent's own choices, `below` (profile, configuration, defaults) yields to
+    them; `origins` names for each key of both where its value came from. `limits` and `encoder` take a model as
+    settings name it, "provider/name".
+    """
+
+    below: Choices
+    limits: Callable[[str], Limits]
+    encoder: Callable[[str], Encoder]
+    above: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
+    origins: dict[str, str] = {}  # noqa: RUF012  (msgspec gives every record its own)
+    tools: tuple[ToolSpec, ...] = ()
+
+    def resolve(self, own: Choices) -> Choices:
+        return {**self.below, **own, **self.above}
+
+    def origin(self, key: str, own: Choices) -> str:
+        return "agent" if key in own and key not in self.above else self.origins.get(key, "default")
+
+
+class Mark(Record, frozen=True):
+    id: int
+    label: str
+
+
+class OpenTurn(Record, frozen=True):
+    """The turn under way. `calls` are its tool calls with the ids of their events, `last` its newest message event."""
+
+    first: int
+    last: int
+    messages: tuple[Message, ...] = ()
+    size: int = 0
+    calls: tuple[tuple[int, ToolCall], ...] = ()
+    started: frozenset[str] = frozenset()
+    answered: frozenset[str] = frozenset()
+
+    @property
+    def pending(self) -> tuple[tuple[int, ToolCall], ...]:
+        return tuple((id, call) for id, call in self.calls if call.id not in self.answered)
+
+
+class Memory(Record, frozen=True):
+    """What the log means now. Status and what is pending are derived; sizes are kept as bytes.
+
+    `gone` are the open id intervals (to, rewind) that rewinds took away, `cleared` the clear that memory begins behind,
+    `stale` says that the past changed and memory has to be loaded before anything else is decided.
+    """
+
+    run: Run
+    agent: str
+    settings: Choices
+    envelope: int
+    own: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
+    window: Window = Window()
+    open: OpenTurn | None = None
+    marks: tuple[Mark, ...] = ()
+    gone: tuple[tuple[int, int], ...] = ()
+    cleared: int | None = None
+    stale: bool = False
+
+    @property
+    def status(self) -> Status:
+        if self.open is None:
+            return Status.IDLE
+        return Status.RUNNING_TOOLS if self.open.pending else Status.WAITING
+
+    @property
+    def model(self) -> str:
+        """The model in force, "provider/name"; empty when there is none."""
+        return str(self.settings.get("model") or "")
+
+    @property
+    def provider(self) -> str:
+        return self.model.partition("/")[0]
+
+    @property
+    def budget(self) -> int:
+        """The sliding budget in tokens; 0 means that nothing slides out."""
+        budget = self.settings.get("budget")
+        return int(budget) if isinstance(budget, int) else 0
+
+    @property
+    def limits(self) -> Limits:
+        return self.run.limits(self.model)
+
+    @property
+    def room(self) -> int:
+        """Tokens that a request may take: the model's context less room for the reply and a tenth for miscounting."""
+        limits = self.limits
+        return max(0, limits.context - output_reserve(limits) - limits.context // 10)
+
+    @property
+    def ceiling(self) -> int:
+        """Tokens that a request may take between turns: the budget or the room, whichever is less."""
+        return min(self.budget, self.room) if self.budget else self.room
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body of the request as it stands: envelope, notice, window, open turn."""
+        opened = self.open.size if self.open else 0
+        return self.envelope + notice_size(self, self.window.older.messages) + self.window.size + opened
+
+    @property
+    def used(self) -> int:
+        """The same in tokens."""
+        return tokens.count(self.provider, self.model, self.size)
+
+    @property
+    def cutoff(self) -> int | None:
+        """Id of the first event in context when something is out of it; None when everything is in."""
+        if self.window.older.turns:
+            return self.window.turns[0].id if self.window.turns else self.open.first if self.open else None
+        return None
+
+    def remembers(self, id: int) -> bool:
+        """Whether the event `id` of this lineage is in context."""
+        start = self.cutoff or (self.cleared or 0)
+        return id >= start and not any(low < id < high for low, high in self.gone)
+
+
+def output_reserve(limits: Limits) -> int:
+    """Tokens kept free for the reply: the longest the model gives, but no more than a quarter of its context."""
+    return min(limits.max_output, limits.context // 4)
+
+
+def blank(run: Run, agent: str) -> Memory:
+    """The memory of an agent before its first event."""
+    return _settled(Memory(run, agent, {}, 0), {}, run.resolve({}))
+
+
+def accepts(memory: Memory, event: Event) -> bool:
+    if type(event) not in RESTRICTED:
+        return True
+    if type(event) not in ACCEPTS[memory.status]:
+        return False
+    calls = memory.open.calls if memory.open else ()
+    match event:
+        case ToolCall():
+            return all(call.id != event.id for _, call in calls)
+        case ToolStarted() | ToolResult():
+            assert memory.open
+            return event.call_id not in memory.open.answered and any(call.id == event.call_id for _, call in calls)
+        case _:
+            return True
+
+
+def evolve(memory: Memory, stored: StoredEvent) -> Memory:
+    """The memory after one more stored event."""
+    return _apply(memory, stored) if accepts(memory, stored.event) else memory
+
+
+def replay(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
+    return reduce(evolve, rows, memory)
+
+
+def _apply(memory: Memory, stored: StoredEvent) -> Memory:
+    match stored.event:
+        case UserMessage() | AssistantMessage() | ToolCall() | ToolResult():
+            return _make_room(replace(memory, open=_grown(memory, stored)))
+        case ToolStarted(call_id):
+            assert memory.open
+            return replace(memory, open=replace(memory.open, started=memory.open.started | {call_id}))
+        case TurnEnded():
+            return _close(memory, stored.id, stored.event)
+        case Cleared(own):
+            fresh = Memory(memory.run, memory.agent, {}, 0, cleared=stored.id)
+            return _settled(fresh, own, memory.run.resolve(own))
+        case Marked(label):
+            return replace(memory, marks=(*memory.marks, Mark(stored.id, label)))
+        case Rewound(to):
+            kept = tuple(mark for mark in memory.marks if mark.id <= to)
+            return replace(memory, marks=kept, gone=(*memory.gone, (to, stored.id)), stale=True)
+        case SettingsChanged(values, origins):
+            mine = {key: value for key, value in values.items() if origins.get(key) == "agent"}
+            own: Choices = {key: value for key, value in {**memory.own, **mine}.items() if value is not None}
+            taken_back = {key: memory.run.resolve(own).get(key) for key, value in mine.items() if value is None}
+            return replace(_settled(memory, own, {**memory.settings, **values, **taken_back}), stale=True)
+        case Forked():
+            return replace(memory, marks=())  # marks are their agent's own
+        case _:
+            return memory
+
+
+def _settled(memory: Memory, own: Choices, settings: Choices) -> Memory:
+    """Memory under these settings, its envelope measured anew; turns are measured anew by loading."""
+    settled = replace(memory, own=own, settings=settings)
+    return replace(settled, envelope=settled.run.encoder(settled.model).envelope(frame(settled)))
+
+
+def _grown(memory: Memory, stored: StoredEvent) -> OpenTurn:
+    turn = memory.open or OpenTurn(stored.id, stored.id)
+    event = stored.event
+    messages = grow(turn.messages, event)
+    size = turn.size
+    if messages is not turn.messages:
+        measure = memory.run.encoder(memory.model).message
+        size += measure(messages[-1])
+        if len(messages) == len(turn.messages):
+            size -= measure(turn.messages[-1])
+    calls = (*turn.calls, (stored.id, event)) if isinstance(event, ToolCall) else turn.calls
+    answered = turn.answered | {event.call_id} if isinstance(event, ToolResult) else turn.answered
+    return OpenTurn(turn.first, stored.id, messages, size, calls, turn.started, answered)
+
+
+def _make_room(memory: Memory) -> Memory:
+    """While a turn is open it may exceed the budget by its own size, but never the room: older turns leave at once."""
+    if not memory.budget or memory.open is None:
+        return memory
+    allowed = _bytes(memory, memory.room) - memory.envelope - memory.open.size
+    return replace(memory, window=_fit(memory, memory.window, allowed, least=0))
+
+
+def _close(memory: Memory, end: int, event: TurnEnded) -> Memory:
+    assert memory.open
+    messages = closed(memory.open.messages, memory.open.started, event.ending)
+    size = measured(memory, messages)
+    after = event.before + Totals(1, len(messages), event.size)
+    turn = Turn(memory.open.first, end, messages, size, event.before, event.before_previous, after)
+    allowed = _bytes(memory, memory.ceiling) - memory.envelope
+    window = memory.window.push(turn)
+    window = _fit(memory, window, allowed, least=1) if memory.budget else overflow(window, allowed)
+    return replace(memory, open=None, window=window)
+
+
+def _fit(memory: Memory, window: Window, allowed: int, least: int) -> Window:
+    return fit(window, allowed, lambda older: notice_size(memory, older), least)
+
+
+def _bytes(memory: Memory, ceiling: int) -> int:
+    return tokens.most_bytes(memory.provider, memory.model, ceiling)
+
+
+def measured(memory: Memory, messages: Iterable[Message]) -> int:
+    """Bytes that these messages add to a request."""
+    measure = memory.run.encoder(memory.model).message
+    return sum(measure(message) for message in messages)
+
+
+def notice_size(memory: Memory, older: int) -> int:
+    message = notice(older)
+    return memory.run.encoder(memory.model).message(message) if message else 0
+
+
+def ended(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str = "") -> TurnEnded:
+    """The end of the open turn, were `said` its last events: the fact that `evolve` closes it by."""
+    assert memory.open
+    messages = closed(reduce(grow, said, memory.open.messages), memory.open.started, ending)
+    place = memory.window
+    return TurnEnded(ending, reason, memory.open.first, measured(memory, messages), place.total, place.before_newest)
+
+
+def frame(memory: Memory) -> Request:
+    """The next request without its messages."""
+    return Request(
+        model=memory.model.partition("/")[2],
+        system=str(memory.settings.get("system") or ""),
+        tools=memory.run.tools,
+        level=str(memory.settings.get("level") or ""),
+        max_output=output_reserve(memory.limits),
+    )
+
+
+def request(memory: Memory) -> Request:
+    """What the model is sent now: notice, window, open turn; every call with its result."""
+    older = notice(memory.window.older.messages)
+    turns = [message for turn in memory.window.turns for message in turn.messages]
+    opened = paired(memory.open.messages, memory.open.started) if memory.open else ()
+    return replace(frame(memory), messages=(*((older,) if older else ()), *turns, *opened))

@@ -1,0 +1,95 @@
+"""Content blocks and messages: what a model is sent and what it answers."""
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from ikigai.core.record import Record
+
+
+class Text(Record, frozen=True, tag="text"):
+    """Words."""
+
+    text: str
+
+
+class Thinking(Record, frozen=True, tag="thinking"):
+    """What a model thought before it spoke.
+
+    `signature` is opaque to everybody but its `vendor` and is sent back to that vendor byte for byte.
+    """
+
+    text: str
+    signature: str = ""
+    vendor: str = ""
+
+
+class ToolCall(Record, frozen=True, tag="tool_call"):
+    """A model asks for a tool. `arguments` is the JSON text of an object, as the model wrote it.
+
+    What a model wrote that is no JSON object stands in `malformed`, and `arguments` is `{}`: such a call is answered
+    with an error and never runs.
+    """
+
+    id: str
+    name: str
+    arguments: str = "{}"
+    malformed: str = ""
+
+
+class ToolResult(Record, frozen=True, tag="tool_result"):
+    """What came of a tool call; block of a message and fact of the log in one."""
+
+    call_id: str
+    content: str
+    is_error: bool = False
+
+
+ReplyBlock: TypeAlias = Text | Thinking | ToolCall
+Block: TypeAlias = Text | Thinking | ToolCall | ToolResult
+
+
+class Role(StrEnum):
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class Message(Record, frozen=True):
+    """One message of a request: a user's, a model's, or the results of the calls of the model's message before it."""
+
+    role: Role
+    blocks: tuple[Block, ...]
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, ToolCall))
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(block.text for block in self.blocks if isinstance(block, Text))
+
+
+class StopReason(StrEnum):
+    """Why a model stopped: said all, wants tools run, reached its output limit, or refused."""
+
+    END = "end"
+    TOOLS = "tools"
+    LENGTH = "length"
+    REFUSED = "refused"
+
+
+class Usage(Record, frozen=True):
+    """Tokens as the provider counted them for one request; `cached` and `thinking` are parts of input and output."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    thinking: int = 0
+
+
+class ToolSpec(Record, frozen=True):
+    """A tool as a model is told of it; `schema` is the JSON text of the JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    schema: str

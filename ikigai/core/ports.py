@@ -1,0 +1,133 @@
+"""What the loop needs of the world: the protocols that the edges fulfil without knowing one another."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ikigai.core.messages import Message, ToolCall, ToolResult, ToolSpec
+from ikigai.core.record import Record
+from ikigai.core.reply import Delta, ProviderEvent, Waiting
+from ikigai.core.request import Request
+
+if TYPE_CHECKING:
+    from ikigai.core.events import Event, StoredEvent
+    from ikigai.core.loading import Loading
+    from ikigai.core.memory import Memory
+    from ikigai.core.transcript import Block, Rule
+
+
+class Limits(Record, frozen=True):
+    """What a model can take and give, in tokens: the whole context, and the longest output."""
+
+    context: int
+    max_output: int
+
+
+class Encoder(Protocol):
+    """How big things are in the body of a request to one provider: pure, no SDK needed.
+
+    For every request with at least one message, `envelope(request) + Σ message(m) == len(body)`, in bytes of the UTF-8
+    JSON that the provider's adapter sends.
+    """
+
+    def envelope(self, request: Request) -> int:
+        """Bytes around the messages of `request`, less the one separator that the first message does not need."""
+        ...
+
+    def message(self, message: Message) -> int:
+        """Bytes of one message in the body, with the separator before it."""
+        ...
+
+
+class Provider(Protocol):
+    """A model somewhere."""
+
+    def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        """Send the request; yields what comes. Never raises but for cancellation, which ends the request."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Tools(Protocol):
+    """What a model may do."""
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]: ...
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Run one call to its end. Never raises but for cancellation, which ends the tool."""
+        ...
+
+
+class Draft(Record, frozen=True):
+    """The words of a reply still streaming, as last saved; `asked_by` is the id of the event it answers."""
+
+    asked_by: int
+    text: str
+
+
+class Appended(Record, frozen=True):
+    """The rows as the database returned them and, if it was asked for, the memory loaded behind them."""
+
+    rows: "tuple[StoredEvent, ...]"
+    memory: "Memory | None" = None
+
+
+class Log(Protocol):
+    """The log of one agent, with the pen: nobody else appends to it while this is held."""
+
+    async def append(self, facts: "Sequence[Event]", reload: "Loading | None" = None) -> Appended:
+        """Store the facts in one transaction and, in the same, load memory anew by `reload`.
+
+        Raises Unavailable when the database cannot be reached or is full: then nothing is stored, or everything is and
+        a second call with the very same tuple returns what was stored. Raises Busy when the pen was lost.
+        """
+        ...
+
+    async def load(self, loading: "Loading") -> "Memory": ...
+
+    async def save_draft(self, draft: Draft) -> None:
+        """Keep what a streaming reply has said so far; gone with the append that stores the reply or ends the turn."""
+        ...
+
+    async def draft(self) -> Draft | None: ...
+
+
+class View(Protocol):
+    """Somebody who watches: the terminal, print mode, a test. Nothing here waits."""
+
+    def show(self, block: "Block") -> None:
+        """A stored event, as people read it."""
+        ...
+
+    def rule(self, rule: "Rule") -> None:
+        """The context begins elsewhere now."""
+        ...
+
+    def live(self, asked_by: int, event: Delta | Waiting) -> None:
+        """More of the reply to the event `asked_by`."""
+        ...
+
+    def saved(self, asked_by: int, characters: int) -> None:
+        """The first `characters` of that reply's words are in the database: finished blocks of them may stay."""
+        ...
+
+    def stored(self, event: "StoredEvent") -> None:
+        """An event as it is in the log, before it is shown."""
+        ...
+
+    def changed(self, memory: "Memory") -> None:
+        """Memory is this now: status line, what is running."""
+        ...
+
+    def notice(self, text: str) -> None:
+        """A sentence for the user that is no event: a refusal, a warning, the state of the database."""
+        ...
+
+    def returned(self, text: str) -> None:
+        """What the user sent was not taken: it belongs in the input line again."""
+        ...
+
+    def queued(self, texts: tuple[str, ...]) -> None:
+        """The messages waiting for the turn to end are these now."""
+        ...

@@ -1,0 +1,103 @@
+"""What a model is sent: the messages of a turn, their pairs repaired, and the request around them."""
+
+from collections.abc import Iterable
+
+from ikigai.core.events import AssistantMessage, Ending, Event, UserMessage
+from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.record import Record
+
+NOT_RUN = "Not run: the turn was interrupted before this call began."
+OUTCOME_UNKNOWN = "Interrupted, outcome unknown: this call had begun; do not assume that it ran or did not run."
+
+UNANSWERED = {
+    Ending.COMPLETED: "[noted]",
+    Ending.INTERRUPTED: "[interrupted]",
+    Ending.FAILED: "[no reply]",
+}
+"""What stands for the reply in a turn that ended without one, so that user and model go on taking turns."""
+
+
+class Request(Record, frozen=True):
+    """One request to a model, before any vendor's form: `model` is the vendor's own name, without the provider."""
+
+    model: str
+    messages: tuple[Message, ...] = ()
+    system: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    level: str = ""
+    max_output: int = 0
+
+
+def grow(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:
+    """The messages of a turn with one more event: an event makes a message, joins the last one, or is not sent."""
+    match event:
+        case UserMessage(text):
+            return (*messages, Message(Role.USER, (Text(text),)))
+        case AssistantMessage(blocks):
+            said = tuple(block for block in blocks if not isinstance(block, Text) or block.text)
+            return _join(messages, Role.ASSISTANT, said) if said else messages
+        case ToolCall():
+            return _join(messages, Role.ASSISTANT, (event,))
+        case ToolResult():
+            return _join(messages, Role.TOOL, (event,))
+        case _:
+            return messages
+
+
+def _join(messages: tuple[Message, ...], role: Role, blocks: tuple[Block, ...]) -> tuple[Message, ...]:
+    if messages and messages[-1].role is role:
+        return (*messages[:-1], Message(role, (*messages[-1].blocks, *blocks)))
+    return (*messages, Message(role, blocks))
+
+
+def paired(messages: Iterable[Message], started: frozenset[str]) -> tuple[Message, ...]:
+    """The same messages with every call answered once, right behind it, in the order of the calls.
+
+    A call without a result gets an error that says whether it may have run (`started` holds the ids of calls known to
+    have begun); a result without a call, a second result, and a second call under an id are left out. Done twice it
+    changes nothing.
+    """
+    messages = tuple(messages)
+    results: dict[str, ToolResult] = {}
+    for message in messages:
+        for block in message.blocks:
+            if isinstance(block, ToolResult):
+                results.setdefault(block.call_id, block)
+    called: set[str] = set()
+    found: list[Message] = []
+    for message in messages:
+        kept: list[Block] = []
+        answers: list[ToolResult] = []
+        for block in message.blocks:
+            if isinstance(block, ToolCall):
+                if block.id in called:
+                    continue
+                called.add(block.id)
+                answers.append(results.get(block.id) or _missing(block, started))
+            if not isinstance(block, ToolResult):
+                kept.append(block)
+        if kept:
+            found.append(Message(message.role, tuple(kept)))
+        if answers:
+            found.append(Message(Role.TOOL, tuple(answers)))
+    return tuple(found)
+
+
+def _missing(call: ToolCall, started: frozenset[str]) -> ToolResult:
+    return ToolResult(call.id, OUTCOME_UNKNOWN if call.id in started else NOT_RUN, is_error=True)
+
+
+def closed(messages: tuple[Message, ...], started: frozenset[str], ending: Ending) -> tuple[Message, ...]:
+    """The messages of a turn that has ended: pairs whole, and the last word the model's."""
+    whole = paired(messages, started)
+    if whole and whole[-1].role is not Role.ASSISTANT:
+        whole = (*whole, Message(Role.ASSISTANT, (Text(UNANSWERED[ending]),)))
+    return whole
+
+
+def notice(older: int) -> Message | None:
+    """What stands right before the first sent turn when `older` messages before it are left out."""
+    if not older:
+        return None
+    plural = "" if older == 1 else "s"
+    return Message(Role.USER, (Text(f"[conversation truncated — {older} older message{plural} omitted]"),))

@@ -1,0 +1,129 @@
+"""The sliding window: the newest whole turns whose request fits under a ceiling.
+
+    window = the longest run of newest whole turns whose request fits; at least the newest turn
+
+That is what "remove the oldest turn until it fits" arrives at, whichever way memory came about, because sizes only add:
+a run that does not fit today cannot fit once another turn has been added.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import eq
+from typing import overload
+
+from ikigai.core.events import Totals
+from ikigai.core.messages import Message
+from ikigai.core.record import Record
+
+
+class Turn(Record, frozen=True):
+    """One ended turn as a model is sent it. `id` and `end` are its first event and its turn_end; `size` is bytes.
+
+    `before`, `before_previous` and `after` place it in live memory since the last clear (see `TurnEnded`).
+    """
+
+    id: int
+    end: int
+    messages: tuple[Message, ...]
+    size: int
+    before: Totals
+    before_previous: Totals
+    after: Totals
+
+
+class Turns(Sequence[Turn]):
+    """An immutable sequence of turns that grows at one end and shrinks at the other in constant time.
+
+    Values share one list and see a slice of it each. Pushing on the value that ends where the list ends extends the
+    list in place, which no other value can see; any other push copies its own slice first.
+    """
+
+    __slots__ = ("_shared", "_start", "_stop")
+
+    def __init__(self, turns: Iterable[Turn] = ()) -> None:
+        self._shared = list(turns)
+        self._start, self._stop = 0, len(self._shared)
+
+    def _slice(self, shared: list[Turn], start: int, stop: int) -> "Turns":
+        made = Turns.__new__(Turns)
+        made._shared, made._start, made._stop = shared, start, stop
+        return made
+
+    def push(self, turn: Turn) -> "Turns":
+        if self._stop != len(self._shared) or self._start > 64 + len(self):
+            # Somebody else went on from here, or most of the list is turns that left: copying pays for itself.
+            return self._slice([*self, turn], 0, len(self) + 1)
+        self._shared.append(turn)
+        return self._slice(self._shared, self._start, self._stop + 1)
+
+    def without_oldest(self) -> "Turns":
+        return self._slice(self._shared, self._start + 1, self._stop)
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def __iter__(self) -> Iterator[Turn]:
+        return (self._shared[index] for index in range(self._start, self._stop))
+
+    @overload
+    def __getitem__(self, index: int) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Turn]: ...
+    def __getitem__(self, index: int | slice) -> Turn | Sequence[Turn]:
+        if isinstance(index, slice):
+            return self._shared[self._start : self._stop][index]
+        place = index + (self._start if index >= 0 else self._stop)
+        if not self._start <= place < self._stop:
+            raise IndexError(index)
+        return self._shared[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Turns) and len(self) == len(other) and all(map(eq, self, other))
+
+    def __repr__(self) -> str:
+        return f"Turns({list(self)!r})"
+
+
+NO_TURNS = Turns()
+
+
+class Window(Record, frozen=True):
+    """The turns that are sent, their size in bytes, and where live memory ends.
+
+    `total` is all live memory up to the newest turn, `before_newest` all before it; both survive when turns leave.
+    """
+
+    turns: Turns = NO_TURNS
+    size: int = 0
+    total: Totals = Totals()
+    before_newest: Totals = Totals()
+
+    @property
+    def older(self) -> Totals:
+        """What the window leaves out of live memory."""
+        return self.turns[0].before if self.turns else self.total
+
+    def push(self, turn: Turn) -> "Window":
+        return Window(self.turns.push(turn), self.size + turn.size, turn.after, turn.before)
+
+    def without_oldest(self) -> "Window":
+        return Window(self.turns.without_oldest(), self.size - self.turns[0].size, self.total, self.before_newest)
+
+
+def fit(window: Window, allowed: int, notice_size: Callable[[int], int], least: int) -> Window:
+    """Drop the oldest turns until turns and notice together take `allowed` bytes at most; `least` turns stay.
+
+    `notice_size` gives the bytes of the notice for a number of older messages, 0 for none.
+    """
+    while len(window.turns) > least and window.size + notice_size(window.older.messages) > allowed:
+        window = window.without_oldest()
+    return window
+
+
+def overflow(window: Window, allowed: int) -> Window:
+    """With the sliding off: keep the shortest run that takes more than `allowed` bytes, or all of it.
+
+    Nothing leaves silently, and no more than one turn beyond what can be sent is held: input is refused there.
+    """
+    while len(window.turns) > 1 and window.size - window.turns[0].size > allowed:
+        window = window.without_oldest()
+    return window

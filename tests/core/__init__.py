@@ -1,0 +1,1 @@
+"""Tests of the core: no IO, no clock, no network."""

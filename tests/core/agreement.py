@@ -1,0 +1,67 @@
+"""What must be true of every memory, and in what it must agree with the naive reading of the log."""
+
+from itertools import pairwise
+
+from ikigai.core.memory import Memory, Status, request
+from ikigai.core.messages import Role, ToolResult
+from ikigai.core.request import Request
+from ikigai.core.transcript import rule
+from tests.core.encoders import encoder
+from tests.core.oracle import Oracle
+
+
+def agrees(memory: Memory, told: Oracle) -> None:
+    """Everything that can be said of memory, beside what the naive reading of the log says."""
+    assert (memory.settings, memory.own, memory.cleared) == (told.settings, told.own, told.cleared)
+    assert [(mark.id, mark.label) for mark in memory.marks] == told.marks
+    window = memory.window
+    assert [(turn.id, turn.end) for turn in window.turns] == [(turn.id, turn.end) for turn in told.kept]
+    assert (window.older.turns, window.older.messages) == (told.first, told.older)
+    assert memory.cutoff == told.cutoff
+    assert (memory.open.first if memory.open else None) == (told.open.id if told.open else None)
+    sent = request(memory)
+    assert sent == told.request()
+    assert memory.size == told.size()
+    if memory.status is not Status.RUNNING_TOOLS and sent.messages:
+        assert memory.size == len(encoder(memory.model).body(sent)), "byte for byte"
+    is_sound(sent)
+    is_within_bounds(memory)
+    agrees_with_rule(memory)
+
+
+def is_sound(sent: Request) -> None:
+    """Every call has one result directly behind it, nothing else has one, and nobody answers himself."""
+    waiting: list[str] = []
+    for message in sent.messages:
+        answered = [block.call_id for block in message.blocks if isinstance(block, ToolResult)]
+        assert answered == waiting and (message.role is Role.TOOL) is bool(answered)
+        waiting = [call.id for call in message.calls]
+        assert len(set(waiting)) == len(waiting) and message.blocks
+    assert not waiting
+    roles = [message.role for message in sent.messages]
+    pairs = list(pairwise(roles))
+    assert (Role.ASSISTANT, Role.ASSISTANT) not in pairs and (Role.TOOL, Role.USER) not in pairs
+    assert pairs.count((Role.USER, Role.USER)) <= 1, "only the notice stands before another user's message"
+    assert not roles or roles[0] is Role.USER
+
+
+def is_within_bounds(memory: Memory) -> None:
+    if not memory.budget:
+        return
+    if memory.open is None:
+        assert memory.used <= memory.ceiling or len(memory.window.turns) <= 1
+    else:
+        assert memory.used <= memory.room or not memory.window.turns
+
+
+def agrees_with_rule(memory: Memory) -> None:
+    """The rule stands before the first event that the next request begins with."""
+    drawn, sent = rule(memory), request(memory).messages
+    truncated = bool(sent) and sent[0].text.startswith("[conversation truncated")
+    assert (drawn is not None and not drawn.cleared) is truncated is (memory.window.older.turns > 0)
+    if drawn and not drawn.cleared:
+        turns = [(turn.id, turn.messages[0]) for turn in memory.window.turns]
+        if memory.open:
+            turns.append((memory.open.first, memory.open.messages[0]))
+        assert (drawn.before, sent[1]) == turns[0]
+        assert not memory.remembers(drawn.before - 1) and memory.remembers(drawn.before)

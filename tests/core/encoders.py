@@ -1,0 +1,92 @@
+"""Two small encoders that measure real JSON bodies, and the bodies themselves to compare with.
+
+`Chat` writes the results of tools as messages of their own and arguments as text; `Blocks` writes lists of blocks, the
+results inside a user's message, and arguments as objects, which makes them shorter than the model wrote them.
+"""
+
+import json
+from typing import Any
+
+from ikigai.core.messages import Block, Message, Role, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.ports import Encoder, Limits
+from ikigai.core.request import Request
+
+
+def dumped(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class Chat:
+    """Bodies in the manner of Chat Completions."""
+
+    def body(self, request: Request) -> bytes:
+        """The whole body of the request, serialised at once."""
+        return dumped({**self._head(request), "messages": [m for said in request.messages for m in self._wire(said)]})
+
+    def envelope(self, request: Request) -> int:
+        return len(dumped({**self._head(request), "messages": []})) - 1
+
+    def message(self, message: Message) -> int:
+        return sum(len(dumped(wire)) + 1 for wire in self._wire(message))
+
+    def _head(self, request: Request) -> dict[str, Any]:
+        head: dict[str, Any] = {"model": request.model, "max_tokens": request.max_output, "stream": True}
+        if request.system:
+            head["system"] = request.system
+        if request.level:
+            head["effort"] = request.level
+        if request.tools:
+            head["tools"] = [
+                {"name": tool.name, "description": tool.description, "parameters": json.loads(tool.schema)}
+                for tool in request.tools
+            ]
+        return head
+
+    def _wire(self, message: Message) -> list[dict[str, Any]]:
+        if message.role is Role.TOOL:
+            return [
+                {"role": "tool", "tool_call_id": block.call_id, "content": block.content}
+                for block in message.blocks
+                if isinstance(block, ToolResult)
+            ]
+        wire: dict[str, Any] = {"role": message.role.value, "content": message.text}
+        if message.calls:
+            wire["tool_calls"] = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.calls]
+        return [wire]
+
+
+class Blocks(Chat):
+    """Bodies in the manner of Messages."""
+
+    def _wire(self, message: Message) -> list[dict[str, Any]]:
+        role = "assistant" if message.role is Role.ASSISTANT else "user"
+        return [{"role": role, "content": [_block(block) for block in message.blocks]}]
+
+
+def _block(block: Block) -> dict[str, Any]:
+    match block:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Thinking(text, signature):
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case ToolCall(id, name, arguments):
+            return {"type": "tool_use", "id": id, "name": name, "input": json.loads(arguments)}
+        case ToolResult(call_id, content, is_error):
+            return {"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": is_error}
+
+
+ENCODERS: dict[str, Chat] = {"chat": Chat(), "blocks": Blocks()}
+LIMITS = {"tiny": Limits(250, 40), "small": Limits(800, 1000), "large": Limits(200_000, 8_000)}
+
+
+def encoder(model: str) -> Chat:
+    """The encoder of a model "chat/…" or "blocks/…"; of no model that of chat."""
+    return ENCODERS[model.partition("/")[0] or "chat"]
+
+
+def limits(model: str) -> Limits:
+    """What a model "…/tiny", "…/small" or "…/large" can take; of no model nothing to speak of."""
+    return LIMITS[model.partition("/")[2] or "tiny"]
+
+
+_conforms: Encoder = Chat()

@@ -1,0 +1,319 @@
+"""A state machine that plays people, models, tools and accidents against the core and a log, and asks after every step.
+
+`Life` runs over a log in memory; a subclass that gives another `open_log` runs over that one.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from ikigai.core import events as ev
+from ikigai.core import loading as loading_module
+from ikigai.core.errors import Refused
+from ikigai.core.loading import AskPage, loading
+from ikigai.core.machine import (
+    Approved,
+    CallModel,
+    Change,
+    Clear,
+    Failed,
+    Input,
+    Interrupted,
+    Job,
+    Opened,
+    Replied,
+    RewindTo,
+    RunTool,
+    SetMark,
+    StartTool,
+    Submitted,
+    ToolDone,
+    decide,
+    work,
+)
+from ikigai.core.memory import Memory, Run, Status, accepts, evolve
+from ikigai.core.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
+from ikigai.core.ports import Draft
+from tests.core.agreement import agrees
+from tests.core.memory_log import Logs, MemoryLog
+from tests.core.oracle import Oracle
+from tests.core.worlds import LABELS, RUNS, blocks, calls, words
+
+
+class Life(RuleBasedStateMachine):
+    """One program with one agent open at a time, others asleep."""
+
+    open_log: Callable[[], Logs] = MemoryLog
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = type(self).open_log()
+        self.agents = [self.log.create("a0")]
+        self.past_jobs: list[Job] = []
+
+    @initialize(run=st.sampled_from(RUNS), texts=st.lists(words, max_size=6))
+    def begin(self, run: Run, texts: list[str]) -> None:
+        self.start(self.agents[0], run)
+        self.turns(texts, results=0)
+
+    def start(self, agent: str, run: Run) -> None:
+        """Take the pen: load, and record what follows from that."""
+        self.log.let_go(agent)
+        self.agent, self.run = agent, run
+        self.memory = self.loaded(agent)
+        self.happen(Opened(self.log.draft(agent)))
+        assert self.memory.status is Status.IDLE
+        assert decide(self.memory, Opened(self.log.draft(agent))) == (), "recovery writes nothing the second time"
+        wanted = run.resolve(self.memory.own)
+        assert {k: v for k, v in self.memory.settings.items() if v is not None} == wanted, "this run's settings hold"
+
+    def loaded(self, agent: str) -> Memory:
+        return self.log.load(loading(self.run, agent))
+
+    def happen(self, happened: Input) -> tuple[ev.Event, ...]:
+        """Decide, store, fold, as the loop does; nothing when it is refused."""
+        try:
+            facts = decide(self.memory, happened)
+        except Refused as refusal:
+            assert refusal.what and refusal.remedy
+            return ()
+        if not facts:
+            return ()
+        reload = any(isinstance(fact, ev.CHANGES_THE_PAST) for fact in facts)
+        jobs = work(self.memory)
+        appended = self.log.append(self.agent, facts, loading(self.run, self.agent) if reload else None)
+        for row in appended.rows:
+            assert accepts(self.memory, row.event), "a decided fact belongs to its state"
+            self.memory = evolve(self.memory, row)
+        assert self.memory.stale is reload
+        self.memory = appended.memory or self.memory
+        self.past_jobs.extend(jobs - work(self.memory))
+        return facts
+
+    def jobs(self, kind: type[Job]) -> list[Any]:
+        return sorted((job for job in work(self.memory) if isinstance(job, kind)), key=lambda job: job.asked_by)
+
+    # People
+
+    @rule(text=words)
+    def submit(self, text: str) -> None:
+        self.happen(Submitted(text))
+
+    @rule(said=blocks)
+    def interrupt(self, said: tuple[ReplyBlock, ...]) -> None:
+        was_open = self.memory.open is not None
+        facts = self.happen(Interrupted(said if self.jobs(CallModel) else ()))
+        assert bool(facts) is was_open and self.memory.open is None
+
+    @precondition(lambda self: len(self.memory.window.turns) > 1)
+    @rule()
+    def clear(self) -> None:
+        if self.happen(Clear()):
+            assert not self.memory.window.turns and not self.memory.marks and not self.memory.window.older.turns
+
+    @rule(label=st.sampled_from(LABELS))
+    def mark(self, label: str) -> None:
+        if self.happen(SetMark(label)):
+            assert self.memory.marks[-1].label == label or not label
+
+    @rule(label=st.sampled_from(LABELS))
+    def rewind(self, label: str) -> None:
+        known = [mark.id for mark in self.memory.marks if label in ("", mark.label)]
+        idle = self.memory.status is Status.IDLE
+        facts = self.happen(RewindTo(label))
+        assert facts == ((ev.Rewound(known[-1]),) if known and idle else ())
+
+    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @rule(labels=st.lists(st.sampled_from("abc"), min_size=2, max_size=4), back=st.sampled_from("abc"))
+    def there_and_back(self, labels: list[str], back: str) -> None:
+        for label in labels:
+            self.mark(label)
+            self.turns([label], results=0)
+        self.rewind(back)
+
+    @rule(model=st.sampled_from([None, "chat/tiny", "chat/small", "chat/large", "blocks/tiny", "blocks/small"]))
+    def model(self, model: str | None) -> None:
+        self.change("model", model)
+
+    @rule(budget=st.sampled_from([None, 0, 1, 40, 90, 150, 300, 100_000]))
+    def budget(self, budget: int | None) -> None:
+        self.change("budget", budget)
+
+    @rule(key=st.sampled_from(["system", "level"]), value=st.sampled_from([None, "", "low", "Answer in verse. " * 9]))
+    def setting(self, key: str, value: str | None) -> None:
+        self.change(key, value)
+
+    def change(self, key: str, value: ev.Value) -> None:
+        allowed = self.memory.status is Status.IDLE and key not in self.run.above
+        self.happen(Change({key: value}))
+        if allowed:
+            assert self.memory.settings.get(key) == (self.run.below.get(key) if value is None else value)
+
+    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @rule(texts=st.lists(words, min_size=1, max_size=8), results=st.integers(0, 2))
+    def whole_turns(self, texts: list[str], results: int) -> None:
+        """Some turns at once, so that the window has something to leave out."""
+        self.turns(texts, results)
+
+    def turns(self, texts: list[str], results: int) -> None:
+        for text in texts:
+            self.happen(Submitted(text))
+            if results and self.jobs(CallModel):
+                self.replied(tuple(ToolCall(f"r{n}", "look") for n in range(results)))
+            while self.jobs(StartTool):
+                self.happen(Approved(self.jobs(StartTool)[-1]))
+                (running,) = self.jobs(RunTool)
+                self.happen(ToolDone(running, ToolResult(running.call.id, text)))
+            if self.jobs(CallModel):
+                self.replied((Text(text),))
+                assert self.memory.window.turns, "the turn just ended is in the window"
+
+    # Models and tools
+
+    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @rule(text=words, asked=st.lists(calls, min_size=1, max_size=4))
+    def ask_for_tools(self, text: str, asked: list[ToolCall]) -> None:
+        if self.happen(Submitted(text)):
+            self.replied((Text(text), *asked))
+            assert len(self.jobs(StartTool)) == len(asked)
+
+    def replied(self, said: tuple[ReplyBlock, ...]) -> tuple[ev.Event, ...]:
+        (job,) = self.jobs(CallModel)
+        usage = ev.UsageReported(self.memory.model, Usage(7, 3), 0.5)
+        return self.happen(Replied(job, said, StopReason.END, usage))
+
+    @precondition(lambda self: self.memory.status is Status.WAITING)
+    @rule(said=blocks)
+    def reply(self, said: tuple[ReplyBlock, ...]) -> None:
+        facts = self.replied(said)
+        assert facts
+        asked = sum(isinstance(block, ToolCall) for block in said)
+        assert sum(isinstance(fact, ToolCall) for fact in facts) == asked
+        assert (self.memory.open is None) is (asked == 0)
+
+    @precondition(lambda self: self.memory.status is Status.WAITING)
+    @rule(said=blocks)
+    def fail(self, said: tuple[ReplyBlock, ...]) -> None:
+        (job,) = self.jobs(CallModel)
+        usage = ev.UsageReported(self.memory.model, failure="rate")
+        assert self.happen(Failed(job, "Too many requests.", said, usage)) and self.memory.open is None
+
+    @precondition(lambda self: self.jobs(StartTool))
+    @rule(data=st.data())
+    def approve(self, data: st.DataObject) -> None:
+        self.other_jobs_stay(lambda job: self.happen(Approved(job)), data.draw(st.sampled_from(self.jobs(StartTool))))
+
+    @precondition(lambda self: self.jobs(RunTool))
+    @rule(data=st.data(), output=words, error=st.booleans())
+    def tool(self, data: st.DataObject, output: str, error: bool) -> None:
+        job = data.draw(st.sampled_from(self.jobs(RunTool)))
+        self.other_jobs_stay(lambda job: self.happen(ToolDone(job, ToolResult(job.call.id, output, error))), job)
+
+    def other_jobs_stay(self, act: Callable[[Any], object], job: Job) -> None:
+        others = work(self.memory) - {job}
+        act(job)
+        assert job not in work(self.memory) and others <= work(self.memory)
+
+    @precondition(lambda self: self.past_jobs)
+    @rule(data=st.data(), said=blocks)
+    def late(self, data: st.DataObject, said: tuple[ReplyBlock, ...]) -> None:
+        job = data.draw(st.sampled_from(self.past_jobs))
+        usage = ev.UsageReported("")
+        match job:
+            case CallModel():
+                assert self.happen(Replied(job, said, StopReason.END, usage)) == ()
+                assert self.happen(Failed(job, "late", said, usage)) == ()
+            case StartTool():
+                assert self.happen(Approved(job)) == ()
+            case RunTool(_, call):
+                assert self.happen(ToolDone(job, ToolResult(call.id, "late"))) == ()
+
+    # Agents and accidents
+
+    @precondition(lambda self: len(self.agents) < 4)
+    @rule(place=st.sampled_from(["now", "newest turn_end", "nowhere"]))
+    def fork(self, place: str) -> None:
+        """Also of a parent that is busy: its open turn is not shared."""
+        history = self.log.history(self.agent)
+        before = [row.id for row in history if self.memory.open is None or row.id < self.memory.open.first]
+        ends = [row.id for row in history if isinstance(row.event, ev.TurnEnded)]
+        at = {"now": before[-1:], "newest turn_end": ends[-1:], "nowhere": []}[place] or [0]
+        child = self.log.create(f"a{len(self.agents)}", self.agent, at[0])
+        self.log.append(child, (ev.Forked(self.agent, at[0]),))
+        self.agents.append(child)
+        self.past_jobs.clear()
+        self.start(child, self.run)
+        assert not self.memory.marks, "marks are their agent's own"
+
+    @precondition(lambda self: len(self.agents) > 1)
+    @rule(data=st.data())
+    def switch(self, data: st.DataObject) -> None:
+        self.past_jobs.clear()
+        self.start(data.draw(st.sampled_from(self.agents)), self.run)
+
+    @rule(run=st.none() | st.sampled_from(RUNS), draft=st.none() | words)
+    def crash(self, run: Run | None, draft: str | None) -> None:
+        """The program dies, with or without a saved draft, and starts again, perhaps under another configuration."""
+        waiting = self.jobs(CallModel)
+        if waiting and draft is not None:
+            self.log.save_draft(self.agent, Draft(waiting[0].asked_by, draft))
+        was_open = self.memory.open is not None
+        self.past_jobs.clear()
+        self.start(self.agent, run or self.run)
+        if was_open:
+            ends = [row.event for row in self.log.history(self.agent) if isinstance(row.event, ev.TurnEnded)]
+            assert ends[-1].ending is ev.Ending.INTERRUPTED
+            said = [row.event for row in self.log.history(self.agent) if isinstance(row.event, ev.AssistantMessage)]
+            if waiting and draft:
+                assert said[-1].interrupted and len(said[-1].text) == len(draft)
+        assert self.log.draft(self.agent) is None or not was_open
+
+    # What always holds
+
+    @invariant()
+    def live_equals_replayed(self) -> None:
+        assert self.loaded(self.agent) == self.memory
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loading_module, "AskPage", partial(AskPage, limit=3))
+            assert self.loaded(self.agent) == self.memory, "in pages of three"
+
+    @invariant()
+    def memory_is_what_the_rules_say(self) -> None:
+        history = self.log.history(self.agent)
+        agrees(self.memory, Oracle(self.run, history))
+        assert [row.id for row in history] == sorted({row.id for row in history}), "ids ascend along a lineage"
+        own = [row.seq for row in history if row.agent == self.agent]
+        assert own == list(range(1, len(own) + 1))
+
+    @invariant()
+    def work_is_empty_exactly_when_idle(self) -> None:
+        assert (not work(self.memory)) is (self.memory.status is Status.IDLE)
+
+    def teardown(self) -> None:
+        try:
+            for agent in self.agents:
+                agrees(self.loaded(agent), Oracle(self.run, self.log.history(agent)))
+        finally:
+            self.log.close()
+
+
+def run_lives(machine: type[Life], examples: int, steps: int) -> None:
+    configuration = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(machine, settings=configuration)

@@ -1,0 +1,143 @@
+"""The store's double for tests of the core: rows in a list, through the real codec, every question answered naively.
+
+It holds many agents and keeps them by the same rules as the database: ids ascend over all agents, `seq` counts within
+one, text that the database cannot hold is replaced. `LogOf` is the asynchronous face that the loop sees.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from typing import NamedTuple, Protocol
+
+from ikigai.core import codec
+from ikigai.core.events import Event, StoredEvent
+from ikigai.core.lineage import Ancestor, Span
+from ikigai.core.loading import CONTROL_KINDS, TURN_KINDS, AskAncestry, AskControls, AskPage, Loading, Question
+from ikigai.core.memory import Memory
+from ikigai.core.ports import Appended, Draft
+from ikigai.core.sanitize import storable
+
+ENDS_A_REPLY = ("assistant", "turn_end")
+
+
+class StoredRow(NamedTuple):
+    id: int
+    agent: str
+    seq: int
+    kind: str
+    content: str | None
+    data: str | None
+
+    def event(self) -> StoredEvent:
+        return StoredEvent(self.id, self.agent, self.seq, 0.0, codec.decode(self.kind, self.content, self.data))
+
+
+class Logs(Protocol):
+    """The logs of many agents as tests use them."""
+
+    def create(self, name: str, parent: str | None = None, forked_at: int | None = None) -> str: ...
+    def let_go(self, agent: str) -> None: ...
+    def append(self, agent: str, facts: Sequence[Event], reload: Loading | None = None) -> Appended: ...
+    def load(self, loading: Loading) -> Memory: ...
+    def save_draft(self, agent: str, draft: Draft) -> None: ...
+    def draft(self, agent: str) -> Draft | None: ...
+    def history(self, agent: str) -> list[StoredEvent]: ...
+    def close(self) -> None: ...
+
+
+class MemoryLog:
+    """The logs of all agents. `asked` counts the rows that the loadings were given."""
+
+    def __init__(self) -> None:
+        self.agents: dict[str, tuple[str | None, int | None]] = {}
+        self.rows: list[StoredRow] = []
+        self.drafts: dict[str, Draft] = {}
+        self.asked = 0
+
+    def create(self, name: str, parent: str | None = None, forked_at: int | None = None) -> str:
+        """A root, or a child that shares its parent's events up to `forked_at`; 0 shares nothing, None everything.
+
+        Returns the id by which everything else knows it.
+        """
+        assert name not in self.agents and (parent is None or parent in self.agents)
+        self.agents[name] = (parent, forked_at)
+        return name
+
+    def let_go(self, agent: str) -> None:
+        """The program that wrote to it is gone."""
+
+    def append(self, agent: str, facts: Sequence[Event], reload: Loading | None = None) -> Appended:
+        seq = sum(row.agent == agent for row in self.rows)
+        made = [
+            StoredRow(len(self.rows) + n, agent, seq + n, *codec.encode(fact)) for n, fact in enumerate(facts, start=1)
+        ]
+        self.rows.extend(made)
+        if any(row.kind in ENDS_A_REPLY for row in made):
+            self.drafts.pop(agent, None)
+        return Appended(tuple(row.event() for row in made), self.load(reload) if reload else None)
+
+    def load(self, loading: Loading) -> Memory:
+        try:
+            question = next(loading)
+            while True:
+                answer = self._answer(question)
+                self.asked += len(answer)
+                question = loading.send(answer)
+        except StopIteration as done:
+            return done.value
+
+    def save_draft(self, agent: str, draft: Draft) -> None:
+        self.drafts[agent] = Draft(draft.asked_by, storable(draft.text))
+
+    def draft(self, agent: str) -> Draft | None:
+        return self.drafts.get(agent)
+
+    def history(self, agent: str) -> list[StoredEvent]:
+        """Everything that was ever said along the lineage of `agent`, oldest first, whatever became of it."""
+        spans = [Span(line.agent, 0, line.upto) for line in self._ancestry(agent)]
+        return [row.event() for span in reversed(spans) for row in self._within(span)]
+
+    def close(self) -> None:
+        pass
+
+    def _answer(self, question: Question) -> tuple[Ancestor, ...] | tuple[StoredEvent, ...]:
+        match question:
+            case AskAncestry(agent):
+                return tuple(self._ancestry(agent))
+            case AskControls(spans):
+                rows = (row for span in spans for row in self._within(span) if row.kind in CONTROL_KINDS)
+                return tuple(row.event() for row in rows)
+            case AskPage(span, limit):
+                rows = [row for row in self._within(span) if row.kind in TURN_KINDS]
+                return tuple(row.event() for row in reversed(rows[-limit:]))
+
+    def _ancestry(self, agent: str) -> Iterable[Ancestor]:
+        name, upto = agent if agent in self.agents else None, None
+        while name is not None:
+            clears = [row.id for row in self._within(Span(name, 0, upto)) if row.kind == "clear"]
+            yield Ancestor(name, upto, max(clears, default=None))
+            name, forked_at = self.agents[name]
+            # A child may be forked from what its parent inherited: the nearest limit holds.
+            upto = min((limit for limit in (upto, forked_at) if limit is not None), default=None)
+
+    def _within(self, span: Span) -> list[StoredRow]:
+        shared = takewhile(lambda row: span.last is None or row.id <= span.last, self.rows)
+        return [row for row in shared if row.agent == span.agent and row.id >= span.first]
+
+
+class LogOf:
+    """One agent's log as the loop sees it: `ports.Log`."""
+
+    def __init__(self, logs: MemoryLog, agent: str) -> None:
+        self._logs, self._agent = logs, agent
+
+    async def append(self, facts: Sequence[Event], reload: Loading | None = None) -> Appended:
+        return self._logs.append(self._agent, facts, reload)
+
+    async def load(self, loading: Loading) -> Memory:
+        return self._logs.load(loading)
+
+    async def save_draft(self, draft: Draft) -> None:
+        self._logs.save_draft(self._agent, draft)
+
+    async def draft(self) -> Draft | None:
+        return self._logs.draft(self._agent)

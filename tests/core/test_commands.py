@@ -1,0 +1,155 @@
+"""What can be typed: the table of commands, with what is refused and what is said then."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikigai.core import commands
+from ikigai.core.commands import COMMANDS, Local, Meaning, budget, help_text, is_command, parse
+from ikigai.core.errors import Refused
+from ikigai.core.machine import Change, Clear, RewindTo, SetMark
+
+MEANINGS: list[tuple[str, Meaning]] = [
+    ("/clear", Clear()),
+    ("/clear  ", Clear()),
+    ("/mark", SetMark("")),
+    ("/mark before the mess", SetMark("before the mess")),
+    ("/mark\tx", SetMark("x")),
+    ("/mark  two  words ", SetMark("two  words")),
+    ("/rewind", RewindTo("")),
+    ("/rewind before the mess", RewindTo("before the mess")),
+    ("/model", Local("model")),
+    ("/model openai/gpt-5-mini", Change({"model": "openai/gpt-5-mini"})),
+    ("/model openai/gpt-5-mini:high", Change({"model": "openai/gpt-5-mini", "level": "high"})),
+    ("/model openrouter/meta/llama:free", Change({"model": "openrouter/meta/llama:free"})),
+    ("/model x/:high", Change({"model": "x/:high"})),
+    ("/model default", Change({"model": None, "level": None})),
+    ("/system", Local("system")),
+    ("/system Answer in verse.", Change({"system": "Answer in verse."})),
+    ("/system default", Change({"system": None})),
+    ("/budget", Local("context")),
+    ("/budget 200k", Change({"budget": 200_000})),
+    ("/budget default", Change({"budget": None})),
+    ("/help", Local("help")),
+    ("/help mark", Local("help", "mark")),
+    ("/status", Local("status")),
+    ("/config", Local("config")),
+    ("/new", Local("new")),
+    ("/new side", Local("new", "side")),
+    ("/switch side", Local("switch", "side")),
+    ("/exit", Local("exit")),
+    ("/quit", Local("exit")),
+]
+
+REFUSED = [
+    ("/claer", "There is no command /claer.", "Did you mean /clear?"),
+    ("/exi", "There is no command /exi.", "/exit"),
+    ("/", "There is no command /.", "/help"),
+    ("/xyzzy", "There is no command /xyzzy.", "/help"),
+    ("/CLEAR", "There is no command /CLEAR.", "/help"),
+    ("/clear all", "/clear takes no argument.", "/clear alone"),
+    ("/exit now", "/exit takes no argument.", "/exit alone"),
+    ("/quit now", "/exit takes no argument.", "/exit alone"),
+    ("/mark " + "x" * 81, "A label has 80 characters at most.", "shorter"),
+    ("/model gpt", "'gpt' is no model.", "PROVIDER/NAME"),
+    ("/model /gpt", "'/gpt' is no model.", "PROVIDER/NAME"),
+    ("/model openai/", "'openai/' is no model.", "PROVIDER/NAME"),
+    ("/model openai/gpt 5", "'openai/gpt 5' is no model.", "PROVIDER/NAME"),
+    ("/budget lots", "'lots' is no budget.", "100k"),
+    ("/budget -5", "'-5' is no budget.", "100k"),
+]
+
+
+@pytest.mark.parametrize(("line", "meaning"), MEANINGS, ids=lambda cell: cell if isinstance(cell, str) else "")
+def test_meaning(line: str, meaning: Meaning) -> None:
+    assert is_command(line.rstrip()) and parse(line) == meaning
+
+
+@pytest.mark.parametrize(("line", "what", "remedy"), REFUSED, ids=lambda cell: cell[:20])
+def test_refusal(line: str, what: str, remedy: str) -> None:
+    with pytest.raises(Refused) as refused:
+        parse(line)
+    assert refused.value.what == what and remedy in refused.value.remedy
+
+
+def test_every_command_of_the_table_is_tried_here() -> None:
+    tried = {line.split()[0][1:] for line, _ in MEANINGS}
+    assert tried == {*commands.BY_NAME}
+    assert len(commands.BY_NAME) == len(COMMANDS) + sum(len(command.aliases) for command in COMMANDS)
+
+
+@given(st.text(max_size=20))
+def test_any_line_has_a_meaning_or_a_refusal(text: str) -> None:
+    for line in ("/" + text, f"/budget {text}", f"/model {text}", f"/mark {text}"):
+        try:
+            parse(line)
+        except Refused as refusal:
+            assert refusal.what and refusal.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/clear", True),
+        ("/nonsense", True),
+        ("/mark a/b", True),
+        ("/model openai/gpt", True),
+        ("/usr/bin/python fails", False),
+        ("/ clear", False),
+        ("//", False),
+        ("/", False),
+        ("", False),
+        ("/2", False),
+        (" /clear", False),
+        ("clear", False),
+        ("/clear\nand more", False),
+    ],
+)
+def test_what_is_a_command(text: str, expected: bool) -> None:
+    assert is_command(text) is expected
+
+
+BUDGETS = {
+    "0": 0,
+    "7": 7,
+    "200000": 200_000,
+    "200k": 200_000,
+    "200K": 200_000,
+    "1.5M": 1_500_000,
+    "1.001k": 1_001,
+    "0.5k": 500,
+    "2.0": 2,
+    "0.000001m": 1,
+    "1000m": 1_000_000_000,
+    "default": None,
+}
+
+
+@pytest.mark.parametrize(("text", "tokens"), BUDGETS.items())
+def test_budget(text: str, tokens: int | None) -> None:
+    assert budget(text) == tokens
+
+
+NO_NUMBERS = ["k", "-1", "+1", "1e5", "nan", "inf", "1_000", "١٢", "²", "1,5k", "1.k", ".5k", "1kk", "0x10"]
+TOO_FINE_OR_TOO_MUCH = ["1.5", "0.0001k", "1000.001m", "1001m", "9" * 99]
+
+
+@pytest.mark.parametrize("text", ["", "1 k", "5\n", *NO_NUMBERS, *TOO_FINE_OR_TOO_MUCH])
+def test_no_budget(text: str) -> None:
+    with pytest.raises(Refused, match="is no budget"):
+        budget(text)
+
+
+@given(st.integers(0, 1_000_000_000))
+def test_a_budget_in_thousands_is_exact(tokens: int) -> None:
+    assert budget(f"{tokens // 1000}.{tokens % 1000:03}k") == tokens
+
+
+def test_help_names_every_command_and_fits_the_screen() -> None:
+    lines = help_text().splitlines()
+    assert [line.split()[0] for line in lines] == [f"/{command.name}" for command in COMMANDS]
+    assert max(map(len, lines)) <= 100
+    assert help_text("exit") == help_text("/quit") == "/exit: leave; the conversation stays (also /quit)"
+    assert help_text("mark") == "/mark [label]: remember this place"
+    with pytest.raises(Refused, match="There is no command /nonsense"):
+        help_text("nonsense")

@@ -1,0 +1,15 @@
+"""Whatever happens to an agent: the memory of live use is that of a restart, and both are what the rules say."""
+
+import pytest
+
+from tests.core.life import Life, run_lives
+
+
+def test_live_replayed_and_the_rules_agree() -> None:
+    run_lives(Life, examples=80, steps=30)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_live_replayed_and_the_rules_agree_for_long() -> None:
+    run_lives(Life, examples=3000, steps=60)

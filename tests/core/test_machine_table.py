@@ -1,0 +1,277 @@
+"""The state machine as a table: in each state, each input → its facts, the next status, the jobs that are wanted."""
+
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+
+from ikigai.core import codec
+from ikigai.core import events as ev
+from ikigai.core.errors import Refused
+from ikigai.core.machine import (
+    NEEDS_IDLE,
+    Approved,
+    CallModel,
+    Change,
+    Clear,
+    Failed,
+    Input,
+    Interrupted,
+    Job,
+    Opened,
+    Replied,
+    RewindTo,
+    RunTool,
+    SetMark,
+    StartTool,
+    Submitted,
+    ToolDone,
+    work,
+)
+from ikigai.core.memory import Run, Status
+from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.ports import Draft
+from tests.core.agent import RUN, Agent
+from tests.core.encoders import encoder, limits
+
+# The states. "idle" has one turn behind it and the mark m; "tools" has c1 asked for, c2 begun, c3 done.
+# Facts: ! stands for interrupted or an error. Jobs: "call" the model, "start" or "run" a tool.
+TABLE = """
+state   | input              | facts                                                     | then    | jobs
+
+idle    | open               |                                                           | idle    |
+idle    | open, draft        |                                                           | idle    |
+idle    | open, other budget | settings(budget)                                          | idle    |
+idle    | submit             | user                                                      | waiting | call
+idle    | submit nothing     | user                                                      | waiting | call
+idle    | interrupt          |                                                           | idle    |
+idle    | interrupt, words   |                                                           | idle    |
+idle    | reply              |                                                           | idle    |
+idle    | fail               |                                                           | idle    |
+idle    | approve c1         |                                                           | idle    |
+idle    | result of c2       |                                                           | idle    |
+idle    | clear              | clear                                                     | idle    |
+idle    | mark               | mark(1)                                                   | idle    |
+idle    | mark 7             | mark(7)                                                   | idle    |
+idle    | rewind             | rewind                                                    | idle    |
+idle    | rewind m           | rewind                                                    | idle    |
+idle    | rewind elsewhere   | refused: There is no mark 'elsewhere' here.               | idle    |
+idle    | change budget      | settings(budget)                                          | idle    |
+idle    | change nothing     |                                                           | idle    |
+
+waiting | open               | turn_end(interrupted)                                     | idle    |
+waiting | open, draft        | assistant! turn_end(interrupted)                          | idle    |
+waiting | open, empty draft  | turn_end(interrupted)                                     | idle    |
+waiting | open, old draft    | turn_end(interrupted)                                     | idle    |
+waiting | open, other budget | turn_end(interrupted) settings(budget)                    | idle    |
+waiting | submit             | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | interrupt          | turn_end(interrupted)                                     | idle    |
+waiting | interrupt, words   | assistant! turn_end(interrupted)                          | idle    |
+waiting | interrupt, thought | turn_end(interrupted)                                     | idle    |
+waiting | interrupt, call    | assistant! turn_end(interrupted)                          | idle    |
+waiting | reply              | assistant usage turn_end(completed)                       | idle    |
+waiting | reply nothing      | assistant usage turn_end(completed)                       | idle    |
+waiting | reply, calls       | assistant tool_call(x) tool_call(y) usage                 | tools   | start x, start y
+waiting | reply, only a call | assistant tool_call(x) usage                              | tools   | start x
+waiting | reply, words amid  | assistant tool_call(x) assistant tool_call(y) usage       | tools   | start x, start y
+waiting | reply, same ids    | assistant tool_call(x) tool_call(x_2) usage               | tools   | start x, start x_2
+waiting | reply, malformed   | assistant tool_call(b) tool_result(b)! usage              | waiting | call
+waiting | reply, both        | assistant tool_call(b) tool_call(x) tool_result(b)! usage | tools   | start x
+waiting | late reply         |                                                           | waiting | call
+waiting | fail               | usage turn_end(failed)                                    | idle    |
+waiting | fail, words        | assistant! usage turn_end(failed)                         | idle    |
+waiting | late fail          |                                                           | waiting | call
+waiting | approve c1         |                                                           | waiting | call
+waiting | result of c2       |                                                           | waiting | call
+waiting | clear              | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | mark               | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | rewind             | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | change budget      | refused: The agent is busy (waiting for the model).       | waiting | call
+
+tools   | open               | turn_end(interrupted)                                     | idle    |
+tools   | open, draft        | turn_end(interrupted)                                     | idle    |
+tools   | open, other budget | turn_end(interrupted) settings(budget)                    | idle    |
+tools   | submit             | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | interrupt          | turn_end(interrupted)                                     | idle    |
+tools   | reply              |                                                           | tools   | start c1, run c2
+tools   | fail               |                                                           | tools   | start c1, run c2
+tools   | approve c1         | tool_started(c1)                                          | tools   | run c1, run c2
+tools   | approve c2         |                                                           | tools   | start c1, run c2
+tools   | approve c3         |                                                           | tools   | start c1, run c2
+tools   | result of c1       |                                                           | tools   | start c1, run c2
+tools   | result of c2       | tool_result(c2)                                           | tools   | start c1
+tools   | error of c2        | tool_result(c2)!                                          | tools   | start c1
+tools   | result of c3       |                                                           | tools   | start c1, run c2
+tools   | clear              | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | mark               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | rewind             | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | change budget      | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+
+last    | result of c1       | tool_result(c1)                                           | waiting | call
+"""
+
+CELLS = [tuple(cell.strip() for cell in line.split("|")) for line in TABLE.splitlines()[3:] if line]
+
+
+def idle() -> Agent:
+    agent = Agent()
+    agent.turn()
+    agent.happen(SetMark("m"))
+    return agent
+
+
+def waiting() -> Agent:
+    agent = idle()
+    agent.happen(Submitted("Do it."))
+    return agent
+
+
+def tools() -> Agent:
+    agent = waiting()
+    agent.reply(Text("I will."), *(ToolCall(id, "look") for id in ("c1", "c2", "c3")))
+    agent.happen(Approved(agent.job(StartTool, 1)))
+    agent.happen(Approved(agent.job(StartTool, 1)))
+    agent.happen(ToolDone(agent.job(RunTool, 1), ToolResult("c3", "seen")))
+    return agent
+
+
+def last() -> Agent:
+    """One tool is still running."""
+    agent = tools()
+    agent.happen(ToolDone(agent.job(RunTool), ToolResult("c2", "seen")))
+    agent.happen(Approved(agent.job(StartTool)))
+    return agent
+
+
+def reply(*said: ReplyBlock, late: bool = False) -> Callable[[Agent], Input]:
+    return lambda agent: Replied(asked(agent, late), said, StopReason.END, ev.UsageReported("m"))
+
+
+def fail(*said: ReplyBlock, late: bool = False) -> Callable[[Agent], Input]:
+    return lambda agent: Failed(asked(agent, late), "It broke.", said, ev.UsageReported("m"))
+
+
+def asked(agent: Agent, late: bool) -> CallModel:
+    """The job of asking the model, as it stands, or as it stood before the turn."""
+    return CallModel(1 if late or not agent.memory.open else agent.memory.open.last)
+
+
+def call(agent: Agent, id: str) -> tuple[int, ToolCall]:
+    """A call of the open turn with the id of its event; one of nowhere when there is none."""
+    calls = agent.memory.open.calls if agent.memory.open else ()
+    return next((found for found in calls if found[1].id == id), (1, ToolCall(id, "look")))
+
+
+def draft(text: str, off: int = 0) -> Callable[[Agent], Input]:
+    return lambda agent: Opened(Draft((agent.memory.open.last if agent.memory.open else 1) + off, text))
+
+
+def x(id: str = "x") -> ToolCall:
+    return ToolCall(id, "look")
+
+
+BAD = ToolCall("b", "look", "{}", malformed="[")
+INPUTS: dict[str, Callable[[Agent], Input]] = {
+    "open": lambda agent: Opened(),
+    "open, draft": draft("I was say"),
+    "open, empty draft": draft(""),
+    "open, old draft": draft("I was say", off=-1),
+    "open, other budget": lambda agent: Opened(),
+    "submit": lambda agent: Submitted("Hello."),
+    "submit nothing": lambda agent: Submitted(""),
+    "interrupt": lambda agent: Interrupted(),
+    "interrupt, words": lambda agent: Interrupted((Text("I was say"),)),
+    "interrupt, thought": lambda agent: Interrupted((Thinking("Hm."),)),
+    "interrupt, call": lambda agent: Interrupted((Text("I look."), x())),
+    "reply": reply(Text("Yes.")),
+    "reply nothing": reply(),
+    "reply, calls": reply(Text("I look."), x(), x("y")),
+    "reply, only a call": reply(x()),
+    "reply, words amid": reply(Text("This"), x(), Text("and that"), x("y")),
+    "reply, same ids": reply(Text("I look."), x(), x()),
+    "reply, malformed": reply(BAD),
+    "reply, both": reply(BAD, x()),
+    "late reply": reply(Text("Yes."), late=True),
+    "fail": fail(),
+    "fail, words": fail(Text("I was say")),
+    "late fail": fail(late=True),
+    "approve c1": lambda agent: Approved(StartTool(*call(agent, "c1"))),
+    "approve c2": lambda agent: Approved(StartTool(*call(agent, "c2"))),
+    "approve c3": lambda agent: Approved(StartTool(*call(agent, "c3"))),
+    "result of c1": lambda agent: ToolDone(RunTool(*call(agent, "c1")), ToolResult("c1", "seen")),
+    "result of c2": lambda agent: ToolDone(RunTool(*call(agent, "c2")), ToolResult("c2", "seen")),
+    "error of c2": lambda agent: ToolDone(RunTool(*call(agent, "c2")), ToolResult("c2", "gone", is_error=True)),
+    "result of c3": lambda agent: ToolDone(RunTool(*call(agent, "c3")), ToolResult("c3", "seen")),
+    "clear": lambda agent: Clear(),
+    "mark": lambda agent: SetMark(),
+    "mark 7": lambda agent: SetMark("7"),
+    "rewind": lambda agent: RewindTo(),
+    "rewind m": lambda agent: RewindTo("m"),
+    "rewind elsewhere": lambda agent: RewindTo("elsewhere"),
+    "change budget": lambda agent: Change({"budget": 5}),
+    "change nothing": lambda agent: Change({"budget": None}),
+}
+
+
+def told(fact: ev.Event) -> str:
+    match fact:
+        case ToolCall(id) | ev.ToolStarted(id) | ev.Marked(id):
+            detail = f"({id})"
+        case ToolResult(id):
+            detail = f"({id})"
+        case ev.TurnEnded(ending):
+            detail = f"({ending.value})"
+        case ev.SettingsChanged(values):
+            detail = f"({', '.join(values)})"
+        case _:
+            detail = ""
+    mark = "!" if getattr(fact, "interrupted", False) or getattr(fact, "is_error", False) else ""
+    return codec.KIND[type(fact)] + detail + mark
+
+
+def told_job(job: Job) -> str:
+    match job:
+        case CallModel():
+            return "call"
+        case StartTool(_, call):
+            return f"start {call.id}"
+        case RunTool(_, call):
+            return f"run {call.id}"
+
+
+@pytest.mark.parametrize(("state", "happened", "facts", "then", "jobs"), CELLS, ids=lambda cell: cell or "-")
+def test_cell(state: str, happened: str, facts: str, then: str, jobs: str) -> None:
+    agent = {"idle": idle, "waiting": waiting, "tools": tools, "last": last}[state]()
+    if happened == "open, other budget":
+        agent = reopened_below(agent, 7)
+    try:
+        found = " ".join(told(fact) for fact in agent.happen(INPUTS[happened](agent)))
+    except Refused as refusal:
+        found = f"refused: {refusal.what}"
+        assert refusal.remedy
+    assert found == facts
+    assert agent.memory.status is {"idle": Status.IDLE, "waiting": Status.WAITING, "tools": Status.RUNNING_TOOLS}[then]
+    assert ", ".join(map(told_job, sorted(work(agent.memory), key=lambda job: job.asked_by))) == jobs
+    assert agent.loaded() == agent.memory
+
+
+def reopened_below(agent: Agent, budget: int) -> Agent:
+    """The same log, loaded (not opened) by a program whose configuration gives another budget than was recorded."""
+    agent.log.append("a", (ev.SettingsChanged({"budget": 99}, {"budget": "config.toml"}),))
+    agent.run = Run({**RUN.below, "budget": budget}, limits, encoder)
+    agent.memory = agent.loaded()
+    return agent
+
+
+def test_every_input_that_needs_idle_is_refused_in_every_other_state() -> None:
+    for state in ("waiting", "tools"):
+        needing = ["submit", "clear", "mark", "rewind", "change budget"]
+        refused = [cell[1] for cell in CELLS if cell[0] == state and cell[2].startswith("refused: The agent is busy")]
+        assert refused == needing
+    assert {type(INPUTS[happened](idle())) for happened in needing} == set(NEEDS_IDLE)
+
+
+def test_the_table_has_every_input_in_every_state() -> None:
+    for state in ("idle", "waiting", "tools"):
+        happened = {type(INPUTS[cell[1]](idle())) for cell in CELLS if cell[0] == state}
+        assert happened == set(get_args(Input))

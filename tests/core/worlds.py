@@ -1,0 +1,28 @@
+"""What agents are put through: configurations of the program, words, replies."""
+
+from hypothesis import strategies as st
+
+from ikigai.core.events import Choices
+from ikigai.core.memory import Run
+from ikigai.core.messages import Text, Thinking, ToolCall, ToolSpec
+from tests.core.encoders import encoder, limits
+
+TOOLS = (ToolSpec("look", "Looks at a thing.", '{"type":"object","properties":{"at":{"type":"string"}}}'),)
+plain: Choices = {"model": "chat/tiny", "budget": 100_000, "system": "Be kind."}
+RUNS = (
+    Run(plain, limits, encoder, tools=TOOLS),
+    Run({**plain, "budget": 120}, limits, encoder),
+    Run({**plain, "model": "blocks/small", "budget": 0}, limits, encoder, origins={"model": "config.toml"}),
+    Run({"model": "chat/small", "budget": 200}, limits, encoder, {"level": "high"}, {"level": "--model"}, TOOLS),
+    Run(plain, limits, encoder, {"budget": 90}, {"budget": "IKIGAI_SLIDING_CONTEXT_TOKENS"}),
+    Run(plain, limits, encoder, {"model": "blocks/tiny", "budget": 0}, {"model": "--model", "budget": "--budget"}),
+)
+LABELS = ("", "a", "b", "7")
+
+odd = st.sampled_from(["", "\0nul", "\ud800lone", 'quote" back\\slash\n', "árvíztűrő 🦉 漢字", "x" * 200, "ö" * 700])
+words = st.text(st.characters(codec="utf-8"), max_size=30) | odd
+arguments = st.sampled_from(["{}", '{"at":"x"}', '{ "at" :   "wide" }', '{"at":"\\u0000\\n"}'])
+calls = st.builds(ToolCall, st.sampled_from(["c1", "c2", "c3"]), st.just("look"), arguments)
+malformed = st.builds(ToolCall, st.just("c1"), st.just("look"), st.just("{}"), st.sampled_from(["[", "5"]))
+thoughts = st.builds(Thinking, words, st.sampled_from(["", "sig="]), st.sampled_from(["", "anthropic"]))
+blocks = st.lists(st.one_of(st.builds(Text, words), thoughts, calls, calls, malformed), max_size=5).map(tuple)

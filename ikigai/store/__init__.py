@@ -1,0 +1,1 @@
+"""The log in PostgreSQL: the only importer of psycopg."""

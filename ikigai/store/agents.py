@@ -1,0 +1,101 @@
+"""The agents of a database: made, found by name or id, listed."""
+
+import difflib
+from typing import LiteralString
+from uuid import UUID, uuid4
+
+from ikigai.core.errors import Refused
+from ikigai.core.record import Record
+from ikigai.core.sanitize import storable
+
+from . import names, queries
+from .connection import Session
+
+LONGEST_NAME = 64
+
+
+class Agent(Record, frozen=True):
+    """One line of conversation. Times are seconds since 1970; `events` counts its own, not its ancestors'.
+
+    `forked_at` is the last event of its parent's lineage that it shares; `directory` is where it was last used.
+    """
+
+    id: str
+    name: str
+    parent: str | None
+    forked_at: int | None
+    directory: str
+    created_at: float
+    last_used_at: float
+    events: int
+
+
+class Agents:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def create(
+        self, name: str = "", directory: str = "", parent: str | None = None, forked_at: int | None = None
+    ) -> Agent:
+        """A new agent: a root, or the child of `parent` that shares its lineage up to the event `forked_at`.
+
+        Without a name it is given one. Raises Refused when the name is taken, or is none.
+        """
+        if name and not _is_name(name):
+            raise Refused(
+                f"{name[:80]!r} is no name for an agent.",
+                f"Begin with a letter or digit, and use up to {LONGEST_NAME} characters without spaces.",
+            )
+        id, tried = uuid4(), 0
+        while True:
+            chosen = name or names.suggest(tried)
+            async with self._session.use() as cursor:
+                await cursor.execute(queries.CREATE_AGENT, (id, chosen, parent, forked_at, storable(directory) or None))
+                if cursor.rowcount:
+                    await cursor.execute(queries.AGENT_BY_ID, (id,))
+                    return Agent(*(await cursor.fetchall())[0])
+            if name:
+                raise Refused(f"There is an agent named {name} already.", f"Choose another name, or: /switch {name}")
+            tried += 1
+
+    async def find(self, wanted: str) -> Agent:
+        """The agent of that name, id, or unique start of an id (four characters or more). Raises Refused."""
+        wanted = storable(wanted)
+        if found := await self._ask(queries.AGENT_BY_NAME, wanted):
+            return found[0]
+        found = await self._ask(queries.AGENTS_BY_ID_START, wanted.lower()) if len(wanted) >= 4 else []
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise Refused(f"More than one agent's id begins with {wanted}.", "Type more of it, or a name.")
+        async with self._session.use() as cursor:
+            await cursor.execute(queries.AGENT_NAMES)
+            known = [name for (name,) in await cursor.fetchall()]
+        near = difflib.get_close_matches(wanted, known, n=3) or known[:3]
+        hint = f"Did you mean {' or '.join(near)}?" if near else "There are none yet."
+        raise Refused(f"There is no agent {wanted[:80]}.", hint)
+
+    async def get(self, id: str) -> Agent | None:
+        found = await self._ask(queries.AGENT_BY_ID, UUID(id))
+        return found[0] if found else None
+
+    async def all(self, limit: int = 1000) -> list[Agent]:
+        """The one used last first."""
+        return await self._ask(queries.AGENTS, limit)
+
+    async def last(self, directory: str = "") -> Agent | None:
+        """The agent used last, in this database or in this working directory."""
+        if directory:
+            found = await self._ask(queries.LAST_AGENT_IN, storable(directory))
+        else:
+            found = await self._ask(queries.LAST_AGENT)
+        return found[0] if found else None
+
+    async def _ask(self, query: LiteralString, *parameters: object) -> list[Agent]:
+        async with self._session.use() as cursor:
+            await cursor.execute(query, parameters)
+            return [Agent(*row) for row in await cursor.fetchall()]
+
+
+def _is_name(name: str) -> bool:
+    return len(name) <= LONGEST_NAME and name[0].isalnum() and name.isprintable() and " " not in name

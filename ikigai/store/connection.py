@@ -1,0 +1,188 @@
+"""The connection to PostgreSQL: made on first use, made anew when it was lost, and never waiting for ever."""
+
+import asyncio
+import logging
+import select
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, NamedTuple, TypeAlias
+
+import psycopg
+from psycopg import conninfo, waiting
+from psycopg.abc import RV, PQGen
+
+from ikigai.core.errors import BadDatabase, StoreError
+
+from . import address, failures, queries
+
+DEADLINE = 20.0
+"""Seconds a statement may take before its connection is given up: the server's own limit is 15, but a server that is
+stopped or cut off keeps no limit."""
+
+OLDEST_SERVER = 150000
+
+# The driver warns of rollbacks that fail on a lost connection; without a handler that would land on the screen.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+
+class Greeting(NamedTuple):
+    """What the server says of itself on a new connection: its process there, and the version of ikigai's schema."""
+
+    backend: int
+    schema_version: int
+
+
+class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection that is closed when an answer does not come in time, or is not waited for."""
+
+    deadline: float | None = DEADLINE
+
+    async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:  # noqa: ASYNC109
+        # The driver's own way would ask the server to cancel, and give it five seconds to do so.
+        try:
+            async with asyncio.timeout(self.deadline):
+                return await waiting.wait_async(gen, self.pgconn.socket, interval=interval)
+        except (TimeoutError, asyncio.CancelledError):
+            self.pgconn.finish()
+            raise
+
+
+Cursor: TypeAlias = psycopg.AsyncCursor[tuple[Any, ...]]
+
+
+class Session:
+    """One connection for everything this program does in a database, one statement at a time.
+
+    `parameters` are what libpq is given, the password included: for programs that connect by themselves.
+    `lost` holds the server processes of connections given up without a farewell: they may still hold locks.
+    """
+
+    def __init__(self, dsn: str, write: bool = True, deadline: float = DEADLINE) -> None:
+        self.parameters = address.parameters(dsn)
+        self._conninfo = conninfo.make_conninfo(**self.parameters)
+        self._write = write
+        self._deadline = deadline
+        self._turn = asyncio.Lock()
+        self._connected: tuple[Connection, Cursor] | None = None
+        self.greeting = Greeting(0, 0)
+        self.lost: set[int] = set()
+
+    @property
+    def place(self) -> address.Place:
+        return address.place(self.parameters)
+
+    @asynccontextmanager
+    async def use(self, patient: bool = False) -> AsyncIterator[Cursor]:
+        """A cursor (binary results, autocommit), for the caller alone; connects when there is no connection.
+
+        A patient caller waits for answers as long as they take.
+        Every error of the driver leaves as a StoreError. Whatever leaves a transaction open, or does not wait for an
+        answer, loses the connection.
+        """
+        async with self._turn:
+            connection, cursor = await self._ready()
+            connection.deadline = None if patient else self._deadline
+            try:
+                with self._in_words(failures.using):
+                    yield cursor
+            finally:
+                if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                    self._give_up()
+
+    async def close(self) -> None:
+        """End the connection, and with it every lock it holds; a later use would make a new one."""
+        async with self._turn:
+            if self._connected is not None:
+                await self._connected[0].close()
+                self._connected = None
+
+    async def _ready(self) -> tuple[Connection, Cursor]:
+        if self._connected is not None and _alive(self._connected[0]):
+            return self._connected
+        self._give_up()
+        with self._in_words(failures.connecting):
+            async with asyncio.timeout(self._deadline):
+                connection = await Connection.connect(self._conninfo, autocommit=True)
+        connection.deadline = self._deadline
+        try:
+            with self._in_words(failures.using):
+                self.greeting = await self._greet(connection)
+        except BaseException:
+            await connection.close()
+            raise
+        self._connected = connection, connection.cursor(binary=True)
+        return self._connected
+
+    @contextmanager
+    def _in_words(self, tell: Callable[[psycopg.Error, address.Place], StoreError]) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            if self._write:
+                raise tell(error, self.place) from error
+            raise BadDatabase("The database was opened for reading, so nothing can be stored.") from error
+        except psycopg.Error as error:
+            raise tell(error, self.place) from error
+        except TimeoutError as error:
+            raise failures.no_answer(self.place, self._deadline) from error
+
+    def _give_up(self) -> None:
+        if self._connected is not None:
+            self.lost.add(self.greeting.backend)
+            self._connected[0].pgconn.finish()
+        self._connected = None
+
+    async def _greet(self, connection: Connection) -> Greeting:
+        """Settings, and whether this server will do. Raises BadDatabase when it will not."""
+        info = connection.info
+        if info.server_version < OLDEST_SERVER:
+            raise BadDatabase(
+                f"The database {self.place} is PostgreSQL {info.server_version // 10000}; ikigai needs 15 or later.",
+                "Upgrade the server, or name another.",
+            )
+        encoding = info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            raise BadDatabase(
+                f"The database {self.place} is encoded in {encoding}, which cannot hold every text.",
+                "Create one with: createdb --encoding=UTF8 --template=template0 ikigai",
+            )
+        try:
+            rows = await connection.execute(queries.GREET, (not self._write,))
+        except psycopg.errors.UndefinedTable:
+            rows = await connection.execute(queries.GREET_EMPTY, (not self._write,))
+        greeting = Greeting._make((await rows.fetchall())[0][-2:])
+        if greeting.backend != info.backend_pid and await self._shared(connection, greeting.backend):
+            raise BadDatabase(
+                f"The database {self.place} is behind a pooler in transaction mode, which cannot keep a lock.",
+                "Connect to the server itself, or to a pool in session mode.",
+            )
+        return greeting
+
+    async def _shared(self, connection: Connection, backend: int) -> bool:
+        """Whether another connection can be given the server process of this one while this one is idle."""
+        other = await Connection.connect(self._conninfo)
+        other.deadline = address.CONNECT_TIMEOUT
+        try:
+            (theirs,) = (await (await other.execute(queries.BACKEND)).fetchall())[0]  # in a transaction of its own
+            if theirs == backend:
+                return True
+            (ours,) = (await (await connection.execute(queries.BACKEND)).fetchall())[0]
+            return ours != backend
+        except TimeoutError:  # a pool of one connection, and it is ours
+            return False
+        finally:
+            await other.close()
+
+
+def _alive(connection: Connection) -> bool:
+    """Whether the connection is still there; a farewell that came while nobody listened is read now."""
+    if connection.closed:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    try:
+        while poll.poll(0):
+            connection.pgconn.consume_input()
+    except psycopg.OperationalError:
+        return False
+    return True

@@ -1,0 +1,130 @@
+"""The database as the rest of the program knows it: its agents, their logs, and what people look back at."""
+
+from pathlib import Path
+from typing import Self
+
+from ikigai.core.errors import Busy
+from ikigai.core.events import StoredEvent
+from ikigai.core.loading import Loading
+from ikigai.core.memory import Memory
+from ikigai.core.record import Record
+
+from . import history, queries, reading, schema
+from .agents import Agent, Agents
+from .connection import DEADLINE, Session
+from .log import AgentLog
+
+
+class Status(Record, frozen=True):
+    """What `ikigai db status` tells. Sizes are bytes; `events` is an estimate once there are many.
+
+    `durable` says that the server keeps what it has confirmed even when the power fails.
+    """
+
+    where: str
+    server: str
+    database: str
+    user: str
+    schema: str
+    schema_version: int
+    size: int
+    messages_size: int
+    agents: int
+    events: int
+    extensions: tuple[str, ...]
+    durable: bool
+
+
+class Database:
+    """Made by `Database.open`. Everything goes over one connection, which is made anew when it was lost."""
+
+    def __init__(self, session: Session, schema_version: int) -> None:
+        self._session = session
+        self._open: dict[str, AgentLog] = {}
+        self.schema_version = schema_version
+        self.agents = Agents(session)
+
+    @classmethod
+    async def open(cls, dsn: str, migrations: Path, write: bool = True, deadline: float = DEADLINE) -> Self:
+        """Connect, and bring the schema up to this program's.
+
+        `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a schema newer than this
+        program is no obstacle. `deadline` is how many seconds any one statement may take. Raises BadDatabase
+        (`schema.NewerSchema` among them) and Unavailable.
+        """
+        session = Session(dsn, write, deadline)
+        try:
+            return cls(session, await schema.make_current(session, migrations, write))
+        except BaseException:
+            await session.close()
+            raise
+
+    @property
+    def host(self) -> str:
+        """Where the server is, in a word; "local" on a socket."""
+        host = self._session.place.host
+        return "local" if not host or host.startswith("/") else host
+
+    async def open_agent(self, agent: Agent, directory: str = "") -> AgentLog:
+        """Take the pen of the agent, in this working directory.
+
+        Raises Busy, with the holder, when it is open in another program or already in this one.
+        """
+        if agent.id in self._open and not self._open[agent.id].closed:
+            raise Busy(f"Agent {agent.name} is open in this program already.", "Go on there.")
+        log = self._open[agent.id] = AgentLog(self._session, agent, directory)
+        try:
+            await log.open()
+        except BaseException:
+            del self._open[agent.id]
+            raise
+        return log
+
+    def reader(self, agent: Agent) -> "Reader":
+        """The agent as it looks to somebody who does not write, whoever has the pen."""
+        return Reader(self._session, agent.id)
+
+    async def prompts(self, limit: int) -> list[str]:
+        """What users typed last, over all agents: at most `limit` different texts, the newest first."""
+        async with self._session.use() as cursor:
+            return await history.prompts(cursor, limit)
+
+    async def status(self) -> Status:
+        async with self._session.use() as cursor:
+            await cursor.execute(queries.STATUS)
+            ((server, name, user, schema, size, messages, rows, agents, extensions, durable),) = await cursor.fetchall()
+            if rows < 100_000:
+                await cursor.execute(queries.COUNT_EVENTS)
+                ((rows,),) = await cursor.fetchall()
+        where, version = str(self._session.place), self._session.greeting.schema_version
+        return Status(
+            where, server, name, user, schema, version, size, messages, agents, rows, tuple(extensions), durable
+        )
+
+    async def close(self) -> None:
+        """Put down every pen and disconnect. Never fails."""
+        for log in self._open.values():
+            await log.close()
+        await self._session.close()
+
+
+class Reader:
+    """Reads one agent: memory and history."""
+
+    def __init__(self, session: Session, agent: str) -> None:
+        self._session = session
+        self._agent = agent
+
+    async def load(self, loading: Loading) -> Memory:
+        """Memory as of one moment, though somebody else may be writing."""
+        async with self._session.use() as cursor, cursor.connection.transaction():
+            await cursor.execute(queries.SNAPSHOT)
+            return await reading.load(cursor, loading)
+
+    async def history(self, before: int | None, limit: int) -> tuple[StoredEvent, ...]:
+        """The newest `limit` events of the agent and its ancestors with ids below `before` (None: all), ascending.
+
+        All kinds, whatever clears and rewinds say. For the page before pass the id of the first one.
+        """
+        async with self._session.use() as cursor:
+            return await history.events(cursor, self._agent, before, limit)

@@ -1,0 +1,185 @@
+"""Dump and restore: everything ikigai keeps in a database, as an archive of pg_dump's.
+
+A restore takes only the rows out of the archive and copies them into a schema made by ikigai's own migrations, in one
+transaction: ids stay, triggers are there, and no statement of the archive's is ever run.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import tempfile
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import LiteralString
+
+from psycopg import conninfo
+
+from ikigai.core.errors import BadDatabase, Refused
+
+from . import queries, schema
+from .connection import Session
+
+TABLES: dict[str, LiteralString] = {
+    "agents": queries.COPY_AGENTS,
+    "messages": queries.COPY_MESSAGES,
+    "drafts": queries.COPY_DRAFTS,
+}
+"""In the order in which they refer to one another."""
+
+
+async def dump(dsn: str, binaries: Path | None, target: Path | None) -> None:
+    """Write the archive to `target`, whole or not at all, readable by its owner alone; None is standard output.
+
+    `binaries` is the folder of PostgreSQL's programs, None the PATH.
+    """
+    pg_dump = _program("pg_dump", binaries)
+    session = Session(dsn, write=False)
+    try:
+        async with session.use() as cursor:
+            await cursor.execute(queries.TABLE_SCHEMA)
+            rows = await cursor.fetchall()
+    finally:
+        await session.close()
+    if not rows:
+        raise Refused(f"There is nothing of ikigai's in the database {session.place.database} {session.place}.")
+    quoted = '"' + rows[0][0].replace('"', '""') + '"'
+    tables = [f"--table={quoted}.{table}" for table in ("ikigai_migrations", *TABLES)]
+    address, secrets = _without_secrets(session.parameters)
+    command = [pg_dump, "--format=custom", "--no-password", "--strict-names", *tables, f"--dbname={address}"]
+    if target is None:
+        return await _finish(await _run(command, secrets, stdout=None))
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+    except OSError as error:
+        raise Refused(
+            f"{target} cannot be written ({error.strerror}).", "Name another file, or - for the standard output."
+        ) from None
+    os.close(handle)
+    try:
+        await _finish(await _run([*command, f"--file={name}"], secrets, stdout=DEVNULL))
+        Path(name).replace(target)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+async def restore(dsn: str, binaries: Path | None, file: Path, migrations: Path) -> int:
+    """Fill a database in which ikigai has kept nothing yet; return how many events there are then.
+
+    Raises Refused when the file is no dump or the database is not empty: then nothing is changed.
+    """
+    known = schema.migrations(migrations)
+    pg_restore = _program("pg_restore", binaries)
+    dumped = await _version(pg_restore, file)
+    if dumped > len(known):
+        raise schema.NewerSchema(
+            f"{file} has schema {dumped}, and this ikigai knows schemas up to {len(known)}.", "Install a newer ikigai."
+        )
+    session = Session(dsn)
+    try:
+        async with session.use():
+            pass
+        if session.greeting.schema_version < dumped:
+            await schema.migrate(session, known[:dumped])
+        events = await _fill(session, pg_restore, file)
+        await schema.migrate(session, known)
+    finally:
+        await session.close()
+    return events
+
+
+async def _fill(session: Session, pg_restore: str, file: Path) -> int:
+    async with session.use(patient=True) as cursor, cursor.connection.transaction():
+        await cursor.execute(queries.RESTORE_TURN)
+        await cursor.execute(queries.ALONE)
+        await cursor.execute(queries.IS_EMPTY)
+        if await cursor.fetchall() != [(True,)]:
+            raise Refused(
+                f"The database {session.place.database} {session.place} holds agents already; nothing was restored.",
+                "Restore into a fresh database.",
+            )
+        for table, copy_in in TABLES.items():
+            await cursor.execute(queries.COLUMNS, (table,))
+            columns = [name for (name,) in await cursor.fetchall()]
+            async with cursor.copy(copy_in) as copy:
+                async for rows in _rows(pg_restore, file, table, columns):
+                    await copy.write(rows)
+        await cursor.execute(queries.SET_IDENTITY)
+        await cursor.execute(queries.COUNT_EVENTS)
+        ((events,),) = await cursor.fetchall()
+    return events
+
+
+async def _version(pg_restore: str, file: Path) -> int:
+    columns = ["version", "name", "applied_at"]
+    rows = b"".join([part async for part in _rows(pg_restore, file, "ikigai_migrations", columns)])
+    return max(int(row.split(b"\t")[0]) for row in rows.splitlines())
+
+
+async def _rows(pg_restore: str, file: Path, table: str, columns: list[str]) -> AsyncIterator[bytes]:
+    """The rows of a table in the archive, in COPY's text format and in pieces of any length.
+
+    Raises Refused when the archive has no such table with just these columns.
+    """
+    command = [pg_restore, "--data-only", f"--table={table}", "--file=-", str(file.absolute())]
+    process = await _run(command, {}, stdout=PIPE)
+    try:
+        text = b""
+        while not (start := re.search(rb"(?m)^COPY .*\((.*)\) FROM stdin;$", text)):
+            text += await _more(process, file)
+        if start[1].decode().replace('"', "").split(", ") != columns:
+            raise Refused(
+                f"{file} was written with another schema than that of this database.", "Restore into a fresh database."
+            )
+        # The first byte is one that was passed on already, or the line break before the first row.
+        text = text[start.end() :]
+        while (end := text.find(b"\n\\.\n")) < 0:
+            cut = max(1, len(text) - 3)
+            yield text[1:cut]
+            text = text[cut - 1 :] + await _more(process, file)
+        yield text[1 : end + 1]
+        await _finish(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def _more(process: Process, file: Path) -> bytes:
+    assert process.stdout
+    if part := await process.stdout.read(1 << 18):
+        return part
+    await _finish(process)
+    raise Refused(f"{file} is no dump of ikigai's.", "Name a file that `ikigai db dump` wrote.")
+
+
+def _program(name: str, binaries: Path | None) -> str:
+    found = shutil.which(name, path=str(binaries) if binaries else None)
+    if not found:
+        raise BadDatabase(f"{name} is not installed.", "Install PostgreSQL's client programs (postgresql-client).")
+    return found
+
+
+def _without_secrets(parameters: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """An address that all users may see in a list of processes, and the environment with the rest."""
+    public = {key: value for key, value in parameters.items() if key not in ("password", "sslpassword")}
+    password = parameters.get("password")
+    return conninfo.make_conninfo(**public), {"PGPASSWORD": password} if password else {}
+
+
+async def _run(command: list[str], environment: dict[str, str], stdout: int | None) -> Process:
+    everything = {**os.environ, "LC_ALL": "C", **environment}
+    return await asyncio.create_subprocess_exec(*command, env=everything, stdin=DEVNULL, stdout=stdout, stderr=PIPE)
+
+
+async def _finish(process: Process) -> None:
+    """Wait for its end; raise BadDatabase with its own reason when it failed."""
+    _, told = await process.communicate()
+    if process.returncode:
+        lines = [line for line in told.decode(errors="replace").splitlines() if "error:" in line]
+        reason = lines[0].partition("error:")[2].strip() if lines else "it gave no reason"
+        raise BadDatabase(
+            f"PostgreSQL's program could not do it: {reason.rstrip('.')}.",
+            "Use the programs of the server's version or later." if "version" in reason else "",
+        )

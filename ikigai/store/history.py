@@ -1,0 +1,24 @@
+"""What people look back at: all that happened to an agent and its ancestors, and what was typed before."""
+
+from ikigai.core.events import StoredEvent
+
+from . import queries
+from .connection import Cursor
+from .reading import NO_LIMIT, stored
+
+
+async def events(cursor: Cursor, agent: str, before: int | None, limit: int) -> tuple[StoredEvent, ...]:
+    """The newest `limit` events of the agent's lineage with ids below `before` (None: the newest of all), ascending.
+
+    All kinds, whatever clears and rewinds say; of each ancestor what lies up to the fork. Ids are handles for paging:
+    pass the first one's as the next `before`.
+    """
+    last = NO_LIMIT if before is None else before - 1
+    await cursor.execute(queries.HISTORY, (agent, last, limit, limit), prepare=False)
+    return tuple(stored(row[0], row[1:]) for row in reversed(await cursor.fetchall()))
+
+
+async def prompts(cursor: Cursor, limit: int) -> list[str]:
+    """What users typed last, over all agents: at most `limit` different texts, the newest first."""
+    await cursor.execute(queries.PROMPTS, (4 * limit, limit), prepare=False)
+    return [text for (text,) in await cursor.fetchall()]

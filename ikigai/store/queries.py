@@ -1,0 +1,179 @@
+"""Every statement ikigai sends, by name. Rows of the log have the columns that `reading.stored` takes."""
+
+# One connection -----------------------------------------------------------------------------------------------------
+
+# client_connection_check_interval ends what a dead program left running; servers on other systems may refuse it.
+_SETTINGS = """
+select set_config('statement_timeout', '15s', false),
+       set_config('lock_timeout', '5s', false),
+       set_config('idle_in_transaction_session_timeout', '30s', false),
+       set_config('client_connection_check_interval',
+                  case when version() like '%%linux%%' then '2s' else '0' end, false),
+       set_config('default_transaction_read_only',
+                  case when %s then 'on' else current_setting('default_transaction_read_only') end, false),
+       pg_backend_pid(),
+"""
+GREET = _SETTINGS + "(select max(version) from ikigai_migrations)"
+GREET_EMPTY = _SETTINGS + "0"
+BACKEND = "select pg_backend_pid()"
+
+# Migrations ---------------------------------------------------------------------------------------------------------
+
+MIGRATION_TURN = """
+select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true),
+       pg_advisory_xact_lock(%s, 0)
+"""
+HAS_MIGRATIONS = "select to_regclass('ikigai_migrations') is not null"
+SCHEMA_VERSION = "select max(version) from ikigai_migrations"
+MIGRATED = "insert into ikigai_migrations (version, name) values (%s, %s)"
+
+# The pen ------------------------------------------------------------------------------------------------------------
+
+TAKE_PEN = "select pg_try_advisory_lock(%s, %s), pg_backend_pid()"
+DROP_PEN = "select pg_advisory_unlock(%s, %s)"
+PEN_HOLDER = """
+select held.pid, coalesce(activity.application_name, '')
+from pg_locks held left join pg_stat_activity activity on activity.pid = held.pid
+where held.locktype = 'advisory' and held.granted
+  and held.database = (select oid from pg_database where datname = current_database())
+  and held.classid = %s::bigint::oid and held.objid = %s::bigint::oid and held.objsubid = 2
+"""
+END_BACKEND = "select pg_terminate_backend(%s)"
+
+# Agents -------------------------------------------------------------------------------------------------------------
+
+_AGENT = """
+select agents.id::text, agents.name, agents.parent::text, agents.forked_at, coalesce(agents.directory, ''),
+       extract(epoch from agents.created_at)::float8, extract(epoch from agents.last_used_at)::float8,
+       coalesce((select max(seq) from messages where agent_id = agents.id), 0)
+from agents
+"""
+CREATE_AGENT = """
+insert into agents (id, name, parent, forked_at, directory) values (%s, %s, %s, %s, %s)
+on conflict (name) do nothing
+"""
+AGENT_BY_ID = _AGENT + "where id = %s"
+AGENT_BY_NAME = _AGENT + "where name = %s"
+AGENTS_BY_ID_START = _AGENT + "where starts_with(id::text, %s) limit 2"
+AGENTS = _AGENT + "order by last_used_at desc limit %s"
+LAST_AGENT = _AGENT + "order by last_used_at desc limit 1"
+LAST_AGENT_IN = _AGENT + "where directory = %s order by last_used_at desc limit 1"
+AGENT_NAMES = "select name from agents order by last_used_at desc limit 1000"
+USE_AGENT = """
+update agents set last_used_at = clock_timestamp(), directory = coalesce(%s, directory) where id = %s
+returning coalesce((select max(seq) from messages where agent_id = agents.id), 0)
+"""
+
+# The log ------------------------------------------------------------------------------------------------------------
+
+_ROW = "id, seq, extract(epoch from created_at)::float8, kind, content, data::text"
+
+# The order of the identity values is that of the rows; an event_id that is there already says that all of them are.
+APPEND_ONE = f"""
+insert into messages (agent_id, seq, event_id, kind, content, data) values (%s, %s, %s, %s, %s, %s::jsonb)
+on conflict (event_id) do nothing returning {_ROW}
+"""
+APPEND_ALL = f"""
+with forgotten as (delete from drafts where agent_id = %(agent)s::uuid and %(forget)s)
+insert into messages (agent_id, seq, event_id, kind, content, data)
+select %(agent)s::uuid, %(after)s::integer + n, event_id, kind, content, data::jsonb
+from unnest(%(ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(datas)s::text[])
+  with ordinality as fact (event_id, kind, content, data, n)
+order by n
+on conflict (event_id) do nothing returning {_ROW}
+"""
+STORED_BEFORE = f"select {_ROW} from messages where event_id = any(%s) order by seq"
+
+SAVE_DRAFT = """
+insert into drafts (agent_id, asked_by, text) values (%s, %s, %s)
+on conflict (agent_id) do update set asked_by = excluded.asked_by, text = excluded.text, saved_at = excluded.saved_at
+"""
+DRAFT = "select asked_by, text from drafts where agent_id = %s"
+
+# Reading ------------------------------------------------------------------------------------------------------------
+
+_ANCESTRY = """
+with recursive line (depth, agent, parent, forked_at, upto) as (
+  select 0, id, parent, forked_at, null::bigint from agents where id = %s
+  union all
+  select depth + 1, agents.id, agents.parent, agents.forked_at, least(line.upto, line.forked_at)
+  from line join agents on agents.id = line.parent
+) cycle agent set looped using path
+"""
+ANCESTRY = f"""
+{_ANCESTRY}
+select agent::text, upto, (
+  select max(id) from messages
+  where agent_id = agent and kind = 'clear' and id <= coalesce(upto, 9223372036854775807)
+)
+from line where not looped order by depth
+"""
+CONTROLS = f"""
+select span.n, {_ROW}
+from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) with ordinality as span (agent, first, last, n)
+cross join lateral (
+  select * from messages
+  where agent_id = span.agent and id between span.first and span.last
+    and kind in ('clear', 'mark', 'rewind', 'settings', 'fork')
+) control
+order by id
+"""
+PAGE = f"""
+select {_ROW} from messages
+where agent_id = %s and id between %s and %s
+  and kind in ('user', 'assistant', 'tool_call', 'tool_started', 'tool_result', 'turn_end')
+order by id desc limit %s
+"""
+HISTORY = f"""
+{_ANCESTRY}
+select agent::text, {_ROW}
+from line cross join lateral (
+  select * from messages where agent_id = agent and id <= least(upto, %s) order by id desc limit %s
+) event
+where not looped order by id desc limit %s
+"""
+
+# The newest different prompts among the last so many; pasted books are left out.
+PROMPTS = """
+select content from (
+  select id, content from messages
+  where kind = 'user' and octet_length(content) between 1 and 20000 order by id desc limit %s
+) newest
+group by content order by max(id) desc limit %s
+"""
+
+SNAPSHOT = "set transaction isolation level repeatable read, read only"
+
+# The state of the database ------------------------------------------------------------------------------------------
+
+STATUS = """
+select current_setting('server_version'), current_database()::text, current_user::text, current_schema()::text,
+       pg_database_size(current_database()), pg_total_relation_size('messages'),
+       (select reltuples::bigint from pg_class where oid = 'messages'::regclass),
+       (select count(*) from agents),
+       (select array_agg(extname || ' ' || extversion order by extname) from pg_extension),
+       current_setting('fsync') = 'on' and current_setting('synchronous_commit') <> 'off'
+"""
+COUNT_EVENTS = "select count(*) from messages"
+
+# Dump and restore ---------------------------------------------------------------------------------------------------
+
+TABLE_SCHEMA = """
+select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+where pg_class.oid = to_regclass('ikigai_migrations')
+"""
+RESTORE_TURN = """
+select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)
+"""
+ALONE = "lock table agents, messages, drafts in share row exclusive mode"
+IS_EMPTY = "select not exists (select from agents) and not exists (select from messages)"
+COLUMNS = """
+select attname::text from pg_attribute
+where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped and attgenerated = '' order by attnum
+"""
+COPY_AGENTS = "copy agents from stdin"
+COPY_MESSAGES = "copy messages from stdin"
+COPY_DRAFTS = "copy drafts from stdin"
+SET_IDENTITY = (
+    "select setval(pg_get_serial_sequence('messages', 'id'), max(id)) from messages having max(id) is not null"
+)

@@ -1,0 +1,52 @@
+"""Reads the log: rows into events, and the answers to what loading asks."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ikigai.core import codec
+from ikigai.core.events import StoredEvent
+from ikigai.core.lineage import Ancestor
+from ikigai.core.loading import Answer, AskAncestry, AskControls, AskPage, Loading, Question
+from ikigai.core.memory import Memory
+
+from . import queries
+from .connection import Cursor
+
+NO_LIMIT = 2**63 - 1
+
+
+def stored(agent: str, row: Iterable[Any]) -> StoredEvent:
+    """One row of the log, as the queries select it."""
+    id, seq, at, kind, content, data = row
+    return StoredEvent(id, agent, seq, at, codec.decode(kind, content, data))
+
+
+async def load(cursor: Cursor, loading: Loading) -> Memory:
+    """Answer the questions of `loading` until it returns memory."""
+    try:
+        question = next(loading)
+        while True:
+            question = loading.send(await answer(cursor, question))
+    except StopIteration as done:
+        return done.value
+
+
+async def answer(cursor: Cursor, question: Question) -> Answer:
+    # Nothing here is prepared: a plan made for any span is no good plan for this one.
+    match question:
+        case AskAncestry(agent):
+            await cursor.execute(queries.ANCESTRY, (agent,), prepare=False)
+            return tuple(Ancestor(*row) for row in await cursor.fetchall())
+        case AskControls(spans):
+            agents = [span.agent for span in spans]
+            firsts, lasts = [span.first for span in spans], [_last(span.last) for span in spans]
+            await cursor.execute(queries.CONTROLS, (agents, firsts, lasts), prepare=False)
+            return tuple(stored(agents[row[0] - 1], row[1:]) for row in await cursor.fetchall())
+        case AskPage(span, limit):
+            bounds = (span.agent, span.first, _last(span.last), limit)
+            await cursor.execute(queries.PAGE, bounds, prepare=False)
+            return tuple(stored(span.agent, row) for row in await cursor.fetchall())
+
+
+def _last(id: int | None) -> int:
+    return NO_LIMIT if id is None else id

@@ -1,0 +1,114 @@
+"""The schema of the database: numbered SQL files, each applied once, in one transaction with its number."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+
+from ikigai.core.errors import BadDatabase
+
+from . import queries
+from .address import Place
+from .connection import Session
+
+NAMESPACE = int.from_bytes(b"ikim")
+"""Of the lock under which one program migrates at a time, as another is of the pens."""
+
+
+class NewerSchema(BadDatabase):
+    """The schema is newer than this program: it may be read, not written."""
+
+
+class Migration(NamedTuple):
+    version: int
+    file: Path
+
+
+def migrations(folder: Path) -> list[Migration]:
+    """The migrations in `folder`, by version: 1, 2, 3 … from files named `0001_name.sql`."""
+    found = sorted(Migration(int(file.name[:4]), file) for file in folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))
+    assert found and [migration.version for migration in found] == list(range(1, len(found) + 1)), folder
+    return found
+
+
+async def make_current(session: Session, folder: Path, write: bool) -> int:
+    """Bring the schema up to this program's, when it writes; return its version.
+
+    One query, sent with every new connection, tells the version; the rest is done only when there is something to do.
+    Raises NewerSchema, and BadDatabase when there is no schema to read or no right to make one.
+    """
+    known = migrations(folder)
+    async with session.use():
+        version = session.greeting.schema_version
+    if version > len(known) and write:
+        raise NewerSchema(
+            f"The database {session.place} has schema {version}, and this ikigai knows schemas up to {len(known)}.",
+            "Install a newer ikigai to write to it.",
+        )
+    if version >= len(known):
+        return version
+    if not write:
+        raise BadDatabase(
+            f"The database {session.place} has schema {version}, and this ikigai needs {len(known)}."
+            if version
+            else f"There is nothing of ikigai's in the database {session.place.database} {session.place}.",
+            "Run: ikigai db migrate",
+        )
+    return await migrate(session, known)
+
+
+async def migrate(session: Session, wanted: list[Migration]) -> int:
+    """Apply those that are not applied yet, in order; return the version reached. Programs that do so take turns."""
+    version = 0
+    for migration in wanted:
+        async with session.use(patient=True) as cursor:
+            try:
+                version = await _apply(cursor.connection, migration)
+            except psycopg.DatabaseError as error:
+                if told := _told(error, migration, session.place):
+                    raise told from error
+                raise
+    return version
+
+
+async def _apply(connection: psycopg.AsyncConnection, migration: Migration) -> int:
+    async with connection.transaction():
+        await connection.execute(queries.MIGRATION_TURN, (NAMESPACE,))
+        version = await version_of(connection)
+        if version < migration.version:
+            await connection.execute(migration.file.read_bytes())
+            version = migration.version
+            await connection.execute(queries.MIGRATED, (version, migration.file.stem[5:]))
+    return version
+
+
+async def version_of(connection: psycopg.AsyncConnection) -> int:
+    """The version of the schema in the database now; 0 when there is none."""
+    ((exists,),) = await (await connection.execute(queries.HAS_MIGRATIONS)).fetchall()
+    if not exists:
+        return 0
+    ((version,),) = await (await connection.execute(queries.SCHEMA_VERSION)).fetchall()
+    return version
+
+
+def _told(error: psycopg.DatabaseError, migration: Migration, where: Place) -> BadDatabase | None:
+    """What only a migration can fail of; None for what may happen to any statement."""
+    match error:
+        case psycopg.errors.InsufficientPrivilege():
+            denied = re.search(r"schema (\S+)", str(error))
+            return BadDatabase(
+                f"The database user {where.user} may not make tables in the database {where.database} {where}.",
+                f"Let its owner run: GRANT CREATE ON SCHEMA {denied[1] if denied else 'public'} TO {where.user};",
+            )
+        case psycopg.errors.DuplicateTable():
+            return BadDatabase(
+                f"The database {where.database} {where} has tables of these names that are not ikigai's.",
+                "Give ikigai a database of its own (createdb ikigai), or a schema: …?options=-csearch_path%3Dikigai",
+            )
+        case psycopg.ProgrammingError() | psycopg.IntegrityError() | psycopg.DataError() if error.sqlstate != "3F000":
+            return BadDatabase(
+                f"Migration {migration.file.name} failed on the database {where}: {error.diag.message_primary}.",
+                "It changed nothing; look into the log file.",
+            )
+    return None

@@ -1,0 +1,48 @@
+"""One agent over the store, driven by hand: what the loop does, without the loop."""
+
+from collections.abc import Sequence
+
+from ikigai.core import events as ev
+from ikigai.core.loading import loading
+from ikigai.core.machine import CallModel, Input, Opened, Replied, Submitted, decide, work
+from ikigai.core.memory import Memory, Run, evolve
+from ikigai.core.messages import StopReason, Text
+from ikigai.store.agents import Agent
+from ikigai.store.database import Database
+from ikigai.store.log import AgentLog
+from tests.core.agent import RUN
+
+
+class Talk:
+    """An agent with its pen and its memory."""
+
+    def __init__(self, log: AgentLog, agent: Agent, run: Run, memory: Memory) -> None:
+        self.log, self.agent, self.run, self.memory = log, agent, run, memory
+
+    @classmethod
+    async def open(cls, database: Database, agent: Agent | None = None, run: Run = RUN) -> "Talk":
+        """Open the agent as a program does at its start: recover, record what is configured. None makes one."""
+        agent = agent or await database.agents.create()
+        log = await database.open_agent(agent)
+        talk = cls(log, agent, run, await log.load(loading(run, agent.id)))
+        await talk.happen(Opened(await log.draft()))
+        return talk
+
+    async def happen(self, happened: Input) -> None:
+        if facts := decide(self.memory, happened):
+            await self.store(facts)
+
+    async def store(self, facts: Sequence[ev.Event]) -> None:
+        reload = any(isinstance(fact, ev.CHANGES_THE_PAST) for fact in facts)
+        appended = await self.log.append(facts, loading(self.run, self.agent.id) if reload else None)
+        for row in appended.rows:
+            self.memory = evolve(self.memory, row)
+        self.memory = appended.memory or self.memory
+
+    async def turn(self, asked: str = "?", said: str = "!") -> None:
+        await self.happen(Submitted(asked))
+        (job,) = (job for job in work(self.memory) if isinstance(job, CallModel))
+        await self.happen(Replied(job, (Text(said),), StopReason.END, ev.UsageReported(self.memory.model)))
+
+    async def reloaded(self) -> Memory:
+        return await self.log.load(loading(self.run, self.agent.id))

@@ -1,0 +1,126 @@
+"""Agents: made, named, found, listed."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from ikigai.core import events as ev
+from ikigai.core.errors import Refused, StoreError
+from ikigai.store import names
+from ikigai.store.database import Database
+from tests.conftest import MIGRATIONS
+
+
+async def test_a_root_and_its_child(database: Database) -> None:
+    root = await database.agents.create("root", "/home/me/work")
+    log = await database.open_agent(root, "/home/me/other")
+    (row,) = (await log.append((ev.UserMessage("?"),))).rows
+    child = await database.agents.create("child", parent=root.id, forked_at=row.id)
+    nothing = await database.agents.create("nothing", parent=root.id, forked_at=0)
+    assert (root.parent, root.forked_at, root.directory, root.events) == (None, None, "/home/me/work", 0)
+    assert (child.parent, child.forked_at, nothing.forked_at) == (root.id, row.id, 0)
+    again = await database.agents.get(root.id)
+    assert again and (again.events, again.directory, again.name) == (1, "/home/me/other", "root")
+    assert root.last_used_at < again.last_used_at and root.created_at == again.created_at
+    assert await database.agents.get(child.id) == child
+
+
+async def test_names_are_given_once(database: Database) -> None:
+    made = await asyncio.gather(*(database.agents.create() for _ in range(60)))
+    assert len({agent.name for agent in made}) == 60
+    assert all(agent.name.replace("-", "").isalnum() for agent in made)
+    await database.agents.create("Heron-2")
+    with pytest.raises(Refused, match="named Heron-2 already"):
+        await database.agents.create("Heron-2")
+
+
+def test_a_name_goes_on_when_the_easy_ones_are_taken() -> None:
+    assert names.suggest(0).count("-") == 1
+    assert names.suggest(8).rsplit("-", 1)[1].isdecimal()
+    for words in (names.ADJECTIVES.split(), names.NOUNS.split()):
+        assert len(words) == len(set(words)) > 60
+
+
+async def test_what_is_no_name(database: Database) -> None:
+    for name in ("two words", "-x", "/x", " ", "a\nb", "a\0", "\ud800", "x" * 65, "\x1b[2J", "a\u202eb"):
+        with pytest.raises(Refused, match="is no name"):
+            await database.agents.create(name)
+
+
+async def test_finding(database: Database) -> None:
+    made = [await database.agents.create(name) for name in ("heron", "hare", "Élan", "100%", "a_b", "axb")]
+    for agent in made:
+        assert await database.agents.find(agent.name) == agent
+        assert await database.agents.find(agent.id) == agent
+        assert await database.agents.find(agent.id.upper()) == agent
+        assert await database.agents.find(agent.id[:13]) == agent
+    for wanted, hint in (
+        ("herron", "heron"),
+        ("Hare", "hare"),
+        ("0", ""),
+        ("%%%%", ""),
+        ("____", ""),
+        ("\0\ud800", ""),
+    ):
+        with pytest.raises(Refused, match="There is no agent") as refused:
+            await database.agents.find(wanted)
+        assert hint in refused.value.remedy
+
+
+async def test_an_ambiguous_start_of_an_id(database: Database, dsn: str) -> None:
+    with psycopg.connect(dsn) as other:
+        for n in (1, 2):
+            other.execute(
+                "insert into agents (id, name) values (%s, %s)", (f"abcd0000-0000-4000-8000-00000000000{n}", f"n{n}")
+            )
+    with pytest.raises(Refused, match="More than one"):
+        await database.agents.find("abcd0000")
+    assert (await database.agents.find("abcd0000-0000-4000-8000-000000000002")).name == "n2"
+
+
+async def test_none_at_all(database: Database) -> None:
+    assert await database.agents.last() is None
+    assert await database.agents.all() == []
+    with pytest.raises(Refused, match="There is no agent x") as refused:
+        await database.agents.find("x")
+    assert refused.value.remedy == "There are none yet."
+
+
+async def test_the_last_one_used(dsn: str) -> None:
+    database = await Database.open(dsn, MIGRATIONS)
+    first = await database.agents.create("first", "/a")
+    second = await database.agents.create("second", "/b")
+
+    async def order() -> list[str]:
+        return [agent.name for agent in await database.agents.all()]
+
+    assert await order() == ["second", "first"]
+    await database.open_agent(first, "/a")
+    assert await order() == ["first", "second"]
+    log = await database.open_agent(second, "/b")
+    assert await order() == ["second", "first"]
+    await log.close()
+    await database.close()  # puts down the pen of the first, after that of the second
+    database = await Database.open(dsn, MIGRATIONS)
+    last = await database.agents.last()
+    assert last and last.name == "first" and await order() == ["first", "second"]
+    in_b = await database.agents.last("/b")
+    assert in_b and in_b.name == "second"
+    assert await database.agents.last("/c") is None
+    assert [agent.name for agent in await database.agents.all(limit=1)] == ["first"]
+    await database.close()
+
+
+async def test_a_directory_with_an_odd_name(database: Database) -> None:
+    agent = await database.agents.create(directory="/tmp/\udcff'\"%s")
+    found = await database.agents.last("/tmp/\udcff'\"%s")
+    assert found and found.id == agent.id
+
+
+async def test_a_child_of_nobody(database: Database) -> None:
+    with pytest.raises(StoreError):
+        await database.agents.create(parent="00000000-0000-4000-8000-000000000000", forked_at=1)
+    with pytest.raises(StoreError):
+        await database.agents.create(parent=(await database.agents.create()).id)
+    assert len(await database.agents.all()) == 1

@@ -1,0 +1,185 @@
+"""Dump and restore: everything there again, under the same ids, in a database that goes on as before."""
+
+import asyncio
+import os
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ikigai.core import events as ev
+from ikigai.core.errors import BadDatabase, IkigaiError, Refused
+from ikigai.core.machine import Clear, SetMark, Submitted
+from ikigai.core.ports import Draft
+from ikigai.store import dump, schema
+from ikigai.store.database import Database
+from ikigai.store.embedded import binaries
+from tests.conftest import MIGRATIONS, address
+from tests.store.talk import Talk
+from tests.store.test_schema import description, folder
+
+TABLES = {
+    "agents": "select * from agents order by id",
+    "messages": "select * from messages order by id",
+    "drafts": "select * from drafts order by agent_id",
+}
+
+
+def contents(dsn: str) -> dict[str, list[tuple[object, ...]]]:
+    with psycopg.connect(dsn) as other:
+        return {name: other.execute(query.encode()).fetchall() for name, query in TABLES.items()}
+
+
+@pytest.fixture
+async def used(dsn: str) -> str:
+    """DSN of a database with agents, forks, drafts, and every awkward text."""
+    database = await Database.open(dsn, MIGRATIONS)
+    talk = await Talk.open(database, await database.agents.create("root", "/a b/\\N"))
+    for text in (
+        "\\.",
+        "\\.\n\\.\n",
+        "\n\\.\n",
+        "tab\tand\\back\nslash",
+        "",
+        "ž🐎",
+        "COPY x (y) FROM stdin;\n",
+        "x" * 300_000,
+    ):
+        await talk.turn(text or " ", text)
+    await talk.happen(SetMark("m"))
+    await talk.happen(Clear())
+    fork = (await talk.log.append((ev.CommandRan("/status", "\\."),))).rows[0].id
+    child = await database.agents.create("a-child", parent=talk.agent.id, forked_at=fork)
+    grandchild = await database.agents.create("0-grandchild", parent=child.id, forked_at=0)
+    for agent in (child, grandchild):
+        other = await Talk.open(database, agent)
+        await other.happen(Submitted("left open"))
+        await other.log.save_draft(Draft(other.memory.open.last if other.memory.open else 0, "half\n\\.\n"))
+    await database.close()
+    return dsn
+
+
+async def test_what_was_dumped_is_restored(used: str, empty_dsn: str, tmp_path: Path) -> None:
+    file = tmp_path / "ikigai.dump"
+    await dump.dump(used, binaries(), file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and [path.name for path in tmp_path.iterdir()] == ["ikigai.dump"]
+    before = contents(used)
+    assert await dump.restore(empty_dsn, binaries(), file, MIGRATIONS) == len(before["messages"]) > 30
+    assert contents(empty_dsn) == before and len(before["drafts"]) == 2
+    assert description(empty_dsn) == description(used)
+    with psycopg.connect(empty_dsn) as other, pytest.raises(psycopg.errors.RestrictViolation):
+        other.execute("delete from messages")
+
+    # It goes on: memory, recovery from the draft, and new ids behind the old ones.
+    database = await Database.open(empty_dsn, MIGRATIONS)
+    talk = await Talk.open(database, await database.agents.find("a-child"))
+    history = await database.reader(talk.agent).history(None, 2)
+    said = history[0].event
+    assert isinstance(said, ev.AssistantMessage) and said.text == "half\n\\.\n" and said.interrupted
+    assert history[0].id == max(row[0] for row in before["messages"]) + 1  # type: ignore[type-var]
+    await database.close()
+
+
+async def test_into_a_schema_that_is_there_already(used: str, empty_dsn: str, tmp_path: Path) -> None:
+    await dump.dump(used, binaries(), tmp_path / "d")
+    await (await Database.open(empty_dsn, MIGRATIONS)).close()
+    assert await dump.restore(empty_dsn, binaries(), tmp_path / "d", MIGRATIONS) > 0
+    # A second time it is not empty any more.
+    before = contents(empty_dsn)
+    with pytest.raises(Refused, match="holds agents already"):
+        await dump.restore(empty_dsn, binaries(), tmp_path / "d", MIGRATIONS)
+    assert contents(empty_dsn) == before == contents(used)
+
+
+async def test_an_empty_one(dsn: str, empty_dsn: str, tmp_path: Path) -> None:
+    await dump.dump(dsn, binaries(), tmp_path / "d")
+    assert await dump.restore(empty_dsn, binaries(), tmp_path / "d", MIGRATIONS) == 0
+    database = await Database.open(empty_dsn, MIGRATIONS)
+    assert await database.agents.all() == []
+    await (await Talk.open(database)).turn()
+    await database.close()
+
+
+async def test_through_the_standard_output_and_with_a_password(used: str, tmp_path: Path) -> None:
+    """The password is nowhere in the arguments of any process."""
+    code = "import asyncio, sys; from ikigai.store.dump import dump; asyncio.run(dump(sys.stdin.read(), None, None))"
+    seen = tmp_path / "seen"
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    (fake / "pg_dump").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {seen}\nexec {binaries() / "pg_dump"} "$@"\n')
+    (fake / "pg_dump").chmod(0o755)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PATH": f"{fake}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    archive, _ = await process.communicate(address(used, password="sw0rdfish").encode())
+    assert process.returncode == 0 and archive.startswith(b"PGDMP")
+    assert "--no-password" in seen.read_text() and "sw0rdfish" not in seen.read_text()
+
+
+async def test_a_newer_program_restores_an_older_dump(used: str, empty_dsn: str, tmp_path: Path) -> None:
+    await dump.dump(used, binaries(), tmp_path / "d")
+    newer = folder(tmp_path / "m", "alter table drafts add column mood text;", "create table moods (n int);")
+    assert await dump.restore(empty_dsn, binaries(), tmp_path / "d", newer) > 0
+    database = await Database.open(empty_dsn, newer)
+    assert database.schema_version == 3
+    await database.close()
+    await dump.dump(empty_dsn, binaries(), tmp_path / "newer")
+    with pytest.raises(schema.NewerSchema, match="schema 3"):
+        await dump.restore(used, binaries(), tmp_path / "newer", MIGRATIONS)
+
+
+async def test_an_older_dump_into_newer_tables_is_refused(used: str, empty_dsn: str, tmp_path: Path) -> None:
+    await dump.dump(used, binaries(), tmp_path / "d")
+    newer = folder(tmp_path / "m", "alter table drafts add column mood text;")
+    await (await Database.open(empty_dsn, newer)).close()
+    with pytest.raises(Refused, match="another schema"):
+        await dump.restore(empty_dsn, binaries(), tmp_path / "d", newer)
+    assert not any(contents(empty_dsn).values())
+
+
+async def test_files_that_are_no_dumps(empty_dsn: str, used: str, tmp_path: Path) -> None:
+    await dump.dump(used, binaries(), whole := tmp_path / "whole")
+    broken = {
+        "missing": None,
+        "empty": b"",
+        "text": b"hello\n" * 100,
+        "sql": b"create table x (n int);\n",
+        "half": whole.read_bytes()[: whole.stat().st_size // 2],
+        "spoilt": whole.read_bytes()[:-2000] + os.urandom(2000),
+    }
+    for name, data in broken.items():
+        file = tmp_path / name
+        if data is not None:
+            file.write_bytes(data)
+        with pytest.raises(IkigaiError) as refused:
+            await dump.restore(empty_dsn, binaries(), file, MIGRATIONS)
+        assert refused.value.what.endswith(".") and "Traceback" not in refused.value.what, name
+    if description(empty_dsn) != "\n":
+        assert not any(contents(empty_dsn).values())
+
+
+async def test_where_it_cannot_be_written(used: str, empty_dsn: str, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="cannot be written"):
+        await dump.dump(used, binaries(), tmp_path / "no" / "such" / "folder")
+    with pytest.raises(BadDatabase, match="not installed"):
+        await dump.dump(used, tmp_path, tmp_path / "d")
+    with pytest.raises(Refused, match="nothing of ikigai's"):
+        await dump.dump(empty_dsn, binaries(), tmp_path / "d")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not shutil.which("pg_dump"), reason="needs a pg_dump on the PATH")
+async def test_a_pg_dump_that_is_too_old(used: str, tmp_path: Path) -> None:
+    """Told in words, and the file that was there stays."""
+    (tmp_path / "d").write_text("yesterday's")
+    try:
+        await dump.dump(used, None, tmp_path / "d")
+    except BadDatabase as error:
+        assert "version mismatch" in error.what and "server's version or later" in error.remedy
+        assert (tmp_path / "d").read_text() == "yesterday's"
+    else:
+        assert (tmp_path / "d").read_bytes().startswith(b"PGDMP")

@@ -1,0 +1,325 @@
+"""What goes wrong between program and database: nothing acknowledged is missing, nothing is there twice."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+
+from ikigai.core import events as ev
+from ikigai.core.errors import Busy, Unavailable
+from ikigai.core.loading import loading
+from ikigai.core.messages import Text
+from ikigai.core.ports import Draft
+from ikigai.store.database import Database
+from ikigai.store.log import AgentLog
+from tests.conftest import MIGRATIONS
+from tests.core.agent import RUN
+from tests.store.proxy import TO_CLIENT, TO_SERVER, proxied
+
+BACKENDS = "select pid from pg_stat_activity where application_name like 'ikigai/%' and datname = current_database()"
+
+
+@asynccontextmanager
+async def opened(dsn: str, deadline: float = 20) -> AsyncIterator[tuple[Database, AgentLog]]:
+    database = await Database.open(dsn, MIGRATIONS, deadline=deadline)
+    try:
+        agent = await database.agents.last() or await database.agents.create("a")
+        yield database, await database.open_agent(agent)
+    finally:
+        await database.close()
+
+
+def stored(dsn: str) -> list[str]:
+    """The texts in the log, by seq, which has no gap and no repeat."""
+    with psycopg.connect(dsn) as other:
+        rows = other.execute("select seq, coalesce(content, '') from messages order by id").fetchall()
+    assert [seq for seq, _ in rows] == list(range(1, len(rows) + 1))
+    return [content for _, content in rows]
+
+
+def backends(dsn: str) -> list[int]:
+    with psycopg.connect(dsn) as other:
+        return [pid for (pid,) in other.execute(BACKENDS).fetchall()]
+
+
+async def persist(log: AgentLog, facts: Sequence[ev.Event], reload: bool = False) -> tuple[int, list[ev.Event]]:
+    """Append until it is stored; returns how often the database was unavailable, and what it gave back."""
+    for failures in range(5):
+        try:
+            appended = await log.append(facts, loading(RUN, log.agent) if reload else None)
+        except Unavailable:
+            continue
+        assert bool(appended.memory) == reload
+        return failures, [row.event for row in appended.rows]
+    raise AssertionError("never stored")
+
+
+def one(n: int) -> tuple[ev.Event, ...]:
+    return (ev.UserMessage(f"{n}"),)
+
+
+def several(n: int) -> tuple[ev.Event, ...]:
+    return (ev.AssistantMessage((Text(f"{n}"),)), ev.TurnEnded(ev.Ending.COMPLETED))
+
+
+def command(n: int) -> tuple[ev.Event, ...]:
+    return (ev.Marked(f"{n}"),)
+
+
+DIRECTIONS = pytest.mark.parametrize("direction", [TO_SERVER, TO_CLIENT], ids=["to server", "to client"])
+MAKERS = pytest.mark.parametrize("make", [one, several, command])
+
+
+@MAKERS
+@DIRECTIONS
+async def test_a_cut_stores_once(dsn: str, make: Callable[[int], tuple[ev.Event, ...]], direction: int) -> None:
+    await cut_everywhere(dsn, make, direction, cuts=25)
+
+
+@pytest.mark.long
+@MAKERS
+@DIRECTIONS
+async def test_a_cut_at_any_byte_stores_once(
+    dsn: str, make: Callable[[int], tuple[ev.Event, ...]], direction: int
+) -> None:
+    await cut_everywhere(dsn, make, direction, cuts=10_000)
+
+
+async def cut_everywhere(dsn: str, make: Callable[[int], tuple[ev.Event, ...]], direction: int, cuts: int) -> None:
+    """Cut an append after so many of its bytes, up to all of them, and try again until it is stored."""
+    expected: list[ev.Event] = []
+    failed = tried = 0
+    async with proxied(dsn) as (proxy, through), opened(through) as (_, log):
+        before = proxy.passed[direction]
+        await persist(log, facts := make(0), make is command)
+        expected += facts
+        length = proxy.passed[direction] - before
+        for position in range(0, length + 20, max(1, length // cuts)):
+            proxy.cut_after(direction, position)
+            tried += 1
+            failures, rows = await persist(log, facts := make(tried), make is command)
+            assert rows == list(facts)
+            expected += facts
+            failed += failures
+            assert len(stored(dsn)) == len(expected)
+    assert [content for content in stored(dsn) if content] == [str(n) for n in range(tried + 1)]
+    assert failed > tried // 2
+
+
+async def test_a_lost_reply_is_known_by_its_ids(dsn: str) -> None:
+    async with proxied(dsn) as (proxy, through), opened(through) as (_, log):
+        proxy.cut_after(TO_CLIENT, 0)
+        facts = one(1)
+        with pytest.raises(Unavailable):
+            await log.append(facts)
+        assert stored(dsn) == ["1"]
+        (row,) = (await log.append(facts)).rows
+        assert (row.event, row.seq) == (facts[0], 1)
+        assert stored(dsn) == ["1"]
+        # Equal facts that are others are stored again.
+        await log.append(one(1))
+        assert stored(dsn) == ["1", "1"]
+
+
+async def test_other_facts_do_not_follow_on_what_was_stored_unseen(dsn: str) -> None:
+    async with proxied(dsn) as (proxy, through), opened(through) as (_, log):
+        proxy.cut_after(TO_CLIENT, 0)
+        with pytest.raises(Unavailable):
+            await log.append(one(1))
+        with pytest.raises(Busy):
+            await log.append(one(2))
+        assert stored(dsn) == ["1"]
+
+
+async def test_other_facts_follow_when_nothing_was_stored(dsn: str) -> None:
+    async with proxied(dsn) as (proxy, through), opened(through) as (_, log):
+        proxy.cut_after(TO_SERVER, 5)
+        with pytest.raises(Unavailable):
+            await log.append(one(1))
+        await log.append(one(2))
+        assert stored(dsn) == ["2"]
+
+
+async def test_a_backend_killed_while_idle_is_not_noticed(dsn: str) -> None:
+    async with opened(dsn) as (_, log):
+        await log.append(one(1))
+        with psycopg.connect(dsn, autocommit=True) as other:
+            other.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where pid = any(%s)", (backends(dsn),)
+            )
+        await asyncio.sleep(0.2)  # the server says farewell; nobody listens
+        assert not backends(dsn)
+        await log.append(one(2))
+        assert stored(dsn) == ["1", "2"]
+
+
+async def test_a_backend_killed_while_it_works(dsn: str) -> None:
+    async with opened(dsn) as (_, log):
+        with psycopg.connect(dsn) as other:
+            other.execute("lock table messages")  # the append waits for this transaction
+            facts = several(1)
+            appending = asyncio.create_task(log.append(facts))
+            await asyncio.sleep(0.1)
+            other.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where pid = any(%s)", (backends(dsn),)
+            )
+            with pytest.raises(Unavailable):
+                await appending
+        assert (await log.append(facts)).rows[0].seq == 1
+        assert stored(dsn) == ["1", ""]
+
+
+@pytest.mark.parametrize("reload", [False, True], ids=["plain", "with reload"])
+async def test_a_stopped_backend_is_given_up_after_the_deadline(dsn: str, reload: bool) -> None:
+    async with opened(dsn, deadline=0.5) as (database, log):
+        await log.append(one(1))
+        (pid,) = backends(dsn)
+        facts = command(2)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            with pytest.raises(Unavailable, match="not answered"):
+                await log.append(facts, loading(RUN, log.agent) if reload else None)
+            assert time.monotonic() - began < 2
+            # The stopped backend still has the pen: the wait for it is short, and no other program is blamed.
+            with pytest.raises(Unavailable):
+                await log.append(facts, loading(RUN, log.agent) if reload else None)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        await persist(log, facts, reload)
+        assert stored(dsn) == ["1", "2"]
+        await log.append(one(3))
+        assert stored(dsn) == ["1", "2", "3"]
+        assert len(backends(dsn)) == 1
+        assert (await database.agents.all())[0].events == 3
+
+
+async def test_a_cancelled_append_leaves_a_log_that_works(dsn: str) -> None:
+    async with opened(dsn) as (_, log):
+        with psycopg.connect(dsn) as other:
+            other.execute("lock table messages")
+            facts = several(1)
+            appending = asyncio.create_task(log.append(facts))
+            await asyncio.sleep(0.1)
+            began = time.monotonic()
+            appending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await appending
+            assert time.monotonic() - began < 1
+        await persist(log, facts)
+        assert stored(dsn) == ["1", ""]
+
+
+async def test_draft_and_load_come_back_after_a_cut(dsn: str) -> None:
+    async with proxied(dsn) as (proxy, through), opened(through) as (_, log):
+        await log.append(one(1))
+        for direction in (TO_SERVER, TO_CLIENT):
+            for call in (
+                lambda: log.save_draft(Draft(1, "so far")),
+                lambda: log.load(loading(RUN, log.agent)),
+                lambda: log.draft(),
+            ):
+                proxy.cut_after(direction, 3)
+                with pytest.raises(Unavailable):
+                    await call()
+                await call()
+        assert await log.draft() == Draft(1, "so far")
+
+
+async def test_the_pen_is_taken_again_before_anything_is_written(dsn: str) -> None:
+    async with proxied(dsn) as (proxy, through), opened(through) as (_, log):
+        await log.append(one(1))
+        proxy.cut_after(TO_SERVER, 0)
+        with pytest.raises(Unavailable):
+            await log.append(one(2))
+        async with opened(dsn) as (_, thief):
+            for call in (
+                lambda: log.append(one(3)),
+                lambda: log.save_draft(Draft(1, "no")),
+                lambda: log.load(loading(RUN, log.agent)),
+            ):
+                with pytest.raises(Busy) as refused:
+                    await call()
+                assert refused.value.holder.endswith(f"pid {os.getpid()}")
+            await thief.append(one(4))
+        # The thief is gone, but what it wrote is not in this program's memory.
+        with pytest.raises(Busy, match="wrote to agent a"):
+            await log.append(one(5))
+    assert stored(dsn) == ["1", "4"]
+    async with opened(dsn) as (_, log):
+        await log.append(one(6))
+    assert stored(dsn) == ["1", "4", "6"]
+
+
+async def test_a_row_written_behind_the_pens_back_stops_the_writer(dsn: str) -> None:
+    async with opened(dsn) as (_, log):
+        await log.append(one(1))
+        with psycopg.connect(dsn) as other:
+            other.execute(
+                "insert into messages (event_id, agent_id, seq, kind) values (gen_random_uuid(), %s, 2, 'user')",
+                (log.agent,),
+            )
+        for facts in (one(2), several(3)):
+            with pytest.raises(Busy):
+                await log.append(facts)
+    assert stored(dsn) == ["1", ""]
+
+
+async def test_a_server_that_only_reads(dsn: str) -> None:
+    async with opened(dsn) as (_, log):
+        await log.append(one(1))
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("do $$ begin execute format('alter database %I set default_transaction_read_only = on',"
+                      " current_database()); end $$")  # fmt: skip
+    database = await Database.open(dsn, MIGRATIONS)
+    (agent,) = await database.agents.all()
+    with pytest.raises(Unavailable, match="only lets itself be read") as refused:
+        await database.open_agent(agent)
+    assert refused.value.exit_code == 75
+    assert len(await database.reader(agent).history(None, 5)) == 1
+    # The pen was not kept: once the server writes again, it is taken as if nothing had been.
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("set default_transaction_read_only = off")
+        other.execute("do $$ begin execute format('alter database %I reset all', current_database()); end $$")
+    async with opened(dsn) as (_, log):
+        await log.append(one(2))
+    await database.close()
+    assert stored(dsn) == ["1", "2"]
+
+
+async def test_no_connection_left(dsn: str, role: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("do $$ begin execute format('alter database %I connection limit 0', current_database()); end $$")
+    with pytest.raises(Unavailable, match="no connection left") as refused:
+        await Database.open(role, MIGRATIONS)
+    assert refused.value.exit_code == 75
+
+
+async def test_a_full_disk_loses_nothing(dsn: str, small_disk: str) -> None:
+    async with opened(dsn) as (_, log):
+        await log.append(one(0))
+        with psycopg.connect(dsn, autocommit=True) as other:
+            other.execute(f"alter table messages set tablespace {small_disk}".encode())
+        kept = ["0"]
+        text = "".join(chr(0x4E00 + n % 20_000) for n in range(300_000))
+        while True:
+            facts = (ev.UserMessage(text),)
+            try:
+                await log.append(facts)
+            except Unavailable as error:
+                assert "disk" in error.what
+                break
+            kept.append(text)
+            assert len(kept) < 100
+        with pytest.raises(Unavailable, match="disk"):
+            await log.append(facts)
+        assert stored(dsn) == kept
+        with psycopg.connect(dsn, autocommit=True) as other:
+            other.execute("alter table messages set tablespace pg_default")
+        await log.append(facts)
+        assert stored(dsn) == [*kept, text]

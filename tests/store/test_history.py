@@ -1,0 +1,105 @@
+"""What people look back at: the whole lineage, page by page, and what was typed."""
+
+import psycopg
+
+from ikigai.core import events as ev
+from ikigai.core.machine import Clear, RewindTo, SetMark
+from ikigai.core.messages import Text
+from ikigai.store.agents import Agent
+from ikigai.store.database import Database
+from tests.store.talk import Talk
+
+
+async def texts(database: Database, agent: Agent, before: int | None = None, limit: int = 100) -> list[str]:
+    rows = await database.reader(agent).history(before, limit)
+    assert [row.id for row in rows] == sorted(row.id for row in rows)
+    return [row.event.text for row in rows if isinstance(row.event, ev.UserMessage)]
+
+
+async def test_clears_and_rewinds_hide_nothing(database: Database) -> None:
+    talk = await Talk.open(database)
+    await talk.turn("one")
+    await talk.happen(SetMark("m"))
+    await talk.turn("two")
+    await talk.happen(RewindTo("m"))
+    await talk.turn("three")
+    await talk.happen(Clear())
+    await talk.turn("four")
+    assert await texts(database, talk.agent) == ["one", "two", "three", "four"]
+    kinds = [type(row.event) for row in await database.reader(talk.agent).history(None, 100)]
+    assert {ev.Cleared, ev.Marked, ev.Rewound, ev.UsageReported, ev.TurnEnded} <= set(kinds)
+
+
+async def test_page_by_page(database: Database) -> None:
+    talk = await Talk.open(database)
+    for n in range(12):
+        await talk.turn(f"{n}")
+    reader = database.reader(talk.agent)
+    whole = await reader.history(None, 1000)
+    found, before = [], None
+    while page := await reader.history(before, 7):
+        assert len(page) == 7 or page[0] == whole[0]
+        found[:0] = page
+        before = page[0].id
+    assert tuple(found) == whole
+    assert await reader.history(whole[0].id, 5) == () == await reader.history(None, 0)
+
+
+async def test_over_forks(database: Database) -> None:
+    """Each descendant sees its ancestors up to the fork it descends from, and nothing of what they did later."""
+    root = await database.agents.create("root")
+    log = await database.open_agent(root)
+    a1, a2, a3 = [(await log.append((ev.UserMessage(text),))).rows[0] for text in ("a1", "a2", "a3")]
+    child = await database.agents.create("child", parent=root.id, forked_at=a2.id)
+    child_log = await database.open_agent(child)
+    b1 = (await child_log.append((ev.Forked(root.id, a2.id), ev.UserMessage("b1")))).rows[1]
+    await log.append((ev.UserMessage("a4"),))
+    b2 = (await child_log.append((ev.UserMessage("b2"),))).rows[0]
+    grandchild = await database.agents.create("grandchild", parent=child.id, forked_at=b1.id)
+    # Forked from what its parent only inherited, and from nothing at all.
+    early = await database.agents.create("early", parent=child.id, forked_at=a1.id)
+    nothing = await database.agents.create("nothing", parent=child.id, forked_at=0)
+    for agent, text in ((grandchild, "c1"), (early, "d1"), (nothing, "e1")):
+        await (await database.open_agent(agent)).append((ev.UserMessage(text),))
+
+    assert await texts(database, root) == ["a1", "a2", "a3", "a4"]
+    assert await texts(database, child) == ["a1", "a2", "b1", "b2"]
+    assert await texts(database, grandchild) == ["a1", "a2", "b1", "c1"]
+    assert await texts(database, early) == ["a1", "d1"]
+    assert await texts(database, nothing) == ["e1"]
+    assert await texts(database, grandchild, limit=2) == ["b1", "c1"]
+    assert await texts(database, grandchild, before=b1.id, limit=2) == ["a2"]  # the fork event is the other
+    assert await texts(database, child, before=b2.id) == ["a1", "a2", "b1"]
+    assert [row.agent for row in await database.reader(grandchild).history(None, 3)] == [
+        child.id,
+        child.id,
+        grandchild.id,
+    ]
+    assert a3.id > a2.id
+
+
+async def test_a_circle_of_parents_ends(database: Database, dsn: str) -> None:
+    one = await database.agents.create("one")
+    two = await database.agents.create("two", parent=one.id, forked_at=5)
+    await (await database.open_agent(two)).append((ev.UserMessage("?"),))
+    with psycopg.connect(dsn) as other:
+        other.execute("update agents set parent = %s, forked_at = 7 where id = %s", (two.id, one.id))
+    assert await texts(database, two) == ["?"]
+    assert (await Talk.open(database, one)).memory.open is None
+
+
+async def test_prompts(database: Database) -> None:
+    first, second = [await database.open_agent(await database.agents.create()) for _ in range(2)]
+    for log, text in (
+        (first, "one"),
+        (second, "two"),
+        (first, "three"),
+        (second, "one"),
+        (first, "/four"),
+        (first, ""),
+    ):
+        await log.append((ev.UserMessage(text), ev.AssistantMessage((Text("no prompt"),))))
+    await first.append((ev.UserMessage("a book " * 100_000),))
+    assert await database.prompts(10) == ["/four", "one", "three", "two"]
+    assert await database.prompts(2) == ["/four", "one"]
+    assert await database.prompts(0) == []

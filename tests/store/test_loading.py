@@ -1,0 +1,120 @@
+"""What loading costs: it grows with the window, not with the history."""
+
+import json
+from collections.abc import Generator
+
+import psycopg
+
+from ikigai.core import codec
+from ikigai.core import events as ev
+from ikigai.core.loading import Answer, AskPage, Loading, Question, loading
+from ikigai.core.memory import Memory, Run
+from ikigai.core.messages import Text
+from ikigai.store import queries
+from ikigai.store.agents import Agent
+from ikigai.store.database import Database
+from ikigai.store.log import event_id
+from tests.core.encoders import encoder, limits
+from tests.store.talk import Talk
+
+RUN = Run({"model": "chat/large", "budget": 2_000}, limits, encoder)
+LENGTHS = (100, 1_000, 10_000)
+
+
+def turn(first: int, number: int) -> tuple[ev.Event, ...]:
+    """The events of one of many turns of the same size, as a program would have stored them from the id `first` on."""
+    before, previous = (ev.Totals(n, 2 * n, 400 * n) for n in (number, max(0, number - 1)))
+    return (
+        ev.UserMessage("q" * 100),
+        ev.AssistantMessage((Text("a" * 200),)),
+        ev.UsageReported("chat/large"),
+        ev.TurnEnded(ev.Ending.COMPLETED, "", first, 400, before, previous),
+    )
+
+
+def fill(dsn: str, agent: Agent, turns: int) -> None:
+    with psycopg.connect(dsn) as other:
+        ((id,),) = other.execute("select coalesce(max(id), 0) from messages").fetchall()
+        columns = "copy messages (id, event_id, agent_id, seq, kind, content, data) from stdin"
+        with other.cursor().copy(columns) as copy:
+            for seq, fact in enumerate((fact for n in range(turns) for fact in turn(id + 1 + 4 * n, n)), start=1):
+                copy.write_row((id + seq, event_id(), agent.id, seq, *codec.encode(fact)))
+        other.execute("select setval(pg_get_serial_sequence('messages', 'id'), max(id)) from messages")
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("analyze messages")
+
+
+class Counted:
+    """A loading, and how many questions it asked and rows it was given."""
+
+    def __init__(self, run: Run, agent: Agent) -> None:
+        self.loading: Loading = loading(run, agent.id)
+        self.questions: list[Question] = []
+        self.rows = 0
+
+    def __call__(self) -> Generator[Question, Answer, Memory]:
+        question = next(self.loading)
+        while True:
+            self.questions.append(question)
+            answer = yield question
+            self.rows += len(answer)
+            try:
+                question = self.loading.send(answer)
+            except StopIteration as done:
+                return done.value
+
+
+async def test_cost_is_bound_to_the_window(database: Database, dsn: str) -> None:
+    costs: list[tuple[int, int, int]] = []
+    touched: list[dict[str, int]] = []
+    for turns in LENGTHS:
+        agent = await database.agents.create()
+        fill(dsn, agent, turns)
+        counted = Counted(RUN, agent)
+        memory = await database.reader(agent).load(counted())
+        costs.append((len(counted.questions), counted.rows, len(memory.window.turns)))
+        assert memory.window.older.turns == turns - len(memory.window.turns) > 0
+        assert await (await database.open_agent(agent)).load(loading(RUN, agent.id)) == memory
+        touched.append(blocks_touched(dsn, agent))
+    assert len(set(costs)) == 1
+    questions, rows, kept = costs[0]
+    assert questions == 3 and kept > 10 and rows <= 256 + 1
+    for name, blocks in touched[-1].items():
+        assert blocks <= touched[0][name] + 40 and blocks < 150, name
+
+
+def blocks_touched(dsn: str, agent: Agent) -> dict[str, int]:
+    """How many blocks of 8 kB the server reads for each query."""
+    last = 2**63 - 1
+    parameters = {
+        "ANCESTRY": (agent.id,),
+        "CONTROLS": ([agent.id], [0], [last]),
+        "PAGE": (agent.id, 0, last, 256),
+        "HISTORY": (agent.id, last, 100, 100),
+        "USE_AGENT": (None, agent.id),
+        "PROMPTS": (100, 25),
+    }
+    found = {}
+    with psycopg.connect(dsn) as other:
+        for name, values in parameters.items():
+            explain = f"explain (analyze, buffers, format json) {getattr(queries, name)}".encode()
+            for _ in range(2):  # the first run pays for what is not in memory yet
+                (([plan],),) = other.execute(explain, values).fetchall()
+            assert '"Relation Name": "messages"' in json.dumps(plan)
+            found[name] = plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
+        other.rollback()
+    return found
+
+
+async def test_a_child_costs_what_its_window_costs(database: Database, dsn: str) -> None:
+    parent = await database.agents.create()
+    fill(dsn, parent, 1_000)
+    middle = (await database.reader(parent).history(None, 2_000))[-1].id - 2_000
+    child = await database.agents.create(parent=parent.id, forked_at=middle - middle % 4)
+    talk = await Talk.open(database, child, RUN)
+    for _ in range(3):
+        await talk.turn("q" * 100, "a" * 200)
+    counted = Counted(RUN, child)
+    assert await database.reader(child).load(counted()) == talk.memory
+    assert counted.rows < 600 and sum(isinstance(asked, AskPage) for asked in counted.questions) == 2
+    assert talk.memory.window.turns[0].id < middle < talk.memory.window.turns[-1].id

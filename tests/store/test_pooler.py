@@ -1,0 +1,106 @@
+"""Poolers: one that gives every transaction another connection is refused, one that keeps it is not."""
+
+import asyncio
+import struct
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from psycopg import conninfo
+
+from ikigai.core import events as ev
+from ikigai.core.errors import BadDatabase
+from ikigai.store.database import Database
+from tests.conftest import MIGRATIONS, address
+
+
+class Pooler:
+    """A small pooler: clients get a server connection, for each transaction or for as long as they stay.
+
+    Like real ones it answers the start itself, with a process number and key that are not the server's.
+    """
+
+    def __init__(self, upstream: str, by_transaction: bool) -> None:
+        self._upstream, self._by_transaction = upstream, by_transaction
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._greeting = b""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            (length,) = struct.unpack("!I", await reader.readexactly(4))
+            start = await reader.readexactly(length - 4)
+            if start == struct.pack("!I", 80877103):  # asks for TLS
+                writer.write(b"N")
+                (length,) = struct.unpack("!I", await reader.readexactly(4))
+                start = await reader.readexactly(length - 4)
+            server = await self._server(start)
+            writer.write(self._greeting)
+            while True:
+                kind, body = await message(reader)
+                if kind == b"X":
+                    break
+                if server is None:
+                    server = await self._server(start)
+                server[1].write(packed(kind, body))
+                if kind not in b"QS":  # the server answers when it is asked to
+                    continue
+                while kind != b"Z":
+                    kind, body = await message(server[0])
+                    writer.write(packed(kind, body))
+                if body == b"I" and self._by_transaction:
+                    self._idle.append(server)
+                    server = None
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+
+    async def _server(self, start: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._idle:
+            return self._idle.pop()
+        reader, writer = await asyncio.open_unix_connection(self._upstream)
+        writer.write(struct.pack("!I", len(start) + 4) + start)
+        greeting = b""
+        while True:
+            kind, body = await message(reader)
+            greeting += packed(kind, struct.pack("!II", 1, 1) if kind == b"K" else body)
+            if kind == b"Z":
+                self._greeting = greeting
+                return reader, writer
+
+
+async def message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    kind, length = struct.unpack("!cI", await reader.readexactly(5))
+    return kind, await reader.readexactly(length - 4)
+
+
+def packed(kind: bytes, body: bytes) -> bytes:
+    return struct.pack("!cI", kind, len(body) + 4) + body
+
+
+@asynccontextmanager
+async def pooled(dsn: str, by_transaction: bool) -> AsyncIterator[str]:
+    server = conninfo.conninfo_to_dict(dsn)
+    name = f".s.PGSQL.{server['port']}"
+    pooler = Pooler(str(Path(str(server["host"]), name)), by_transaction)
+    with tempfile.TemporaryDirectory(prefix="pooler-") as folder:
+        listening = await asyncio.start_unix_server(pooler.serve, str(Path(folder, name)))
+        yield address(dsn, host=folder)
+        listening.close()
+
+
+async def test_a_pooler_by_transaction_is_refused(dsn: str) -> None:
+    async with pooled(dsn, by_transaction=True) as through:
+        with pytest.raises(BadDatabase, match="pooler in transaction mode") as refused:
+            await Database.open(through, MIGRATIONS)
+        assert "session mode" in refused.value.remedy
+
+
+async def test_a_pooler_by_session_will_do(dsn: str) -> None:
+    async with pooled(dsn, by_transaction=False) as through:
+        database = await Database.open(through, MIGRATIONS)
+        log = await database.open_agent(await database.agents.create())
+        assert (await log.append((ev.UserMessage("?"),))).rows[0].seq == 1
+        await database.close()

@@ -1,0 +1,222 @@
+"""Migrations: applied once, whole or not at all, and never under a program that is too old."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ikigai.core import events as ev
+from ikigai.core.errors import BadDatabase
+from ikigai.core.loading import CONTROL_KINDS, TURN_KINDS
+from ikigai.store import queries, schema
+from ikigai.store.database import Database
+from tests.conftest import MIGRATIONS, address
+from tests.store.talk import Talk
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "schema.txt"
+
+# The tables as the catalogue has them, whatever the version of the server.
+DESCRIPTION = """
+select 'column ' || relname || '.' || attname || ' ' || format_type(atttypid, atttypmod)
+       || case when attnotnull then ' not null' else '' end
+       || case attidentity when 'a' then ' identity' else '' end
+       || coalesce(' default ' || pg_get_expr(adbin, adrelid), '')
+       || coalesce('  -- ' || col_description(attrelid, attnum), ''), 1, relname, attnum::int
+from pg_attribute join pg_class on pg_class.oid = attrelid
+left join pg_attrdef on adrelid = attrelid and adnum = attnum
+where relnamespace = current_schema()::regnamespace and relkind = 'r' and attnum > 0 and not attisdropped
+union all
+select 'constraint ' || conrelid::regclass || ' ' || pg_get_constraintdef(oid), 2, conrelid::regclass::text, 0
+from pg_constraint where connamespace = current_schema()::regnamespace and contype <> 'n'
+union all
+select 'index ' || replace(pg_get_indexdef(indexrelid), current_schema() || '.', ''), 3, indrelid::regclass::text, 0
+from pg_index join pg_class on pg_class.oid = indrelid where relnamespace = current_schema()::regnamespace
+union all
+select 'trigger ' || replace(pg_get_triggerdef(pg_trigger.oid), current_schema() || '.', ''), 4, relname, 0
+from pg_trigger join pg_class on pg_class.oid = tgrelid
+where relnamespace = current_schema()::regnamespace and not tgisinternal
+union all
+select 'table ' || relname || '  -- ' || coalesce(obj_description(oid, 'pg_class'), 'WITHOUT COMMENT'), 0, relname, 0
+from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'v')
+order by 3, 2, 4, 1
+"""
+
+
+def description(dsn: str) -> str:
+    with psycopg.connect(dsn) as other:
+        return "\n".join(line for line, *_ in other.execute(DESCRIPTION.encode()).fetchall()) + "\n"
+
+
+def folder(target: Path, *further: str) -> Path:
+    """The migrations, and further ones behind them."""
+    shutil.copytree(MIGRATIONS, target)
+    for number, sql in enumerate(further, start=len(schema.migrations(MIGRATIONS)) + 1):
+        (target / f"{number:04}_further.sql").write_text(sql)
+    return target
+
+
+async def test_the_migrations_make_the_schema(dsn: str) -> None:
+    assert description(dsn) == GOLDEN.read_text()
+
+
+async def test_ten_programs_start_on_an_empty_database(empty_dsn: str) -> None:
+    databases = await asyncio.gather(*(Database.open(empty_dsn, MIGRATIONS) for _ in range(10)))
+    assert {database.schema_version for database in databases} == {len(schema.migrations(MIGRATIONS))}
+    agents = await asyncio.gather(*(database.agents.create() for database in databases))
+    assert len({agent.name for agent in agents}) == 10
+    for database in databases:
+        await database.close()
+    assert description(empty_dsn) == GOLDEN.read_text()
+    with psycopg.connect(empty_dsn) as other:
+        applied = other.execute("select version, name from ikigai_migrations order by version").fetchall()
+    assert applied == [(found.version, found.file.stem[5:]) for found in schema.migrations(MIGRATIONS)]
+
+
+async def test_an_older_schema_is_brought_up(dsn: str, tmp_path: Path) -> None:
+    migrations = folder(tmp_path / "m", "create table a (n int);", "insert into a values (1); insert into a values (2)")
+    newest = len(schema.migrations(migrations))
+    for _ in range(2):
+        database = await Database.open(dsn, migrations)
+        assert database.schema_version == newest
+        await database.close()
+    with psycopg.connect(dsn) as other:
+        assert other.execute("select n from a").fetchall() == [(1,), (2,)]
+
+
+async def test_a_migration_that_fails_changes_nothing(dsn: str, tmp_path: Path) -> None:
+    before = description(dsn)
+    migrations = folder(tmp_path / "m", "create table a (n int); create table b (n int); select 1/0;")
+    with pytest.raises(BadDatabase, match=r"0002_further.sql failed .*division by zero"):
+        await Database.open(dsn, migrations)
+    assert description(dsn) == before
+    database = await Database.open(dsn, MIGRATIONS)
+    assert database.schema_version == 1
+    await database.close()
+
+
+async def test_a_newer_schema_is_read_and_not_written(dsn: str) -> None:
+    database = await Database.open(dsn, MIGRATIONS)
+    talk = await Talk.open(database)
+    await talk.turn("old", "words")
+    await database.close()
+    with psycopg.connect(dsn) as other:
+        other.execute("insert into ikigai_migrations (version, name) values (99, 'later')")
+    with pytest.raises(schema.NewerSchema, match="schema 99") as refused:
+        await Database.open(dsn, MIGRATIONS)
+    assert refused.value.exit_code == 2 and "newer ikigai" in refused.value.remedy
+
+    reading = await Database.open(dsn, MIGRATIONS, write=False)
+    assert reading.schema_version == 99
+    (agent,) = await reading.agents.all()
+    assert len(await reading.reader(agent).history(None, 50)) == agent.events > 2
+    with pytest.raises(BadDatabase, match="opened for reading"):
+        await reading.open_agent(agent)
+    with pytest.raises(BadDatabase, match="opened for reading"):
+        await reading.agents.create()
+    await reading.close()
+
+
+async def test_reading_makes_no_schema(empty_dsn: str) -> None:
+    with pytest.raises(BadDatabase, match="nothing of ikigai's") as refused:
+        await Database.open(empty_dsn, MIGRATIONS, write=False)
+    assert "ikigai db migrate" in refused.value.remedy
+    assert description(empty_dsn) == "\n"
+
+
+async def test_an_older_schema_is_not_read(dsn: str, tmp_path: Path) -> None:
+    with pytest.raises(BadDatabase, match="schema 1, and this ikigai needs 2"):
+        await Database.open(dsn, folder(tmp_path / "m", "select 1"), write=False)
+
+
+async def test_a_schema_of_its_own(empty_dsn: str) -> None:
+    with psycopg.connect(empty_dsn) as other:
+        other.execute('create schema "Odd ""name"""')
+        other.execute("create table public.messages (mine int)")
+    dsn = address(empty_dsn, options='-c search_path="Odd\\ ""name""",public')
+    database = await Database.open(dsn, MIGRATIONS)
+    talk = await Talk.open(database)
+    await talk.turn()
+    assert (await database.status()).schema == 'Odd "name"'
+    await database.close()
+    with psycopg.connect(empty_dsn) as other:
+        assert other.execute("select count(*) from public.messages").fetchall() == [(0,)]
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            other.execute('delete from "Odd ""name""".messages')
+
+
+async def test_tables_that_are_not_ikigais(empty_dsn: str) -> None:
+    with psycopg.connect(empty_dsn) as other:
+        other.execute("create table messages (mine int)")
+    with pytest.raises(BadDatabase, match="not ikigai's"):
+        await Database.open(empty_dsn, MIGRATIONS)
+    with psycopg.connect(empty_dsn) as other:
+        assert other.execute("select to_regclass('agents')").fetchall() == [(None,)]
+
+
+async def test_no_right_to_make_tables(empty_role: str) -> None:
+    with pytest.raises(BadDatabase, match="may not make tables") as refused:
+        await Database.open(empty_role, MIGRATIONS)
+    assert refused.value.remedy.startswith("Let its owner run: GRANT CREATE ON SCHEMA public TO role_")
+    assert refused.value.exit_code == 2
+
+
+async def test_no_right_to_read(role: str) -> None:
+    with pytest.raises(BadDatabase, match="permission denied for table ikigai_migrations"):
+        await Database.open(role, MIGRATIONS)
+
+
+async def test_no_schema_to_work_in(empty_dsn: str) -> None:
+    with pytest.raises(BadDatabase, match="no schema to work in"):
+        await Database.open(address(empty_dsn, options="-c search_path=nowhere"), MIGRATIONS)
+
+
+async def test_an_encoding_that_cannot_hold_every_text(server: str, empty_dsn: str) -> None:
+    name = f"{psycopg.conninfo.conninfo_to_dict(empty_dsn)['dbname']}_ascii"
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(
+            f"create database {name} encoding 'SQL_ASCII' locale_provider libc locale 'C' template template0".encode()
+        )
+        try:
+            with pytest.raises(BadDatabase, match="encoded in SQL_ASCII"):
+                await Database.open(address(server, dbname=name), MIGRATIONS)
+        finally:
+            admin.execute(f"drop database {name} with (force)".encode())
+
+
+def test_migrations_are_numbered_without_gaps(tmp_path: Path) -> None:
+    (tmp_path / "0001_a.sql").touch()
+    (tmp_path / "0003_c.sql").touch()
+    with pytest.raises(AssertionError):
+        schema.migrations(tmp_path)
+
+
+def test_queries_and_indexes_speak_of_the_cores_kinds() -> None:
+    listed = {name: "(" + ", ".join(f"'{kind}'" for kind in kinds) + ")" for name, kinds in
+              (("control", CONTROL_KINDS), ("turn", TURN_KINDS))}  # fmt: skip
+    assert f"kind in {listed['control']}" in queries.CONTROLS
+    assert f"kind in {listed['turn']}" in queries.PAGE
+    index = GOLDEN.read_text().partition("INDEX messages_control ")[2].partition("\n")[0]
+    assert all(f"'{kind}'::text" in index for kind in CONTROL_KINDS)
+
+
+async def test_the_check_at_start_is_one_query(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[object] = []
+    execute = psycopg.AsyncCursor.execute
+
+    async def counted(self: psycopg.AsyncCursor, query: object, *args: object, **kwargs: object) -> psycopg.AsyncCursor:
+        sent.append(query)
+        return await execute(self, query, *args, **kwargs)
+
+    monkeypatch.setattr(psycopg.AsyncCursor, "execute", counted)
+    database = await Database.open(dsn, MIGRATIONS)
+    assert sent == [queries.GREET]
+    agent = await database.agents.create()
+    sent.clear()
+    log = await database.open_agent(agent)
+    assert sent == [queries.TAKE_PEN, queries.USE_AGENT]
+    sent.clear()
+    await log.append((ev.UserMessage("?"),))
+    assert sent == [queries.APPEND_ONE]
+    await database.close()

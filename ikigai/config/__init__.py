@@ -1,0 +1,193 @@
+"""Configuration: one frozen Config out of defaults ← file ← environment ← flags, each value with its origin.
+
+    load       the Config of this run
+    layers     what of it an agent's own choices yield to, and what yields to them
+    describe   every key, its value and where that came from
+    masked     an address without its password
+
+Nothing is read from the working directory. API keys stay in the environment: only the names of their variables are
+kept here.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ikigai.config import mistakes, toml_file
+from ikigai.config.mistakes import masked
+from ikigai.config.table import (
+    DATABASE_URL,
+    KEYS,
+    TABLES,
+    Config,
+    KeyPath,
+    Server,
+    Setting,
+    dotted,
+    paths,
+    pattern,
+    variables,
+)
+from ikigai.core.commands import model_choice
+from ikigai.core.errors import ConfigError, Refused
+from ikigai.core.events import Choices
+from ikigai.core.record import Record
+
+__all__ = ["Config", "Layers", "describe", "layers", "load", "masked"]
+
+KEY_VARIABLES = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+}
+LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE")
+"""Those that say which server; PGUSER or PGPASSWORD alone do not."""
+
+FLAGS: dict[KeyPath, str] = {("model",): "--model", ("system_prompt",): "--system-prompt", DATABASE_URL: "--db"}
+
+
+def load(file: Path, environ: Mapping[str, str], flags: Mapping[str, Any], *, must_exist: bool = False) -> Config:
+    """The configuration of this run.
+
+    `flags` are the command line's values by key ("model", "system_prompt", "database.url"); None is not given. Raises
+    ConfigError that names place, key, value and what is allowed.
+    """
+    settings = {setting.path: _checked(setting) for setting in _from_file(file, must_exist)}
+    providers = {path[1] for path in settings if pattern(path)[:2] == ("providers", "*")}
+    for setting in chain(_from_environment(environ, providers), _from_flags(flags)):
+        settings[setting.path] = _checked(setting)
+    settings[DATABASE_URL] = _database(settings.get(DATABASE_URL), environ)
+    return _built(settings, environ)
+
+
+def _from_file(file: Path, must_exist: bool) -> Iterator[Setting]:
+    for path, value, line in toml_file.read(file, must_exist):
+        if value == {} and (pattern(path) in TABLES or path in (("providers",), ("models",))):
+            continue
+        yield Setting(path, value, "configuration", f"{file}:{line}")
+
+
+def _from_environment(environ: Mapping[str, str], providers: Iterable[str]) -> Iterator[Setting]:
+    """What variables set. An empty one is as good as unset where text is wanted; where a number is, it is none."""
+    for path in paths(providers, ()):
+        number = isinstance(KEYS[pattern(path)].default, int)
+        for variable in variables(path):
+            text = environ.get(variable)
+            if text or (number and text is not None):
+                value = int(text) if number and re.fullmatch("[0-9]{1,18}", text) else text
+                yield Setting(path, value, "environment", variable)
+                break
+
+
+def _from_flags(flags: Mapping[str, Any]) -> Iterator[Setting]:
+    for name, value in flags.items():
+        if value is not None:
+            path = tuple(name.split("."))
+            yield Setting(path, value, "flag", FLAGS[path])
+
+
+def _checked(setting: Setting) -> Setting:
+    place = pattern(setting.path)
+    if place not in KEYS:
+        raise mistakes.unknown_key(setting)
+    if place[:2] == ("providers", "*") and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", setting.path[1]):
+        raise mistakes.bad_name(setting, "Use small letters, digits, - and _.")
+    if place[:2] == ("models", "*") and not _is_model(setting.path[1]):
+        raise mistakes.bad_name(setting, 'Write [models."provider/name"].')
+    try:
+        msgspec.convert(setting.value, KEYS[place].type)
+    except (msgspec.ValidationError, UnicodeEncodeError):  # the latter for undecodable bytes of a variable
+        raise mistakes.bad_value(setting) from None
+    return setting
+
+
+def _is_model(name: str) -> bool:
+    try:
+        return model_choice(name) == {"model": name}
+    except Refused:
+        return False
+
+
+def _database(given: Setting | None, environ: Mapping[str, str]) -> Setting:
+    """The database in a word: where nobody names one, libpq's variables decide, and without them it is our own."""
+    if given and given.value:
+        return given
+    if variable := _first_set(LIBPQ_VARIABLES, environ):
+        return Setting(DATABASE_URL, "libpq", "environment", variable)
+    return Setting(DATABASE_URL, "embedded", "default")
+
+
+def _built(settings: dict[KeyPath, Setting], environ: Mapping[str, str]) -> Config:
+    values: dict[str, Any] = {}
+    for setting in settings.values():
+        *tables, key = setting.path[1:] if setting.path[:2] == ("providers", "local") else setting.path
+        table = values
+        for name in tables:
+            table = table.setdefault(name, {})
+        table[key] = setting.value
+    config = msgspec.convert(values, Config)
+    for name, server in config.providers.items():
+        if not server.base_url and name != "openai":
+            place = next(setting.place for path, setting in settings.items() if path[:2] == ("providers", name))
+            raise ConfigError(
+                f"{place}: the provider {name} has no base_url.", 'Add one: base_url = "http://localhost:11434/v1".'
+            )
+    return msgspec.structs.replace(config, settings=settings, key_variables=_key_variables(config.providers, environ))
+
+
+def _key_variables(providers: dict[str, Server], environ: Mapping[str, str]) -> dict[str, str]:
+    own = {name: (server.api_key_env,) for name, server in providers.items() if server.api_key_env}
+    found = {provider: _first_set(names, environ) for provider, names in {**KEY_VARIABLES, **own}.items()}
+    return {provider: variable for provider, variable in found.items() if variable}
+
+
+def _first_set(names: Iterable[str], environ: Mapping[str, str]) -> str:
+    return next((name for name in names if environ.get(name, "").strip()), "")
+
+
+class Layers(Record, frozen=True):
+    """Settings as memory's Run takes them, and their origins: model ("" is none), level, budget in tokens, system."""
+
+    below: Choices
+    above: Choices
+    origins: dict[str, str]
+
+
+def layers(config: Config) -> Layers:
+    """Flags and environment go above an agent's own choices, the file and the defaults below them."""
+    model = model_choice(config.model) if config.model else {}
+    values: Choices = {
+        "model": "",
+        "level": "",
+        **model,
+        "budget": config.context.sliding_context_tokens,
+        "system": config.system_prompt,
+    }
+    sources: dict[str, KeyPath] = {
+        **dict.fromkeys(model, ("model",)),
+        "budget": ("context", "sliding_context_tokens"),
+        "system": ("system_prompt",),
+    }
+    above = {key: values[key] for key, path in sources.items() if config.kind(path) in ("environment", "flag")}
+    return Layers(
+        below={key: value for key, value in values.items() if key not in above},
+        above=above,
+        origins={key: config.origin(path) for key, path in sources.items()},
+    )
+
+
+def describe(config: Config) -> list[tuple[str, str, str]]:
+    """Every key with its value, as a file would say it but without passwords, and its origin; then the API keys set."""
+    rows: list[tuple[str, str, str]] = []
+    for path in paths(config.providers, config.models):
+        value = config.settings[path].value if path in config.settings else KEYS[pattern(path)].default
+        shown = masked(value) if isinstance(value, str) else value
+        rows.append((dotted(path), json.dumps(shown, ensure_ascii=False), config.origin(path)))
+    for provider, variable in config.key_variables.items():
+        rows.append((f"API key of {provider}", "set", f"environment {variable}"))
+    return rows

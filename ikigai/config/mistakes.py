@@ -1,0 +1,73 @@
+"""What to say about a setting that cannot be used: its place, its key, its value, what is allowed, the nearest key."""
+
+import difflib
+import re
+
+from ikigai.config.table import KEYS, USUAL_VARIABLES, KeyPath, Setting, dotted, paths, pattern, variables
+from ikigai.core.errors import ConfigError
+
+
+def bad_value(setting: Setting) -> ConfigError:
+    # People put the key itself where the name of its variable belongs.
+    value = "what stands there" if setting.path[-1] == "api_key_env" else _shown(setting.value)
+    where = f"{setting.place}: {dotted(setting.path)}" if setting.kind == "configuration" else setting.place
+    remedy = f"Allowed: {KEYS[pattern(setting.path)].allowed}."
+    if setting.place in USUAL_VARIABLES.values():
+        remedy += f" If {setting.place} is meant for another program, set {variables(setting.path)[0]}: it goes first."
+    return ConfigError(f"{where} cannot be {value}.", remedy)
+
+
+def bad_name(setting: Setting, allowed: str) -> ConfigError:
+    return ConfigError(f"{setting.place}: the table [{dotted(setting.path[:2])}] has no usable name.", allowed)
+
+
+def unknown_key(setting: Setting) -> ConfigError:
+    name = dotted(setting.path)
+    plain = re.sub("[_-]", "", setting.path[-1].lower())
+    if any(word in plain for word in ("apikey", "secret", "password")):
+        return ConfigError(
+            f"{setting.place}: {name} has no place in a file.",
+            "Put the key into an environment variable such as OPENAI_API_KEY; api_key_env names one of your own.",
+        )
+    near = _nearest(setting.path)
+    if not near:
+        return ConfigError(f"{setting.place}: there is no key {name}.", "config.example.toml shows them all.")
+    place = " (above the first [table])" if "." in name and "." not in near else ""
+    return ConfigError(f"{setting.place}: there is no key {name}.", f"Did you mean {near}{place}?")
+
+
+def _nearest(path: KeyPath) -> str:
+    """The same key in another table, or a key of the table that stands there as a value, or one written alike."""
+    name = dotted(path)
+    own = {table: path[1:2] if path[0] == table and len(path) == 3 else () for table in ("providers", "models")}
+    known = {dotted(other): other for other in paths(own["providers"], own["models"])}
+    tables = {other[0] for other in known.values() if len(other) > 1}
+    alike = difflib.get_close_matches(path[-1], [other[-1] for other in known.values()], n=1)
+    near = (
+        *(key for key, other in known.items() if other[-1] == path[-1] or key.startswith(f"{name}.")),
+        *difflib.get_close_matches(name, [*known, *tables], n=1),
+        *(key for key, other in known.items() if other[-1] in alike),
+    )
+    return next(iter(near), "")
+
+
+def masked(text: str) -> str:
+    """A database or web address with *** for its password; other text as it is."""
+    text = re.sub(r"(://[^:/@\s]*:)\S*@", r"\1***@", text)
+    secret = r"(\w*(?:password|secret|scram_\w+_key)\s*=\s*)"
+    return re.sub(secret + r"('(?:[^'\\]|\\.)*'?|(?:\\.|\S)+)", r"\1***", text, flags=re.IGNORECASE)
+
+
+def _shown(value: object) -> str:
+    match value:
+        case bool():
+            text = str(value).lower()
+        case str():
+            text = repr(masked(value))
+        case dict():
+            text = "a table"
+        case list():
+            text = "an array"
+        case _:
+            text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

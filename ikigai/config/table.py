@@ -1,0 +1,225 @@
+"""The table of keys, and the frozen Config that holds their values.
+
+A field of the records below is a key, its default the key's. Its type is what is allowed, with a `title` that says so
+in words; the `description` behind it is its help. Names of variables, errors, `ikigai config` and the test of
+config.example.toml all come from here.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from ikigai.core.commands import LEVELS
+from ikigai.core.events import Value
+from ikigai.core.record import Record
+
+KeyPath: TypeAlias = tuple[str, ...]
+"""A key with its tables, outermost first: ("context", "sliding_context_tokens")."""
+
+_SIGN = r"[^\s\x00-\x1f\x7f\ud800-\udfff]"
+_ANY = r"[^\x00\ud800-\udfff]"
+
+Text = Annotated[str, Meta(pattern=rf"^{_ANY}*\Z", title="text, in UTF-8 and without NUL")]
+ModelName = Annotated[
+    str,
+    Meta(
+        pattern=rf"^((?!/){_SIGN}+/{_SIGN}+)?\Z", title=f"provider/name, or provider/name:level ({', '.join(LEVELS)})"
+    ),
+]
+Start = Annotated[Literal["last", "directory", "new"], Meta(title='"last", "directory" or "new"')]
+Colour = Annotated[Literal["auto", "never", "always"], Meta(title='"auto", "never" or "always"')]
+Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number of tokens, 0 to 1000000000")]
+Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a whole number of tokens, 1 to 1000000000")]
+Threads = Annotated[int, Meta(ge=0, le=1024, title="a whole number, 0 to 1024")]
+Dsn = Annotated[
+    str,
+    Meta(
+        pattern=rf"^(|embedded|libpq|postgres(ql)?://{_ANY}*|\s*[a-z_]+\s*={_ANY}*)\Z",
+        title='a PostgreSQL address (postgresql://USER@HOST/NAME or "host=HOST dbname=NAME"), "libpq" or "embedded"',
+    ),
+]
+Url = Annotated[str, Meta(pattern=rf"^(https?://{_SIGN}+)?\Z", title="an address that begins with http:// or https://")]
+Variable = Annotated[str, Meta(pattern=r"^([A-Z_][A-Z0-9_]*)?\Z", title="a variable's name in capitals, never a key")]
+File = Annotated[str, Meta(pattern=rf"^(~?/{_ANY}*)?\Z", title="a path that begins with / or ~/")]
+
+
+def _help(text: str) -> Meta:
+    return Meta(description=text)
+
+
+class Discreet(Record, frozen=True):
+    """A record that may hold an address with a password: its repr, which ends up in logs, shows no values."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(…)"
+
+
+class Context(Record, frozen=True):
+    """[context]"""
+
+    sliding_context_tokens: Annotated[
+        Tokens, _help("The most that a request takes; beyond it the oldest turns slide out. 0 switches sliding off.")
+    ] = 100_000
+
+
+class Database(Discreet, frozen=True):
+    """[database]"""
+
+    url: Annotated[
+        Dsn,
+        _help(
+            'A PostgreSQL address; "embedded" is ikigai\'s own server, "libpq" leaves it to PGHOST, PGSERVICE and the '
+            'like. "" takes "libpq" if such a variable is set, else "embedded".'
+        ),
+    ] = ""
+
+    @property
+    def dsn(self) -> str | None:
+        """What to connect to: None is ikigai's own server, "" what libpq's variables say."""
+        return {"": None, "embedded": None, "libpq": ""}.get(self.url, self.url)
+
+
+class Local(Record, frozen=True):
+    """[providers.local]: the model that runs inside ikigai."""
+
+    model_file: Annotated[File, _help('Weights in a GGUF file; "" takes those that `ikigai setup` fetched.')] = ""
+    context: Annotated[Size, _help("Tokens of context to reserve memory for.")] = 8192
+    threads: Annotated[Threads, _help("Processor threads; 0 takes as many as suit this machine.")] = 0
+
+
+class Server(Discreet, frozen=True):
+    """[providers.NAME]: a server that speaks OpenAI's Chat Completions."""
+
+    base_url: Annotated[Url, _help('Where it answers; "" is right for openai alone.')] = ""
+    api_key_env: Annotated[Variable, _help('The variable that holds its key; "" for none (openai: the usual).')] = ""
+    context: Annotated[Tokens, _help("Tokens of context of its models; 0 for what is known by name.")] = 0
+    max_output: Annotated[Tokens, _help("The longest reply in tokens; 0 for what is known by name.")] = 0
+
+
+class Model(Record, frozen=True):
+    """[models."provider/name"]: goes before what its provider's table says."""
+
+    context: Annotated[Tokens, _help("Tokens of context of this model; 0 for what else is known.")] = 0
+    max_output: Annotated[Tokens, _help("Its longest reply in tokens; 0 for what else is known.")] = 0
+
+
+class Terminal(Record, frozen=True):
+    """[terminal]"""
+
+    color: Annotated[Colour, _help('"auto" looks at the terminal and at NO_COLOR.')] = "auto"
+
+
+Kind: TypeAlias = Literal["default", "configuration", "environment", "flag"]
+
+
+class Setting(Discreet, frozen=True):
+    """One value somebody set. `place` is "FILE:LINE", a variable's name or a flag."""
+
+    path: KeyPath
+    value: Any
+    kind: Kind
+    place: str = ""
+
+    @property
+    def origin(self) -> str:
+        return f"{self.kind} {self.place}".strip()
+
+
+class Config(Discreet, frozen=True):
+    """Every setting of this run.
+
+    `key_variables` names for each provider that has an API key the variable that holds it, Anthropic, OpenAI and Google
+    first; the keys themselves are nowhere in here. `settings` are those that somebody set.
+    """
+
+    model: Annotated[ModelName, _help('The model, provider/name or provider/name:level; "" chooses by itself.')] = ""
+    system_prompt: Annotated[Text, _help("What every model is told first.")] = ""
+    start_with: Annotated[
+        Start, _help('Which agent to go on with: the "last", the last in this "directory", or a "new" one.')
+    ] = "last"
+    context: Context = Context()
+    database: Database = Database()
+    terminal: Terminal = Terminal()
+    local: Local = Local()
+    providers: dict[str, Server] = msgspec.field(default_factory=dict)
+    models: dict[str, Model] = msgspec.field(default_factory=dict)
+    key_variables: dict[str, str] = msgspec.field(default_factory=dict)
+    settings: dict[KeyPath, Setting] = msgspec.field(default_factory=dict)
+
+    def origin(self, path: KeyPath) -> str:
+        """Who set the key: "default", "configuration FILE:LINE", "environment VARIABLE", "flag --x"."""
+        return self.settings[path].origin if path in self.settings else "default"
+
+    def kind(self, path: KeyPath) -> Kind:
+        return self.settings[path].kind if path in self.settings else "default"
+
+
+TABLES: dict[KeyPath, type[Record]] = {
+    (): Config,
+    ("context",): Context,
+    ("database",): Database,
+    ("terminal",): Terminal,
+    ("providers", "local"): Local,
+    ("providers", "*"): Server,
+    ("models", "*"): Model,
+}
+
+
+class Key(Record, frozen=True):
+    """One line of the table, as its field says it."""
+
+    type: Any
+    default: Value
+    allowed: str
+    help: str
+
+
+def _keys() -> Iterator[tuple[KeyPath, Key]]:
+    for table, record in TABLES.items():
+        for field in msgspec.structs.fields(record):
+            if metas := getattr(field.type, "__metadata__", ()):
+                yield (*table, field.name), Key(field.type, field.default, metas[0].title, metas[-1].description)
+
+
+KEYS: dict[KeyPath, Key] = dict(_keys())
+
+DATABASE_URL: KeyPath = ("database", "url")
+USUAL_VARIABLES: dict[KeyPath, str] = {
+    DATABASE_URL: "DATABASE_URL",
+    ("providers", "openai", "base_url"): "OPENAI_BASE_URL",
+}
+
+
+def pattern(path: KeyPath) -> KeyPath:
+    """The path as the table has it: a * for the name of a provider or model."""
+    if len(path) > 1 and path[0] in ("providers", "models") and path[:2] != ("providers", "local"):
+        return (path[0], "*", *path[2:])
+    return path
+
+
+def paths(providers: Iterable[str], models: Iterable[str]) -> Iterator[KeyPath]:
+    """Every key in the order of the table: those of [providers.NAME] and [models.NAME] once for each name."""
+    names = {"providers": sorted({"openai", *providers}), "models": list(models)}
+    for path in KEYS:
+        if "*" in path:
+            yield from ((path[0], name, path[2]) for name in names[path[0]])
+        else:
+            yield path
+
+
+def variables(path: KeyPath) -> tuple[str, ...]:
+    """The environment variables that set a key, the first that is there wins; none for models, whose names have a /."""
+    if path[0] == "models":
+        return ()
+    words = path[1:] if path[0] == "context" else path
+    own = "_".join(("IKIGAI", *words)).upper().replace("-", "_")
+    return (own, USUAL_VARIABLES[path]) if path in USUAL_VARIABLES else (own,)
+
+
+def dotted(path: KeyPath) -> str:
+    """The path as TOML writes it."""
+    return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part) for part in path)

@@ -1,0 +1,115 @@
+"""Reads a TOML file as settings with their line numbers, and says plainly what is wrong with it."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ikigai.core.errors import ConfigError
+
+MOST_BYTES = 1_000_000
+DEEPEST = 3
+"""No key stands deeper than [table.name] key; what is nested further is given as the value it is."""
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_LINE = re.compile(rf"[ \t]*(\[*)[ \t]*({_PART}(?:[ \t]*\.[ \t]*{_PART})*)[ \t]*[=\]]")
+_COMMENT_OR_STRING = re.compile(
+    r'''#[^\n]*|"""(?:[^\\]|\\.)*?"{3,5}|\'{3}.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\'''', re.DOTALL
+)
+
+
+class Entry(NamedTuple):
+    """One value of the file: its path of names, and the line its key stands in, counted from 1."""
+
+    path: tuple[str, ...]
+    value: object
+    line: int
+
+
+def read(file: Path, must_exist: bool) -> list[Entry]:
+    """What `file` says, in its order. Raises ConfigError when it cannot be read or is not TOML.
+
+    A file that is not there says nothing, unless it `must_exist`.
+    """
+    text = _text(file, must_exist)
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _not_toml(file, text, str(error)) from None
+    except (RecursionError, ValueError):
+        what = f"{file} is nested too deeply or holds too long a number."
+        raise ConfigError(what, "Keep to the keys of config.example.toml.") from None
+    places = _places(text)
+    return [Entry(path, value, _line(path, places)) for path, value in _values(document)]
+
+
+def _text(file: Path, must_exist: bool) -> str:
+    remedy = "Make it a readable TOML file, or name another with --config FILE."
+    try:
+        if file.is_fifo() and not must_exist:
+            raise ConfigError(f"{file} is a pipe, not a file.", remedy)
+        with file.open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ConfigError(f"{file} is larger than 1 MB and surely no configuration.", remedy)
+    except FileNotFoundError:
+        if file.is_symlink():
+            raise ConfigError(f"{file} is a link to a file that does not exist.", remedy) from None
+        if must_exist:
+            raise ConfigError(f"{file} does not exist.", "Check the name after --config.") from None
+        return ""
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}.", remedy) from None
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{file}:{line} is not UTF-8 text.", "Save the file as UTF-8.") from None
+
+
+def _not_toml(file: Path, text: str, message: str) -> ConfigError:
+    """tomllib ends its messages with "(at line 3, column 7)" or "(at end of document)"; some have neither."""
+    reason, _, place = message.partition(" (at ")
+    found = re.match(r"line (\d+), column (\d+)", place)
+    line = found[1] if found else text.rstrip("\n").count("\n") + 1 if place else None
+    where = f"{file}:{line}" if line else str(file)
+    column = f" (column {found[2]})" if found else ""
+    return ConfigError(f"{where} is not valid TOML: {reason}{column}.", "Correct it; text stands in quotes.")
+
+
+def _values(table: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    for name, value in table.items():
+        path = (*above, name)
+        if isinstance(value, dict) and value and len(path) < DEEPEST:
+            yield from _values(value, path)
+        else:
+            yield path, value
+
+
+def _places(text: str) -> dict[tuple[str, ...], int]:
+    """The line of every key and table header of a valid document; what inline tables hold is not listed."""
+    places: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(_COMMENT_OR_STRING.sub(_blank, text).split("\n"), 1):
+        if found := _LINE.match(line):
+            names = tuple(_plain(part) for part in re.findall(_PART, found[2]))
+            if found[1]:
+                table, names = names, ()
+            places.setdefault((*table, *names)[:DEEPEST], number)
+    return places
+
+
+def _blank(found: re.Match[str]) -> str:
+    """Comments and strings of several lines go: what they hold may look like a key."""
+    return "\n" * found[0].count("\n") if found[0].startswith("#") or "\n" in found[0] else found[0]
+
+
+def _plain(part: str) -> str:
+    return tomllib.loads(f"name = {part}")["name"] if part[0] in "\"'" else part
+
+
+def _line(path: tuple[str, ...], places: dict[tuple[str, ...], int]) -> int:
+    while path and path not in places:
+        path = path[:-1]
+    return places.get(path, 1)

@@ -1,0 +1,219 @@
+"""What went wrong with a request, in words: HTTP status, error body and exception → Broke, for every vendor alike."""
+
+import json
+import re
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from ikigai.core.record import Record
+from ikigai.core.reply import Broke, Failure
+
+CONTEXT = re.compile(
+    r"maximum context length|context length of only|context_length_exceeded|max_prompt_tokens_exceeded"
+    r"|exceed\w* .{0,40}context|context .{0,40}exceed"
+    r"|(input|prompt|token)s?\b.{0,40} exceed"
+    r"|(prompt|input|context)\b.{0,20} too (long|large)|too many (input )?tokens"
+    r"|reduce the length of|range of input length|n_keep .{0,20}n_ctx",
+    re.IGNORECASE | re.DOTALL,
+)
+TOO_LARGE = re.compile("request too large", re.IGNORECASE)
+PER_TIME = re.compile(r"per (second|min|hour|day)|rate.?limit", re.IGNORECASE)
+
+QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+
+KINDS = {
+    "authentication_error": Failure.AUTH,
+    "invalid_api_key": Failure.AUTH,
+    "permission_error": Failure.AUTH,
+    "not_found_error": Failure.NOT_FOUND,
+    "model_not_found": Failure.NOT_FOUND,
+    "invalid_request_error": Failure.REFUSED,
+    "BadRequestError": Failure.REFUSED,
+    "rate_limit_error": Failure.RATE,
+    "rate_limit_exceeded": Failure.RATE,
+}
+"""What an error calls itself → kind, where no HTTP status tells. Everything else that comes in a stream may pass."""
+
+WORDS = {
+    Failure.AUTH: ("{name} did not accept the key", "Check the key for {name}."),
+    Failure.NOT_FOUND: (
+        "{name} knows no model {model} at {address}",
+        "Check the model's name and the address, which often ends in /v1.",
+    ),
+    Failure.REFUSED: ("{name} refused the request", "The same request will fail again: change it or the model."),
+    Failure.QUOTA: ("{name} says that the credit is used up", "Add credit there or choose another model."),
+    Failure.CONTEXT: (
+        "The conversation is too long for {model}",
+        "Send less, clear the context, or choose a model with a larger one.",
+    ),
+    Failure.RATE: ("{name} says that requests come too fast", "Wait a while and send the message again."),
+    Failure.OVERLOADED: ("{name} could not answer", "Send the message again in a while."),
+}
+
+
+class Target(Record, frozen=True):
+    """Whom a request went to, as the user may read it: the provider's name, the model, the address without secrets."""
+
+    name: str
+    model: str
+    address: str
+
+
+def answered(target: Target, status: int, body: object, headers: Mapping[str, str], now: float) -> Broke:
+    """An HTTP answer that is no success; `body` as decoded JSON or text, `now` in seconds since the epoch."""
+    message, codes = said(body)
+    kind = _by_status(status, message, codes)
+    return _broke(target, kind, f" ({status})", message, retry_after(headers, now), headers.get("x-request-id") or "")
+
+
+def reported(target: Target, body: object, request_id: str = "") -> Broke:
+    """An error that came inside a stream, behind a status of 200."""
+    message, codes = said(body)
+    status = next((int(code) for code in codes if code.isdecimal() and 400 <= int(code) < 600), 0)
+    if status:
+        kind = _by_status(status, message, codes)
+    elif codes & QUOTA:
+        kind = Failure.QUOTA
+    elif any(map(context_exceeded, (message, *codes))):
+        kind = Failure.CONTEXT
+    else:
+        kind = next((KINDS[code] for code in codes if code in KINDS), Failure.OVERLOADED)
+    return _broke(target, kind, "", message, None, request_id)
+
+
+def thrown(target: Target, error: BaseException, begun: bool, request_id: str = "") -> Broke:
+    """What an HTTP client, a decoder or the system raised; `begun` says that the answer had begun to come."""
+    chain = list(_chain(error))
+    if isinstance(error, UnicodeEncodeError):
+        return Broke(Failure.REFUSED, "The request holds text that is not Unicode.", "Remove it and send it again.")
+    if isinstance(error, ImportError | ValueError) and not begun:  # a package, a proxy's URL
+        return Broke(
+            Failure.UNAVAILABLE, f"{target.name} cannot be used: {error}.", "Install or correct what it names."
+        )
+    if begun:
+        what = "sent something that is no reply" if isinstance(error, ValueError | RecursionError) else "broke off"
+        text = f"{target.name} {what} in the middle of the reply."
+        return Broke(Failure.CUT, text, "Send the message again.", request_id=request_id)
+    # The other SSL errors are a broken connection, which may pass; these two are certificates and plain-text ports.
+    if bad := next((e for e in chain if type(e) in (ssl.SSLError, ssl.SSLCertVerificationError)), None):
+        reason = getattr(bad, "verify_message", "") or getattr(bad, "reason", "") or "TLS failed"
+        text = f"No safe connection to {target.address}: {reason}."
+        return Broke(Failure.UNAVAILABLE, text, "Check that the address and its certificate are right.")
+    if any(isinstance(e, socket.gaierror) for e in chain):
+        why = "the name is not known"
+    elif any(isinstance(e, ConnectionRefusedError) for e in chain):
+        why = "nothing listens there"
+    elif any(isinstance(e, TimeoutError) for e in chain):
+        why = "no connection in time"
+    else:
+        why = " ".join(str(chain[-1]).split())[:120].rstrip(".") or type(error).__name__
+    text = f"{target.name} cannot be reached at {target.address}: {why}."
+    return Broke(Failure.UNREACHABLE, text, "Check the network and the address.")
+
+
+def silent(target: Target, seconds: float, request_id: str = "") -> Broke:
+    """Nothing came for too long."""
+    text = f"{target.name} sent nothing for {seconds:g} seconds."
+    return Broke(Failure.CUT, text, "Send the message again.", request_id=request_id)
+
+
+def no_stream(target: Target, body: object, request_id: str = "") -> Broke:
+    """A success that is no stream of events: an error dressed as one, or somebody else's page."""
+    if isinstance(body, dict) and body.get("error"):
+        return reported(target, body, request_id)
+    text = f"What answers at {target.address} is no model: it sent a page instead of a stream."
+    return Broke(Failure.NOT_FOUND, text, "Check the address, which often ends in /v1.", request_id=request_id)
+
+
+def told(broke: Broke, secret: str) -> Broke:
+    """The same, fit to be shown: on one line, of bearable length, without the key, should a server repeat it."""
+    text = " ".join(broke.text.split())
+    if len(secret) >= 8:
+        text = text.replace(secret, "[key]")
+    if len(text) > 400:
+        text = text[:399] + "…"
+    return msgspec.structs.replace(broke, text=text)
+
+
+def context_exceeded(message: str) -> bool:
+    """Whether an error says, in any server's words, that the request is larger than the model takes."""
+    if TOO_LARGE.search(message):
+        return True  # also when it is larger than a minute's worth of tokens: waiting cannot help
+    return bool(CONTEXT.search(message)) and not PER_TIME.search(message)
+
+
+def said(body: object) -> tuple[str, frozenset[str]]:
+    """The message of an error body and what it calls itself (code, type), whatever its shape."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, dict):
+        inner: Any = body.get("error") or body
+        if not isinstance(inner, dict):
+            inner = {"message": inner}
+        message = inner.get("message") or inner.get("detail") or ""
+        names = (inner.get("code"), inner.get("type"), inner.get("status"))
+        codes = frozenset(str(name) for name in names if isinstance(name, str | int))
+        return message if isinstance(message, str) else json.dumps(message, default=str), codes
+    text = str(body or "").strip()
+    return "" if text.startswith("<") else text, frozenset()
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds that a server asks to wait, from its headers: a number or an HTTP date; None if it names none."""
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return _finite(float(milliseconds) / 1000)
+        value = headers.get("retry-after") or ""
+        return _finite(float(value)) if _number(value) else _finite(_seconds(value) - now)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _finite(seconds: float) -> float | None:
+    return seconds if 0 < seconds < float("inf") else None
+
+
+def _number(value: str) -> bool:
+    return value.strip().replace(".", "", 1).isdecimal()
+
+
+def _seconds(date: str) -> float:
+    moment = parsedate_to_datetime(date)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _by_status(status: int, message: str, codes: frozenset[str]) -> Failure:
+    if status == 402 or codes & QUOTA:
+        return Failure.QUOTA
+    if status in (401, 403):
+        return Failure.AUTH
+    if status in (404, 405, 410) or 300 <= status < 400 or "model_not_found" in codes:
+        return Failure.NOT_FOUND
+    if status == 413 or any(map(context_exceeded, (message, *codes))):
+        return Failure.CONTEXT
+    if status == 429:
+        return Failure.RATE
+    return Failure.OVERLOADED if status in (408, 409) or status >= 500 else Failure.REFUSED
+
+
+def _broke(target: Target, kind: Failure, status: str, message: str, wait: float | None, request_id: str) -> Broke:
+    place = {"name": target.name, "model": target.model, "address": target.address}
+    words, remedy = (template.format_map(place) for template in WORDS[kind])
+    message = message.strip().rstrip(".")
+    return Broke(kind, f"{words}{status}{': ' if message else ''}{message}.", remedy, wait, request_id)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and what led to it."""
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for part in error.exceptions:
+                yield from _chain(part)
+        error = error.__cause__ or error.__context__

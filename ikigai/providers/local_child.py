@@ -1,0 +1,69 @@
+"""The child program in which llama.cpp runs: loads one GGUF file and serves it on a loopback port until told to end.
+
+`local.py` starts it by path, so it needs nothing but `xllamacpp`. Standard input brings one line of JSON
+    {"model": path, "name": alias, "context": tokens, "api_key": secret}
+and then stays open: its end, also by the death of the parent, ends the child. Standard output gives one line
+    {"address": "http://127.0.0.1:PORT", "context": tokens}
+once the model answers. A failure is an exit before that line, with the reason on standard error.
+"""
+
+import http.client
+import importlib
+import json
+import os
+import sys
+from typing import Any
+
+
+def main() -> None:
+    order = json.loads(sys.stdin.readline())
+    answer = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)  # llama.cpp prints from C whenever it likes; only our own line may reach the parent
+
+    xllamacpp: Any = importlib.import_module("xllamacpp")  # not everybody has it, and it tells no types
+    server = xllamacpp.Server(_parameters(xllamacpp, order))
+    os.dup2(nowhere, 2)  # from here on nobody reads it, and a full pipe would stop the server
+    address = server.listening_address
+    line = json.dumps({"address": address, "context": _context(address, order["api_key"])})
+    os.write(answer, line.encode() + b"\n")
+
+    sys.stdin.read()
+    # Destroying the server can wait for ever, for a client that is still connected or a loop that has just begun.
+    os._exit(0)
+
+
+def _parameters(xllamacpp: Any, order: dict[str, Any]) -> Any:
+    params = xllamacpp.CommonParams()
+    params.model.path = order["model"]
+    params.model_alias = {order["name"]}
+    params.n_ctx = order["context"]
+    params.n_parallel = 1
+    params.ctx_shift = False  # what does not fit is refused, never dropped behind the user's back
+    params.n_batch = params.n_ubatch = 256  # a cancelled request is noticed between batches only
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    params.cpuparams_batch.n_threads = cores
+    # Threads wait for one another after every layer: with one on each core, any other busy program stalls them all.
+    params.cpuparams.n_threads = max(1, cores // 2)
+    params.cache_ram_mib = 0  # else up to 8 GiB of old prompts are kept beside the slot's own
+    cpu = xllamacpp.ggml_backend_dev_type.GGML_BACKEND_DEVICE_TYPE_CPU
+    # Sizing a model to a GPU loads it twice; where there is none that would only double the wait.
+    params.fit_params = any(device["type"] != cpu for device in xllamacpp.get_device_info())
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [order["api_key"]]
+    params.ui = params.endpoint_slots = False
+    params.offline = True
+    params.verbosity = 1  # errors only
+    return params
+
+
+def _context(address: str, api_key: str) -> int:
+    """Tokens the server really gives: what was asked for, rounded up, and not beyond what the model was made for."""
+    connection = http.client.HTTPConnection(address.removeprefix("http://"))
+    connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {api_key}"})
+    return json.load(connection.getresponse())["data"][0]["meta"]["n_ctx"]
+
+
+if __name__ == "__main__":
+    main()

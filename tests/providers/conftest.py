@@ -1,0 +1,48 @@
+"""What tests of providers share: a server to talk to, and a way to collect a stream."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ikigai.core.messages import Message, Role, Text
+from ikigai.core.ports import Provider
+from ikigai.core.reply import Accumulator, Broke, Finished, ProviderEvent, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request import Request
+from ikigai.providers.openai import OpenAIProvider
+from tests.wire_server import WireServer
+
+KEY = "sk-very-secret-0123456789"
+
+
+@pytest.fixture
+async def wire_server() -> AsyncIterator[WireServer]:
+    async with WireServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def provider(wire_server: WireServer) -> AsyncIterator[OpenAIProvider]:
+    provider = OpenAIProvider("openai", wire_server.base_url, KEY)
+    yield provider
+    await provider.close()
+
+
+def ask(text: str = "Hello?", **more: object) -> Request:
+    return Request("test-model", (Message(Role.USER, (Text(text),)),), **more)  # type: ignore[arg-type]
+
+
+async def collect(provider: Provider, request: Request | None = None) -> list[ProviderEvent]:
+    """All events of one stream, having checked that its last is the one end."""
+    found = [event async for event in provider.stream(request or ask())]
+    ends = [event for event in found if isinstance(event, Finished | Broke)]
+    assert ends == found[-1:], found
+    return found
+
+
+def reply(events: list[ProviderEvent]) -> Accumulator:
+    """The deltas of a stream, added up."""
+    accumulator = Accumulator()
+    for event in events:
+        if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
+            accumulator.add(event)
+    return accumulator

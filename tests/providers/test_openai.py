@@ -1,0 +1,245 @@
+"""The OpenAI adapter over real HTTP: requests byte for byte, whole replies, streams that do not end as they should."""
+
+import asyncio
+import gc
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, Usage
+from ikigai.core.reply import Broke, Failure, Finished, TextDelta
+from ikigai.core.request import Request
+from ikigai.providers.openai import ChatEncoder, OpenAIProvider, wire
+from tests.providers.conftest import KEY, ask, collect, reply
+from tests.providers.requests import requests
+from tests.wire_server import DONE, Answer, WireServer, call_delta, chunk, completion, failure, sse
+
+
+async def test_the_body_on_the_wire_is_as_long_as_the_encoder_says(provider: OpenAIProvider, wire_server: WireServer):
+    loop = asyncio.get_running_loop()
+    encoder = ChatEncoder()
+
+    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(requests)
+    def check(request: Request):
+        asyncio.run_coroutine_threadsafe(collect(provider, request), loop).result()
+        body = wire_server.requests[-1].body
+        assert encoder.envelope(request) + sum(map(encoder.message, request.messages)) == len(body)
+        assert json.loads(body) == wire(request)
+
+    await asyncio.to_thread(check)
+
+
+async def test_headers(provider: OpenAIProvider, wire_server: WireServer):
+    await collect(provider)
+    [request] = wire_server.requests
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["content-type"] == "application/json"
+
+
+async def test_a_server_that_knows_no_stream_options_is_asked_without(
+    provider: OpenAIProvider, wire_server: WireServer
+):
+    wire_server.script = [failure(422, "stream_options: Extra inputs are not permitted"), completion("Hi")]
+    assert reply(await collect(provider)).text == "Hi"
+    await collect(provider)
+    assert ["stream_options" in request.json for request in wire_server.requests] == [True, False, False]
+
+
+async def test_a_reply(provider: OpenAIProvider, wire_server: WireServer):
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 20,
+        "prompt_tokens_details": {"cached_tokens": 64},
+        "completion_tokens_details": {"reasoning_tokens": 7},
+    }
+    answer = completion("Hello 👩‍👩‍👧!", "let me see", usage=usage)
+    answer.headers["X-Request-Id"] = "req_1"
+    wire_server.script = [answer]
+    found = await collect(provider)
+    assert reply(found).blocks() == (Thinking("let me see", "", "openai-chat"), Text("Hello 👩‍👩‍👧!"))
+    assert found[-1] == Finished(StopReason.END, Usage(100, 20, 64, 7), "req_1")
+
+
+async def test_several_calls(provider: OpenAIProvider, wire_server: WireServer):
+    wire_server.script = [
+        completion(
+            "Looking.",
+            calls=[
+                {"id": "a", "name": "ls", "arguments": {"path": "é"}},
+                {"id": "b", "name": "cat", "arguments": '{"x": '},
+                {"id": "c", "name": "pwd", "arguments": ""},
+            ],
+        )
+    ]
+    found = await collect(provider)
+    assert reply(found).blocks() == (
+        Text("Looking."),
+        ToolCall("a", "ls", '{"path": "\\u00e9"}'),
+        ToolCall("b", "cat", "{}", malformed='{"x": '),
+        ToolCall("c", "pwd", "{}"),
+    )
+    assert found[-1] == Finished(StopReason.TOOLS, Usage(10, 5))
+
+
+PIECES = [
+    chunk({"content": "Hé!"}),
+    chunk({"tool_calls": [call_delta(0, id="c", name="rm", arguments='{"a":')]}),
+    chunk({"tool_calls": [call_delta(0, arguments=' "b"}')]}),
+]
+HALF = sse(*PIECES[:2])
+WHOLE = sse(*PIECES, chunk(finish="tool_calls"))
+ENDED = WHOLE + DONE
+
+
+@pytest.mark.parametrize("end", ["clean", "reset"])
+async def test_cut_at_every_byte(provider: OpenAIProvider, wire_server: WireServer, end: str):
+    for cut in range(len(ENDED)):
+        wire_server.script = [Answer(ENDED, cut=cut, end=end)]
+        found = await collect(provider)
+        if isinstance(found[-1], Broke):
+            assert found[-1].kind is Failure.CUT
+            assert end == "reset" or cut < len(WHOLE)
+        else:
+            assert cut >= len(WHOLE), f"finished after {cut} bytes"
+            assert reply(found).blocks() == (Text("Hé!"), ToolCall("c", "rm", '{"a": "b"}'))
+
+
+async def test_cut_within_the_header(wire_server: WireServer):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Ty")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    provider = OpenAIProvider("openai", f"http://127.0.0.1:{port}/v1", KEY)
+    [broke] = await collect(provider)
+    assert isinstance(broke, Broke)
+    assert broke.kind is Failure.UNREACHABLE
+    await provider.close()
+    server.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", ""),
+        (DONE, ""),
+        (sse(chunk({"content": "Half"})), "Half"),
+        (sse(chunk({"content": "Half"}), DONE), "Half"),
+        (sse(chunk({"content": "Half"})) + b"data: {not json}\n\n" + sse(chunk(finish="stop")), "Half"),
+        (sse(chunk({"content": "Half"})) + b'data: "\xff\xfe"\n\n' + sse(chunk(finish="stop")), "Half"),
+        (sse(chunk({"content": "Half"})) + b"data: " + b"[" * 100_000 + b"\n\n", "Half"),
+        (b"<html>hello</html>", ""),
+    ],
+)
+async def test_a_stream_without_its_end_marker_is_cut(
+    provider: OpenAIProvider, wire_server: WireServer, body: bytes, said: str
+):
+    wire_server.script = [Answer(body)]
+    found = await collect(provider)
+    assert isinstance(found[-1], Broke)
+    assert found[-1].kind is Failure.CUT
+    assert reply(found).text == said
+
+
+async def test_what_is_no_event_is_passed_over(provider: OpenAIProvider, wire_server: WireServer):
+    body = b": ping\n\nevent: x\r\ndata: 7\r\n\r\ndata: [1]\n\ndata: null\n\n"
+    wire_server.script = [Answer(body + sse({"object": "hello"}, chunk({"content": "Hi"}), chunk(finish="stop")))]
+    found = await collect(provider)
+    assert found == [TextDelta("Hi"), Finished(StopReason.END)]
+
+
+async def test_a_whole_reply_stays_whole_when_the_connection_breaks_behind_it(
+    provider: OpenAIProvider, wire_server: WireServer
+):
+    wire_server.script = [Answer(sse(chunk({"content": "Hi"}), chunk(finish="stop")) + b"data: {", end="reset")]
+    assert (await collect(provider))[-1] == Finished(StopReason.END)
+
+
+async def test_ten_megabytes_in_one_line(provider: OpenAIProvider, wire_server: WireServer):
+    text = "x" * 10_000_000
+    wire_server.script = [Answer(sse(chunk({"content": text}), chunk(finish="stop")))]
+    assert reply(await collect(provider)).text == text
+
+
+@pytest.mark.parametrize("body", [b"", HALF, WHOLE])
+async def test_a_server_that_falls_silent(wire_server: WireServer, body: bytes):
+    wire_server.script = [Answer(body, end="hang")]
+    provider = OpenAIProvider("openai", wire_server.base_url, KEY, first=0.3, idle=0.2)
+    await provider.warm()
+    found = await collect(provider)
+    if body == WHOLE:
+        assert found[-1] == Finished(StopReason.TOOLS)
+    else:
+        assert isinstance(found[-1], Broke)
+        assert found[-1].kind is Failure.CUT
+        assert found[-1].text == f"openai sent nothing for {0.2 if body else 0.3} seconds."
+    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
+    await provider.close()
+
+
+@pytest.mark.parametrize("body", [None, b"", HALF])
+async def test_cancelling_closes_the_connection(provider: OpenAIProvider, wire_server: WireServer, body: bytes | None):
+    wire_server.script = [Answer(body or b"", end="hang")]
+    seen = asyncio.Event()
+
+    async def consume():
+        async for _ in provider.stream(ask()):
+            seen.set()
+
+    task = asyncio.create_task(consume())
+    await wire_server.got_one.wait()
+    if body:
+        await seen.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
+
+
+async def test_leaving_a_stream_closes_the_connection(provider: OpenAIProvider, wire_server: WireServer):
+    wire_server.script = [Answer(HALF, end="hang")]
+    stream = provider.stream(ask())
+    await anext(stream)
+    await stream.aclose()
+    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
+
+
+def test_the_sdk_is_loaded_by_warm_and_not_before(tmp_path: Path):
+    code = """
+import asyncio, sys
+from ikigai.providers.openai import OpenAIProvider
+provider = OpenAIProvider("openai", "", "key")
+heavy = {"openai", "httpx2", "httpx", "pydantic"}
+assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
+asyncio.run(provider.warm())
+assert "openai" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+async def test_one_client_for_all_requests_at_once(provider: OpenAIProvider, wire_server: WireServer):
+    found = await asyncio.gather(*(collect(provider, ask(f"say {number}")) for number in range(20)))
+    assert [reply(events).text for events in found] == [f"You said: say {number}" for number in range(20)]
+    await provider.close()
+    assert reply(await collect(provider)).text  # it connects anew
+
+
+async def test_nothing_is_left_behind(recwarn: pytest.WarningsRecorder):
+    async with WireServer([completion("a"), Answer(b"", end="reset"), "b"]) as server:
+        provider = OpenAIProvider("openai", server.base_url, KEY)
+        for _ in range(3):
+            await collect(provider)
+        await provider.close()
+        await asyncio.sleep(0.05)  # the SDK leaves a generator to the collector
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not [task for task in others if "WireServer" not in repr(task)]
+    gc.collect()
+    assert not [warning for warning in recwarn if issubclass(warning.category, ResourceWarning)]

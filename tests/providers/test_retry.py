@@ -1,0 +1,134 @@
+"""When a failed request is sent again: the table, and the provider that goes by it, with a sleep of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ikigai.core.messages import StopReason
+from ikigai.core.reply import Broke, Failure, Finished, ProviderEvent, TextDelta, Waiting
+from ikigai.core.request import Request
+from ikigai.providers.retry import Retrying, wait
+from ikigai.providers.scripted import Break, Call, Hang, Reply, Scripted, Think
+from tests.providers.conftest import ask, collect, reply
+
+PASSING = (Failure.RATE, Failure.OVERLOADED, Failure.UNREACHABLE, Failure.CUT)
+
+
+@pytest.mark.parametrize("kind", Failure)
+def test_what_is_sent_again(kind: Failure):
+    assert (wait(kind, 1, None, shown=False, jitter=0.5) is not None) is (kind in PASSING)
+    assert wait(kind, 1, None, shown=True, jitter=0.5) is None
+    assert wait(kind, 8, None, shown=False, jitter=0.5) is None
+
+
+@pytest.mark.parametrize(
+    ("attempt", "longest"),
+    [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 30), (7, 30)],  # 2 to the power of attempt - 1, up to 30
+)
+@pytest.mark.parametrize("jitter", [0.0, 0.25, 0.999])
+def test_how_long_the_wait_is(attempt: int, longest: float, jitter: float):
+    assert wait(Failure.OVERLOADED, attempt, None, shown=False, jitter=jitter) == jitter * longest
+
+
+@pytest.mark.parametrize(
+    ("asked", "waited"),
+    [(0.5, 0.5), (1, 1), (60, 60), (60.1, None), (86400, None), (0, 0.5), (-1, 0.5), (float("nan"), 0.5)],
+)
+def test_a_wait_the_server_asks_for(asked: float, waited: float | None):
+    assert wait(Failure.RATE, 1, asked, shown=False, jitter=0.5) == waited
+
+
+async def play(*replies: Reply) -> tuple[list[ProviderEvent], list[float], Scripted]:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    scripted = Scripted(replies)
+    return await collect(Retrying(scripted, sleep, lambda: 0.5)), slept, scripted
+
+
+BUSY = (Break(Failure.OVERLOADED, "Too busy."),)
+
+
+async def test_it_passes():
+    events, slept, scripted = await play(BUSY, (Break(Failure.RATE, "Slow.", retry_after=7),), BUSY, "Hello")
+    waits = [event for event in events if isinstance(event, Waiting)]
+    assert waits == [Waiting(0.5, 2, "Too busy."), Waiting(7, 3, "Slow."), Waiting(2, 4, "Too busy.")]
+    assert slept == [0.5, 7, 2]
+    assert reply(events).text == "Hello"
+    assert events.index(waits[-1]) < events.index(TextDelta("Hell"))
+    assert len({id(request) for request in scripted.requests}) == 1
+
+
+async def test_it_does_not_pass():
+    events, slept, scripted = await play(*[BUSY] * 20)
+    assert [event.attempt for event in events[:-1] if isinstance(event, Waiting)] == [2, 3, 4, 5, 6, 7, 8]
+    assert len(events) == 8
+    assert events[-1] == Broke(Failure.OVERLOADED, "Too busy. Given up after 8 attempts.")
+    assert slept == [0.5, 1, 2, 4, 8, 15, 15]
+    assert len(scripted.requests) == 8
+
+
+@pytest.mark.parametrize("shown", ["x", Think("x"), Call("x")])
+async def test_what_was_shown_is_not_asked_for_again(shown: str | Think | Call):
+    events, slept, _ = await play((shown, *BUSY), "Hello")
+    assert events[-1] == Broke(Failure.OVERLOADED, "Too busy.")
+    assert slept == []
+
+
+async def test_a_failure_that_stays():
+    events, slept, _ = await play((Break(Failure.AUTH, "No.", "Check the key."),), "Hello")
+    assert events == [Broke(Failure.AUTH, "No.", "Check the key.")]
+    assert slept == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"), [(61, "2 minutes"), (3600, "1 hour"), (86400, "1 day"), (100_000, "2 days")]
+)
+async def test_a_wait_too_long_is_the_users_decision(asked: float, words: str):
+    [broke], slept, _ = await play((Break(Failure.RATE, "Slow.", "x", asked),))
+    assert isinstance(broke, Broke)
+    assert broke.remedy == f"The server asks to wait {words}; send the message again after that."
+    assert slept == []
+
+
+async def test_cancelling_ends_the_wait():
+    retrying = Retrying(Scripted([BUSY]), jitter=lambda: 0.999)
+    stream = retrying.stream(ask())
+    assert isinstance(await anext(stream), Waiting)
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+class Watched(Scripted):
+    """Counts the streams that are open."""
+
+    opened = 0
+
+    async def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+        self.opened += 1
+        try:
+            async for event in super().stream(request):
+                yield event
+        finally:
+            self.opened -= 1
+
+
+async def test_leaving_it_leaves_the_provider():
+    watched = Watched([("Half", Hang())])
+    stream = Retrying(watched).stream(ask())
+    assert await anext(stream) == TextDelta("Half")
+    assert watched.opened == 1
+    await stream.aclose()
+    assert watched.opened == 0
+
+
+async def test_the_end_is_handed_on():
+    events, _, _ = await play("Hello")
+    assert isinstance(events[-1], Finished)
+    assert events[-1].stop is StopReason.END

@@ -1,0 +1,140 @@
+"""What stands around the input: the reply as it comes, what is under way, what is queued; completions and status below.
+
+    the last rows of the reply
+
+    ⠹ Waiting for the model · 3 s · Esc stops
+      next: a message that is queued
+
+    ❯ the input
+      /clear  start with an empty context
+    agent · model · ctx 42.1k/100k ██░░ 42% · 12 out · embedded
+
+Never more than a third of the terminal's rows.
+"""
+
+import math
+import time
+
+from prompt_toolkit.buffer import Buffer
+
+from ikigai.core.memory import Memory, Status
+from ikigai.core.sanitize import clean_line
+from ikigai.terminal import status
+from ikigai.terminal import theme as glyph
+from ikigai.terminal.live import LiveReply
+from ikigai.terminal.text import columns as width
+from ikigai.terminal.text import cut, wrap
+from ikigai.terminal.theme import Theme
+
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+TURN = 0.1
+"""Seconds per step of the spinner."""
+MOST_CHOICES, MOST_QUEUED = 6, 2
+INDENT = "  "
+
+
+def most(rows: int) -> int:
+    """The rows that the live area may take of the terminal's: a third, but three at least."""
+    return max(3, rows // 3)
+
+
+class Area:
+    """The state of what is shown around the input, and how it is laid out in the rows there are."""
+
+    def __init__(self, theme: Theme, buffer: Buffer) -> None:
+        self.theme = theme
+        self.buffer = buffer  # whose completions are shown
+        self.agent = ""
+        self.memory: Memory | None = None
+        self.database: status.Part = ("dim", "")
+        self.hint = ""  # takes the place of the status line
+        self.reply: LiveReply | None = None
+        self.queue: tuple[str, ...] = ()
+        self.apart = False  # a blank row parts the area from what is above it
+        self.began = 0.0  # when the open turn did
+
+    @property
+    def busy(self) -> bool:
+        return self.memory is not None and self.memory.open is not None
+
+    def around(self, input: int, columns: int, rows: int) -> tuple[list[str], list[str]]:
+        """The rows above and below an input of so many rows, the most important ones if there is little room."""
+        room = most(rows) - input
+
+        def fit(wanted: list[str]) -> list[str]:
+            nonlocal room
+            taken = wanted[: max(room, 0)]
+            room -= len(taken)
+            return taken
+
+        state = fit([self._status(columns)])
+        activity = fit([self._activity(columns)] if self.busy else [])
+        choices = fit(self._choices(columns, min(room - self.apart, MOST_CHOICES)))
+        queue = fit([self._next(text, columns) for text in self.queue[:MOST_QUEUED]])
+        gap = fit([""] if activity or queue else [])
+        apart = fit([""] if self.apart else [])
+        tail = fit(self._tail(columns, room - 1))
+        return [*apart, *tail, *[""] * bool(tail), *activity, *queue, *gap], [*choices, *state]
+
+    def _status(self, columns: int) -> str:
+        if self.hint:
+            return INDENT + self.theme.paint("warning", cut(self.hint, columns - len(INDENT)))
+        return INDENT + status.line(self.agent, self.memory, self.database, columns - len(INDENT), self.theme)
+
+    def _activity(self, columns: int) -> str:
+        now = time.monotonic()
+        turned = int((now - self.began) / TURN) % len(SPINNER)
+        ago = f"{now - self.began:.0f} s" if now - self.began < 60 else f"{(now - self.began) / 60:.0f} min"
+        shown = self.theme.paint("prompt", SPINNER[turned]) + " "
+        what = clean_line(self._doing(now))
+        for text in (f"{what} · {ago} · Esc stops", f"{what} · Esc stops", what):
+            if width(text) + 2 <= columns:
+                break
+        return shown + self.theme.paint("dim", cut(text, columns - 2))
+
+    def _doing(self, now: float) -> str:
+        assert self.memory and self.memory.open
+        if self.memory.status is Status.RUNNING_TOOLS:
+            return "Running " + ", ".join(call.name for _, call in self.memory.open.pending)
+        reply = self.reply
+        if reply is None or reply.asked_by != self.memory.open.last:
+            return "Waiting for the model"
+        if reply.waiting:
+            seconds = max(math.ceil(reply.waiting.seconds - (now - reply.since)), 0)
+            return f"{reply.waiting.why} Trying again in {seconds} s (attempt {reply.waiting.attempt})"
+        if reply.calls:
+            return "Calling " + ", ".join(reply.calls.values())
+        return "Thinking" if reply.thought else "Answering"
+
+    def _next(self, text: str, columns: int) -> str:
+        return INDENT + self.theme.paint("dim", cut("next: " + clean_line(text[:columns]), columns - len(INDENT)))
+
+    def _tail(self, columns: int, rows: int) -> list[str]:
+        if self.reply is None or rows < 1:
+            return []
+        room = columns - len(INDENT)
+        if self.reply.thought:
+            thought = list(wrap(self.reply.thinking().strip(), room))[-rows:]
+            return [INDENT + self.theme.paint("thought", row) for row in thought]
+        tail, first = self.reply.tail(room, rows + 1)
+        shown = [INDENT + row if row else "" for row in tail[-rows:]]
+        if first and 0 < len(tail) <= rows:
+            shown[0] = self.theme.paint("assistant", glyph.ASSISTANT) + shown[0][1:]
+        return shown
+
+    def _choices(self, columns: int, rows: int) -> list[str]:
+        """The part of the completion menu around what is chosen."""
+        state = self.buffer.complete_state
+        if state is None or rows < 1:
+            return []
+        all, chosen = state.completions, state.complete_index
+        start = max(0, min((chosen or 0) - rows // 2, len(all) - rows))
+        names = max(width(each.display_text) for each in all)
+        shown: list[str] = []
+        for index, each in enumerate(all[start : start + rows], start):
+            name = cut(clean_line(each.display_text), columns - len(INDENT))
+            about = cut("  " + each.display_meta_text, columns - len(INDENT) - names) if each.display_meta_text else ""
+            padded = name + " " * max(0, names - width(name)) * bool(about)
+            style = "selected" if index == chosen else ""
+            shown.append(INDENT + self.theme.paint(style, padded) + self.theme.paint("dim", about))
+        return shown

@@ -1,0 +1,33 @@
+"""The painter for terminals without escape sequences: one row for the input, repainted behind a carriage return."""
+
+from ikigai.terminal.painter import Painter
+from ikigai.terminal.text import columns as width
+from ikigai.terminal.text import cut
+
+
+class DumbPainter(Painter):
+    """Prints what goes to the scrollback, and the row of the input that holds the cursor; nothing else is shown."""
+
+    def erase(self, leave_alternate_screen: bool = True) -> None:
+        if "away" not in self.holds:
+            self._tty.write(self._wiped() + self._printed())
+        self._forget()
+
+    def _draw(self, rows: list[str], x: int, y: int, columns: int) -> None:
+        column, line = self._cursor
+        row = cut(self._input[line], columns - 1)
+        shown = self._shown[0] if self._shown else ""
+        printed = self._printed()
+        if printed or self._stale or not row.startswith(shown) or column != width(row):
+            self._tty.write(self._wiped() + printed + row + "\r" * (column != width(row)) + row[:column])
+        else:
+            self._tty.write(row[len(shown) :])
+        self._shown, self._stale = [row], False
+
+    def _wiped(self) -> str:
+        return "\r" + " " * (width(self._shown[0]) if self._shown else 2) + "\r"
+
+    def _printed(self) -> str:
+        text = "".join(self._pending)
+        self._pending.clear()
+        return text.replace("\n", "\r\n")

@@ -1,0 +1,285 @@
+"""How each Markdown block looks: rich's elements, redrawn for light and dark screens, narrow ones, and copying.
+
+Colours are the terminal's own sixteen and no background is painted, so the user's theme decides. Nothing is padded:
+a line ends where its text does. Links are text followed by their target, never hidden ones.
+"""
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+
+from markdown_it.token import Token
+from pygments.lexer import Lexer
+from pygments.lexers import get_all_lexers, get_lexer_by_name
+from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
+from rich import box, markdown
+from rich.color import ColorSystem
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.containers import Renderables
+from rich.segment import Segment
+from rich.style import Style
+from rich.syntax import ANSISyntaxTheme
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from ikigai.core.sanitize import clean
+
+_NARROWEST_COLUMN = 6
+_LONGEST_HIGHLIGHTED = 1 << 16  # characters of code; a lexer manages about a million a second
+
+_THEME = Theme(
+    {
+        "markdown.h1": "bold underline",
+        "markdown.h2": "bold",
+        "markdown.h3": "bold italic",
+        "markdown.h4": "italic",
+        "markdown.h5": "italic",
+        "markdown.h6": "italic",
+        "markdown.code": "cyan",
+        "markdown.block_quote": "italic",
+        "markdown.item.bullet": "none",
+        "markdown.item.number": "none",
+        "markdown.link": "underline",
+        "markdown.table.border": "dim",
+        "markdown.table.header": "bold",
+    }
+)
+_CODE = ANSISyntaxTheme(
+    {
+        Comment: Style(dim=True, italic=True),
+        Comment.Preproc: Style(color="cyan"),
+        Keyword: Style(color="magenta"),
+        Operator.Word: Style(color="magenta"),
+        Name.Builtin: Style(color="cyan"),
+        Name.Function: Style(bold=True),
+        Name.Class: Style(bold=True),
+        Name.Decorator: Style(color="cyan"),
+        Name.Tag: Style(color="magenta"),
+        Name.Attribute: Style(color="cyan"),
+        String: Style(color="green"),
+        Number: Style(color="cyan"),
+        Generic.Deleted: Style(color="red"),
+        Generic.Inserted: Style(color="green"),
+        Generic.Heading: Style(bold=True),
+        Generic.Subheading: Style(color="magenta"),
+    }
+)
+
+
+def draw(block: Iterable[Token], width: int, color: bool) -> str:
+    """One top-level block as lines for the terminal, each with its line break."""
+    console = _console(width, color)
+    drawn: list[str] = []
+    for line in Segment.split_lines(console.render(_Document(list(_terminal(block))))):
+        while line and not line[-1].text.rstrip(" "):
+            line.pop()
+        if line:
+            line[-1] = Segment(line[-1].text.rstrip(" "), line[-1].style)
+        for text, style, _ in Segment.simplify(line):
+            drawn.append(style.render(text, color_system=ColorSystem.STANDARD if color else None) if style else text)
+        drawn.append("\n")
+    return "".join(drawn)
+
+
+@lru_cache(maxsize=4)
+def _console(width: int, color: bool) -> Console:
+    return Console(
+        file=io.StringIO(),
+        width=width,
+        height=100,  # else it asks the real terminal
+        color_system="standard" if color else None,
+        force_terminal=color,
+        legacy_windows=False,
+        theme=_THEME,
+        _environ={},
+    )
+
+
+def _terminal(tokens: Iterable[Token]) -> Iterator[Token]:
+    """The tokens with what rich would hide or drop turned into text.
+
+    Cleaned again, because an entity (`&#x202e;`) becomes a character only in the parser. A line break in the source
+    stays one: models write verse and addresses that way.
+    """
+    for token in tokens:
+        if token.type == "inline":
+            if token.children:
+                yield from _inline(token.children)
+        else:
+            yield token
+
+
+def _inline(tokens: Iterable[Token]) -> Iterator[Token]:
+    targets: list[tuple[str, list[str]]] = []  # of the link we are in: where to, and its text so far
+    for token in tokens:
+        match token.type:
+            case "softbreak":
+                yield Token("hardbreak", "br", 0)
+            case "link_open":
+                targets.append((clean(str(token.attrs.get("href", ""))), []))
+                yield Token("target_open", "link", 1)
+            case "link_close":
+                target, said = targets.pop()
+                yield Token("target_close", "link", -1)
+                if target.removeprefix("mailto:") != "".join(said):
+                    yield _text(f" ({target})")
+            case "image":
+                yield _text(f"[image: {clean(token.content)}] ({clean(str(token.attrs.get('src', '')))})")
+            case "html_inline" if re.fullmatch(r"<br\s*/?>", token.content, re.IGNORECASE):
+                yield Token("hardbreak", "br", 0)
+            case "text" | "code_inline" | "html_inline":
+                safe = Token("code_inline" if token.type == "code_inline" else "text", token.tag, 0)
+                safe.content = clean(token.content)
+                if targets:
+                    targets[-1][1].append(safe.content)
+                yield safe
+            case _:
+                yield token
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)
+
+
+class _Document(markdown.Markdown):
+    """rich's way through the tokens, with our elements and a parser's result instead of a source."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.parsed = tokens
+        self.markup = self.code_theme = ""
+        self.style = "none"
+        self.justify = self.inline_code_lexer = None
+        self.hyperlinks = False
+        self.inline_code_theme = ""
+
+
+class _Heading(markdown.Heading):
+    LEVEL_ALIGN = dict.fromkeys(markdown.Heading.LEVEL_ALIGN, "left")
+
+
+class _Rule(markdown.HorizontalRule):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("─" * min(20, options.max_width), style="dim")
+
+
+class _Verbatim(markdown.TextElement):
+    """HTML: shown as it was written."""
+
+    style_name = "none"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(self.text.plain.rstrip(), overflow="fold")
+
+
+class _Code(markdown.CodeBlock):
+    """Code at the left edge, its lines whole, so that it can be copied; inside a list or quote it has to be wrapped."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        pieces = _highlight(self.text.plain.expandtabs(4).rstrip() + "\n", self.lexer_name)
+        if options.max_width == console.width:
+            yield from (Segment(text, style) for text, style in pieces)
+        else:
+            yield Text.assemble(*pieces, overflow="fold", end="")
+
+
+def _highlight(code: str, language: str) -> Iterator[tuple[str, Style]]:
+    lexer = _lexer(language.lower()) if len(code) <= _LONGEST_HIGHLIGHTED else None
+    if lexer is None:
+        yield code, Style.null()
+    else:
+        for kind, text in lexer.get_tokens(code):
+            yield text, _CODE.get_style_for_token(kind)
+
+
+@cache
+def _lexers() -> frozenset[str]:
+    """Names of the lexers pygments ships; asking it for another one makes it search every installed package."""
+    return frozenset(alias for _, aliases, _, _ in get_all_lexers(plugins=False) for alias in aliases)
+
+
+@lru_cache(maxsize=32)
+def _lexer(language: str) -> Lexer | None:
+    return get_lexer_by_name(language, stripnl=False) if language in _lexers() else None
+
+
+class _Stacked:
+    """What a quote and a list item share: the blocks in it stay apart, but a list belongs to what introduces it."""
+
+    elements: Renderables
+    _begun = False
+
+    def on_child_close(self, context: markdown.MarkdownContext, child: markdown.MarkdownElement) -> bool:
+        if self._begun and not isinstance(child, markdown.ListElement):
+            self.elements.append(Text())
+        self._begun = True
+        self.elements.append(child)
+        return False
+
+
+class _Quote(_Stacked, markdown.BlockQuote):
+    pass
+
+
+class _Item(_Stacked, markdown.ListItem):
+    def on_leave(self, context: markdown.MarkdownContext) -> None:
+        if not self._begun:  # an empty item has its marker
+            self.elements.append(Text())
+        super().on_leave(context)
+
+    def render_bullet(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        return self._hang(console, options, " • ")
+
+    def render_number(self, console: Console, options: ConsoleOptions, number: int, last_number: int) -> RenderResult:
+        return self._hang(console, options, f"{number}. ".rjust(len(f" {last_number - 1}. ")))
+
+    def _hang(self, console: Console, options: ConsoleOptions, marker: str) -> RenderResult:
+        inner = options.update(width=options.max_width - len(marker))
+        for line in console.render_lines(self.elements, inner, style=self.style):
+            yield Segment(marker)
+            yield from line
+            yield Segment.line()
+            marker = " " * len(marker)
+
+
+class _Table(markdown.TableElement):
+    """A grid; where the columns would be too narrow to read, each row is a list of `header: cell`."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        head = _cells(self.header.row if self.header else None)
+        rows = [_cells(row) for row in self.body.rows] if self.body else []
+        if len(head) * _NARROWEST_COLUMN > options.max_width:
+            for index, row in enumerate(rows or [[Text() for _ in head]]):
+                if index:
+                    yield Text()
+                for name, cell in zip(head, row, strict=False):
+                    yield Text.assemble((name.plain, "markdown.table.header"), ": ", cell, overflow="fold")
+            return
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, style="markdown.table.border")
+        for name in head:
+            name.stylize("markdown.table.header")
+            table.add_column(name, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        yield table
+
+
+def _cells(row: markdown.TableRowElement | None) -> list[Text]:
+    return [cell.content for cell in row.cells] if row else []
+
+
+_ELEMENTS: dict[str, type[markdown.MarkdownElement]] = {
+    **markdown.Markdown.elements,
+    "heading_open": _Heading,
+    "hr": _Rule,
+    "html_block": _Verbatim,
+    "fence": _Code,
+    "code_block": _Code,
+    "blockquote_open": _Quote,
+    "list_item_open": _Item,
+    "table_open": _Table,
+}
+# The blank lines are ours to place: rich would put one before a block that has others inside.
+_Document.elements = {kind: type(base.__name__, (base,), {"new_line": False}) for kind, base in _ELEMENTS.items()}
+_Document.inlines = {*markdown.Markdown.inlines, "link"}

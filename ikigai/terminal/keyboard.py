@@ -1,0 +1,211 @@
+"""Bytes from the terminal → key presses: escape sequences whole or not at all, pastes as text and nothing else.
+
+prompt_toolkit's own parser is quadratic in the length of a paste, takes what it does not know for Esc and text, and
+Shift+Enter for Enter. This one knows the shape of every sequence: what is complete and unknown is swallowed. What only
+time can tell (a lone Esc, the end of a paste) is decided by `flush`, which is called when nothing came for a while.
+"""
+
+import codecs
+import contextlib
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
+
+ESC = Keys.ShiftEscape
+"""The Esc key alone. Keys.Escape stays what Alt+key begins with, so that neither has to wait for the other."""
+NEWLINE = Keys.ControlJ
+"""Ctrl+J, and Enter with any modifier that the terminal tells."""
+
+LONGEST_PASTE = 16 << 20
+"""Characters; what is beyond them is dropped and counted."""
+LONGEST_BURST = 1 << 16
+"""Nobody types so many characters within `flush`'s patience: they belong to the paste before them."""
+PAUSE = 1.0
+"""Seconds without input after which a key press ends a paste whose end mark got lost."""
+
+_BEGIN, _END = "\x1b[200~", "\x1b[201~"
+_STRINGS = ("\x1b]", "\x1bP", "\x1bX", "\x1b^", "\x1b_")
+_SEQUENCE = re.compile(
+    r"\x1b(?:"
+    r"\x1b?\[(?:\[[A-E]|M...|[0-?]*[ -/]*[@-~])"  # function keys of the Linux console, mouse, CSI; all with Alt, too
+    r"|\x1b?O[ -~]"  # SS3
+    r"|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|(?=\x1b[^\\]))"  # OSC, DCS, SOS, PM, APC
+    r"|[^\x1b\[O\]PX^_]"  # Alt+key
+    r")",
+    re.DOTALL,
+)
+_OPEN = re.compile(r"\x1b(?:\x1b?(?:\[(?:\[|M.{0,2}|[0-?]*[ -/]*)?|O)?|[\]PX^_][^\x07\x1b]*\x1b?)\Z", re.DOTALL)
+_MODIFIED = re.compile(r"\x1b\[(?:(\d+)(?:;(\d+))?u|27;(\d+);(\d+)~)")
+_NAMED = {8: Keys.ControlH, 9: Keys.ControlI, 13: Keys.ControlM, 27: ESC, 127: Keys.ControlH}
+_SHIFT, _ALT, _CTRL = 1, 2, 4
+
+
+class Parser:
+    """Text as it is read → key presses."""
+
+    def __init__(self) -> None:
+        self.dropped = 0  # characters of the last paste that were too many
+        self._rest = ""  # the start of a sequence
+        self._paste: list[str] | None = None
+        self._room = 0
+        self._after: str | None = None  # what followed the paste's end mark: keys, unless another end mark comes
+        self._fed = 0.0
+
+    def feed(self, text: str) -> Iterator[KeyPress]:
+        now, before = time.monotonic(), self._fed
+        self._fed = now
+        if self._paste is not None and now - before > PAUSE and len(text) < 16 and _END not in self._rest + text:
+            yield from self._pasted()
+        if self._paste is None:
+            yield from self._keys(self._rest + text)
+        else:
+            self._add(text)
+
+    def flush(self) -> Iterator[KeyPress]:
+        """Nothing came for a while."""
+        if self._after is not None:
+            after = self._after
+            yield from self._pasted()
+            yield from self._keys(after)
+        if self._paste is not None:
+            return
+        if not self._rest.strip("\x1b"):
+            yield from (KeyPress(ESC, "") for _ in self._rest)
+            self._rest = ""
+        elif self._rest.startswith(_STRINGS):
+            self._rest = ""
+
+    def _keys(self, text: str) -> Iterator[KeyPress]:
+        self._rest = ""
+        at = 0
+        while at < len(text):
+            if text[at] != "\x1b":
+                yield from _press(text[at])
+                at += 1
+            elif text.startswith(_BEGIN, at):
+                self._paste, self._room, self.dropped = [], LONGEST_PASTE, 0
+                self._add(text[at + len(_BEGIN) :])
+                return
+            elif found := _SEQUENCE.match(text, at):
+                yield from _presses(found[0])
+                at = found.end()
+            elif _OPEN.match(text, at):
+                self._rest = text[at:]
+                return
+            elif text.startswith("\x1b\x1b", at):
+                yield KeyPress(ESC, "")
+                at += 1
+            else:
+                at += 2
+
+    def _add(self, text: str) -> None:
+        """More of the paste. Pasted text may hold an end mark of its own; the real one is the last of a burst."""
+        if self._after is None:
+            body, end, after = (self._rest + text).partition(_END)
+            self._rest = ""
+            if not end:
+                held = next((n for n in range(len(_END) - 1, 0, -1) if body.endswith(_END[:n])), 0)
+                body, self._rest = body[: len(body) - held], body[len(body) - held :]
+            self._keep(body)
+            if not end:
+                return
+            self._after = after
+        else:
+            self._after += text
+        while self._after and _END in self._after:
+            body, _, self._after = self._after.partition(_END)
+            self._keep(body.removeprefix(_BEGIN) if body.startswith(_BEGIN) else _END + body)
+        if len(self._after) > LONGEST_BURST:
+            self._keep(_END + self._after)
+            self._after = None
+
+    def _keep(self, text: str) -> None:
+        assert self._paste is not None
+        self._paste.append(text[: self._room])
+        self.dropped += max(len(text) - self._room, 0)
+        self._room = max(self._room - len(text), 0)
+
+    def _pasted(self) -> Iterator[KeyPress]:
+        text = "".join(self._paste or [])
+        self._paste, self._after, self._rest = None, None, ""
+        yield KeyPress(Keys.BracketedPaste, text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _press(char: str) -> Iterator[KeyPress]:
+    key = ANSI_SEQUENCES.get(char, char)
+    if isinstance(key, Keys):
+        if not "\x80" <= char <= "\x9f":
+            yield KeyPress(key, char)
+    elif isinstance(key, str):
+        yield KeyPress(key, char)
+
+
+def _presses(sequence: str) -> Iterator[KeyPress]:
+    """What a whole escape sequence stands for; nothing, if nobody knows."""
+    if found := _MODIFIED.fullmatch(sequence):
+        code, modifiers = (found[1], found[2] or "1") if found[1] else (found[4], found[3])
+        yield from _modified(int(code), int(modifiers) - 1)
+    elif sequence in ANSI_SEQUENCES:
+        keys = ANSI_SEQUENCES[sequence]
+        yield from (KeyPress(key, "") for key in (keys if isinstance(keys, tuple) else (keys,)))
+    elif len(sequence) == 2 or (sequence.startswith("\x1b\x1b") and sequence[1:] in ANSI_SEQUENCES):
+        yield KeyPress(Keys.Escape, "")
+        yield from _presses(sequence[1:]) if len(sequence) > 2 else _press(sequence[1])
+
+
+def _modified(code: int, modifiers: int) -> Iterator[KeyPress]:
+    """A key as CSI u and modifyOtherKeys tell it: its character's code, and Shift, Alt and Ctrl as bits."""
+    if code == 13 and modifiers & (_SHIFT | _ALT | _CTRL):
+        yield KeyPress(NEWLINE, "")
+        return
+    if modifiers & _ALT:
+        yield KeyPress(Keys.Escape, "")
+    if code == 9 and modifiers & _SHIFT:
+        yield KeyPress(Keys.BackTab, "")
+    elif code in _NAMED:
+        yield KeyPress(_NAMED[code], "")
+    elif 32 <= code < 0xD800:
+        char = chr(code).upper() if modifiers & _SHIFT else chr(code)
+        yield from _press(chr(ord(char.upper()) & 0x1F) if modifiers & _CTRL and "@" <= char.upper() <= "_" else char)
+
+
+class Keyboard(Vt100Input):
+    """Standard input for prompt_toolkit, with the parser above; modes of the device are the Tty's business."""
+
+    def __init__(self, early: bytes) -> None:
+        super().__init__(sys.stdin)
+        self.parser = Parser()
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._closed = False
+        store_typeahead(self, [*self.parser.feed(self._decode(early)), *self.parser.flush()])
+
+    def read_keys(self) -> list[KeyPress]:
+        try:
+            data = os.read(self.fileno(), 1 << 16)
+        except BlockingIOError:
+            return []
+        except OSError:  # the terminal is gone
+            data = b""
+        self._closed = not data
+        return list(self.parser.feed(self._decode(data)))
+
+    def flush_keys(self) -> list[KeyPress]:
+        return list(self.parser.flush())
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def raw_mode(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def cooked_mode(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()

@@ -1,0 +1,155 @@
+"""What each key does: prompt_toolkit's Emacs keys, and ours over them."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from prompt_toolkit.application.current import get_app
+from prompt_toolkit.buffer import Buffer, CompletionState
+from prompt_toolkit.completion import Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, is_searching
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.bindings.search import abort_search, accept_search
+from prompt_toolkit.keys import Keys
+
+from ikigai.terminal.completion import Sources, candidates
+from ikigai.terminal.keyboard import ESC, NEWLINE
+from ikigai.terminal.pastes import Pastes
+
+
+class Actions(Protocol):
+    """What keys can make the screen do."""
+
+    @property
+    def busy(self) -> bool: ...
+    @property
+    def submit(self) -> Callable[[str], object]: ...
+    @property
+    def interrupt(self) -> Callable[[], object]: ...
+    @property
+    def leave(self) -> Callable[[], object]: ...
+    def ask_to_leave(self) -> bool:
+        """Say that the same key again leaves; True if it has been pressed a moment ago."""
+        ...
+
+    def take_back(self) -> bool:
+        """Put the newest queued message into the input; False if there is none."""
+        ...
+
+    def pasted(self, text: str) -> str:
+        """What stands in the input for a pasted text."""
+        ...
+
+    def redraw(self) -> None: ...
+    def suspend(self) -> None: ...
+    def edit(self) -> None: ...
+
+
+def offer(buffer: Buffer, sources: Sources) -> None:
+    """Show what can complete the text before the cursor; nothing is chosen yet."""
+    document = buffer.document
+    found = [] if document.text_after_cursor else candidates(document.text_before_cursor, sources)
+    choices = [Completion(each.text, -each.replaces, display_meta=each.about) for each in found]
+    buffer.complete_state = CompletionState(document, choices) if choices else None
+
+
+def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources) -> KeyBindings:
+    keys = KeyBindings()
+    typing = ~is_searching
+    always = Condition(lambda: True)
+    empty = Condition(lambda: not buffer.text)
+
+    def on(*combination: Keys | str, filter: Condition = always, eager: bool = False) -> Callable[..., Any]:
+        return keys.add(*combination, filter=typing & filter, eager=eager)
+
+    @on("enter")
+    def _(event: KeyPressEvent) -> None:
+        if buffer.document.text_before_cursor.endswith("\\") and buffer.document.is_cursor_at_the_end:
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        elif buffer.text.strip():
+            text = pastes.expanded(buffer.text)
+            buffer.reset(append_to_history=True)
+            actions.submit(text)
+
+    @on(NEWLINE)
+    @on(Keys.Escape, "enter")
+    def _(event: KeyPressEvent) -> None:
+        buffer.insert_text("\n")
+
+    @on(ESC)
+    def _(event: KeyPressEvent) -> None:
+        if buffer.complete_state:
+            buffer.complete_state = None
+        elif actions.busy:
+            actions.interrupt()
+
+    @on("c-c", eager=True)
+    def _(event: KeyPressEvent) -> None:
+        if actions.busy:
+            actions.interrupt()
+        elif buffer.text:
+            buffer.reset(append_to_history=True)
+        elif actions.ask_to_leave():
+            actions.leave()
+
+    @on("c-d", filter=empty)
+    def _(event: KeyPressEvent) -> None:
+        actions.leave()
+
+    @on("up", filter=empty)
+    def _(event: KeyPressEvent) -> None:
+        if not actions.take_back():
+            buffer.auto_up()
+
+    @on("tab")
+    def _(event: KeyPressEvent) -> None:
+        if not buffer.complete_state:
+            offer(buffer, sources)
+        buffer.complete_next()
+
+    @on("s-tab")
+    def _(event: KeyPressEvent) -> None:
+        buffer.complete_previous()
+
+    @on("backspace")
+    def _(event: KeyPressEvent) -> None:
+        label = pastes.label_before(buffer.document.text_before_cursor)
+        buffer.delete_before_cursor(len(label) or event.arg)
+        offer(buffer, sources)
+
+    @keys.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        if event.current_buffer is buffer:
+            buffer.insert_text(actions.pasted(event.data))
+        else:
+            event.current_buffer.insert_text(" ".join(event.data.split())[:200])
+
+    @on("c-l")
+    def _(event: KeyPressEvent) -> None:
+        actions.redraw()
+
+    @on("c-z")
+    def _(event: KeyPressEvent) -> None:
+        actions.suspend()
+
+    @on("c-g")
+    @on("c-x", "c-e")
+    def _(event: KeyPressEvent) -> None:
+        actions.edit()
+
+    @on("c-o")
+    @on(Keys.Escape, "#")
+    def _(event: KeyPressEvent) -> None:
+        """prompt_toolkit would take the line away."""
+
+    keys.add(ESC, filter=is_searching)(abort_search)
+    keys.add(NEWLINE, filter=is_searching)(accept_search)
+    return keys
+
+
+def replace(buffer: Buffer, text: str) -> None:
+    """Make `text` the input, the cursor behind it, so that undo brings back what was there."""
+    buffer.save_to_undo_stack()
+    buffer.document = Document(text)
+    get_app().invalidate()

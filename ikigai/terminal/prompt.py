@@ -1,0 +1,93 @@
+"""The input line: its text, the prompts before it, the search in them, and how it is laid out."""
+
+from collections.abc import AsyncGenerator, Iterable
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import is_searching
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text.utils import fragment_list_to_text
+from prompt_toolkit.history import History
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    Dimension,
+    HSplit,
+    Layout,
+    SearchBufferControl,
+    Window,
+)
+from prompt_toolkit.layout.processors import BeforeInput, Processor, Transformation, TransformationInput
+from prompt_toolkit.layout.utils import explode_text_fragments
+
+from ikigai.core.sanitize import clean
+from ikigai.terminal.area import most
+from ikigai.terminal.pastes import Pastes
+from ikigai.terminal.text import TAB
+from ikigai.terminal.theme import USER
+from ikigai.terminal.tty import Tty
+
+
+class Prompts(History):
+    """What was sent before, the newest first; long texts as their labels."""
+
+    def __init__(self, pastes: Pastes) -> None:
+        super().__init__()
+        self._pastes = pastes
+        self._texts: list[str] = []
+
+    def fill(self, texts: Iterable[str]) -> None:
+        """Texts from before this run, the newest first."""
+        self._texts += [self._pastes.collapsed(text) for text in texts]
+
+    async def load(self) -> AsyncGenerator[str, None]:
+        for text in self._texts:
+            yield text
+
+    def get_strings(self) -> list[str]:
+        return self._texts[::-1]
+
+    def append_string(self, string: str) -> None:
+        self._texts.insert(0, string)
+
+    def load_history_strings(self) -> Iterable[str]:
+        return self._texts
+
+    def store_string(self, string: str) -> None:
+        """Texts are stored where they are sent."""
+
+
+class Visible(Processor):
+    """Shows in the input what a terminal would obey or hide, and tabs as blanks; the text itself stays as it is."""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        fragments = transformation_input.fragments
+        line = fragment_list_to_text(fragments)
+        if "\t" not in line and clean(line) == line:
+            return Transformation(fragments)
+        starts = [0]  # of each source character on the screen
+        shown: StyleAndTextTuples = []
+        for style, char, *_ in explode_text_fragments(fragments):
+            text = " " * TAB if char == "\t" else clean(char) or "?"
+            shown.append((style if text == char else f"{style} class:control-character", text))
+            starts.append(starts[-1] + len(text))
+        return Transformation(
+            shown,
+            source_to_display=lambda at: starts[min(at, len(starts) - 1)],
+            display_to_source=lambda at: sum(start <= at for start in starts) - 1,
+        )
+
+
+def layout(buffer: Buffer, tty: Tty) -> Layout:
+    """The search field, while it is in use, above the input."""
+    search = SearchBufferControl(Buffer(), [BeforeInput("search: ", "class:dim")], ignore_case=True)
+    control = BufferControl(buffer, [Visible()], search_buffer_control=search, preview_search=True)
+    sign: StyleAndTextTuples = [("class:prompt", USER), ("", " ")]
+    window = Window(
+        control,
+        height=lambda: Dimension(min=1, max=max(1, most(tty.size()[1]) - 2)),
+        wrap_lines=True,
+        dont_extend_height=True,
+        get_line_prefix=lambda line, wrapped: sign if line == wrapped == 0 else [("", "  ")],
+    )
+    searching = ConditionalContainer(Window(search, height=1), is_searching)
+    return Layout(HSplit([searching, window]), focused_element=window)

@@ -1,0 +1,155 @@
+"""Blocks, notices and the rule as lines for the scrollback; nothing foreign leaves here unclean.
+
+    ❯ what the user said          → tool(argument=value)
+    ● what the model said         ← the first lines of what came of it
+    · what happened to the conversation      ⚠ a warning      ✗ a turn that was stopped, and why
+
+Every function returns lines joined by line breaks, without one at the end, no wider than `width` cells (code, which the
+terminal wraps, excepted).
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from ikigai.core.sanitize import clean, clean_line
+from ikigai.core.transcript import Block, Rule, Speaker
+from ikigai.terminal import theme as glyph
+from ikigai.terminal.markdown import MarkdownStream, render
+from ikigai.terminal.text import TAB, columns, cut, wrap
+from ikigai.terminal.theme import Theme
+
+INDENT = 2
+LONGEST_MESSAGE = 40
+"""Rows of a user's message that are shown; the whole of it is in the log."""
+LONGEST_RESULT = 3
+MUCH = 1 << 16
+"""Characters that are looked at where only a few rows are shown."""
+
+
+def block(block: Block, width: int, theme: Theme) -> str:
+    """One stored event. What is out of the context is dim."""
+    match block.speaker:
+        case Speaker.ASSISTANT:
+            drawn = reply(block.text, width, theme)
+        case Speaker.USER:
+            drawn = _hung(glyph.USER, "prompt", _rows(block.text, width, LONGEST_MESSAGE), "user", theme)
+        case Speaker.TOOL_CALL:
+            text = cut(clean_line(_call(block)), width - INDENT)
+            drawn = _hung(glyph.CALL, "call", [text], "", theme)
+        case Speaker.TOOL_RESULT:
+            rows = _rows(block.text, width, LONGEST_RESULT, wrapped=False)
+            drawn = _hung(glyph.RESULT, "error" if block.failed else "dim", rows, "dim", theme)
+        case Speaker.STOPPED:
+            style = "error" if block.failed else "warning"
+            drawn = _hung(glyph.STOPPED, style, _rows(block.text, width, LONGEST_MESSAGE), "", theme)
+        case Speaker.NOTE:
+            drawn = _hung(glyph.NOTE, "dim", _rows(block.text, width, LONGEST_MESSAGE), "dim", theme)
+    return drawn if block.remembered else "\n".join(map(theme.dimmed, drawn.split("\n")))
+
+
+class Voice:
+    """What the pieces of one reply share: the link definitions met so far, and whether any of it has been drawn."""
+
+    def __init__(self) -> None:
+        self.references: dict[str, Any] = {}
+        self.begun = False
+
+
+def reply(text: str, width: int, theme: Theme) -> str:
+    """A whole reply in Markdown."""
+    stream, voice = MarkdownStream(), Voice()
+    stream.feed(text)
+    stream.finish()
+    return "\n\n".join(filter(None, (piece(source, voice, width, theme) for source in stream.take())))
+
+
+def piece(source: str, voice: Voice, width: int, theme: Theme) -> str:
+    """One finished block of a reply; empty if it shows nothing. Only code stands at the left edge, to be copied."""
+    code = source.lstrip("\n").startswith(("```", "~~~"))
+    indent = 0 if code else INDENT
+    drawn = render(source, width - indent, color=theme.color, references=voice.references).rstrip("\n")
+    if not drawn:
+        return ""
+    drawn = "\n".join(" " * indent * bool(line) + line for line in drawn.split("\n"))
+    if not voice.begun:
+        voice.begun = True
+        sign = theme.paint("assistant", glyph.ASSISTANT)
+        return f"{sign}\n{drawn}" if code else f"{sign} {drawn[INDENT:]}"
+    return drawn
+
+
+def notice(text: str, width: int, theme: Theme) -> str:
+    return _hung(glyph.WARNING, "warning", _rows(text, width, LONGEST_MESSAGE), "", theme)
+
+
+def plain(text: str, width: int) -> str:
+    """Text of our own making, set apart by its indent."""
+    return "\n".join(" " * INDENT + row if row else "" for row in wrap(clean(text), width - INDENT))
+
+
+def skipped(count: int, width: int, theme: Theme) -> str:
+    """What stands for the beginning of a history that is not shown again."""
+    events = "event is" if count == 1 else "events are"
+    return theme.paint("dim", cut(f"{glyph.NOTE} {count:,} earlier {events} not shown again", width))
+
+
+def rule(rule: Rule, width: int, theme: Theme) -> str:
+    """The line where the context begins: as wide as the terminal, its label in the middle, as much of it as fits."""
+    label = next((label for label in _labels(rule) if columns(label) + 6 <= width), "")
+    if not label:
+        return theme.paint("dim", "─" * width)
+    line = width - columns(label) - 2
+    left, right = "─" * (line // 2), "─" * (line - line // 2)
+    return f"{theme.paint('dim', left)} {label} {theme.paint('dim', right)}"
+
+
+def _labels(rule: Rule) -> Iterator[str]:
+    """What the rule can say, the fullest first."""
+    if rule.cleared:
+        yield "context begins here"
+        yield "context"
+        return
+    out = f"{rule.turns:,} turn{'s' * (rule.turns != 1)} out"
+    words = clean_line(rule.words)
+    for longest in (60, 40, 24, 12):
+        if words:
+            yield f'{out} · context begins: "{cut(words, longest)}"'
+    yield f"{out} · context begins here"
+    yield out
+
+
+def _rows(text: str, width: int, most: int, wrapped: bool = True) -> list[str]:
+    """The first `most` rows of foreign text, and how much there is in all if that is more."""
+    head = clean(text[:MUCH]).rstrip("\n")
+    width -= INDENT
+    lines = wrap(head, width) if wrapped else (cut(line.expandtabs(TAB), width) for line in head.split("\n"))
+    rows = list(islice(lines, most + 1))
+    if len(rows) > most:
+        lines = text.rstrip("\n").count("\n") + 1
+        much = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        rows[most] = cut(f"… {much} in all", width)
+    return rows
+
+
+def _hung(sign: str, sign_style: str, rows: Iterable[str], style: str, theme: Theme) -> str:
+    """Rows behind a sign, those after the first under the first."""
+    head, *rest = [theme.paint(style, row) for row in rows] or [""]
+    return "\n".join(
+        [f"{theme.paint(sign_style, sign)} {head}".rstrip(), *(" " * INDENT * bool(row) + row for row in rest)]
+    )
+
+
+def _call(block: Block) -> str:
+    """A tool call as people write one."""
+    try:
+        arguments = msgspec.json.decode(block.text, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return f"{block.name}({block.text})"
+    return f"{block.name}({', '.join(f'{key}={_value(value)}' for key, value in arguments.items())})"
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

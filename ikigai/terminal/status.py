@@ -1,0 +1,61 @@
+"""The status line: who, which model, how full the context is, what fell out of it, where it is all kept."""
+
+from ikigai.core import tokens
+from ikigai.core.memory import Memory
+from ikigai.core.sanitize import clean_line
+from ikigai.terminal.text import columns, cut
+from ikigai.terminal.theme import Theme
+
+CELLS = 4
+"""Width of the context meter's bar."""
+FULL, ALMOST = 0.95, 0.80
+"""Shares of the *model's* context from which the meter is red and yellow; the budget may be as full as it likes."""
+
+Part = tuple[str, str]
+"""(style, text)"""
+
+
+def line(agent: str, memory: Memory | None, database: Part, width: int, theme: Theme) -> str:
+    """The fullest version that fits into `width` cells."""
+    name, model, meter, percent, out = clean_line(agent), "", ("", ""), ("", ""), ""
+    if memory is not None:
+        model = _model(memory)
+        meter, percent = _meter(memory)
+        turns = memory.window.older.turns
+        out = f"{turns:,} out" if turns else ""
+    short = model.rpartition("/")[2]
+    for parts in (
+        (("", name), ("dim", model), meter, ("dim", out), database),
+        (("", name), ("dim", short), meter, ("dim", out), database),
+        (("", name), ("dim", short), meter, ("dim", out)),
+        (("", name), ("dim", short), percent, ("dim", out)),
+        (("", name), ("dim", short), percent),
+        (("dim", short), percent),
+        (percent,),
+        (("", ""),),
+    ):
+        shown = [(style, text) for style, text in parts if text]
+        if database[0] and database not in shown and database[1]:
+            shown.append(database)  # trouble is told at any width
+        if sum(columns(text) for _, text in shown) + 3 * (len(shown) - 1) <= width:
+            return theme.paint("dim", " · ").join(theme.paint(style, text) for style, text in shown)
+    return theme.paint(database[0], cut(database[1], width))
+
+
+def _model(memory: Memory) -> str:
+    level = memory.settings.get("level")
+    return clean_line(memory.model + (f":{level}" if level else "")) or "no model"
+
+
+def _meter(memory: Memory) -> tuple[Part, Part]:
+    """The context meter in full and as a percentage: tokens of the next request against the ceiling."""
+    ceiling, context = memory.ceiling, memory.limits.context
+    if not memory.model or ceiling <= 0:
+        return ("", ""), ("", "")
+    share, of_model = memory.used / ceiling, memory.used / context if context else 0.0
+    style = "error" if of_model >= FULL else "warning" if of_model >= ALMOST else "dim"
+    filled = min(CELLS, round(share * CELLS))
+    bar = "█" * filled + "░" * (CELLS - filled)
+    percent = f"{share * 100:.0f}%"
+    figures = f"{tokens.short(memory.used)}/{tokens.short(ceiling)}"
+    return (style, f"ctx {figures} {bar} {percent}"), (style, f"ctx {percent}")

@@ -1,0 +1,54 @@
+"""Plain text measured in terminal cells: how wide it is, cut to a width, wrapped at words."""
+
+from collections.abc import Iterator
+
+from prompt_toolkit.utils import get_cwidth
+
+TAB = 4
+
+
+def columns(text: str) -> int:
+    """Cells that clean text on one line takes; rather too many than too few: a joined emoji counts in its parts."""
+    return len(text) if text.isascii() else sum(map(get_cwidth, text))
+
+
+def cut(text: str, width: int) -> str:
+    """`text` on one line in at most `width` cells, with … where something is missing."""
+    if columns(text) <= width:
+        return text
+    taken = used = 0
+    for char in text:
+        used += get_cwidth(char)
+        if used > width - 1:
+            break
+        taken += 1
+    return text[:taken] + "…" if width > 0 else ""
+
+
+def wrap(text: str, width: int) -> Iterator[str]:
+    """The rows of clean text in `width` cells: its own line breaks stay, long lines break at spaces where they can."""
+    for line in text.split("\n"):
+        line = line.expandtabs(TAB).rstrip(" ")
+        if columns(line) <= width:
+            yield line
+        else:
+            yield from _rows(line, max(width, 2))
+
+
+def _rows(line: str, width: int) -> Iterator[str]:
+    start = used = 0
+    space = -1  # the last place where the row may break
+    at = 0
+    while at < len(line):
+        cells = get_cwidth(line[at])
+        if line[at] == " ":
+            space = at
+        elif used + cells > width:
+            end = space if space > start else at
+            yield line[start:end].rstrip(" ")
+            start = end + (end == space)
+            at, used, space = start, 0, -1
+            continue
+        used += cells
+        at += 1
+    yield line[start:].rstrip(" ")

@@ -1,0 +1,255 @@
+"""Runs the screen over a real terminal with a conversation played from here: no database, no model.
+
+What is typed says what happens (see `Feed.submitted`); DEMO_LOG names a file that gets a line of JSON per callback.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from ikigai.terminal.theme import USER, theme
+from ikigai.terminal.tty import Tty
+
+tty = Tty()
+styles = theme(os.environ)
+tty.open(styles.paint("prompt", USER) + " ")
+
+from ikigai.core.commands import COMMANDS  # noqa: E402
+from ikigai.core.events import (  # noqa: E402
+    AssistantMessage,
+    Ending,
+    Event,
+    StoredEvent,
+    TurnEnded,
+    UserMessage,
+)
+from ikigai.core.memory import Memory, Run, blank, ended, evolve  # noqa: E402
+from ikigai.core.messages import Message, Text, ToolCall, ToolResult  # noqa: E402
+from ikigai.core.ports import Limits  # noqa: E402
+from ikigai.core.reply import TextDelta, ThinkingDelta, ToolCallDelta, Waiting  # noqa: E402
+from ikigai.core.request import Request  # noqa: E402
+from ikigai.core.transcript import Block, Rule, Speaker, block  # noqa: E402
+from ikigai.terminal.screen import Screen  # noqa: E402
+
+WORDS = "the quick brown fox jumps over the lazy dog and goes home".split()
+HOSTILE = (
+    "title \x1b]0;owned\x07 clip \x1b]52;c;b3duZWQ=\x07 clear \x1b[2J\x1b[H c1 \x9b2J link \x1b]8;;http://x\x1b\\y\x1b]8;;\x1b\\ "
+    "bell \x07 back \x08\x08 nul \x00 bidi \u202eevil\u202c tag \U000e0041 end \x1bc\n\nsecond\x1b[1;31m red\n\n"
+)
+
+
+class Bytes:
+    """Sizes as a plain JSON body would have them."""
+
+    def envelope(self, request: Request) -> int:
+        return 2000
+
+    def message(self, message: Message) -> int:
+        return 20 + sum(len(getattr(each, "text", "")) for each in message.blocks)
+
+
+def answer(paragraphs: int) -> str:
+    made = []
+    for number in range(1, paragraphs + 1):
+        words = " ".join(WORDS[(number + n) % len(WORDS)] for n in range(12 + number % 20))
+        made.append(f"P{number:03} {words}.")
+        if number % 4 == 0:
+            made.append(f"```python\ndef f{number:03}(x):\n    return x + {number}\n```")
+        if number % 5 == 0:
+            made.append(f"- item A{number:03}\n- item B{number:03}\n- **item** C{number:03}")
+    return "\n\n".join(made) + "\n"
+
+
+class Feed:
+    def __init__(self) -> None:
+        run = Run({"model": "openai/gpt-5-mini", "level": "med", "budget": 2000}, lambda _: Limits(8000, 1000), lambda _: Bytes())
+        self.memory: Memory = blank(run, "demo")
+        self.ids = 0
+        self.task: asyncio.Task[None] | None = None
+        self.queue: list[str] = []
+        self.said: list[str] = []
+        self.asked_by = 0
+        self.signal = 0
+        self.log = Path(os.environ["DEMO_LOG"]).open("a") if "DEMO_LOG" in os.environ else None
+        self.pace = float(os.environ.get("DEMO_PACE", "0.004"))
+        models = ["openai/gpt-5", "openai/gpt-5-mini", "local/smollm2"]
+        self.screen = Screen(
+            tty,
+            styles,
+            on_submit=self.submitted,
+            on_interrupt=self.interrupted,
+            on_quit=lambda: (self.told("quit"), self.screen.close()),
+            on_take_back=self.taken_back,
+            on_signal=self.signalled,
+            sources={"models": lambda: models, "marks": lambda: ["one", "two"], "agents": lambda: ["amber-fox"]},
+        )
+
+    def told(self, what: str, **more: object) -> None:
+        if self.log:
+            self.log.write(json.dumps({"what": what, **more}) + "\n")
+            self.log.flush()
+
+    def store(self, *events: Event) -> None:
+        for event in events:
+            self.ids += 1
+            row = StoredEvent(self.ids, "demo", self.ids, 0.0, event)
+            self.memory = evolve(self.memory, row)
+            if shown := block(row):
+                self.screen.show(shown)
+        self.screen.changed(self.memory)
+
+    def end(self, ending: Ending, reason: str = "") -> None:
+        out = self.memory.window.older.turns
+        self.store(ended(self.memory, (), ending, reason))
+        if self.memory.window.older.turns != out:
+            self.screen.rule(Rule(self.memory.cutoff or 0, self.memory.window.older.turns, "the first words of it"))
+
+    def submitted(self, text: str) -> None:
+        self.told("submit", text=text[:2000], length=len(text))
+        if self.memory.open:
+            self.queue.append(text)
+            self.screen.queued(tuple(self.queue))
+            return
+        word, _, rest = text.partition(" ")
+        match word:
+            case "/exit" | "bye":
+                self.screen.close()
+                return
+            case "/help":
+                self.screen.print_text("\n".join(f"/{each.name:<10} {each.help}" for each in COMMANDS))
+                return
+            case "boom":
+                asyncio.get_running_loop().call_soon(self.boom)
+                return
+            case "notice":
+                self.screen.notice(rest)
+                return
+            case "trouble":
+                self.screen.database("unreachable", trouble=True)
+                return
+        self.store(UserMessage(text))
+        match word:
+            case "stream":
+                self.task = asyncio.create_task(self.streamed(answer(int(rest or 12))))
+            case "hostile":
+                self.task = asyncio.create_task(self.streamed(HOSTILE))
+            case "hang":
+                self.asked_by = self.ids
+                if rest:
+                    self.delta(rest)
+            case "think":
+                self.task = asyncio.create_task(self.thought())
+            case "tools":
+                self.task = asyncio.create_task(self.tools())
+            case "retry":
+                self.asked_by = self.ids
+                self.screen.live(self.ids, Waiting(30.0, 2, "The provider is overloaded."))
+            case "fail":
+                self.end(Ending.FAILED, "The provider refuses the key. Check OPENAI_API_KEY.")
+            case _:
+                self.task = asyncio.create_task(self.streamed(f"You said: **{text[:60]}**"))
+
+    def boom(self) -> None:
+        raise RuntimeError("boom")
+
+    def delta(self, text: str) -> None:
+        self.said.append(text)
+        self.screen.live(self.asked_by, TextDelta(text))
+
+    async def streamed(self, text: str) -> None:
+        self.asked_by = self.ids
+        saved = 0
+        for at in range(0, len(text), 4):
+            self.delta(text[at : at + 4])
+            if at - saved >= 200:
+                saved = at
+                self.screen.saved(self.asked_by, saved)
+            await asyncio.sleep(self.pace)
+        self.finished(Ending.COMPLETED)
+
+    async def thought(self) -> None:
+        self.asked_by = self.ids
+        for word in WORDS * 3:
+            self.screen.live(self.asked_by, ThinkingDelta(word + " "))
+            await asyncio.sleep(self.pace)
+        await self.streamed("Thought through.")
+
+    async def tools(self) -> None:
+        self.asked_by = self.ids
+        self.delta("Let me look.")
+        self.screen.live(self.asked_by, ToolCallDelta(0, "a", "read_file", '{"path":'))
+        await asyncio.sleep(0.3)
+        calls = ToolCall("a", "read_file", '{"path": "/etc/passwd"}'), ToolCall("b", "shell", '{"command": "ls -l\\n"}')
+        self.said.clear()
+        self.store(AssistantMessage((Text("Let me look."),)), *calls)
+        await asyncio.sleep(0.5)
+        self.store(ToolResult("a", "\n".join(f"line {n}" for n in range(20))), ToolResult("b", "no such file", True))
+        await self.streamed("That is *what* there is.")
+
+    def finished(self, ending: Ending) -> None:
+        text, self.task = "".join(self.said), None
+        self.said.clear()
+        if text:
+            self.store(AssistantMessage((Text(text),), interrupted=ending is Ending.INTERRUPTED))
+        self.end(ending)
+        if self.queue:
+            text = self.queue.pop(0)
+            self.screen.queued(tuple(self.queue))
+            self.submitted(text)
+
+    def interrupted(self) -> None:
+        self.told("interrupt")
+        if self.task:
+            self.task.cancel()
+        if self.memory.open:
+            self.finished(Ending.INTERRUPTED)
+
+    def taken_back(self) -> str:
+        text = self.queue.pop() if self.queue else ""
+        self.screen.queued(tuple(self.queue))
+        return text
+
+    def signalled(self, number: int) -> None:
+        self.told("signal", number=number)
+        self.signal = number
+        self.screen.close()
+
+    async def begin(self) -> None:
+        self.screen.agent("amber-fox")
+        self.screen.database("embedded")
+        self.screen.changed(self.memory)
+        if "DEMO_HISTORY" in os.environ:
+            self.screen.history(
+                [
+                    Block(1, Speaker.USER, "An earlier question?", remembered=False),
+                    Block(2, Speaker.ASSISTANT, "An **earlier** answer.", remembered=False),
+                    Rule(3, 12, "What is a sliding window, and why would one want it"),
+                    Block(3, Speaker.USER, "What is a sliding window, and why would one want it?"),
+                    Block(4, Speaker.ASSISTANT, "It keeps *whole turns* under a budget."),
+                ],
+                1234,
+            )
+        self.screen.set_prompts([f"old prompt {n}" for n in range(50)])
+        self.told("ready")
+        if "DEMO_FIRST" in os.environ:
+            self.submitted(os.environ["DEMO_FIRST"])
+
+
+async def main() -> int:
+    feed = Feed()
+    await feed.screen.run(feed.begin)
+    return 128 + feed.signal if feed.signal else 0
+
+
+if __name__ == "__main__":
+    try:
+        code = asyncio.run(main())
+    except RuntimeError as error:
+        print(f"failed: {error}")
+        code = 1
+    if code > 128:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    sys.exit(code)

@@ -1,0 +1,203 @@
+"""The commands beside the conversation: `ikigai setup`, `ikigai config`, `ikigai db`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ikigai import paths
+from ikigai.app import imported, locate_database, make_pool, open_database
+from ikigai.config import Config, describe, masked
+from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.core.sanitize import clean
+
+if TYPE_CHECKING:
+    from ikigai.store.database import Database
+    from ikigai.store.embedded import Lease
+
+
+def parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """The parser of these commands; `before` and `common` hold the options that stand before and behind any of them."""
+    made = argparse.ArgumentParser(prog="ikigai", allow_abbrev=False, parents=[before])
+    commands = made.add_subparsers(dest="command", required=True)
+
+    setup = commands.add_parser("setup", parents=[common], help="prepare database and model; asks nothing")
+    setup.set_defaults(act=_setup)
+
+    config = commands.add_parser("config", parents=[common], help="settings and where they come from")
+    config.add_argument("what", nargs="?", choices=("show", "path", "init"), default="show")
+    config.add_argument("--json", action="store_true", help="one object per setting")
+    config.set_defaults(act=_config)
+
+    db = commands.add_parser("db", help="look after the database").add_subparsers(dest="what", required=True)
+    status = db.add_parser("status", parents=[common], help="where it is, what is in it, how to connect")
+    status.set_defaults(act=_status)
+    migrate = db.add_parser("migrate", parents=[common], help="bring the schema up to date")
+    migrate.set_defaults(act=_migrate)
+    dump = db.add_parser("dump", parents=[common], help="write everything to a file (- for standard output)")
+    dump.add_argument("file")
+    dump.set_defaults(act=_dump)
+    restore = db.add_parser("restore", parents=[common], help="read a dump into an empty database")
+    restore.add_argument("file")
+    restore.set_defaults(act=_restore)
+    return made
+
+
+def run(config: Config, arguments: argparse.Namespace) -> int:
+    return asyncio.run(arguments.act(config, arguments)) or 0
+
+
+def say(text: str = "") -> None:
+    sys.stdout.write(f"{clean(text)}\n")
+    sys.stdout.flush()
+
+
+# ── setup ──
+
+
+async def _setup(config: Config, arguments: argparse.Namespace) -> int:
+    """Each step in a line; a step that is done already says so. Fails when ikigai would not answer afterwards."""
+    async with opened(config) as (lease, _):
+        if lease:
+            say(f"database   embedded PostgreSQL {lease.major}, {'made' if lease.initialised else 'ready'}")
+        else:
+            say(f"database   {masked(config.database.dsn or '') or 'as libpq finds it'}, ready")
+    for provider, variable in config.key_variables.items():
+        say(f"key        {provider}: found in {variable}")
+    if not config.key_variables:
+        say("key        none in the environment")
+    pool = make_pool(config)
+    if not config.model and not pool.default_model(config.key_variables):
+        await asyncio.to_thread(pool.fetch_local, _progress)
+        say(f"model      {pool.local_model()}: fetched")
+    model = config.model or pool.default_model(config.key_variables)
+    pool.check(model)
+    say(f"ready      {model} will answer. Start with: ikigai")
+    return 0
+
+
+def _progress(done: int, total: int | None) -> None:
+    """A bar on a terminal; silence elsewhere."""
+    if not sys.stdout.isatty():
+        return
+    if total:
+        filled = min(30, done * 30 // total)
+        bar = "█" * filled + "░" * (30 - filled)
+        sys.stdout.write(f"\rmodel      {bar} {done // 1_000_000} of {total // 1_000_000} MB\033[K")
+    if total and done >= total:
+        sys.stdout.write("\r\033[K")
+    sys.stdout.flush()
+
+
+# ── config ──
+
+
+async def _config(config: Config, arguments: argparse.Namespace) -> int:
+    file = Path(arguments.config) if arguments.config else paths.config_dir() / "config.toml"
+    match arguments.what:
+        case "path":
+            say(str(file))
+        case "init":
+            _write_example(file)
+            say(f"{file} written; every key in it stands at its default.")
+        case _ if arguments.json:
+            for key, value, origin in describe(config):
+                say(json.dumps({"key": key, "value": value, "origin": origin}, ensure_ascii=False))
+        case _:
+            say(table(describe(config)))
+    return 0
+
+
+def table(rows: list[tuple[str, str, str]]) -> str:
+    """Rows of text in columns."""
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
+    return "\n".join(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}".rstrip() for key, value, origin in rows)
+
+
+def _write_example(file: Path) -> None:
+    paths.private(file.parent)
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+            out.write(paths.shipped("config.example.toml").read_text(encoding="utf-8"))
+    except FileExistsError:
+        raise ConfigError(f"{file} is there already.", "Edit it, or move it away first.") from None
+    except OSError as error:
+        raise IkigaiError(f"{file} cannot be written: {error.strerror}.", "Check the folder's permissions.") from None
+
+
+# ── db ──
+
+
+async def _status(config: Config, arguments: argparse.Namespace) -> int:
+    async with opened(config, write=False) as (lease, database):
+        status = await database.status()
+    kind = "embedded, " if lease else ""
+    rows = (
+        ("server", f"{kind}PostgreSQL {status.server} {status.where}"),
+        ("database", f"{status.database}, schema {status.schema}, as {status.user}"),
+        ("version", f"schema {status.schema_version}"),
+        ("holds", f"{status.agents:,} agents, {status.events:,} events"),
+        ("size", f"{status.size / 1e6:,.1f} MB, the log {status.messages_size / 1e6:,.1f} MB"),
+        ("extensions", ", ".join(status.extensions) or "none"),
+        ("durable", "yes" if status.durable else "no: fsync or synchronous_commit is off on this server"),
+        ("connect", f'psql "{masked(lease.dsn if lease else config.database.dsn or "")}"'),
+    )
+    say("\n".join(f"{name:<11}{value}" for name, value in rows))
+    return 0
+
+
+async def _migrate(config: Config, arguments: argparse.Namespace) -> int:
+    async with opened(config) as (_, database):
+        say(f"The schema is at version {database.schema_version}, which is this program's.")
+    return 0
+
+
+async def _dump(config: Config, arguments: argparse.Namespace) -> int:
+    target = None if arguments.file == "-" else Path(arguments.file)
+    if target is None and sys.stdout.isatty():
+        raise ConfigError("A dump is no text for a terminal.", "Name a file, or redirect the output.")
+    module = await imported("ikigai.store.dump")
+    async with located(config) as (dsn, binaries):
+        await module.dump(dsn, binaries, target)
+    if target:
+        say(f"{target} holds everything. `ikigai db restore {target}` reads it into an empty database.")
+    return 0
+
+
+async def _restore(config: Config, arguments: argparse.Namespace) -> int:
+    module = await imported("ikigai.store.dump")
+    async with located(config) as (dsn, binaries):
+        events = await module.restore(dsn, binaries, Path(arguments.file), paths.shipped("migrations"))
+    say(f"{events:,} events restored.")
+    return 0
+
+
+@contextlib.asynccontextmanager
+async def opened(config: Config, write: bool = True) -> AsyncIterator[tuple[Lease | None, Database]]:
+    """The database of this configuration, for as long as the block runs."""
+    lease, database = await open_database(config, write)
+    try:
+        yield lease, database
+    finally:
+        await database.close()
+        if lease:
+            lease.close()
+
+
+@contextlib.asynccontextmanager
+async def located(config: Config) -> AsyncIterator[tuple[str, Path | None]]:
+    """The DSN, and the folder of PostgreSQL's own programs: the embedded ones, or None for those on the PATH."""
+    lease, dsn = await locate_database(config)
+    try:
+        embedded = await imported("ikigai.store.embedded") if lease else None
+        yield dsn, embedded.binaries() if embedded else None
+    finally:
+        if lease:
+            lease.close()

@@ -1,0 +1,229 @@
+"""The command line: arguments → what to run, and the exit code of whatever came of it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ikigai import __version__, paths
+from ikigai.core.errors import ConfigError, IkigaiError
+
+if TYPE_CHECKING:
+    from ikigai.config import Config
+
+SUBCOMMANDS = (["config"], ["db"], ["setup"])
+EPILOG = """\
+commands:
+  ikigai setup                         prepare database and model; asks nothing, can be run again
+  ikigai config [show|path|init]       every setting with its value and where it comes from
+  ikigai db status|migrate|dump|restore   look after the database
+  each takes --help
+
+print mode (-p, or when input is piped in):
+  --output-format text         the words, as they come
+  --output-format json         one object: text, agent, model, usage, turn (its id), stop
+  --output-format stream-json  one object per line; type is "event" (a stored event as it is in the log),
+                               "delta" (words of the reply as they come) or "result" (the object of json)
+
+exit codes:
+  0    ok
+  1    no model, the provider refuses, or the turn failed
+  2    wrong flags or configuration, bad DSN, wrong password, unknown model
+  75   try again later: unreachable, still failing after retries, agent held by another program
+  130  interrupted (SIGINT)
+  143  terminated (SIGTERM)
+
+Without configuration, key or server it still works: ikigai keeps its own PostgreSQL in your data folder.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ikigai and return the exit code. No exception and no traceback leaves here."""
+    os.umask(0o077)
+    words = sys.argv[1:] if argv is None else list(argv)
+    _start_log()
+    try:
+        return _run(words)
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 2
+    except IkigaiError as error:
+        logging.getLogger(__name__).debug("refused", exc_info=True)
+        _say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        logging.getLogger(__name__).exception("ikigai stopped")
+        _say(f"Something in ikigai itself went wrong ({type(error).__name__}). The details are in {_log_file()}.")
+        return 1
+    finally:
+        _close_output()
+
+
+def _run(words: list[str]) -> int:
+    if _common().parse_known_args(words)[1][:1] in SUBCOMMANDS:
+        from ikigai import admin
+
+        arguments = admin.parser(_common(), _common(argparse.SUPPRESS)).parse_args(words)
+        return admin.run(_config(arguments), arguments)
+    arguments = _parser().parse_intermixed_args(words)
+    prompt = _prompt(arguments.words)
+    piped = sys.stdin is None or not sys.stdin.isatty()
+    if arguments.print or piped or arguments.output_format:
+        from ikigai import oneshot
+
+        return oneshot.run(_config(arguments), arguments, _with_input(prompt, piped))
+    return _at_the_terminal(arguments, prompt)
+
+
+def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
+    """The prompt is on screen and keys are taken before anything heavy is imported."""
+    from ikigai.terminal.theme import USER, theme
+    from ikigai.terminal.tty import Tty
+
+    tty = Tty()
+    tty.open(theme(os.environ).paint("prompt", USER) + " ")
+    try:
+        config = _config(arguments)
+        from ikigai import repl
+
+        return repl.run(tty, config, arguments, prompt)
+    finally:
+        tty.restore()
+
+
+def _config(arguments: argparse.Namespace) -> Config:
+    from ikigai.config import load
+
+    if arguments.debug:
+        # ikigai's own words only: what SDKs log at this level holds requests.
+        logging.getLogger("ikigai").setLevel(logging.DEBUG)
+    flags = {
+        "model": getattr(arguments, "model", None),
+        "system_prompt": getattr(arguments, "system_prompt", None),
+        "database.url": arguments.db,
+    }
+    file = Path(arguments.config) if arguments.config else paths.config_dir() / "config.toml"
+    return load(file, os.environ, flags, must_exist=bool(arguments.config))
+
+
+def _common(default: str | None = None) -> argparse.ArgumentParser:
+    """The options that every command takes, in front of its name and behind it."""
+    parser = argparse.ArgumentParser(prog="ikigai", add_help=False, allow_abbrev=False, argument_default=default)
+    parser.add_argument("--config", metavar="FILE", help="read this configuration instead of your own")
+    parser.add_argument("--db", metavar="DSN", help="the database for this run")
+    parser.add_argument("--debug", action="store_true", default=default or False, help="say more in the log file")
+    return parser
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ikigai",
+        usage="ikigai [options] [message | @file ...]\n       ikigai COMMAND ...",
+        description="One conversation with large language models that never ends.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        parents=[_common()],
+    )
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("-p", "--print", action="store_true", help="answer once and exit")
+    parser.add_argument("--output-format", choices=("text", "json", "stream-json"), help="of print mode (text)")
+    parser.add_argument("-c", "--continue", action="store_true", help="go on with the agent used last (the default)")
+    parser.add_argument("-r", "--resume", metavar="NAME|ID", help="go on with this agent")
+    parser.add_argument("--new", action="store_true", help="begin a fresh agent")
+    parser.add_argument("--max-turns", type=_count, default=0, metavar="N", help="at most N requests for one message")
+    parser.add_argument("-m", "--model", metavar="PROVIDER/NAME[:LEVEL]", help="the model for this run")
+    parser.add_argument("--system-prompt", metavar="TEXT", help="the system prompt for this run")
+    parser.add_argument("-v", "-V", "--version", action="version", version=f"ikigai {__version__}")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of requests; write 1 or more")
+    return int(text)
+
+
+def _prompt(words: list[str]) -> str:
+    """The message on the command line; a word that begins with @ stands for the file it names."""
+    return "\n\n".join(filter(None, (" ".join(w for w in words if not _is_file(w)), *map(_file, words))))
+
+
+def _is_file(word: str) -> bool:
+    return word.startswith("@") and len(word) > 1
+
+
+def _file(word: str) -> str:
+    if not _is_file(word):
+        return ""
+    path = Path(word[1:])
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not a text file.", "Attach files of UTF-8 text.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the name after the @.") from None
+    return f"File {path}:\n\n{text}"
+
+
+def _with_input(prompt: str, piped: bool) -> str:
+    if piped and sys.stdin is not None:
+        try:
+            read = sys.stdin.buffer.read().decode(errors="replace").strip("\n")
+        except (OSError, ValueError):
+            read = ""
+        prompt = "\n\n".join(filter(None, (prompt, read)))
+    if not prompt.strip():
+        raise ConfigError("There is no message and no terminal to ask for one.", 'Try: ikigai -p "your question"')
+    return prompt
+
+
+def _log_file() -> Path:
+    return paths.state_dir() / "ikigai.log"
+
+
+def _start_log() -> None:
+    """Log to the state folder; where that cannot be written, to nowhere: a log is no reason to stop."""
+    logging.raiseExceptions = False
+    root = logging.getLogger()
+    try:
+        paths.private(paths.state_dir())
+        handler: logging.Handler = logging.FileHandler(_log_file(), mode=_log_mode(), encoding="utf-8", delay=True)
+    except OSError:
+        handler = logging.NullHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+
+
+def _log_mode() -> str:
+    """Begin anew past 5 MB: a log that nobody reads must not fill the disk."""
+    try:
+        return "w" if _log_file().stat().st_size > 5_000_000 else "a"
+    except OSError:
+        return "a"
+
+
+def _say(text: str) -> None:
+    from ikigai.core.sanitize import clean
+
+    with contextlib.suppress(OSError, AttributeError):
+        sys.stderr.write(f"ikigai: {clean(text)}\n")
+
+
+def _close_output() -> None:
+    """Flush, and if nobody reads any more keep the interpreter from complaining about it at exit."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, 1)

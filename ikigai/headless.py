@@ -1,0 +1,171 @@
+"""Print mode: one message, one answer, the same runtime, no terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ikigai.core import codec
+from ikigai.core.events import AssistantMessage, Ending, StoredEvent, TurnEnded, UsageReported, UserMessage
+from ikigai.core.machine import Interrupted, Submitted
+from ikigai.core.memory import Memory, Status
+from ikigai.core.ports import Delta
+from ikigai.core.reply import TextDelta, Waiting
+from ikigai.core.sanitize import clean
+from ikigai.core.transcript import Block, Rule
+
+if TYPE_CHECKING:
+    from ikigai.runtime import Runtime
+
+FORMATS = ("text", "json", "stream-json")
+
+
+class Printer:
+    """The view of print mode: words to standard output as they come, everything else to standard error.
+
+    `text` prints the words; `json` one object at the end; `stream-json` one object per line, `type` one of "event" (a
+    stored event as it is in the log), "delta" (words of the reply being streamed), "result" (the object of `json`).
+    Text for a terminal is made safe; a pipe gets it as it is.
+    """
+
+    def __init__(self, format: str, agent: str, write: Callable[[str], object] | None = None) -> None:
+        self._format, self._agent = format, agent
+        self._write = write or _writer()
+        self._idle = asyncio.Event()
+        self._turn = 0
+        self._words: list[str] = []
+        self._open_line = False
+        self.model = ""
+        self.refused = ""
+        self.ending: TurnEnded | None = None
+        self.usage: list[UsageReported] = []
+        self.stop = ""
+
+    async def ended(self) -> None:
+        """Wait until the turn has ended, or the message was refused."""
+        await self._idle.wait()
+
+    def result(self) -> dict[str, Any]:
+        ending = self.ending.ending.value if self.ending else "refused"
+        usage = {
+            key: sum(getattr(report.usage, key) for report in self.usage)
+            for key in ("input", "output", "cached", "thinking")
+        }
+        made = {
+            "text": "".join(self._words),
+            "agent": self._agent,
+            "model": self.model,
+            "usage": usage,
+            "turn": self._turn or None,
+            "stop": self.stop if ending == Ending.COMPLETED else ending,
+        }
+        if self.ending and self.ending.reason:
+            made["reason"] = self.ending.reason
+        return made
+
+    def finish(self) -> None:
+        """Write what is due at the end."""
+        if self._format == "json":
+            self._line(self.result())
+        elif self._format == "stream-json":
+            self._line({"type": "result", **self.result()})
+        elif self._open_line:
+            self._write("\n")
+
+    def stored(self, event: StoredEvent) -> None:
+        if self._format == "stream-json":
+            row = codec.encode(event.event)
+            data = msgspec.json.decode(row.data) if row.data else None
+            body = {"id": event.id, "seq": event.seq, "at": event.at, "kind": row.kind, "content": row.content}
+            self._line({"type": "event", "agent": event.agent, **body, "data": data})
+        match event.event:
+            case UserMessage():
+                self._turn = self._turn or event.id
+            case AssistantMessage() as said if said.text:
+                self._words = [said.text]
+                self.stop = said.stop.value
+            case UsageReported() as report:
+                self.usage.append(report)
+                self.model = report.model
+            case TurnEnded() as end if self._turn:
+                self.ending = end
+                self._idle.set()
+
+    def live(self, asked_by: int, event: Delta | Waiting) -> None:
+        if isinstance(event, Waiting):
+            self.notice(f"{event.why} Trying again in {event.seconds:.0f} s (attempt {event.attempt}).")
+        elif isinstance(event, TextDelta):
+            if self._format == "stream-json":
+                self._line({"type": "delta", "text": event.text})
+            elif self._format == "text":
+                self._write(event.text)
+                self._open_line = not event.text.endswith("\n")
+
+    def show(self, block: Block) -> None:
+        pass
+
+    def rule(self, rule: Rule) -> None:
+        pass
+
+    def saved(self, asked_by: int, characters: int) -> None:
+        pass
+
+    def changed(self, memory: Memory) -> None:
+        self.model = self.model or memory.model
+
+    def notice(self, text: str) -> None:
+        sys.stderr.write(f"ikigai: {clean(text)}\n")
+
+    def returned(self, text: str) -> None:
+        self.refused = text
+        self._idle.set()
+
+    def queued(self, texts: tuple[str, ...]) -> None:
+        pass
+
+    def _line(self, value: dict[str, Any]) -> None:
+        self._write(msgspec.json.encode(value).decode() + "\n")
+
+
+def _writer() -> Callable[[str], object]:
+    out = sys.stdout
+    safe = clean if out.isatty() else str
+
+    def write(text: str) -> None:
+        out.write(safe(text))
+        out.flush()
+
+    return write
+
+
+async def answer(runtime: Runtime, printer: Printer, text: str) -> int:
+    """Submit `text`, wait for the turn to end, and return the exit code: 0 answered, 1 failed or refused, 75 later."""
+    loop = asyncio.create_task(runtime.run())
+    ended = asyncio.create_task(printer.ended())
+    try:
+        runtime.inbox.put_nowait(Submitted(text))
+        await asyncio.wait({loop, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if loop.done():
+            loop.result()  # the loop ends by itself only when it raises
+    except asyncio.CancelledError:
+        runtime.inbox.put_nowait(Interrupted())
+        if runtime.memory.status is not Status.IDLE:
+            await asyncio.wait({loop, ended}, timeout=3, return_when=asyncio.FIRST_COMPLETED)
+        raise
+    finally:
+        runtime.inbox.put_nowait(None)
+        await asyncio.wait({loop}, timeout=3)
+        ended.cancel()
+    printer.finish()
+    if printer.ending is None or printer.ending.ending is Ending.COMPLETED:
+        return 1 if printer.refused else 0
+    sys.stderr.write(f"ikigai: {clean(printer.ending.reason or printer.ending.ending.value)}\n")
+    return 75 if printer.usage and printer.usage[-1].failure in TEMPORARY else 1
+
+
+TEMPORARY = ("rate", "overloaded", "unreachable", "cut")
+"""Failures after which the same question may well be answered later."""

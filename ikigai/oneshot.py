@@ -1,0 +1,56 @@
+"""Print mode's composition: open the agent, ask once, print, and say by the exit code what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+
+from ikigai import headless
+from ikigai.app import World
+from ikigai.config import Config
+from ikigai.core.errors import Busy, IkigaiError
+
+PATIENCE = 20.0
+"""Seconds that print mode waits for a lost database before it gives up with exit code 75."""
+
+
+def run(config: Config, arguments: argparse.Namespace, text: str) -> int:
+    """Answer `text` once; returns the exit code."""
+    caught: list[int] = []
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        answering = loop.create_task(_answer(config, arguments, text))
+
+        def stop(signum: int) -> None:
+            caught.append(signum)
+            answering.cancel()
+
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(signum, stop, signum)
+        try:
+            return loop.run_until_complete(answering)
+        except asyncio.CancelledError:
+            return 128 + caught[0]
+
+
+async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> int:
+    world = await World.open(config)
+    try:
+        if not world.run.resolve({}).get("model"):
+            raise IkigaiError(
+                "There is no model: no key in the environment, and no local model.",
+                "Run: ikigai setup    or set OPENAI_API_KEY, or name a server in the configuration.",
+            )
+        agent = await world.choose(arguments.resume, arguments.new)
+        try:
+            memory, log = await world.take(agent)
+        except Busy as busy:
+            raise Busy(busy.what, "Nothing was sent. --new begins a fresh agent beside it.", busy.holder) from None
+        printer = headless.Printer(arguments.output_format or "text", agent.name)
+        runtime = world.runtime(memory, log, printer, max_requests=arguments.max_turns, patience=PATIENCE)
+        return await headless.answer(runtime, printer, text)
+    finally:
+        with contextlib.suppress(asyncio.CancelledError):
+            await world.close()

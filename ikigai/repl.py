@@ -1,0 +1,300 @@
+"""The REPL: the screen first, then database, agent and history behind it, and what typed lines mean."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from ikigai.config import Config, describe
+from ikigai.core import commands, machine, tokens, transcript
+from ikigai.core.commands import Local
+from ikigai.core.errors import Busy, IkigaiError, Refused
+from ikigai.core.memory import Memory, Status
+from ikigai.terminal.screen import Screen
+from ikigai.terminal.theme import theme
+from ikigai.terminal.tty import Tty
+
+if TYPE_CHECKING:
+    from ikigai.app import World
+    from ikigai.runtime import Runtime
+    from ikigai.store.agents import Agent
+    from ikigai.store.log import AgentLog
+
+log = logging.getLogger(__name__)
+
+HISTORY_EVENTS = 60
+"""Events drawn again on start: the last screenfuls."""
+PROMPTS = 500
+"""Earlier messages offered by Up and Ctrl+R."""
+WARM_AFTER = 0.3
+"""Seconds after the history is on screen until the SDK is loaded: the first keys come first."""
+CLOSE_WITHIN = 3.0
+"""Seconds that leaving may take."""
+
+
+def run(tty: Tty, config: Config, arguments: argparse.Namespace, prompt: str) -> int:
+    """Run the REPL on a terminal already taken until the user leaves; returns the exit code."""
+    return asyncio.run(Repl(config, arguments, prompt).run(tty))
+
+
+class Repl:
+    """One program at the terminal: its screen, its world once that is open, and the agent on screen."""
+
+    screen: Screen
+
+    def __init__(self, config: Config, arguments: argparse.Namespace, prompt: str) -> None:
+        self._config, self._arguments = config, arguments
+        self._early = [prompt] if prompt else []  # submitted before the agent was there
+        self._world: World | None = None
+        self._agent: Agent | None = None
+        self._runtime: Runtime | None = None
+        self._store: AgentLog | None = None
+        self._loop: asyncio.Task[None] | None = None
+        self._memory: Memory | None = None  # of an agent that is only looked at
+        self._background: set[asyncio.Task[None]] = set()
+        self._agents: list[str] = []
+        self._code = 0
+
+    # ── the life of the program ──
+
+    async def run(self, tty: Tty) -> int:
+        sources = {"marks": self._marks, "models": self._models, "agents": lambda: self._agents}
+        self.screen = Screen(
+            tty,
+            theme(os.environ, self._config.terminal.color),
+            on_submit=self.submit,
+            on_interrupt=self.interrupt,
+            on_quit=self.leave,
+            on_take_back=lambda: self._runtime.unqueue() if self._runtime else "",
+            on_signal=lambda number: self.leave(128 + number),
+            sources=sources,
+        )
+        try:
+            await self.screen.run(self._open)
+        finally:
+            await self._close()
+        return self._code
+
+    def leave(self, code: int = 0) -> None:
+        self._code = code
+        self.screen.close()
+
+    async def _open(self) -> None:
+        """What happens behind the visible prompt: world, agent, history, then what the first request will need."""
+        try:
+            await self._begin()
+        except IkigaiError as error:
+            self.screen.close(error)
+            return
+        await asyncio.sleep(WARM_AFTER)
+        if self._world and self.memory:
+            await self._world.pool.warm(self.memory.model)
+
+    async def _begin(self) -> None:
+        from ikigai.app import World
+
+        self._world = world = await World.open(self._config)
+        if model := world.run.resolve({}).get("model"):
+            world.pool.check(str(model))
+        self.screen.database(world.database_name)
+        await self._enter(await world.choose(self._arguments.resume, self._arguments.new))
+        self.screen.set_prompts(await world.database.prompts(PROMPTS))
+        await self._name_agents()
+
+    async def _close(self) -> None:
+        """Put everything down, within a few seconds."""
+        for task in self._background:
+            task.cancel()
+        with contextlib.suppress(Exception):
+            await self._leave_agent()
+        if self._world:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self._world.close(), CLOSE_WITHIN)
+
+    async def _enter(self, agent: Agent) -> None:
+        """Put this agent on screen: take its pen and go on, or, where another program holds it, show what was said."""
+        assert self._world
+        self._agent, self._memory = agent, None
+        try:
+            memory, self._store = await self._world.take(agent)
+        except Busy as busy:
+            self._memory = memory = await self._world.look(agent)
+            await self._draw(agent, memory)
+            self.screen.notice(f"{busy.what} It is shown read-only: /new begins another agent, /switch goes to one.")
+            return
+        await self._draw(agent, memory)
+        self._runtime = self._world.runtime(memory, self._store, self.screen, max_requests=self._arguments.max_turns)
+        self._loop = asyncio.create_task(self._runtime.run(), name=f"{agent.name} loop")
+        self._loop.add_done_callback(self._loop_ended)
+        if not memory.model:
+            self.screen.notice("There is no model yet: no key in the environment, and no local model.")
+            self.screen.notice("`ikigai setup` fetches a small one; /model PROVIDER/NAME chooses another.")
+        early, self._early = self._early, []
+        for text in early:
+            self.submit(text)
+
+    async def _draw(self, agent: Agent, memory: Memory) -> None:
+        """The last screenfuls of the agent's history, the rule at its place."""
+        assert self._world
+        history = list(await self._world.database.reader(agent).history(None, HISTORY_EVENTS))
+        skipped = agent.events - len(history)
+        self.screen.agent(agent.name)
+        self.screen.history(transcript.fresh(history[-HISTORY_EVENTS:], memory), skipped)
+        self.screen.changed(memory)
+
+    async def _leave_agent(self) -> None:
+        """End the loop of the agent on screen and put its pen down."""
+        if self._runtime and self._loop:
+            self._loop.remove_done_callback(self._loop_ended)
+            self._runtime.inbox.put_nowait(None)
+            done, _ = await asyncio.wait({self._loop}, timeout=CLOSE_WITHIN)
+            if not done:
+                self._loop.cancel()
+                await asyncio.wait({self._loop}, timeout=CLOSE_WITHIN)
+        if self._runtime and self._agent and self._runtime.unsaved:
+            from ikigai.app import spool
+
+            self.screen.notice(spool(self._agent.name, self._runtime.unsaved))
+        if self._store:
+            await self._store.close()
+        self._runtime = self._loop = self._store = None
+
+    def _loop_ended(self, loop: asyncio.Task[None]) -> None:
+        """The loop ended by itself: the pen was lost, or there is a bug. The words stay, nothing more is written."""
+        if loop.cancelled() or (error := loop.exception()) is None:
+            return
+        self._memory, self._runtime = self.memory, None
+        if not isinstance(error, IkigaiError):
+            log.error("the loop ended", exc_info=error)
+            error = IkigaiError("Something in ikigai itself went wrong.", "The log file has the details; start again.")
+        self.screen.notice(f"{error} This agent is read-only now.")
+
+    @property
+    def memory(self) -> Memory | None:
+        return self._runtime.memory if self._runtime else self._memory
+
+    # ── what the screen asks and tells ──
+
+    @property
+    def busy(self) -> bool:
+        return self._runtime is not None and self._runtime.memory.status is not Status.IDLE
+
+    def submit(self, text: str) -> None:
+        """A line was entered: a command, or a message."""
+        if self._agent is None:
+            self._early.append(text)
+            return
+        try:
+            happened = commands.parse(text) if commands.is_command(text) else machine.Submitted(text)
+            if isinstance(happened, Local):
+                self._spawn(happened)
+            else:
+                self._tell(happened)
+        except IkigaiError as error:
+            self.screen.notice(str(error))
+            self.screen.returned(text)
+
+    def interrupt(self) -> None:
+        if self._runtime:
+            self._runtime.inbox.put_nowait(machine.Interrupted())
+
+    def _marks(self) -> list[str]:
+        marks = self.memory.marks if self.memory else ()
+        return list(dict.fromkeys(mark.label for mark in reversed(marks)))
+
+    def _models(self) -> list[str]:
+        return list(self._world.known_models()) if self._world else []
+
+    def _tell(self, happened: machine.Input) -> None:
+        assert self._world
+        if self._runtime is None:
+            raise Refused("This agent is read-only here.", "/new begins another, /switch goes to one.")
+        if isinstance(happened, machine.Change) and (model := happened.values.get("model")):
+            self._world.pool.check(str(model))
+        self._runtime.inbox.put_nowait(happened)
+
+    def _spawn(self, command: Local) -> None:
+        task = asyncio.create_task(self._local(command), name=f"/{command.name}")
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # ── commands of the program ──
+
+    async def _local(self, command: Local) -> None:
+        try:
+            match command.name:
+                case "help":
+                    self.screen.print_text(commands.help_text(command.argument))
+                case "exit":
+                    self.leave()
+                case "new" | "switch":
+                    await self._go(command)
+                case "config":
+                    rows = describe(self._config)
+                    self.screen.print_text("\n".join(f"{key} = {value}  ({origin})" for key, value, origin in rows))
+                case "model":
+                    self.screen.print_text(self._about_model())
+                case "system":
+                    system = self.memory.settings.get("system") if self.memory else ""
+                    self.screen.print_text(str(system or "There is no system prompt. /system TEXT sets one."))
+                case "context" | "status":
+                    self.screen.print_text(self._status())
+        except IkigaiError as error:
+            self.screen.notice(str(error))
+        except Exception:
+            log.exception("/%s failed", command.name)
+            self.screen.notice(f"/{command.name} went wrong inside ikigai; the log file has the details.")
+
+    async def _go(self, command: Local) -> None:
+        assert self._world
+        if self.busy:
+            raise Refused("The agent is busy.", "Esc stops it; or wait for the end of the turn.")
+        if command.name == "new":
+            agent = await self._world.create(command.argument)
+        elif not command.argument:
+            raise Refused("Which agent?", f"There are: {', '.join(self._agents)}")
+        else:
+            agent = await self._world.database.agents.find(command.argument)
+        if self._agent and agent.id == self._agent.id:
+            raise Refused(f"{agent.name} is on the screen already.", "/new begins another agent.")
+        await self._leave_agent()
+        await self._enter(agent)
+        await self._name_agents()
+
+    async def _name_agents(self) -> None:
+        assert self._world
+        self._agents = [agent.name for agent in await self._world.database.agents.all()]
+
+    def _about_model(self) -> str:
+        memory = self.memory
+        if memory is None or not memory.model:
+            return "There is no model. /model PROVIDER/NAME chooses one; `ikigai setup` fetches a small local one."
+        limits = memory.limits
+        level = f":{memory.settings['level']}" if memory.settings.get("level") else ""
+        origin = memory.run.origin("model", memory.own)
+        return (
+            f"{memory.model}{level} (from {'your choice' if origin == 'agent' else origin})\n"
+            f"context {tokens.short(limits.context)} tokens, replies up to {tokens.short(limits.max_output)}"
+        )
+
+    def _status(self) -> str:
+        memory = self.memory
+        if memory is None or self._agent is None or self._world is None:
+            return "The conversation is being opened."
+        older = memory.window.older
+        budget = tokens.short(memory.budget) if memory.budget else "off"
+        rows = (
+            ("agent", f"{self._agent.name} ({self._agent.id})"),
+            ("model", memory.model or "none"),
+            ("state", "read-only" if self._runtime is None else memory.status.value),
+            ("context", f"{tokens.short(memory.used)} of {tokens.short(memory.ceiling)} tokens"),
+            ("window", f"{len(memory.window.turns)} turns in, {older.turns} out; budget {budget}"),
+            ("model takes", f"{tokens.short(memory.limits.context)} tokens, replies included"),
+            ("marks", ", ".join(mark.label for mark in memory.marks) or "none"),
+            ("database", self._world.database_name),
+        )
+        return "\n".join(f"{name:<12} {value}" for name, value in rows)

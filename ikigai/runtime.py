@@ -1,0 +1,279 @@
+"""The loop: what happened → facts → stored → folded → shown → jobs started and cancelled. One per open agent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+
+from ikigai.core.errors import Refused, StoreError, Unavailable
+from ikigai.core.events import CHANGES_THE_PAST, Event, UsageReported
+from ikigai.core.loading import loading
+from ikigai.core.machine import (
+    NEEDS_IDLE,
+    Approved,
+    CallModel,
+    Failed,
+    Input,
+    Interrupted,
+    Job,
+    Opened,
+    Replied,
+    RunTool,
+    StartTool,
+    Submitted,
+    ToolDone,
+    decide,
+    work,
+)
+from ikigai.core.memory import Memory, evolve, request
+from ikigai.core.messages import Role, ToolResult, Usage
+from ikigai.core.ports import Appended, Draft, Log, Provider, Tools, View
+from ikigai.core.reply import Accumulator, Broke, Failure, Finished, Waiting
+from ikigai.core.request import Request
+from ikigai.core.transcript import block, rule
+
+DRAFT_EVERY = 0.3
+"""Seconds between two saves of a streaming reply; a kill loses what came since the last one, a second at most."""
+RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
+"""Seconds between attempts to save while the database is away; the last one repeats."""
+
+log = logging.getLogger(__name__)
+
+
+class Runtime:
+    """Drives one agent. Put what happens into `inbox`; None ends the loop. `memory` is what the log means now.
+
+    `provider` gives the provider of a model "provider/name". `max_requests` bounds the requests of a turn, 0 does not.
+    `patience` is how long, in seconds, to wait for a lost database before Unavailable is raised; None is for ever.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        store: Log,
+        provider: Callable[[str], Provider],
+        tools: Tools,
+        view: View,
+        max_requests: int = 0,
+        patience: float | None = None,
+    ) -> None:
+        self.memory = memory
+        self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
+        self.unsaved: tuple[Event, ...] = ()
+        self._store, self._provider, self._tools, self._view = store, provider, tools, view
+        self._max_requests, self._patience = max_requests, patience
+        self._jobs: dict[Job, asyncio.Task[None]] = {}
+        self._replies: dict[Job, Accumulator] = {}
+        self._queue: deque[Input] = deque()
+
+    async def run(self) -> None:
+        try:
+            await self._take(Opened(await self._store.draft()))
+            while (happened := await self.inbox.get()) is not None:
+                await self._take(happened)
+                while self._queue and self.memory.open is None:
+                    await self._take(self._queue.popleft())
+        finally:
+            for task in self._jobs.values():
+                task.cancel()
+            await asyncio.gather(*self._jobs.values(), return_exceptions=True)
+
+    def unqueue(self) -> str:
+        """Take back the newest message that waits for the turn to end; empty when there is none."""
+        for happened in reversed(self._queue):
+            if isinstance(happened, Submitted):
+                self._queue.remove(happened)
+                self._tell_queue()
+                return happened.text
+        return ""
+
+    async def _take(self, happened: Input) -> None:
+        if isinstance(happened, NEEDS_IDLE) and self.memory.open is not None:
+            self._queue.append(happened)
+            self._tell_queue()
+            return
+        if isinstance(happened, Interrupted):
+            happened = self._stopped()
+        try:
+            facts = decide(self.memory, happened)
+        except Refused as refusal:
+            self._view.notice(str(refusal))
+            if isinstance(happened, Submitted):
+                self._view.returned(happened.text)
+            return
+        if facts:
+            await self._record(facts)
+        self._reconcile()
+        self._tell_queue()
+        self._view.changed(self.memory)
+
+    def _tell_queue(self) -> None:
+        self._view.queued(tuple(h.text if isinstance(h, Submitted) else _name(h) for h in self._queue))
+
+    def _stopped(self) -> Interrupted:
+        """End the streams, so that what was shown is what is stored, and give queued messages back."""
+        said = tuple(block for job, reply in self._replies.items() if job in self._jobs for block in reply.blocks())
+        for job, task in self._jobs.items():
+            if isinstance(job, CallModel):
+                task.cancel()
+        if texts := [happened.text for happened in self._queue if isinstance(happened, Submitted)]:
+            self._view.returned("\n".join(texts))
+        self._queue.clear()
+        return Interrupted(said)
+
+    async def _record(self, facts: tuple[Event, ...]) -> None:
+        """Store, fold the rows that came back, show them: in this order, and nothing when storing fails."""
+        reload = any(isinstance(fact, CHANGES_THE_PAST) for fact in facts)
+        self.unsaved = facts
+        appended = await self._append(facts, reload)
+        self.unsaved = ()
+        before = rule(self.memory)
+        for row in appended.rows:
+            self.memory = evolve(self.memory, row)
+            self._view.stored(row)
+            if shown := block(row):
+                self._view.show(shown)
+        if appended.memory:
+            self.memory = appended.memory
+        now = rule(self.memory)
+        if now and (before is None or now.before != before.before):
+            self._view.rule(now)
+
+    async def _append(self, facts: tuple[Event, ...], reload: bool) -> Appended:
+        """Append, however long the database is away: the same facts again and again, told once."""
+        waits = iter(RETRY_AFTER)
+        wait = next(waits)
+        lost_at: float | None = None
+        while True:
+            try:
+                appended = await self._store.append(
+                    facts, loading(self.memory.run, self.memory.agent) if reload else None
+                )
+            except Unavailable as error:
+                now = time.monotonic()
+                if lost_at is None:
+                    lost_at = now
+                    self._view.notice(f"{error} What is not saved yet is kept here and saved as soon as that works.")
+                if self._patience is not None and now - lost_at > self._patience:
+                    raise
+                await asyncio.sleep(wait)
+                wait = next(waits, wait)
+                continue
+            if lost_at is not None:
+                self._view.notice("The database is back; everything is saved.")
+            return appended
+
+    def _reconcile(self) -> None:
+        """Make what is under way what memory wants."""
+        wanted = work(self.memory)
+        for job in self._jobs.keys() - wanted:
+            self._jobs.pop(job).cancel()
+            self._replies.pop(job, None)
+        for job in sorted(wanted - self._jobs.keys(), key=lambda job: job.asked_by):
+            self._jobs[job] = asyncio.create_task(self._do(job), name=f"{self.memory.agent} {_name(job)}")
+
+    async def _do(self, job: Job) -> None:
+        try:
+            match job:
+                case CallModel():
+                    await self._call_model(job, request(self.memory), self.memory.model)
+                case StartTool():
+                    self.inbox.put_nowait(Approved(job))
+                case RunTool(_, call):
+                    self.inbox.put_nowait(ToolDone(job, await self._tools.run(call)))
+        except Exception:  # a bug: the turn must end all the same, and the log file says where
+            log.exception("%s failed", _name(job))
+            self.inbox.put_nowait(_broken(job, self.memory.model))
+
+    async def _call_model(self, job: CallModel, asked: Request, model: str) -> None:
+        reply = self._replies[job] = Accumulator()
+        requests = (
+            sum(message.role is Role.ASSISTANT for message in self.memory.open.messages) if self.memory.open else 0
+        )
+        if self._max_requests and requests >= self._max_requests:
+            why = f"Stopped after {requests} requests in one turn (--max-turns)."
+            self.inbox.put_nowait(Failed(job, why, (), UsageReported(model, failure="max turns", attempts=0)))
+            return
+        began = time.monotonic()
+        first: float | None = None
+        attempts = 1
+        outcome: Finished | Broke = Broke(Failure.CUT, "The provider's stream ended without a word.")
+        async with (
+            _Drafts(self._store, self._view, job.asked_by, reply) as drafts,
+            contextlib.aclosing(self._provider(model).stream(asked)) as stream,
+        ):
+            async for event in stream:
+                if isinstance(event, Finished | Broke):
+                    outcome = event
+                    break
+                self._view.live(job.asked_by, event)
+                if isinstance(event, Waiting):
+                    attempts = event.attempt
+                    continue
+                first = round(time.monotonic() - began, 3) if first is None else first
+                reply.add(event)
+                drafts.grown()
+        taken = round(time.monotonic() - began, 3)
+        if isinstance(outcome, Finished):
+            usage = UsageReported(model, outcome.usage, taken, first, outcome.request_id, attempts)
+            self.inbox.put_nowait(Replied(job, reply.blocks(), outcome.stop, usage))
+        else:
+            usage = UsageReported(model, Usage(), taken, first, outcome.request_id, attempts, outcome.kind.value)
+            why = f"{outcome.text} {outcome.remedy}".strip()
+            self.inbox.put_nowait(Failed(job, why, reply.blocks(), usage))
+
+
+class _Drafts:
+    """Saves the words of a streaming reply while it grows, one save at a time, and says how far they are safe."""
+
+    def __init__(self, store: Log, view: View, asked_by: int, reply: Accumulator) -> None:
+        self._store, self._view, self._asked_by, self._reply = store, view, asked_by, reply
+        self._news = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    async def __aenter__(self) -> _Drafts:
+        self._task = asyncio.create_task(self._save(), name="drafts")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ended.set()
+        self._news.set()
+        await asyncio.wait([self._task])  # a save under way ends by itself: it is never cancelled half-way
+
+    def grown(self) -> None:
+        self._news.set()
+
+    async def _save(self) -> None:
+        saved = 0
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if self._ended.is_set():
+                return
+            text = self._reply.text
+            if len(text) > saved:
+                with contextlib.suppress(StoreError):  # the append that ends the turn says so, and waits
+                    await self._store.save_draft(Draft(self._asked_by, text))
+                    saved = len(text)
+                    self._view.saved(self._asked_by, saved)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), DRAFT_EVERY)
+
+
+def _broken(job: Job, model: str) -> Input:
+    why = "Something in ikigai itself went wrong; the log file has the details."
+    match job:
+        case CallModel():
+            return Failed(job, why, (), UsageReported(model, failure="internal"))
+        case RunTool(_, call):
+            return ToolDone(job, ToolResult(call.id, why, is_error=True))
+        case StartTool():
+            return Interrupted()
+
+
+def _name(thing: Job | Input) -> str:
+    return type(thing).__name__

@@ -1,0 +1,1 @@
+"""Speed as ratios, both sides measured side by side in one run: `python -m tests.bench`."""

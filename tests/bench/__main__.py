@@ -1,0 +1,70 @@
+"""The command line of the bench: which rows, how long, and where the figures go.
+
+    python -m tests.bench [S1 S2 …] [--json FILE] [--quick]
+
+Both sides of every ratio are measured in turns in this one run: only ratios hold on another machine, or on a busy one.
+The exit code is 0 whether or not the bars hold, and 1 when something could not be measured.
+"""
+
+import argparse
+import importlib
+import json
+import platform
+import sys
+import traceback
+from pathlib import Path
+
+from tests.bench.figures import Figure, as_json, table
+
+ROWS = {
+    "S1": ("s01_start", "start until keys are taken, and until the last turns are on screen"),
+    "S2": ("s02_history", "the same with 1,000,000 events against 10"),
+    "S3": ("s03_append", "one event appended, from decided to shown, against a bare INSERT"),
+    "S5": ("s05_window", "accounting and pruning one turn at 100,000 messages against 1,000"),
+    "S6": ("s06_stream", "CPU to stream 50 KB of Markdown against one final rich render"),
+    "S9": ("s09_memory", "peak memory at the prompt against a bare prompt_toolkit prompt"),
+    "S10": ("s10_modules", "modules loaded at the first prompt that takes keys"),
+}
+
+
+def main() -> int:
+    arguments = _parser().parse_args()
+    figures: list[Figure] = []
+    failed: dict[str, str] = {}
+    for row in arguments.rows or ROWS:
+        print(f"{row}: {ROWS[row][1]} …", file=sys.stderr, flush=True)
+        try:
+            figures += importlib.import_module(f"tests.bench.{ROWS[row][0]}").measure(arguments.quick)
+        except Exception as error:
+            traceback.print_exc()
+            failed[row] = f"{type(error).__name__}: {error}"
+    print(table(figures))
+    for row, reason in failed.items():
+        print(f"{row} could not be measured. {reason}")
+    if arguments.json:
+        told = {
+            "quick": arguments.quick,
+            "python": platform.python_version(),
+            "machine": platform.platform(),
+            "figures": [as_json(figure) for figure in figures],
+            "failed": failed,
+        }
+        arguments.json.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench",
+        description="Measure ikigai's speed as ratios.",
+        epilog="rows:\n" + "\n".join(f"  {row:<4} {what}" for row, (_, what) in ROWS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("rows", nargs="*", metavar="ROW", choices=[*ROWS, []], help="which rows; all without any")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: shows that it works, no more")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

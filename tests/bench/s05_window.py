@@ -1,0 +1,84 @@
+"""S5: what one more turn costs when the window is full: accounting and pruning are O(1), and exact to the byte."""
+
+import time
+from random import Random
+
+from ikigai.core import tokens
+from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
+from ikigai.core.memory import Memory, Run, blank, ended, evolve, request
+from ikigai.core.messages import Text
+from ikigai.core.ports import Limits
+from ikigai.providers.chat import ChatEncoder, dumps, wire
+from tests.bench.figures import Figure
+from tests.bench.prose import Prose
+
+MESSAGES_OF_A_TURN = 2
+WORDS = 170
+"""Of a message: about 1 KB."""
+
+
+def measure(quick: bool) -> list[Figure]:
+    return compare(1_000, 20_000, turns=300) if quick else compare(1_000, 100_000, turns=3_000)
+
+
+def compare(few: int, many: int, turns: int) -> list[Figure]:
+    """Windows full with so many messages, and so many further turns through each."""
+    prose = Prose(Random(5))
+    texts = [prose.text(WORDS) for _ in range(1_000)]
+    small, large = _Talk(few, texts), _Talk(many, texts)
+    taken = [(large.turn(), small.turn()) for _ in range(turns)]
+    times = [times for times, _ in taken]
+    again = [large.serialised() for _ in range(3)]
+    size = len(large.body())
+    return [
+        Figure("S5", f"one turn more at {many:,} messages", "s", times, f"at {few:,}", [base for _, base in taken], 1.5),
+        Figure("S5", "the same", "s", times, "serialising the request anew", again, 0.001),
+        Figure("S5", "off by", "B", [abs(large.memory.size - size)], "the request's body", [size], 0.0),
+    ]
+
+
+class _Talk:
+    """Memory whose window holds about so many messages and is full, so that every further turn drives one out."""
+
+    def __init__(self, messages: int, texts: list[str]) -> None:
+        self._texts = texts
+        self._ids = 0
+        self.memory = blank(_run(budget=0), "a")
+        for _ in range(20):
+            self.turn()
+        size = self.memory.window.size // len(self.memory.window.turns)
+        budget = tokens.count("", "", size * messages // MESSAGES_OF_A_TURN)
+        self.memory = blank(_run(budget), "a")
+        while not self.memory.window.older.turns:
+            self.turn()
+        assert abs(len(self.memory.window.turns) * MESSAGES_OF_A_TURN - messages) < messages / 10
+
+    def turn(self) -> float:
+        """Seconds that folding one turn takes, its end decided in between."""
+        asked = self._stored(UserMessage(self._text()))
+        said = self._stored(AssistantMessage((Text(self._text()),)))
+        began = time.perf_counter()
+        memory = evolve(evolve(self.memory, asked), said)
+        self.memory = evolve(memory, self._stored(ended(memory, (), Ending.COMPLETED)))
+        return time.perf_counter() - began
+
+    def body(self) -> bytes:
+        return dumps(wire(request(self.memory)))
+
+    def serialised(self) -> float:
+        began = time.perf_counter()
+        self.body()
+        return time.perf_counter() - began
+
+    def _text(self) -> str:
+        # A new string every time: real messages do not share theirs.
+        return f"{self._ids} {self._texts[self._ids % len(self._texts)]}"
+
+    def _stored(self, event: Event) -> StoredEvent:
+        self._ids += 1
+        return StoredEvent(self._ids, "a", self._ids, 0.0, event)
+
+
+def _run(budget: int) -> Run:
+    encoder = ChatEncoder()
+    return Run({"model": "scripted/demo", "budget": budget}, lambda _: Limits(2**40, 0), lambda _: encoder)

@@ -48,7 +48,8 @@ class Repl:
 
     def __init__(self, config: Config, arguments: argparse.Namespace, prompt: str) -> None:
         self._config, self._arguments = config, arguments
-        self._early = [prompt] if prompt else []  # submitted before the agent was there
+        self._opening = True
+        self._early = [prompt] if prompt else []  # submitted while an agent was being opened
         self._world: World | None = None
         self._agent: Agent | None = None
         self._runtime: Runtime | None = None
@@ -118,21 +119,26 @@ class Repl:
     async def _enter(self, agent: Agent) -> None:
         """Put this agent on screen: take its pen and go on, or, where another program holds it, show what was said."""
         assert self._world
-        self._agent, self._memory = agent, None
+        self._opening, self._agent, self._memory = True, agent, None
         try:
             memory, self._store = await self._world.take(agent)
         except Busy as busy:
             self._memory = memory = await self._world.look(agent)
             await self._draw(agent, memory)
             self.screen.notice(f"{busy.what} It is shown read-only: /new begins another agent, /switch goes to one.")
+            self._entered()
             return
         await self._draw(agent, memory)
         self._runtime = self._world.runtime(memory, self._store, self.screen, max_requests=self._arguments.max_turns)
         self._loop = asyncio.create_task(self._runtime.run(), name=f"{agent.name} loop")
         self._loop.add_done_callback(self._loop_ended)
-        if not memory.model:
+        if not memory.run.resolve(memory.own).get("model"):
             self.screen.notice("There is no model yet: no key in the environment, and no local model.")
             self.screen.notice("`ikigai setup` fetches a small one; /model PROVIDER/NAME chooses another.")
+        self._entered()
+
+    def _entered(self) -> None:
+        self._opening = False
         early, self._early = self._early, []
         for text in early:
             self.submit(text)
@@ -185,13 +191,12 @@ class Repl:
 
     def submit(self, text: str) -> None:
         """A line was entered: a command, or a message."""
-        if self._agent is None:
-            self._early.append(text)
-            return
         try:
             happened = commands.parse(text) if commands.is_command(text) else machine.Submitted(text)
             if isinstance(happened, Local):
                 self._spawn(happened)
+            elif self._opening:
+                self._early.append(text)
             else:
                 self._tell(happened)
         except IkigaiError as error:
@@ -250,7 +255,8 @@ class Repl:
             self.screen.notice(f"/{command.name} went wrong inside ikigai; the log file has the details.")
 
     async def _go(self, command: Local) -> None:
-        assert self._world
+        if self._opening or self._world is None:
+            raise Refused("The conversation is still being opened.", "Try again in a moment.")
         if self.busy:
             raise Refused("The agent is busy.", "Esc stops it; or wait for the end of the turn.")
         if command.name == "new":

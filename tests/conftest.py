@@ -58,32 +58,57 @@ def _drop_leftovers(admin: psycopg.Connection) -> None:
         try:
             os.kill(int(name.split("_")[1]), 0)
         except ProcessLookupError:
-            admin.execute(f"drop database if exists {name} with (force)".encode())
+            _drop(admin, name)
+
+
+def _drop(admin: psycopg.Connection, name: str) -> None:
+    admin.execute(f"drop database if exists {name} with (force)".encode())
 
 
 async def _migrate(dsn: str) -> None:
     await (await Database.open(dsn, MIGRATIONS)).close()
 
 
+class Databases:
+    """Makes the databases of tests, and drops them some at a time: the first drop of several pays for all of them."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._made: list[str] = []
+
+    def make(self, template: str) -> str:
+        """A fresh copy of the template; returns its DSN."""
+        if len(self._made) >= 30:
+            self.drop()
+        name = f"test_{os.getpid()}_{uuid4().hex[:12]}"
+        with psycopg.connect(self._server, autocommit=True) as admin:
+            admin.execute(f"create database {name} template {template}".encode())
+        self._made.append(name)
+        return address(self._server, dbname=name)
+
+    def drop(self) -> None:
+        with psycopg.connect(self._server, autocommit=True) as admin:
+            while self._made:
+                _drop(admin, self._made.pop())
+
+
+@pytest.fixture(scope="session")
+def databases(server: str) -> Iterator[Databases]:
+    made = Databases(server)
+    yield made
+    made.drop()
+
+
 @pytest.fixture
-def empty_dsn(server: str) -> Iterator[str]:
+def empty_dsn(databases: Databases) -> str:
     """DSN of a fresh database without a schema."""
-    yield from _database(server, "template1")
+    return databases.make("template1")
 
 
 @pytest.fixture
-def dsn(server: str, template: str) -> Iterator[str]:
+def dsn(databases: Databases, template: str) -> str:
     """DSN of a fresh database with the schema and nothing in it."""
-    yield from _database(server, template)
-
-
-def _database(server: str, template: str) -> Iterator[str]:
-    name = f"test_{os.getpid()}_{uuid4().hex[:12]}"
-    with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(f"create database {name} template {template}".encode())
-    yield address(server, dbname=name)
-    with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(f"drop database {name} with (force)".encode())
+    return databases.make(template)
 
 
 @pytest.fixture

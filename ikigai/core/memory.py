@@ -191,6 +191,7 @@ def blank(run: Run, agent: str) -> Memory:
 
 
 def accepts(memory: Memory, event: Event) -> bool:
+    """Whether a sound log may go on with this event: the table above."""
     if type(event) not in RESTRICTED:
         return True
     if type(event) not in ACCEPTS[memory.status]:
@@ -275,7 +276,8 @@ def _make_room(memory: Memory) -> Memory:
 def _close(memory: Memory, end: int, event: TurnEnded) -> Memory:
     assert memory.open
     messages = closed(memory.open.messages, memory.open.started, event.ending)
-    size = measured(memory, messages)
+    whole = messages == memory.open.messages  # then it is measured already
+    size = memory.open.size if whole else measured(memory, messages)
     after = event.before + Totals(1, len(messages), event.size)
     turn = Turn(memory.open.first, end, messages, size, event.before, event.before_previous, after)
     allowed = _bytes(memory, memory.ceiling) - memory.envelope

@@ -77,7 +77,7 @@ def paired(messages: Iterable[Message], started: frozenset[str]) -> tuple[Messag
             if not isinstance(block, ToolResult):
                 kept.append(block)
         if kept:
-            found.append(Message(message.role, tuple(kept)))
+            found.append(message if len(kept) == len(message.blocks) else Message(message.role, tuple(kept)))
         if answers:
             found.append(Message(Role.TOOL, tuple(answers)))
     return tuple(found)

@@ -121,7 +121,10 @@ def _environment() -> dict[str, str]:
     kept = {
         name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
     }
-    return kept | {"GGML_NO_BACKTRACE": "1"}  # an aborting llama.cpp would start a debugger otherwise
+    return kept | {
+        "GGML_NO_BACKTRACE": "1",  # an aborting llama.cpp would start a debugger
+        "GOMP_SPINCOUNT": "2000",  # its threads would burn what the one they wait for needs, on a busy machine
+    }
 
 
 def _reason(complaint: str) -> str:

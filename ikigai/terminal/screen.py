@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any
 
 from prompt_toolkit.application import Application
@@ -106,6 +106,7 @@ class Screen:
         def visible(_: object) -> None:
             self._app.after_render -= visible
             loop.add_signal_handler(signal.SIGWINCH, self._resizing)
+            self._scroll.add(render.warm, big=True)
             self._start(begin())
 
         self._app.after_render += visible
@@ -142,11 +143,12 @@ class Screen:
     def history(self, shown: Sequence[Shown], skipped: int) -> None:
         """A stretch of history drawn anew; `skipped` events before it are not."""
 
-        def draw(columns: int) -> list[Entry]:
-            first = [Entry(render.skipped(skipped, columns, self._theme))] if skipped else []
-            return [*first, *(self._entry(each, columns) for each in shown)]
+        def draw(columns: int) -> Iterator[Entry]:
+            if skipped:
+                yield Entry(render.skipped(skipped, columns, self._theme))
+            yield from (self._entry(each, columns) for each in shown)
 
-        self._scroll.add(draw, big=True)
+        self._scroll.add(draw)
 
     def show(self, block: Block) -> None:
         if block.speaker is Speaker.ASSISTANT and self._area.reply:

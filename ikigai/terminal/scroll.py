@@ -1,12 +1,13 @@
-"""What goes into the scrollback: each entry once, in order, apart from the last; big ones drawn in a thread."""
+"""What goes into the scrollback: each entry once, in order, drawn a little at a time so that keys never wait."""
 
 import asyncio
-import logging
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-log = logging.getLogger(__name__)
+SLICE = 0.005
+"""Seconds of drawing after which keys get their turn."""
 
 
 class Entry(NamedTuple):
@@ -16,51 +17,60 @@ class Entry(NamedTuple):
     group: str = ""
 
 
-Draw = Callable[[int], list[Entry]]
-"""Draws for so many columns; must not fail for any text."""
+Draw = Callable[[int], Iterable[Entry]]
+"""Draws entries for so many columns, one by one. What one call draws is printed at once."""
 
 
 class Scroll:
     """`print` takes whole lines, each with its line break; `columns` tells how wide the terminal is."""
 
     def __init__(self, print: Callable[[str], None], columns: Callable[[], int]) -> None:
-        self.begun = False
         self._print, self._columns = print, columns
         self._waiting: deque[tuple[Draw, bool]] = deque()
+        self._entries: Iterator[Entry] = iter(())  # of what is being drawn
+        self._lines: list[str] = []  # of it, drawn so far
         self._group = ""
+        self._begun = False
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._task: asyncio.Task[None] | None = None
 
     def add(self, draw: Draw, big: bool = False) -> None:
-        """Draw and print; at once, unless it is big or something before it still is being drawn."""
+        """Draw and print after everything that was added before; what is `big` is drawn in a thread."""
         self._waiting.append((draw, big))
-        if self._task is None:
+        if self._idle.is_set():
             self._go_on()
 
     async def drained(self) -> None:
         """Wait until everything added is printed."""
-        while self._task is not None:
-            await asyncio.wait([self._task])
+        await self._idle.wait()
 
     def _go_on(self) -> None:
-        while self._waiting:
+        self._idle.clear()
+        until = time.monotonic() + SLICE
+        while True:
+            for text, group in self._entries:
+                apart = self._begun and not (group and group == self._group)
+                self._lines += ["\n" * apart, text, "\n"]
+                self._begun, self._group = True, group
+                if time.monotonic() > until:
+                    asyncio.get_running_loop().call_soon(self._go_on)
+                    return
+            if self._lines:
+                self._print("".join(self._lines))
+                self._lines.clear()
+            if not self._waiting:
+                break
             draw, big = self._waiting.popleft()
             if big:
                 self._task = asyncio.create_task(self._aside(draw), name="drawing")
                 return
-            self._put(draw(self._columns()))
+            self._entries = iter(draw(self._columns()))
+        self._idle.set()
 
     async def _aside(self, draw: Draw) -> None:
+        columns = self._columns()
         try:
-            self._put(await asyncio.to_thread(draw, self._columns()))
+            self._entries = iter(await asyncio.to_thread(lambda: list(draw(columns))))
         finally:
-            self._task = None
             self._go_on()
-
-    def _put(self, entries: list[Entry]) -> None:
-        lines: list[str] = []
-        for text, group in entries:
-            if self.begun and not (group and group == self._group):
-                lines.append("\n")
-            lines.append(text + "\n")
-            self.begun, self._group = True, group
-        self._print("".join(lines))

@@ -7,7 +7,7 @@ without asyncio, on a connection that commits by itself: one round trip and one 
 import asyncio
 import time
 from collections.abc import Callable
-from itertools import count, repeat
+from itertools import count
 from random import Random
 from uuid import UUID
 
@@ -44,13 +44,15 @@ async def compare(dsn: str, events: int) -> list[Figure]:
     prose = Prose(Random(3))
     warm_up = events // 10
     taken: list[tuple[float, float]] = []
-    talk = await _Talk.open(dsn)
+    talk = await _Talk.open(dsn, warm_up + events)
     try:
         with psycopg.connect(dsn, autocommit=True) as connection:
             bare = _bare(connection, (await talk.database.agents.create("bare")).id)
             for _ in range(warm_up + events):
                 text = prose.text(WORDS)
-                taken.append((await talk.say(text), bare(text)))
+                bare(text)  # so that either side comes right behind a commit of the bare one
+                base = bare(text)
+                taken.append((await talk.say(text), base))
     finally:
         await talk.close()
     times, bases = zip(*taken[warm_up:], strict=True)
@@ -85,12 +87,12 @@ class _Talk:
         self._shown = 0.0
 
     @classmethod
-    async def open(cls, dsn: str) -> "_Talk":
+    async def open(cls, dsn: str, turns: int) -> "_Talk":
         database = await Database.open(dsn, histories.MIGRATIONS)
         talk = cls(database)
         store = await database.open_agent(await database.agents.create("looped"))
         memory = await store.load(loading(RUN, store.agent))
-        model = Scripted(repeat("Good."))
+        model = Scripted(["Good."] * turns)
         talk._runtime = Runtime(memory, store, lambda _: model, Registry(), talk)
         talk._loop = asyncio.create_task(talk._runtime.run())
         return talk

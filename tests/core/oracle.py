@@ -86,6 +86,7 @@ class Oracle:
         self.settings = self.effective()
         for row in self.history:
             self._read(row)
+        self.sent = [turn.sent() for turn in self.turns]
         self.first = self._first()
 
     def effective(self) -> ev.Choices:
@@ -146,7 +147,7 @@ class Oracle:
     @property
     def older(self) -> int:
         """Messages in memory's reach that are not sent."""
-        return sum(len(turn.sent()) for turn in self.turns[: self.first])
+        return sum(len(messages) for messages in self.sent[: self.first])
 
     @property
     def cutoff(self) -> int | None:
@@ -171,10 +172,10 @@ class Oracle:
         return len(encoder(self.model).body(request)) - nothing
 
     def _request(self, first: int, opened: list[Message], notice: bool = True) -> Request:
-        older = sum(len(turn.sent()) for turn in self.turns[:first]) if notice else 0
+        older = sum(len(messages) for messages in self.sent[:first]) if notice else 0
         s = "" if older == 1 else "s"
         told = [Message(Role.USER, (Text(f"[conversation truncated — {older} older message{s} omitted]"),))]
-        turns = [message for turn in self.turns[first:] for message in turn.sent()]
+        turns = [message for messages in self.sent[first:] for message in messages]
         given = limits(self.model)
         return Request(
             model=self.model.partition("/")[2],

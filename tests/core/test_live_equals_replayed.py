@@ -6,7 +6,7 @@ from tests.core.life import Life, run_lives
 
 
 def test_live_replayed_and_the_rules_agree() -> None:
-    run_lives(Life, examples=80, steps=30)
+    run_lives(Life, examples=120, steps=40)
 
 
 @pytest.mark.long

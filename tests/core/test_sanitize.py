@@ -114,6 +114,8 @@ def test_plain_ascii_is_untouched(text: str):
             "👩\u200d💻 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3 👍🏽 字\U000e0101",
         ),
         ("می\u200cشود क्\u200dष", "می\u200cشود क्\u200dष"),
+        ("👩\x1b[m\u200d💻 👩\u200d\x1b[m💻 \x1b7\ufe0f\u20e3", "👩\u200d💻 👩<U+200D>💻 <U+FE0F>\u20e3"),
+        ("\ufe0f\u20e3", "<U+FE0F>\u20e3"),
         ("pass\u200dword 👍\u200dx 1\ufe0f", "pass<U+200D>word 👍<U+200D>x 1<U+FE0F>"),
         ("😀\ufe0f\ufe0e\U000e0101", "😀\ufe0f<U+FE0E><U+E0101>"),  # bytes smuggled behind an emoji
         ("🏴\U000e0067\U000e007f", "🏴<U+E0067><U+E007F>"),
@@ -122,6 +124,7 @@ def test_plain_ascii_is_untouched(text: str):
 )
 def test_examples(text: str, expected: str):
     assert clean(text) == expected
+    assert streamed(text, list(range(len(text)))) == expected
 
 
 @pytest.mark.parametrize(

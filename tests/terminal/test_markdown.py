@@ -31,6 +31,7 @@ DOCUMENTS = {
     "task list": "- [ ] open\n- [x] done\n",
     "fence": "Before\n```python\ndef f():\n\n\n    return '''\n- no list\n# no heading\n'''\n```\nAfter\n",
     "fences in fences": "````md\n```py\nx\n```\n````\n~~~\n```\n~~~\n   ```\n   x\n  ```\n",
+    "fence closed by a longer one": "```\nx\n`````\nAfter\n\n~~~~ ~~~\n~~~\n~~~~~ \n- a\n",
     "fence that only looks closed": "```\n    ```\n``` x\n~~~\n``\n```  \nAfter\n",
     "unclosed fence": "Text\n```js\nlet a = 1\n\n\nlet b = 2\n",
     "fence in a list": "- ```\n  a\n\n  b\n  ```\n- ```\n  open\nout\n",
@@ -47,6 +48,14 @@ DOCUMENTS = {
     "definitions": "[a]: http://a.example\n[b]:\n  http://b.example\n  'with\n  title'\n\n[A] and [b] and [c]\n\n[a]: http://late.example\n",
     "a definition's title over several lines": "# h\n[a]: /url\n'ti\ntle'\n[a]\n\n[b]: /url\n'ti\n\ntle'\n",
     "a definition that ends a list": "- [a]: /url\n'ti\ntle'\n\n> [b]: /url\n'ti\n# le'\n\n[a] [b]\n",
+    # What comes first looks finished, until the last line makes it part of a definition's title.
+    "a title in a list": "- [a]: /url\n'ti\n<x>\ntle'\n\n[a]\n",
+    "a title in a quote": "> [a]: /url\n'ti\n<x>\ntle'\n\n[a]\n",
+    "a title in two quotes": "> [a]: /url\n'ti\n> x\n<x>\ntle'\n\n[a]\n",
+    "a title like a heading": "[a]: /url\n'ti\n===\ntle'\n\n- [b]: /url\n'ti\n===\ntle'\n\n[a] [b]\n",
+    "a title like a table": "- [a]: /url\n'ti | x\n--|--\n    y\n<x>\ntle'\n\n[a]\n",
+    "a title like code": "[a]: /url\n    'ti\n<x>\ntle'\n\n[a]\n",
+    "a label like a heading": "[a\n===\nb]: /url\n\n[a === b]\n",
     "only definitions": "[a]: /url\n\n[b]: /url\n",
     "breaks": "a  \nb\\\nc\nd\n\n\\# no heading\n1\\. no list\n",
     "wide": (
@@ -131,7 +140,13 @@ LINES = [
     ),
     *("- # h", "- ```", "text  ", "*em", "em*", "\\", "'a | b'", "- | a |", "  |---|", "   1. z", "#", "|", "日本語"),
 ]
-documents = st.lists(st.sampled_from(LINES), max_size=14).map("\n".join)
+DEFINITIONS = [
+    *("[f]: /u", "- [f]: /u", "> [f]: /u", "[f", "f]: /u", "[f]:", "/u", "'ti", "'a | b", "    'ti", "le'"),
+    *("<x>", "===", "a | b", "--|--", "    code", "# h", "- # h", "> x", "- x", "> ```", "- ```", "<div>", "2. x", ""),
+]
+documents = (
+    st.lists(st.sampled_from(LINES), max_size=14) | st.lists(st.sampled_from(DEFINITIONS), min_size=2, max_size=8)
+).map("\n".join)
 cuttings = st.lists(st.integers(0, 200), max_size=8)
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -242,7 +257,8 @@ def test_a_definition_is_unknown_to_blocks_before_it():
         ("Para:\n```py\n", ["Para:\n"]),
         ("Para:\n- a\n", ["Para:\n"]),
         ("# Head\n", ["# Head\n"]),
-        ("Head\n---\n", ["Head\n---\n"]),
+        ("Head\n---\n", []),
+        ("Head\n---\n\n", ["Head\n---\n"]),
         ("```\na\n\n# b\n\n- c\n", []),
         ("```\na\n\n# b\n\n- c\n```", []),
         ("```\na\n\n# b\n\n- c\n```\n", ["```\na\n\n# b\n\n- c\n```\n"]),

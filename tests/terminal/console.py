@@ -1,0 +1,166 @@
+"""A program on a pseudo-terminal, the screen it draws (pyte), and every byte it wrote."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Callable
+from fcntl import ioctl
+from pathlib import Path
+
+import pyte
+
+ROOT = Path(__file__).parents[2]
+DEMO = [sys.executable, "-m", "tests.terminal.demo"]
+STATUS = "amber-fox"
+
+PASTE, END = b"\x1b[200~", b"\x1b[201~"
+
+
+class Console:
+    """Runs `argv` until the block is left; `log` is what the demo told of its callbacks."""
+
+    def __init__(self, folder: Path, argv: list[str] = DEMO, size: tuple[int, int] = (80, 24), **environ: str) -> None:
+        self.columns, self.rows = size
+        self.screen = pyte.HistoryScreen(self.columns, self.rows, history=5000, ratio=0.5)
+        self.stream = pyte.ByteStream(self.screen)
+        self.raw = b""
+        self._log = folder / "log"
+        self._status: int | None = None
+        child = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TMUX", "TERM")}
+        child |= {"TERM": "xterm-256color", "DEMO_LOG": str(self._log), "DEMO_PACE": "0.001", **environ}
+        master, slave = pty.openpty()
+        ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", self.rows, self.columns, 0, 0))
+        self.before = termios.tcgetattr(slave)
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.setsid()
+            ioctl(slave, termios.TIOCSCTTY, 0)
+            for fd in (0, 1, 2):
+                os.dup2(slave, fd)
+            os.closerange(3, 100)
+            os.chdir(ROOT)
+            os.execve(argv[0], argv, child)
+        self.fd, self.slave = master, slave
+
+    def __enter__(self) -> "Console":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        for fd in (self.fd, self.slave):
+            if fd >= 0:
+                os.close(fd)
+
+    def send(self, keys: str | bytes) -> None:
+        """Type; a long text while reading what comes back, as terminals do."""
+        data = memoryview(keys.encode() if isinstance(keys, str) else keys)
+        while data:
+            readable, writable, _ = select.select([self.fd], [self.fd], [], 5)
+            if readable:
+                self._read()
+            if writable:
+                data = data[os.write(self.fd, data[:2048]) :]
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:
+            return False
+        self.raw += data
+        self.stream.feed(data)
+        return bool(data)
+
+    def pump(self, seconds: float) -> None:
+        """Read for so long."""
+        self.until(lambda: False, seconds, fail=False)
+
+    def until(self, wanted: str | Callable[[], object], seconds: float = 10, fail: bool = True) -> None:
+        """Read until a text is on the screen, or something is true."""
+        deadline = time.monotonic() + seconds
+        while not (wanted in self.text if isinstance(wanted, str) else wanted()):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                assert not fail, f"{wanted!r} did not come; the screen:\n{self.text}\nlog: {self.log}"
+                return
+            if select.select([self.fd], [], [], min(left, 0.05))[0] and not self._read():
+                time.sleep(0.01)
+
+    def ready(self) -> "Console":
+        """Wait for the prompt and what comes right after it."""
+        self.until(STATUS if self.columns > 40 else lambda: self.told("ready"))
+        return self
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.columns, self.rows = columns, rows
+        self.screen.resize(rows, columns)
+        ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.rstrip() for line in self.screen.display]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines).rstrip("\n")
+
+    @property
+    def history(self) -> str:
+        """Everything from the first line to the last, the scrollback included."""
+        gone = ["".join(row[x].data for x in range(self.columns)).rstrip() for row in self.screen.history.top]
+        return "\n".join([*gone, self.text])
+
+    @property
+    def prompt(self) -> str:
+        """The text of the input, from the last ❯ down to the status line; "?" while there is none."""
+        start = max((index for index, line in enumerate(self.lines) if line.startswith("❯")), default=None)
+        if start is None:
+            return "?"
+        rows = [line[2:] for line in self.lines[start:]]
+        return "\n".join(rows[: next((n for n, row in enumerate(rows) if STATUS in row), len(rows))])
+
+    @property
+    def log(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
+
+    def told(self, what: str) -> list[dict[str, object]]:
+        return [line for line in self.log if line["what"] == what]
+
+    @property
+    def sent(self) -> list[object]:
+        return [line["text"] for line in self.told("submit")]
+
+    def ended(self, seconds: float = 8) -> int:
+        """Wait for the program to end: its exit code, negative for a signal."""
+
+        def over() -> bool:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._status = status
+            return bool(pid)
+
+        self.until(over, seconds)
+        self.pump(0.05)
+        assert self._status is not None
+        return os.waitstatus_to_exitcode(self._status)
+
+    def modes(self) -> dict[str, str]:
+        """Private modes as the program set them last: number → h or l."""
+        return {number.decode(): state.decode() for number, state in re.findall(rb"\x1b\[\?(\d+)([hl])", self.raw)}
+
+    def assert_restored(self) -> None:
+        """The terminal is as it was before the program began."""
+        assert termios.tcgetattr(self.slave) == self.before
+        modes = self.modes()
+        assert modes.get("2004", "l") == "l" and modes.get("2026", "l") == "l"
+        assert modes.get("25", "h") == "h" and modes.get("7", "h") == "h"
+        assert not {"1000", "1002", "1003", "1006", "1049"} & {mode for mode, state in modes.items() if state == "h"}
+        assert self.screen.cursor.x == 0

@@ -1,0 +1,286 @@
+"""The screen on a real pseudo-terminal: keys, what they do, and what is seen."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.console import Console
+
+NEWLINES = {
+    "Ctrl+J": "\n",
+    "Alt+Enter": "\x1b\r",
+    "Shift+Enter, CSI u": "\x1b[13;2u",
+    "Shift+Enter, modifyOtherKeys": "\x1b[27;2;13~",
+    "trailing backslash": "\\\r",
+}
+
+OURS = re.compile(
+    rb"\x1b(?:\[(?:[\d;]*m|\d*[ABCKJ]|\?(?:25|7|2004|2026|1000|1002|1003|1004|1006)[hl])|[78])"
+)
+"""Every escape sequence that the screen writes."""
+
+
+@pytest.fixture
+def console(tmp_path: Path):
+    with Console(tmp_path) as console:
+        yield console.ready()
+
+
+def test_what_is_typed_is_echoed_and_sent_and_shown_once(console: Console):
+    console.send("hello wörld 日本")
+    console.until(lambda: console.prompt == "hello wörld 日本")
+    console.send("\r")
+    console.until("● You said: hello wörld 日本")
+    assert console.sent == ["hello wörld 日本"]
+    console.until(lambda: console.prompt == "")
+    assert console.history.count("❯ hello wörld 日本") == 1
+
+
+@pytest.mark.parametrize("keys", NEWLINES.values(), ids=NEWLINES)
+def test_newline(console: Console, keys: str):
+    console.send(f"one{keys}two\r")
+    console.until(lambda: console.sent)
+    assert console.sent == ["one\ntwo"]
+
+
+def test_unknown_sequences_are_swallowed_whole(console: Console):
+    console.send("a\x1b[99;99;99Xb\x1b]11;rgb:0/0/0\x07c\x1b[<0;1;1Md\x1b[57441;1ue\x1bOzf\r")
+    console.until(lambda: console.sent)
+    assert console.sent == ["abcdef"]
+    assert not console.told("interrupt")
+
+
+def test_typed_before_the_first_paint(tmp_path: Path):
+    with Console(tmp_path) as console:
+        console.send("early\nand more")
+        console.until(lambda: console.prompt == "and more")
+        assert console.sent == ["early"]
+
+
+def test_typed_while_loading(tmp_path: Path):
+    with Console(tmp_path) as console:
+        console.until("❯")
+        console.send("at once\rthen this")
+        console.until(lambda: console.prompt == "then this")
+        assert console.sent == ["at once"]
+
+
+def test_words_and_lines_are_edited_by_keys(console: Console):
+    console.send("one two three\x1b[1;3D\x1b[1;3D\x1b[1;5DX\x01>\x05<\x17\x1b[D\x1b[3~")
+    console.until(lambda: console.prompt == ">Xone two")
+    console.send("\x1f")  # undo
+    console.until(lambda: console.prompt != ">Xone two")
+
+
+def test_esc_interrupts_and_keeps_what_came(console: Console):
+    console.send("hang some words\r")
+    console.until("Answering")
+    console.send("\x1b")
+    console.until("✗ interrupted", 2)
+    assert len(console.told("interrupt")) == 1
+    assert console.history.count("● some words") == 1
+    assert "Esc stops" not in console.text
+    console.send("\x1b")
+    console.pump(0.3)
+    assert len(console.told("interrupt")) == 1
+
+
+def test_ctrl_c(console: Console):
+    console.send("hang\r")
+    console.until("Waiting for the model")
+    console.send("typed\x03")
+    console.until("✗ interrupted")
+    assert console.prompt == "typed"
+    console.send("\x03")
+    console.until(lambda: console.prompt == "")
+    console.send("\x03")
+    console.until("Ctrl+C again leaves")
+    console.pump(1.3)
+    assert "again leaves" not in console.text
+    assert not console.told("quit")
+    console.send("\x03")
+    console.until("Ctrl+C again leaves")
+    console.send("\x03")
+    assert console.ended() == 0
+    assert console.told("quit")
+    console.assert_restored()
+
+
+def test_ctrl_d_quits_on_an_empty_line_only(console: Console):
+    console.send("x\x04")
+    console.pump(0.2)
+    assert not console.told("quit")
+    console.send("\x08\x04")
+    assert console.ended() == 0
+    console.assert_restored()
+
+
+def test_enter_while_busy_queues_and_up_takes_back(console: Console):
+    console.send("hang\r")
+    console.until("Waiting")
+    console.send("first\rsecond\r")
+    console.until("next: second")
+    assert "next: first" in console.text
+    console.send("\x1b[A")
+    console.until(lambda: console.prompt == "second")
+    console.until(lambda: "next: second" not in console.text)
+
+
+def test_history_and_search(console: Console):
+    console.send("\x1b[A")
+    console.until(lambda: console.prompt == "old prompt 0")
+    console.send("\x1b[A\x1b[B\x1b[B")
+    console.until(lambda: console.prompt == "")
+    console.send("\x12prompt 37")
+    console.until(lambda: console.prompt == "old prompt 37")
+    console.send("\r")
+    console.until(lambda: "search:" not in console.text)
+    assert console.prompt == "old prompt 37"
+    console.send("\x03\x12prompt 12")
+    console.until(lambda: console.prompt == "old prompt 12")
+    console.send("\x1b")
+    console.until(lambda: "search:" not in console.text)
+    assert console.prompt == ""
+
+
+def test_commands_complete(console: Console):
+    console.send("/")
+    console.until("start with an empty context")
+    console.send("sta")
+    console.until(lambda: "/clear" not in console.text and "/status" in console.text)
+    console.send("\t")
+    console.until(lambda: console.prompt.startswith("/status"))
+    console.send("\x03/model mini")
+    console.until("openai/gpt-5-mini\n")
+    console.send("\t")
+    console.until(lambda: console.prompt.startswith("/model openai/gpt-5-mini"))
+    console.send("\x1b")
+    console.until(lambda: console.prompt == "/model openai/gpt-5-mini")
+    console.send("\r")
+    console.until(lambda: console.sent)
+    assert console.sent == ["/model openai/gpt-5-mini"]
+
+
+@pytest.mark.parametrize("keys", ["\x07", "\x18\x05"], ids=["Ctrl+G", "Ctrl+X Ctrl+E"])
+def test_the_editor_gets_the_text_and_gives_it_back(tmp_path: Path, keys: str):
+    editor = tmp_path / "editor"
+    editor.write_text(f'#!/bin/sh\nstty -a > {tmp_path}/stty\ncp "$1" {tmp_path}/seen\nprintf "edited\\n" >> "$1"\n')
+    editor.chmod(0o700)
+    pasted = "\n".join(f"line {number}" for number in range(30))
+    with Console(tmp_path, VISUAL=str(editor)) as console:
+        console.ready().send("draft ")
+        console.send(f"\x1b[200~{pasted}\x1b[201~")
+        console.until(lambda: console.prompt == "draft [pasted 30 lines]")
+        console.send(keys)
+        console.until(lambda: console.prompt == "[pasted 31 lines]")
+        assert (tmp_path / "seen").read_text() == f"draft {pasted}"
+        assert re.search(r"[^-]icanon.*[^-]echo ", (tmp_path / "stty").read_text(), re.DOTALL)
+        console.send("\r")
+        console.until(lambda: console.sent)
+        assert console.sent == [f"draft {pasted}edited"]
+
+
+def test_an_editor_that_is_not_there_is_told(tmp_path: Path):
+    with Console(tmp_path, EDITOR="/no/such/editor") as console:
+        console.ready().send("draft\x07")
+        console.until("⚠ The editor /no/such/editor does not start")
+        assert console.prompt == "draft"
+
+
+def test_hints_waits_tools_and_thoughts_are_shown(console: Console):
+    console.send("retry\r")
+    console.until("The provider is overloaded. Trying again in 30 s (attempt 2)")
+    console.send("\x1b")
+    console.until("✗ interrupted")
+    console.send("tools\r")
+    console.until("Running read_file, shell")
+    assert "→ read_file(path=/etc/passwd)\n→ shell(command=ls -l⏎)" in console.text
+    console.until("● That is what there is.")
+    assert "← line 0\n  line 1\n  line 2\n  … 20 lines in all\n← no such file" in console.text
+    assert console.history.count("● Let me look.") == 1
+    console.send("think\r")
+    console.until("Thinking")
+    console.until("● Thought through.")
+    assert "quick brown fox" not in console.history
+
+
+def test_the_status_line_tells_of_trouble(console: Console):
+    assert "openai/gpt-5-mini:med · ctx 500/2k █░░░ 25% · embedded" in console.text
+    console.send("trouble\r")
+    console.until("· unreachable")
+
+
+def test_ctrl_l_draws_the_live_area_once_more(console: Console):
+    console.send("notice look here\r")
+    console.until("⚠ look here")
+    console.send("typed\x0c")
+    console.pump(0.3)
+    assert console.prompt == "typed"
+    assert console.history.count("⚠ look here") == console.history.count("embedded") == 1
+
+
+def test_history_is_drawn_with_the_rule_in_its_place(tmp_path: Path):
+    with Console(tmp_path, DEMO_HISTORY="1") as console:
+        console.until("It keeps whole turns under a budget.")
+        lines = console.lines
+        rule = next(index for index, line in enumerate(lines) if "12 turns out" in line)
+        assert lines[0] == "· 1,234 earlier events are not shown again"
+        assert lines[rule - 1] == lines[rule + 1] == ""
+        assert lines[rule - 2] == "● An earlier answer."
+        assert lines[rule + 2].startswith("❯ What is a sliding window")
+        assert len(lines[rule]) == 80 and lines[rule].strip("─").strip() in lines[rule]
+
+
+def test_foreign_text_reaches_the_terminal_harmless(console: Console):
+    console.send("hostile\r")
+    console.until("second")
+    console.until(lambda: "Answering" not in console.text)
+    assert OURS.sub(b"", console.raw).translate(None, b"\r\n").find(b"\x1b") < 0
+    assert not re.search(rb"[\x00-\x09\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]", console.raw)
+    assert not re.search("[\x80-\x9f\u202a-\u202e\U000e0000-\U000e007f]", console.raw.decode())
+    assert "<U+202E>evil" in console.text
+
+
+def test_no_color_leaves_no_colour(tmp_path: Path):
+    with Console(tmp_path, NO_COLOR="1", DEMO_HISTORY="1") as console:
+        console.ready().send("stream 5\r")
+        console.until("P005")
+        console.until(lambda: "Answering" not in console.text)
+        codes = {code for codes in re.findall(rb"\x1b\[([\d;]*)m", console.raw) for code in codes.split(b";")}
+        assert codes <= {b"", b"0", b"1", b"2", b"3", b"4", b"7", b"9"}
+
+
+def test_a_dumb_terminal_gets_no_escape_sequence(tmp_path: Path):
+    with Console(tmp_path, TERM="dumb", DEMO_HISTORY="1") as console:
+        console.until("under a budget")
+        console.send("hello\x01X\r")
+        console.until("You said: Xhello")
+        console.send("stream 3\r")
+        console.until("P003")
+        console.until(lambda: console.lines[console.screen.cursor.y].startswith("❯"))
+        assert console.sent == ["Xhello", "stream 3"]
+        assert all(console.history.count(f"P00{number}") == 1 for number in (1, 2, 3))
+        console.send("/exit\r")
+        assert console.ended() == 0
+        assert b"\x1b" not in console.raw
+        console.assert_restored()
+
+
+@pytest.mark.parametrize("size", [(20, 5), (40, 8), (8, 3)], ids=str)
+def test_small_terminals(tmp_path: Path, size: tuple[int, int]):
+    with Console(tmp_path, size=size, DEMO_HISTORY="1") as console:
+        console.ready().send("what is it that you said to me then\r")
+        console.until(lambda: console.sent)
+        console.send("stream 4\r")
+        console.until("then" if size[0] == 8 else "P004", 15)
+        console.send("bye now\r/exit\r")
+        assert console.ended(15) == 0
+        console.assert_restored()
+
+
+def test_a_mistake_in_the_screen_ends_it_and_restores_the_terminal(console: Console):
+    console.send("boom\r")
+    assert console.ended() == 1
+    console.assert_restored()
+    assert "failed: boom" in console.text

@@ -55,8 +55,13 @@ def run(config: Config, arguments: argparse.Namespace) -> int:
 
 
 def say(text: str = "") -> None:
-    sys.stdout.write(f"{clean(text)}\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(f"{clean(text)}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise IkigaiError(f"The output cannot be written: {error.strerror}.", "Send it elsewhere.") from None
 
 
 # ── setup ──

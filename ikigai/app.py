@@ -20,6 +20,7 @@ from ikigai import paths
 from ikigai.config import Config, layers
 from ikigai.config.table import Model, Server
 from ikigai.core import codec
+from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Event
 from ikigai.core.loading import loading
 from ikigai.core.memory import Memory, Run
@@ -68,19 +69,20 @@ class World:
 
     def known_models(self) -> tuple[str, ...]:
         """Models worth offering: the one in force, the local one, those the configuration names."""
-        configured = (self.config.model.split(":")[0], self.pool.local_model(), *self.config.models)
-        return tuple(
-            dict.fromkeys(model for model in (*configured, self.pool.default_model(self.config.key_variables)) if model)
-        )
+        default = self.pool.default_model(self.config.key_variables)
+        return tuple(dict.fromkeys(filter(None, (self.config.model, default, self.pool.local_model(), *self.config.models))))
 
     async def create(self, name: str = "") -> Agent:
         return await self.database.agents.create(name, str(Path.cwd()))
 
     async def choose(self, resume: str | None, new: bool) -> Agent:
-        """The agent to go on with: the one named, a fresh one, or as `start_with` says."""
+        """The agent to go on with: the one named, a fresh one, or as `start_with` says. Raises ConfigError."""
         agents = self.database.agents
         if resume:
-            return await agents.find(resume)
+            try:
+                return await agents.find(resume)
+            except Refused as refusal:
+                raise ConfigError(refusal.what, refusal.remedy) from None
         start_with = "new" if new else self.config.start_with
         if start_with == "new":
             return await self.create()
@@ -111,9 +113,10 @@ async def locate_database(config: Config) -> tuple[Lease | None, str]:
 async def open_database(config: Config, write: bool = True) -> tuple[Lease | None, Database]:
     """The database of this configuration: connected and, with `write`, its schema brought up to date."""
     lease, dsn = await locate_database(config)
+    revive = (lambda: asyncio.to_thread(lease.renew)) if lease else None
     try:
         module = await imported("ikigai.store.database")
-        return lease, await module.Database.open(dsn, paths.shipped("migrations"), write=write)
+        return lease, await module.Database.open(dsn, paths.shipped("migrations"), write=write, revive=revive)
     except BaseException:
         if lease:
             lease.close()
@@ -145,11 +148,9 @@ def make_tools() -> Registry:
 def make_run(config: Config, pool: Pool, tools: Registry) -> Run:
     """What this run brings to memory; without a configured model, the one that is at hand."""
     layered = layers(config)
-    below = (
-        layered.below
-        if layered.below.get("model")
-        else {**layered.below, "model": pool.default_model(config.key_variables)}
-    )
+    below = layered.below
+    if not below.get("model"):
+        below = {**below, "model": pool.default_model(config.key_variables)}
     return Run(below, pool.limits, pool.encoder, layered.above, layered.origins, tools.specs)
 
 

@@ -46,6 +46,7 @@ Without configuration, key or server it still works: ikigai keeps its own Postgr
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ikigai and return the exit code. No exception and no traceback leaves here."""
     os.umask(0o077)
+    _open_streams()
     words = sys.argv[1:] if argv is None else list(argv)
     _start_log()
     try:
@@ -69,6 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
+    if sys.stdout is None:
+        raise ConfigError("The standard output is closed, so there is nowhere to write.", "Redirect it to a file.")
     if _common().parse_known_args(words)[1][:1] in SUBCOMMANDS:
         from ikigai import admin
 
@@ -76,11 +79,11 @@ def _run(words: list[str]) -> int:
         return admin.run(_config(arguments), arguments)
     arguments = _parser().parse_intermixed_args(words)
     prompt = _prompt(arguments.words)
-    piped = sys.stdin is None or not sys.stdin.isatty()
-    if arguments.print or piped or arguments.output_format:
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    if arguments.print or arguments.output_format or not interactive:
         from ikigai import oneshot
 
-        return oneshot.run(_config(arguments), arguments, _with_input(prompt, piped))
+        return oneshot.run(_config(arguments), arguments, _with_input(prompt))
     return _at_the_terminal(arguments, prompt)
 
 
@@ -175,8 +178,8 @@ def _file(word: str) -> str:
     return f"File {path}:\n\n{text}"
 
 
-def _with_input(prompt: str, piped: bool) -> str:
-    if piped and sys.stdin is not None:
+def _with_input(prompt: str) -> str:
+    if not sys.stdin.isatty():
         try:
             read = sys.stdin.buffer.read().decode(errors="replace").strip("\n")
         except (OSError, ValueError):
@@ -216,14 +219,25 @@ def _log_mode() -> str:
 def _say(text: str) -> None:
     from ikigai.core.sanitize import clean
 
-    with contextlib.suppress(OSError, AttributeError):
+    with contextlib.suppress(OSError):
         sys.stderr.write(f"ikigai: {clean(text)}\n")
+
+
+def _open_streams() -> None:
+    """What is closed of the three streams leads nowhere: else the next file or connection would take its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdin = sys.stdin or os.fdopen(0)
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
 
 
 def _close_output() -> None:
     """Flush, and if nobody reads any more keep the interpreter from complaining about it at exit."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError, AttributeError):
-        devnull = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(devnull, 1)
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -29,7 +31,8 @@ class Printer:
 
     `text` prints the words; `json` one object at the end; `stream-json` one object per line, `type` one of "event" (a
     stored event as it is in the log), "delta" (words of the reply being streamed), "result" (the object of `json`).
-    Text for a terminal is made safe; a pipe gets it as it is.
+    Text for a terminal is made safe; a pipe gets it as it is. When nobody takes it any more, the turn goes on all the
+    same and is stored; `lost` says why the words ended.
     """
 
     def __init__(self, format: str, agent: str, write: Callable[[str], object] | None = None) -> None:
@@ -39,6 +42,8 @@ class Printer:
         self._turn = 0
         self._words: list[str] = []
         self._open_line = False
+        self._told = ""
+        self.lost: OSError | None = None
         self.model = ""
         self.refused = ""
         self.ending: TurnEnded | None = None
@@ -74,7 +79,7 @@ class Printer:
         elif self._format == "stream-json":
             self._line({"type": "result", **self.result()})
         elif self._open_line:
-            self._write("\n")
+            self._put("\n")
 
     def stored(self, event: StoredEvent) -> None:
         if self._format == "stream-json":
@@ -97,12 +102,14 @@ class Printer:
 
     def live(self, asked_by: int, event: Delta | Waiting) -> None:
         if isinstance(event, Waiting):
-            self.notice(f"{event.why} Trying again in {event.seconds:.0f} s (attempt {event.attempt}).")
+            if event.why != self._told:  # once: there may be many attempts
+                self._told = event.why
+                self.notice(f"{event.why} Trying again in {math.ceil(event.seconds)} s.")
         elif isinstance(event, TextDelta):
             if self._format == "stream-json":
                 self._line({"type": "delta", "text": event.text})
             elif self._format == "text":
-                self._write(event.text)
+                self._put(event.text)
                 self._open_line = not event.text.endswith("\n")
 
     def show(self, block: Block) -> None:
@@ -118,7 +125,11 @@ class Printer:
         self.model = self.model or memory.model
 
     def notice(self, text: str) -> None:
-        sys.stderr.write(f"ikigai: {clean(text)}\n")
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"ikigai: {clean(text)}\n")
+
+    def away(self, is_away: bool) -> None:
+        pass
 
     def returned(self, text: str) -> None:
         self.refused = text
@@ -128,7 +139,14 @@ class Printer:
         pass
 
     def _line(self, value: dict[str, Any]) -> None:
-        self._write(msgspec.json.encode(value).decode() + "\n")
+        self._put(msgspec.json.encode(value).decode() + "\n")
+
+    def _put(self, text: str) -> None:
+        if self.lost is None:
+            try:
+                self._write(text)
+            except OSError as error:
+                self.lost = error
 
 
 def _writer() -> Callable[[str], object]:
@@ -155,15 +173,20 @@ async def answer(runtime: Runtime, printer: Printer, text: str) -> int:
         runtime.inbox.put_nowait(Interrupted())
         if runtime.memory.status is not Status.IDLE:
             await asyncio.wait({loop, ended}, timeout=3, return_when=asyncio.FIRST_COMPLETED)
+        printer.finish()
         raise
     finally:
         runtime.inbox.put_nowait(None)
         await asyncio.wait({loop}, timeout=3)
         ended.cancel()
     printer.finish()
+    if printer.lost and not isinstance(printer.lost, BrokenPipeError):
+        why = printer.lost.strerror
+        printer.notice(f"The answer could not be written: {why}. It is stored: start ikigai to see it.")
+        return 1
     if printer.ending is None or printer.ending.ending is Ending.COMPLETED:
         return 1 if printer.refused else 0
-    sys.stderr.write(f"ikigai: {clean(printer.ending.reason or printer.ending.ending.value)}\n")
+    printer.notice(printer.ending.reason or printer.ending.ending.value)
     return 75 if printer.usage and printer.usage[-1].failure in TEMPORARY else 1
 
 

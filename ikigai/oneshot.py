@@ -11,6 +11,7 @@ from ikigai import headless
 from ikigai.app import World
 from ikigai.config import Config
 from ikigai.core.errors import Busy, IkigaiError
+from ikigai.core.events import Choices
 
 PATIENCE = 20.0
 """Seconds that print mode waits for a lost database before it gives up with exit code 75."""
@@ -38,19 +39,28 @@ def run(config: Config, arguments: argparse.Namespace, text: str) -> int:
 async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> int:
     world = await World.open(config)
     try:
-        if not world.run.resolve({}).get("model"):
-            raise IkigaiError(
-                "There is no model: no key in the environment, and no local model.",
-                "Run: ikigai setup    or set OPENAI_API_KEY, or name a server in the configuration.",
-            )
+        if arguments.new:
+            _check_model(world, {})  # no agent for nothing
         agent = await world.choose(arguments.resume, arguments.new)
         try:
             memory, log = await world.take(agent)
         except Busy as busy:
             raise Busy(busy.what, "Nothing was sent. --new begins a fresh agent beside it.", busy.holder) from None
+        _check_model(world, memory.own)
         printer = headless.Printer(arguments.output_format or "text", agent.name)
         runtime = world.runtime(memory, log, printer, max_requests=arguments.max_turns, patience=PATIENCE)
         return await headless.answer(runtime, printer, text)
     finally:
         with contextlib.suppress(asyncio.CancelledError):
             await world.close()
+
+
+def _check_model(world: World, own: Choices) -> None:
+    """Raise when an agent with these choices of its own has no model, or one that nobody here serves."""
+    model = world.run.resolve(own).get("model")
+    if not model:
+        raise IkigaiError(
+            "There is no model: no key in the environment, and no local model.",
+            "Run: ikigai setup    or set OPENAI_API_KEY, or name a server in the configuration.",
+        )
+    world.pool.check(str(model))

@@ -157,6 +157,7 @@ class Runtime:
                 now = time.monotonic()
                 if lost_at is None:
                     lost_at = now
+                    self._view.away(True)
                     self._view.notice(f"{error} What is not saved yet is kept here and saved as soon as that works.")
                 if self._patience is not None and now - lost_at > self._patience:
                     raise
@@ -164,6 +165,7 @@ class Runtime:
                 wait = next(waits, wait)
                 continue
             if lost_at is not None:
+                self._view.away(False)
                 self._view.notice("The database is back; everything is saved.")
             return appended
 

@@ -321,7 +321,7 @@ def test_the_file_goes_below_flags_and_variables_above(load):
         ("[contxt]\n", "config.toml:1: there is no key contxt. Did you mean context?"),
         ('[providers.ollama]\nbase_ulr = ""', "config.toml:2: there is no key providers.ollama.base_ulr. "
          "Did you mean providers.ollama.base_url?"),
-        ('[local]\nthreads = 2', "config.toml:2: there is no key local.threads. Did you mean providers.local.threads?"),
+        ('[local]\ncontext = 2', "config.toml:2: there is no key local.context. Did you mean providers.local.context?"),
         ("[database.url]\nhost = 1", "config.toml:2: there is no key database.url.host. Did you mean database.url?"),
         ("zzz = 1", "config.toml:1: there is no key zzz. config.example.toml shows them all."),
         ("settings = 1", "config.toml:1: there is no key settings. config.example.toml shows them all."),

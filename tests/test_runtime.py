@@ -54,6 +54,9 @@ class Watcher:
     def notice(self, text: str) -> None:
         self.seen.append(("notice", text))
 
+    def away(self, is_away: bool) -> None:
+        self.seen.append(("away", is_away))
+
     def returned(self, text: str) -> None:
         self.seen.append(("returned", text))
 
@@ -316,6 +319,7 @@ async def test_a_lost_database_is_told_once_and_nothing_is_lost(monkeypatch: pyt
         await session.idle(1)
     notices = session.view.told("notice")
     assert len(notices) == 2 and "does not answer" in notices[0] and "back" in notices[1]
+    assert session.view.told("away") == [True, False]
     assert session.ended() == [Ending.COMPLETED]
 
 

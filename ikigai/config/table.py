@@ -34,7 +34,6 @@ Start = Annotated[Literal["last", "directory", "new"], Meta(title='"last", "dire
 Colour = Annotated[Literal["auto", "never", "always"], Meta(title='"auto", "never" or "always"')]
 Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number of tokens, 0 to 1000000000")]
 Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a whole number of tokens, 1 to 1000000000")]
-Threads = Annotated[int, Meta(ge=0, le=1024, title="a whole number, 0 to 1024")]
 Dsn = Annotated[
     str,
     Meta(
@@ -88,7 +87,6 @@ class Local(Record, frozen=True):
 
     model_file: Annotated[File, _help('Weights in a GGUF file; "" takes those that `ikigai setup` fetched.')] = ""
     context: Annotated[Size, _help("Tokens of context to reserve memory for.")] = 8192
-    threads: Annotated[Threads, _help("Processor threads; 0 takes as many as suit this machine.")] = 0
 
 
 class Server(Discreet, frozen=True):

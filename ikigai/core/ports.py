@@ -124,6 +124,10 @@ class View(Protocol):
         """A sentence for the user that is no event: a refusal, a warning, the state of the database."""
         ...
 
+    def away(self, is_away: bool) -> None:
+        """The database cannot be reached, or takes nothing; or it is back."""
+        ...
+
     def returned(self, text: str) -> None:
         """What the user sent was not taken: it belongs in the input line again."""
         ...

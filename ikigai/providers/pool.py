@@ -163,6 +163,7 @@ class Local:
         self._settings = settings
         self._starting = asyncio.Lock()
         self._server: LocalServer | None = None
+        self._loaded: asyncio.Future[None]
         self._client: OpenAIProvider | None = None
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
@@ -192,7 +193,10 @@ class Local:
             found = await asyncio.to_thread(self._settings.weights)
             if found is None:
                 raise IkigaiError("The local model's weights are not here.", "Run: ikigai setup")
-            self._server = await asyncio.to_thread(LocalServer, found, self._settings.context)
-            await asyncio.to_thread(self._server.ready)
+            # Cancelled meanwhile, the server goes on loading for the next request; a dead one is replaced.
+            if self._server is None or not self._server.alive:
+                self._server = await asyncio.to_thread(LocalServer, found, self._settings.context)
+                self._loaded = asyncio.ensure_future(asyncio.to_thread(self._server.ready))
+            await asyncio.shield(self._loaded)
             self._client = OpenAIProvider("local", self._server.base_url, self._server.api_key)
             return self._client

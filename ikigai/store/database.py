@@ -1,5 +1,6 @@
 """The database as the rest of the program knows it: its agents, their logs, and what people look back at."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Self
 
@@ -45,14 +46,21 @@ class Database:
         self.agents = Agents(session)
 
     @classmethod
-    async def open(cls, dsn: str, migrations: Path, write: bool = True, deadline: float = DEADLINE) -> Self:
+    async def open(
+        cls,
+        dsn: str,
+        migrations: Path,
+        write: bool = True,
+        deadline: float = DEADLINE,
+        revive: Callable[[], Awaitable[str]] | None = None,
+    ) -> Self:
         """Connect, and bring the schema up to this program's.
 
         `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a schema newer than this
-        program is no obstacle. `deadline` is how many seconds any one statement may take. Raises BadDatabase
-        (`schema.NewerSchema` among them) and Unavailable.
+        program is no obstacle. `deadline` is how many seconds any one statement may take; `revive` is called before a
+        lost connection is made anew, and says where. Raises BadDatabase (`schema.NewerSchema` among them) and Unavailable.
         """
-        session = Session(dsn, write, deadline)
+        session = Session(dsn, write, deadline, revive)
         try:
             return cls(session, await schema.make_current(session, migrations, write))
         except BaseException:

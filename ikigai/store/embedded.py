@@ -32,7 +32,8 @@ GRACE_S = 2.0
 class Lease:
     """The right to use the server, which runs until the last lease is closed or its program has ended."""
 
-    def __init__(self, held: int, socket_dir: str, started: bool, initialised: bool) -> None:
+    def __init__(self, data_dir: Path, held: int, socket_dir: str, started: bool, initialised: bool) -> None:
+        self._data_dir = data_dir
         self._held = held
         self.started = started
         """Whether the server did not run before."""
@@ -42,6 +43,17 @@ class Lease:
         host = socket_dir.replace("\\", "\\\\").replace("'", "\\'")
         # What is named here and looks needless would come from PG* variables, which are meant for another server.
         self.dsn = f"host='{host}' hostaddr='' port={place.PORT} dbname=ikigai user=ikigai gssencmode=disable"
+
+    def renew(self) -> str:
+        """Find the server again after a connection broke: it may have been killed, and is started anew then.
+
+        Returns the DSN, which may have changed with the socket's folder. Raises what `start` raises.
+        """
+        self.close()
+        fresh = start(self._data_dir)
+        self._held, fresh._held = fresh._held, -1
+        self.dsn = fresh.dsn
+        return self.dsn
 
     def close(self) -> None:
         """Give the server up; closing twice does nothing."""
@@ -66,7 +78,7 @@ def start(data_dir: Path) -> Lease:
     """Make the database if there is none, start the server if it does not run, and return the right to use it.
 
     Takes a fraction of a millisecond when the server runs, about 50 ms to start it, a second or two to make it.
-    When a connection breaks, close the lease and call again: the server may have been killed, and starts anew.
+    When a connection breaks, `Lease.renew`: the server may have been killed, and starts anew.
     Raises BadDatabase when it cannot work as things are, Unavailable when it may work later.
     """
     folder = place.folder_of(data_dir)
@@ -76,7 +88,7 @@ def start(data_dir: Path) -> Lease:
         place.make_folder(folder)
         held = _open(folder / "programs.lock")
         _lock(held, fcntl.LOCK_SH, folder, deadline)
-        return Lease(held, *_find_or_launch(folder, deadline))
+        return Lease(data_dir, held, *_find_or_launch(folder, deadline))
     except BaseException as error:
         if held >= 0:
             os.close(held)

@@ -45,8 +45,8 @@ _STATES = {
     "57P03": _Words(Unavailable, "The database {place} is not ready yet.", "Try again in a moment."),
     "3F000": _Words(
         BadDatabase,
-        "There is no schema to work in: none of the search_path exists in the database {database}.",
-        "Create the schema, or mend the search_path.",
+        "There is no schema to work in: none of the search_path is there, or {user} may not use it.",
+        "Create the schema, grant its use, or mend the search_path.",
     ),
     "42501": _Words(
         BadDatabase, "The database user {user} may not do that: {said}.", "Ask the owner of the database for the right."

@@ -1,8 +1,9 @@
 """The terminal: the only importer of prompt_toolkit and rich."""
 
-import importlib.util
 import sys
+from types import ModuleType
 
-if "prompt_toolkit" not in sys.modules and (spec := importlib.util.find_spec("prompt_toolkit")):
-    # Its __init__ imports every dialog and progress bar there is; the screen needs some submodules, and soon.
-    sys.modules["prompt_toolkit"] = importlib.util.module_from_spec(spec)
+if "prompt_toolkit" not in sys.modules:
+    # Importing any part of it imports all its dialogs and progress bars; the screen needs none, and has to be there soon.
+    sys.modules["prompt_toolkit.shortcuts"] = ModuleType("prompt_toolkit.shortcuts")
+    sys.modules["prompt_toolkit.shortcuts"].__dict__["__getattr__"] = lambda name: None

@@ -46,7 +46,8 @@ class Area:
         self.buffer = buffer  # whose completions are shown
         self.agent = ""
         self.memory: Memory | None = None
-        self.database: status.Part = ("dim", "")
+        self.database = ""
+        self.away = False  # the database, just now
         self.hint = ""  # takes the place of the status line
         self.reply: LiveReply | None = None
         self.queue: tuple[str, ...] = ()
@@ -79,7 +80,8 @@ class Area:
     def _status(self, columns: int) -> str:
         if self.hint:
             return INDENT + self.theme.paint("warning", cut(self.hint, columns - len(INDENT)))
-        return INDENT + status.line(self.agent, self.memory, self.database, columns - len(INDENT), self.theme)
+        database = ("warning", f"{self.database} unreachable") if self.away else ("dim", self.database)
+        return INDENT + status.line(self.agent, self.memory, database, columns - len(INDENT), self.theme)
 
     def _activity(self, columns: int) -> str:
         now = time.monotonic()

@@ -35,14 +35,14 @@ _BEGIN, _END = "\x1b[200~", "\x1b[201~"
 _STRINGS = ("\x1b]", "\x1bP", "\x1bX", "\x1b^", "\x1b_")
 _SEQUENCE = re.compile(
     r"\x1b(?:"
-    r"\x1b?\[(?:\[[A-E]|M...|[0-?]*[ -/]*[@-~])"  # function keys of the Linux console, mouse, CSI; all with Alt, too
+    r"\x1b?\[(?:\[[A-E]|[0-?]*[ -/]*[@-Z\\-~])"  # function keys of the Linux console, CSI; both with Alt, too
     r"|\x1b?O[ -~]"  # SS3
     r"|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|(?=\x1b[^\\]))"  # OSC, DCS, SOS, PM, APC
     r"|[^\x1b\[O\]PX^_]"  # Alt+key
     r")",
     re.DOTALL,
 )
-_OPEN = re.compile(r"\x1b(?:\x1b?(?:\[(?:\[|M.{0,2}|[0-?]*[ -/]*)?|O)?|[\]PX^_][^\x07\x1b]*\x1b?)\Z", re.DOTALL)
+_OPEN = re.compile(r"\x1b(?:\x1b?(?:\[(?:\[|[0-?]*[ -/]*)?|O)?|[\]PX^_][^\x07\x1b]*\x1b?)\Z", re.DOTALL)
 _MODIFIED = re.compile(r"\x1b\[(?:(\d+)(?:;(\d+))?u|27;(\d+);(\d+)~)")
 _NAMED = {8: Keys.ControlH, 9: Keys.ControlI, 13: Keys.ControlM, 27: ESC, 127: Keys.ControlH}
 _SHIFT, _ALT, _CTRL = 1, 2, 4

@@ -28,7 +28,7 @@ _OPENER = re.compile(r" {0,3}(?:#{1,6}[ \t]|```|~~~|[><]|[-+*][ \t]|1[.)][ \t]|[
 _ITEM = re.compile(r" {0,3}(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)")
 
 
-class Finished(NamedTuple):
+class _Finished(NamedTuple):
     """A block's source with what stood before it (blank lines, link definitions); `fed` as it was when it ended."""
 
     source: str
@@ -43,15 +43,14 @@ class MarkdownStream:
     """
 
     def __init__(self) -> None:
-        self.fed = 0  # characters of reply given to feed()
+        self.fed = 0  # characters given to feed()
         self.parsed = 0  # characters given to the parser: the work done
         self._cleaner = Cleaner()
-        self._finished: deque[Finished] = deque()
+        self._finished: deque[_Finished] = deque()
         self._lines: list[str] = []  # complete, since the last finished block
         self._partial: list[str] = []  # the line still growing, in pieces
         self._size = 0  # of the lines, in characters
         self._credit = 0
-        self._due = False  # a line came that may have ended a block
         self._open = ""  # what markdown-it called the last block, when last asked
         self._fence: re.Pattern[str] | None = None  # what closes the fence we are in
         self._blank = True  # the last line was
@@ -67,7 +66,8 @@ class MarkdownStream:
         if self._partial:
             self._lines.append("".join(self._partial))
             self._partial.clear()
-        self._cut(ended=True)
+        if self._lines:
+            self._cut(ended=True)
         if any(self._lines):  # link definitions
             self._commit([len(self._lines)])
 
@@ -122,9 +122,8 @@ class MarkdownStream:
                 self._opened(None)
             return
         blank = not line.strip(" \t")
-        self._due = self._due or self._may_end(line, blank)
-        self._blank = blank
-        if self._due and self._credit >= self._size:
+        may_end, self._blank = self._may_end(line, blank), blank
+        if may_end and self._credit >= self._size:
             self._cut()
 
     def _may_end(self, line: str, blank: bool) -> bool:
@@ -156,7 +155,6 @@ class MarkdownStream:
 
     def _opened(self, block: Token | None) -> None:
         """Remember what the lines at hand end in; None: nothing that a line could end."""
-        self._due = False
         self._open = block.type if block else ""
         self._fence = _closing(block) if block and block.type == "fence" else None
         self._blank = self._blank or block is None
@@ -193,7 +191,7 @@ class MarkdownStream:
     def _commit(self, ends: list[int]) -> None:
         start = 0
         for end in ends:
-            self._finished.append(Finished(self._source(start, end), self.fed))
+            self._finished.append(_Finished(self._source(start, end), self.fed))
             start = end
         del self._lines[:start]
         self._size = sum(map(len, self._lines)) + len(self._lines)

@@ -184,6 +184,10 @@ class Screen:
     def notice(self, text: str) -> None:
         self._scroll.add(lambda columns: [Entry(render.notice(text, columns, self._theme), "notice")])
 
+    def away(self, is_away: bool) -> None:
+        self._area.away = is_away
+        self._soon()
+
     def returned(self, text: str) -> None:
         """Put `text` before what is in the input."""
         replace(self._buffer, "\n".join(filter(None, (self._pastes.collapsed(text), self._buffer.text))))
@@ -204,9 +208,9 @@ class Screen:
         self._area.agent = name
         self._soon()
 
-    def database(self, text: str, trouble: bool = False) -> None:
-        """The database in the status line: where it is, or, with `trouble`, what is wrong with it."""
-        self._area.database = ("warning" if trouble else "dim", text)
+    def database(self, text: str) -> None:
+        """Where the database is, for the status line."""
+        self._area.database = text
         self._soon()
 
     def set_prompts(self, texts: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ Part = tuple[str, str]
 
 def line(agent: str, memory: Memory | None, database: Part, width: int, theme: Theme) -> str:
     """The fullest version that fits into `width` cells."""
+    trouble = database[0] == "warning"  # told at any width
     name, model, meter, percent, out = clean_line(agent), "", ("", ""), ("", ""), ""
     if memory is not None:
         model = _model(memory)
@@ -35,11 +36,13 @@ def line(agent: str, memory: Memory | None, database: Part, width: int, theme: T
         (("", ""),),
     ):
         shown = [(style, text) for style, text in parts if text]
-        if database[0] and database not in shown and database[1]:
-            shown.append(database)  # trouble is told at any width
+        if trouble and database not in shown:
+            shown.append(database)
         if sum(columns(text) for _, text in shown) + 3 * (len(shown) - 1) <= width:
-            return theme.paint("dim", " · ").join(theme.paint(style, text) for style, text in shown)
-    return theme.paint(database[0], cut(database[1], width))
+            break
+    else:
+        shown = [(database[0], cut(database[1], width))]
+    return theme.paint("dim", " · ").join(theme.paint(style, text) for style, text in shown)
 
 
 def _model(memory: Memory) -> str:

@@ -141,7 +141,7 @@ class _Author(Agent):
             why = "The provider is overloaded. Try again later."
             self.happen(Failed(self.job(CallModel), why, (), UsageReported(MODEL, failure="overloaded", attempts=8)))
             return
-        self._reply(Text(self._prose.markdown(15 + min(int(rng.expovariate(1 / 90)), 1200))))
+        self._reply(Text(self._prose.markdown(15 + min(int(rng.expovariate(1 / 120)), 1200))))
 
     def short_turn(self, said: str = "") -> None:
         self.happen(Submitted(self._prose.question()))
@@ -158,7 +158,7 @@ class _Author(Agent):
         while self.memory.open and self.memory.open.pending:
             self.happen(Approved(self.job(StartTool)))
             job = self.job(RunTool)
-            lines = min(1 + int(rng.lognormvariate(2.1, 1.2)), 600)
+            lines = min(1 + int(rng.lognormvariate(2.6, 1.2)), 600)
             self.happen(ToolDone(job, ToolResult(job.call.id, self._prose.printed(lines), rng.random() < 0.06)))
 
     def _call(self) -> ToolCall:

@@ -14,9 +14,11 @@ COMMON = (
     "only request data each after same before query log window message"
 )
 ONSETS = ("b", "br", "c", "ch", "d", "f", "fl", "g", "gr", "h", "k", "l", "m", "n", "p", "qu", "r", "s", "st", "t", "v")
-VOWELS = ("a", "e", "i", "o", "u", "ai", "ea", "ou", "á", "é", "ö", "ü")
+VOWELS = ("a", "e", "i", "o", "u", "a", "e", "i", "o", "u", "ai", "ea", "ou", "á", "é", "ö")
 CODAS = ("", "", "", "n", "r", "s", "t", "l", "m", "nd", "ck", "st")
 SUFFIXES = (".py", ".sql", ".toml", ".md", ".rs", ".c")
+
+UNENDED = str.maketrans("", "", ".?!,")
 
 VOCABULARY = 20_000
 TAPE = 400_000
@@ -45,6 +47,11 @@ class Prose:
         last = bisect_left(self._starts, start + words, lo=first + 1, hi=len(self._starts) - 1)
         return " ".join(self._tape[start : self._starts[last]])
 
+    def phrase(self, words: int) -> str:
+        """Exactly so many words, without what ends a sentence."""
+        start = self._rng.choice(self._starts[:-words])
+        return " ".join(self._tape[start : start + words]).translate(UNENDED)
+
     def name(self) -> str:
         return self._rng.choice(self._names)
 
@@ -59,20 +66,20 @@ class Prose:
         return f"{asked}\n\n```\n{self.printed(self._rng.randint(2, 12))}\n```" if self._rng.random() < 0.06 else asked
 
     def markdown(self, words: int) -> str:
-        """An answer of about so many words: paragraphs, and between them what models like to put there."""
+        """An answer of about so many words, as models write to people who program."""
         blocks: list[str] = []
         while words > 0:
-            share = min(words, self._rng.randint(15, 70))
+            share = min(words, self._rng.randint(15, 60))
             words -= share
             match self._rng.random():
-                case p if p < 0.55:
-                    blocks.append(self._paragraph(share))
-                case p if p < 0.75:
+                case p if p < 0.46:
+                    blocks.append(self._marked(self.text(share)))
+                case p if p < 0.66:
                     blocks.append("\n".join(self._items(share)))
-                case p if p < 0.90:
-                    blocks.append(self.code(share // 4 + 1))
-                case p if p < 0.97:
-                    blocks.append(f"## {self.text(4).rstrip('.')}")
+                case p if p < 0.88:
+                    blocks.append(self.code(share // 4 + 2))
+                case p if p < 0.96:
+                    blocks.append(f"## {self.phrase(4)}")
                 case _:
                     blocks.append(self._table())
         return "\n\n".join(blocks)
@@ -82,10 +89,12 @@ class Prose:
         while len(body) < lines:
             name, thing, other = self.name(), self.name(), self.name()
             body += [
-                f"def {name}_{thing}({thing}, {other}=None):",
-                f'    """{self.text(4)}"""',
-                f"    for {other} in {thing}:",
-                f"        yield {name}({other}, {self._rng.randint(0, 4096)})",
+                f"def {name}_{thing}(self, {thing}: list[str], {other}: int = {self._rng.randint(0, 4096)}) -> str:",
+                f'    """{self.phrase(7)}."""',
+                f"    for number, each in enumerate({thing}, start=1):",
+                f"        if number % {other} == 0:  # {self.phrase(5)}",
+                f'            self.{name}.append(f"{{number}}: {{each}} {thing}")',
+                f"    return '{self.name()}'.join(self.{name}) or None",
                 "",
             ]
         return "```python\n" + "\n".join(body).rstrip() + "\n```"
@@ -95,21 +104,27 @@ class Prose:
         first = self._rng.randrange(len(self._lines))
         return "\n".join([f"# {self.hash()} {self.path()}", *self._lines[first : first + lines]])
 
-    def _paragraph(self, words: int) -> str:
-        text = self.text(words)
-        match self._rng.random():
-            case p if p < 0.3:
-                return f"{text} See `{self.path()}` at **{self.hash()}**."
-            case p if p < 0.4:
-                return f"*{self.name()}*: {text} [{self.name()}](https://example.org/{self.name()})"
-        return text
+    def _marked(self, text: str) -> str:
+        """Prose with what models mark in it: names as code, and here and there a word or a link."""
+        words = text.split(" ")
+        for at in range(self._rng.randint(0, 9), len(words), 11):
+            match self._rng.random():
+                case p if p < 0.6:
+                    words[at] = f"`{self.name()}_{self.name()}`"
+                case p if p < 0.85:
+                    words[at] = f"**{words[at]}**"
+                case p if p < 0.93:
+                    words[at] = f"*{words[at]}*"
+                case _:
+                    words[at] = f"[{words[at]}](https://example.org/{self.hash()})"
+        return " ".join(words)
 
     def _items(self, words: int) -> list[str]:
         sign = "1." if self._rng.random() < 0.4 else "-"
-        return [f"{sign} **{self.name()}**: {self.text(8)}" for _ in range(words // 10 + 2)]
+        return [f"{sign} **{self.name()}**: {self._marked(self.text(8))}" for _ in range(words // 10 + 2)]
 
     def _table(self) -> str:
-        rows = [f"| {self.name()} | {self._rng.randint(1, 9999)} | {self.text(3)} |" for _ in range(4)]
+        rows = [f"| {self.name()} | {self._rng.randint(1, 9999)} | {self.phrase(4)} |" for _ in range(4)]
         return "\n".join(["| name | count | what |", "|---|---|---|", *rows])
 
     def _line(self) -> str:
@@ -118,15 +133,15 @@ class Prose:
             case 0:
                 return f"-rw-r--r-- 1 user user {rng.randint(10, 99999):>6} Nov {rng.randint(1, 30):>2} {self.path()}"
             case 1:
-                return f"{rng.randint(0, 23):02}:{rng.randint(0, 59):02}:07 INFO {self.text(5)} id={self.hash()}"
+                return f"{rng.randint(0, 23):02}:{rng.randint(0, 59):02}:07 INFO {self.phrase(7)} id={self.hash()}"
             case 2:
-                return f"{self.path()}:{rng.randint(1, 900)}: {self.text(6)}"
+                return f"{self.path()}:{rng.randint(1, 900)}: {self.phrase(8)}"
             case _:
                 return f"    {self.name()}.{self.name()}({self.name()}, {rng.randint(0, 999)})"
 
 
 def _word(rng: Random) -> str:
-    syllables = 2 + min(int(rng.expovariate(0.9)), 4)
+    syllables = 1 + min(int(rng.expovariate(0.8)), 4)
     return "".join(rng.choice(ONSETS) + rng.choice(VOWELS) for _ in range(syllables)) + rng.choice(CODAS)
 
 

@@ -95,6 +95,7 @@ class _Talk:
         model = Scripted(["Good."] * turns)
         talk._runtime = Runtime(memory, store, lambda _: model, Registry(), talk)
         talk._loop = asyncio.create_task(talk._runtime.run())
+        await talk._idle.wait()
         return talk
 
     async def say(self, text: str) -> float:

@@ -5,7 +5,7 @@ from random import Random
 
 from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
-from ikigai.core.memory import Memory, Run, blank, ended, evolve, request
+from ikigai.core.memory import Run, blank, ended, evolve, request
 from ikigai.core.messages import Text
 from ikigai.core.ports import Limits
 from ikigai.providers.chat import ChatEncoder, dumps, wire
@@ -31,7 +31,9 @@ def compare(few: int, many: int, turns: int) -> list[Figure]:
     again = [large.serialised() for _ in range(3)]
     size = len(large.body())
     return [
-        Figure("S5", f"one turn more at {many:,} messages", "s", times, f"at {few:,}", [base for _, base in taken], 1.5),
+        Figure(
+            "S5", f"one turn more at {many:,} messages", "s", times, f"at {few:,}", [base for _, base in taken], 1.5
+        ),
         Figure("S5", "the same", "s", times, "serialising the request anew", again, 0.001),
         Figure("S5", "off by", "B", [abs(large.memory.size - size)], "the request's body", [size], 0.0),
     ]

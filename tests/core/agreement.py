@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+from ikigai.core.events import Totals
 from ikigai.core.memory import Memory, Status, request
 from ikigai.core.messages import Role, ToolResult
 from ikigai.core.request import Request
@@ -17,6 +18,12 @@ def agrees(memory: Memory, told: Oracle) -> None:
     window = memory.window
     assert [(turn.id, turn.end) for turn in window.turns] == [(turn.id, turn.end) for turn in told.kept]
     assert (window.older.turns, window.older.messages) == (told.first, told.older)
+    for place, turn in enumerate(window.turns, start=told.first):
+        assert counted(turn.before, turn.before_previous) == (told.before(place), told.before(place - 1))
+    assert counted(window.total, window.before_newest) == (
+        told.before(len(told.turns)),
+        told.before(len(told.turns) - 1),
+    )
     assert memory.cutoff == told.cutoff
     assert (memory.open.first if memory.open else None) == (told.open.id if told.open else None)
     sent = request(memory)
@@ -27,6 +34,11 @@ def agrees(memory: Memory, told: Oracle) -> None:
     is_sound(sent)
     is_within_bounds(memory)
     agrees_with_rule(memory)
+
+
+def counted(*totals: Totals) -> tuple[tuple[int, int], ...]:
+    """Without the bytes: those are as encoded when the turn ended."""
+    return tuple((total.turns, total.messages) for total in totals)
 
 
 def is_sound(sent: Request) -> None:

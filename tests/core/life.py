@@ -46,6 +46,7 @@ from ikigai.core.machine import (
 from ikigai.core.memory import Memory, Run, Status, accepts, evolve
 from ikigai.core.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Draft
+from ikigai.core.sanitize import storable
 from tests.core.agreement import agrees
 from tests.core.memory_log import Logs, MemoryLog
 from tests.core.oracle import Oracle
@@ -76,7 +77,7 @@ class Life(RuleBasedStateMachine):
         self.happen(Opened(self.log.draft(agent)))
         assert self.memory.status is Status.IDLE
         assert decide(self.memory, Opened(self.log.draft(agent))) == (), "recovery writes nothing the second time"
-        wanted = run.resolve(self.memory.own)
+        wanted = {**run.below, **self.memory.own, **run.above}
         assert {k: v for k, v in self.memory.settings.items() if v is not None} == wanted, "this run's settings hold"
 
     def loaded(self, agent: str) -> Memory:
@@ -114,14 +115,18 @@ class Life(RuleBasedStateMachine):
     @rule(said=blocks)
     def interrupt(self, said: tuple[ReplyBlock, ...]) -> None:
         was_open = self.memory.open is not None
-        facts = self.happen(Interrupted(said if self.jobs(CallModel) else ()))
+        said = said if self.jobs(CallModel) else ()
+        facts = self.happen(Interrupted(said))
         assert bool(facts) is was_open and self.memory.open is None
+        self.words_are_kept(said, facts)
 
     @precondition(lambda self: len(self.memory.window.turns) > 1)
     @rule()
     def clear(self) -> None:
+        own = self.memory.own
         if self.happen(Clear()):
             assert not self.memory.window.turns and not self.memory.marks and not self.memory.window.older.turns
+            assert self.memory.own == own, "the agent's own choices are carried over"
 
     @rule(label=st.sampled_from(LABELS))
     def mark(self, label: str) -> None:
@@ -194,11 +199,15 @@ class Life(RuleBasedStateMachine):
         usage = ev.UsageReported(self.memory.model, Usage(7, 3), 0.5)
         return self.happen(Replied(job, said, StopReason.END, usage))
 
+    def words_are_kept(self, said: tuple[ReplyBlock, ...], facts: tuple[ev.Event, ...]) -> None:
+        words = [storable(block.text) for block in said if isinstance(block, Text)]
+        assert "".join(fact.text for fact in facts if isinstance(fact, ev.AssistantMessage)) == "".join(words)
+
     @precondition(lambda self: self.memory.status is Status.WAITING)
     @rule(said=blocks)
     def reply(self, said: tuple[ReplyBlock, ...]) -> None:
         facts = self.replied(said)
-        assert facts
+        self.words_are_kept(said, facts)
         asked = sum(isinstance(block, ToolCall) for block in said)
         assert sum(isinstance(fact, ToolCall) for fact in facts) == asked
         assert (self.memory.open is None) is (asked == 0)
@@ -208,7 +217,9 @@ class Life(RuleBasedStateMachine):
     def fail(self, said: tuple[ReplyBlock, ...]) -> None:
         (job,) = self.jobs(CallModel)
         usage = ev.UsageReported(self.memory.model, failure="rate")
-        assert self.happen(Failed(job, "Too many requests.", said, usage)) and self.memory.open is None
+        facts = self.happen(Failed(job, "Too many requests.", said, usage))
+        assert facts and self.memory.open is None
+        self.words_are_kept(said, facts)
 
     @precondition(lambda self: self.jobs(StartTool))
     @rule(data=st.data())
@@ -263,21 +274,20 @@ class Life(RuleBasedStateMachine):
         self.past_jobs.clear()
         self.start(data.draw(st.sampled_from(self.agents)), self.run)
 
-    @rule(run=st.none() | st.sampled_from(RUNS), draft=st.none() | words)
-    def crash(self, run: Run | None, draft: str | None) -> None:
+    @rule(run=st.none() | st.sampled_from(RUNS), draft=st.none() | words, stale=st.booleans())
+    def crash(self, run: Run | None, draft: str | None, stale: bool) -> None:
         """The program dies, with or without a saved draft, and starts again, perhaps under another configuration."""
         waiting = self.jobs(CallModel)
         if waiting and draft is not None:
-            self.log.save_draft(self.agent, Draft(waiting[0].asked_by, draft))
-        was_open = self.memory.open is not None
+            self.log.save_draft(self.agent, Draft(waiting[0].asked_by - stale, draft))
+        before, was_open = len(self.log.history(self.agent)), self.memory.open is not None
         self.past_jobs.clear()
         self.start(self.agent, run or self.run)
-        if was_open:
-            ends = [row.event for row in self.log.history(self.agent) if isinstance(row.event, ev.TurnEnded)]
-            assert ends[-1].ending is ev.Ending.INTERRUPTED
-            said = [row.event for row in self.log.history(self.agent) if isinstance(row.event, ev.AssistantMessage)]
-            if waiting and draft:
-                assert said[-1].interrupted and len(said[-1].text) == len(draft)
+        recovered = [row.event for row in self.log.history(self.agent)[before:]]
+        said = [event.text for event in recovered if isinstance(event, ev.AssistantMessage) and event.interrupted]
+        ends = [event.ending for event in recovered if isinstance(event, ev.TurnEnded)]
+        assert said == ([storable(draft)] if waiting and draft and not stale else [])
+        assert ends == ([ev.Ending.INTERRUPTED] if was_open else [])
         assert self.log.draft(self.agent) is None or not was_open
 
     # What always holds

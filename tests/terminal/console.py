@@ -96,7 +96,7 @@ class Console:
 
     def ready(self) -> "Console":
         """Wait for the prompt and what comes right after it."""
-        self.until(STATUS if self.columns > 40 else lambda: self.told("ready"))
+        self.until(lambda: self.told("ready") and (STATUS in self.text or self.columns <= 40))
         return self
 
     def resize(self, columns: int, rows: int) -> None:

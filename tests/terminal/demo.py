@@ -65,7 +65,11 @@ def answer(paragraphs: int) -> str:
 
 class Feed:
     def __init__(self) -> None:
-        run = Run({"model": "openai/gpt-5-mini", "level": "med", "budget": 2000}, lambda _: Limits(8000, 1000), lambda _: Bytes())
+        run = Run(
+            {"model": "openai/gpt-5-mini", "level": "med", "budget": 2000},
+            lambda _: Limits(8000, 1000),
+            lambda _: Bytes(),
+        )
         self.memory: Memory = blank(run, "demo")
         self.ids = 0
         self.task: asyncio.Task[None] | None = None
@@ -128,7 +132,7 @@ class Feed:
                 self.screen.notice(rest)
                 return
             case "trouble":
-                self.screen.database("unreachable", trouble=True)
+                self.screen.away(True)
                 return
         self.store(UserMessage(text))
         match word:

@@ -262,6 +262,7 @@ def test_a_definition_is_unknown_to_blocks_before_it():
         ("```\na\n\n# b\n\n- c\n", []),
         ("```\na\n\n# b\n\n- c\n```", []),
         ("```\na\n\n# b\n\n- c\n```\n", ["```\na\n\n# b\n\n- c\n```\n"]),
+        ("~~~ x\na\n~~~~~ \n", ["~~~ x\na\n~~~~~ \n"]),
         ("- a\n- b\n\n", []),
         ("- a\n- b\n\nPara\n", ["- a\n- b\n"]),
         ("| a |\n|---|\n| 1 |\n", []),
@@ -496,6 +497,10 @@ def test_lists_and_quotes_too_deep_to_indent_are_shown_as_written(depth: int, wi
         drawn = render(text, width, color=False)
         assert not Counter(re.findall(r"\w+", text)) - Counter(re.findall(r"\w+", drawn))
         assert drawn == "\n".join(filter(None, (render(block, width, color=False) for block in stream([text]))))
+
+
+def test_an_empty_item_keeps_its_marker():
+    assert render("1. a\n2.\n3. c\n\n-\n- b\n", 20, color=False) == " 1. a\n 2.\n 3. c\n\n •\n • b\n"
 
 
 def test_a_table_with_too_many_columns_becomes_a_list():

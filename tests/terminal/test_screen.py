@@ -15,9 +15,7 @@ NEWLINES = {
     "trailing backslash": "\\\r",
 }
 
-OURS = re.compile(
-    rb"\x1b(?:\[(?:[\d;]*m|\d*[ABCKJ]|\?(?:25|7|2004|2026|1000|1002|1003|1004|1006)[hl])|[78])"
-)
+OURS = re.compile(rb"\x1b(?:\[(?:[\d;]*m|\d*[ABCKJ]|\?(?:25|7|2004|2026|1000|1002|1003|1004|1006)[hl])|[78])")
 """Every escape sequence that the screen writes."""
 
 
@@ -67,10 +65,10 @@ def test_typed_while_loading(tmp_path: Path):
 
 
 def test_words_and_lines_are_edited_by_keys(console: Console):
-    console.send("one two three\x1b[1;3D\x1b[1;3D\x1b[1;5DX\x01>\x05<\x17\x1b[D\x1b[3~")
+    console.send("one two three\x1b[1;3D\x1b[1;3D\x1b[1;5DX\x01>\x05\x17")  # Alt+Left twice, Ctrl+Left, Home, End
     console.until(lambda: console.prompt == ">Xone two")
     console.send("\x1f")  # undo
-    console.until(lambda: console.prompt != ">Xone two")
+    console.until(lambda: console.prompt == ">Xone two three")
 
 
 def test_esc_interrupts_and_keeps_what_came(console: Console):
@@ -137,7 +135,9 @@ def test_history_and_search(console: Console):
     console.send("\r")
     console.until(lambda: "search:" not in console.text)
     assert console.prompt == "old prompt 37"
-    console.send("\x03\x12prompt 12")
+    console.send("\x03")
+    console.until(lambda: console.prompt == "")
+    console.send("\x12prompt 12")
     console.until(lambda: console.prompt == "old prompt 12")
     console.send("\x1b")
     console.until(lambda: "search:" not in console.text)
@@ -165,7 +165,7 @@ def test_commands_complete(console: Console):
 @pytest.mark.parametrize("keys", ["\x07", "\x18\x05"], ids=["Ctrl+G", "Ctrl+X Ctrl+E"])
 def test_the_editor_gets_the_text_and_gives_it_back(tmp_path: Path, keys: str):
     editor = tmp_path / "editor"
-    editor.write_text(f'#!/bin/sh\nstty -a > {tmp_path}/stty\ncp "$1" {tmp_path}/seen\nprintf "edited\\n" >> "$1"\n')
+    editor.write_text(f'#!/bin/sh\nstty -a > {tmp_path}/stty\ncp "$1" {tmp_path}/seen\nprintf "\\nedited\\n" >> "$1"\n')
     editor.chmod(0o700)
     pasted = "\n".join(f"line {number}" for number in range(30))
     with Console(tmp_path, VISUAL=str(editor)) as console:
@@ -178,7 +178,7 @@ def test_the_editor_gets_the_text_and_gives_it_back(tmp_path: Path, keys: str):
         assert re.search(r"[^-]icanon.*[^-]echo ", (tmp_path / "stty").read_text(), re.DOTALL)
         console.send("\r")
         console.until(lambda: console.sent)
-        assert console.sent == [f"draft {pasted}edited"]
+        assert console.sent == [f"draft {pasted}\nedited"]
 
 
 def test_an_editor_that_is_not_there_is_told(tmp_path: Path):
@@ -273,10 +273,12 @@ def test_small_terminals(tmp_path: Path, size: tuple[int, int]):
         console.ready().send("what is it that you said to me then\r")
         console.until(lambda: console.sent)
         console.send("stream 4\r")
-        console.until("then" if size[0] == 8 else "P004", 15)
-        console.send("bye now\r/exit\r")
-        assert console.ended(15) == 0
+        console.until(lambda: "x + 4" in console.history and "Answering" not in console.text)
+        console.send("/exit\r")
+        assert console.ended() == 0
         console.assert_restored()
+        said = re.sub(r"\s+", "", console.history)
+        assert all(said.count(f"P00{number}") == 1 for number in (1, 2, 3, 4))
 
 
 def test_a_mistake_in_the_screen_ends_it_and_restores_the_terminal(console: Console):

@@ -1,0 +1,41 @@
+"""S10: modules loaded at the first prompt that takes keys; psycopg and rich may come right behind it."""
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.bench import histories
+from tests.bench.figures import Figure
+from tests.bench.terminal import MODEL, Terminal, home
+
+FORBIDDEN = ("anthropic", "openai", "google.genai", "xllamacpp", "pydantic", "httpx", "rich.markdown")
+NEEDED = "import argparse, sys, tomllib, msgspec, prompt_toolkit; print(len(sys.modules))"
+MOST = 450 / 348
+"""Modules that may be loaded, for each of those that are needed: counted with the versions of November 2026."""
+
+
+def measure(quick: bool) -> list[Figure]:
+    needed = [int(subprocess.run([sys.executable, "-c", NEEDED], capture_output=True, check=True).stdout)]
+    with histories.history(10) as history, home(history) as environ:
+        loaded = _loaded(environ)
+    found = sorted(name for name in loaded["keys"] if name in FORBIDDEN)
+    told = f"forbidden modules there ({', '.join(found) or 'none'})"
+    against = "prompt_toolkit, msgspec, argparse, tomllib"
+    return [
+        Figure("S10", "modules when keys are taken", "modules", [len(loaded["keys"])], against, needed, MOST),
+        Figure("S10", told, "modules", [len(found)], "those looked for", [len(FORBIDDEN)], 0.0),
+        Figure("S10", "modules at the first paint", "modules", [len(loaded["paint"])], "the same", needed),
+    ]
+
+
+def _loaded(environ: dict[str, str]) -> dict[str, list[str]]:
+    """Names of the modules at either moment, "paint" and "keys"."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "modules"
+        terminal = Terminal(("-m", "tests.bench.prompt_modules", str(file), "-m", MODEL), environ)
+        terminal.until_prompt()
+        terminal.until_history()
+        terminal.close()
+        lines = (line.split() for line in file.read_text().splitlines())
+        return {moment: names for moment, *names in lines}

@@ -1,0 +1,116 @@
+"""The screen while an answer streams in, run in a terminal: python -m tests.bench.streaming SHORT LONG ROUNDS FILE
+
+Deltas come at the pace of a fast model, all of a frame's at once, as they do when several are read together, and the
+screen is told what is saved as often as the loop tells it. FILE gets the seconds of CPU: a list for each round, of what
+it took to stream the long answer, to draw that once with rich, and to stream the short answer.
+"""
+
+import asyncio
+import io
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from rich.console import Console
+from rich.markdown import Markdown
+
+from ikigai.core.events import StoredEvent, UserMessage
+from ikigai.core.memory import blank, evolve
+from ikigai.core.reply import TextDelta
+from ikigai.core.transcript import Block, Speaker
+from ikigai.runtime import DRAFT_EVERY
+from ikigai.terminal.screen import FRAME, Screen
+from ikigai.terminal.theme import theme
+from ikigai.terminal.tty import Tty
+from tests.bench.generator import RUN
+from tests.bench.prose import Prose
+
+DELTA = 4
+"""Characters."""
+PACE = 1_000
+"""Deltas a second."""
+ASKED_BY = 1
+
+
+def main(short: int, long: int, rounds: int, file: str) -> None:
+    answer = _answer(long)
+    beginning = answer[: answer.rindex("\n", 0, short)]
+    _rendered(beginning), streamed(beginning)  # imports and caches
+    taken = [(streamed(answer), _rendered(answer), streamed(beginning)) for _ in range(rounds)]
+    Path(file).write_text(json.dumps(taken))
+
+
+def _answer(size: int) -> str:
+    """Markdown of so many bytes."""
+    prose = Prose(Random(6))
+    text = ""
+    while len(text.encode()) < size:
+        text += prose.markdown(200) + "\n\n"
+    return text.encode()[:size].decode(errors="ignore")
+
+
+def streamed(text: str) -> float:
+    """Seconds of CPU to show the text while it comes, until all of it is in the scrollback."""
+    return asyncio.run(_stream(text))
+
+
+def _rendered(text: str) -> float:
+    """Seconds of CPU to draw the whole text once."""
+    began = time.process_time()
+    width = os.get_terminal_size(0).columns
+    Console(file=io.StringIO(), width=width, force_terminal=True, color_system="standard").print(Markdown(text))
+    return time.process_time() - began
+
+
+async def _stream(text: str) -> float:
+    screen = Screen(
+        Tty(),
+        theme(os.environ),
+        on_submit=lambda text: None,
+        on_interrupt=lambda: None,
+        on_quit=lambda: None,
+        on_take_back=lambda: "",
+        on_signal=lambda number: None,
+        sources={},
+    )
+    began = 0.0
+
+    async def answer() -> None:
+        nonlocal began
+        idle = blank(RUN, "a")
+        screen.changed(evolve(idle, StoredEvent(ASKED_BY, "a", 1, 0.0, UserMessage("?"))))
+        began = time.process_time()
+        await _tell(screen, text)
+        screen.show(Block(ASKED_BY + 1, Speaker.ASSISTANT, text))
+        screen.changed(idle)
+        screen.close()
+
+    await screen.run(answer)  # returns when everything is printed
+    return time.process_time() - began
+
+
+async def _tell(screen: Screen, text: str) -> None:
+    loop = asyncio.get_running_loop()
+    due, saved_at = loop.time(), loop.time()
+    said = 0
+    for delta in _deltas(text):
+        screen.live(ASKED_BY, TextDelta(delta))
+        said += len(delta)
+        if loop.time() - saved_at >= DRAFT_EVERY:
+            saved_at = loop.time()
+            screen.saved(ASKED_BY, said)
+        if said % round(DELTA * PACE * FRAME) == 0:
+            due += FRAME
+            await asyncio.sleep(due - loop.time())
+
+
+def _deltas(text: str) -> Iterator[str]:
+    return (text[at : at + DELTA] for at in range(0, len(text), DELTA))
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:4]), sys.argv[4])

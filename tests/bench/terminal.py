@@ -1,0 +1,97 @@
+"""Programs started in a terminal of their own, and the seconds until something is to be seen there."""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pexpect
+
+from tests.bench.generator import LAST_WORD, MODEL
+from tests.bench.histories import History
+
+PROMPT = "❯"
+KEY = "¤"
+"""What is typed: nobody else writes it."""
+ROWS, COLUMNS = 30, 100
+CHECKOUT = Path(__file__).parents[2]
+PATIENCE = 60
+"""Seconds after which something is taken to never happen."""
+
+BARE = ("-m", "tests.bench.bare")
+IKIGAI = ("-m", "ikigai", "-m", MODEL)
+
+
+class Terminal:
+    """A program of this Python's, from its spawn until `close`. Times are seconds since the spawn."""
+
+    def __init__(self, arguments: tuple[str, ...], environ: dict[str, str]) -> None:
+        self._began = time.perf_counter()
+        self._child = pexpect.spawn(
+            sys.executable, [*arguments], timeout=PATIENCE, env=environ, cwd=CHECKOUT, dimensions=(ROWS, COLUMNS)
+        )
+        self._child.delaybeforesend = None
+
+    def until(self, text: str) -> float:
+        """When this came to be written, further on than what was waited for before."""
+        self._child.expect_exact(text.encode())
+        return time.perf_counter() - self._began
+
+    def until_prompt(self) -> float:
+        """When the sign of the prompt was seen."""
+        return self.until(PROMPT)
+
+    def until_keys(self) -> float:
+        """When a key typed now is echoed."""
+        self._child.send(KEY)
+        return self.until(KEY)
+
+    def until_history(self) -> float:
+        """When the last turn of a made-up history was on screen."""
+        return self.until(LAST_WORD)
+
+    def until_end(self) -> None:
+        """When the program has ended by itself, however long it takes."""
+        self._child.expect(pexpect.EOF, timeout=None)
+        self._child.close()
+        assert self._child.exitstatus == 0, self._child.before.decode(errors="replace")
+
+    def peak_memory(self) -> int:
+        """The most memory that the program ever had resident, in bytes."""
+        status = Path(f"/proc/{self._child.pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+
+    def wait(self, seconds: float) -> None:
+        """Let time go by while the program can write what it likes."""
+        self._child.expect([pexpect.TIMEOUT], timeout=seconds)
+
+    def close(self) -> None:
+        """Leave by the keys for it: the line is cleared, then its end is told."""
+        self._child.send("\x03\x04")
+        self._child.expect(pexpect.EOF)
+        self._child.close()
+
+
+@contextmanager
+def home(history: History | None = None) -> Iterator[dict[str, str]]:
+    """The environment of a user who has nothing but this history."""
+    with tempfile.TemporaryDirectory(prefix="ikigai-bench-") as folder:
+        environ = {"PATH": os.environ["PATH"], "HOME": folder, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+        if history:
+            environ["XDG_DATA_HOME"] = str(history.data_home)
+        yield environ
+
+
+def sample(sides: list[Callable[[], tuple[float, ...]]], rounds: int) -> list[list[tuple[float, ...]]]:
+    """What each side measures, so many times, in turns; the first round, which fills caches, does not count."""
+    taken: list[list[tuple[float, ...]]] = [[] for _ in sides]
+    for number in range(rounds + 1):
+        for side, found in zip(sides, taken, strict=True):
+            measured = side()
+            if number:
+                found.append(measured)
+    return taken

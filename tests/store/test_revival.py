@@ -1,0 +1,51 @@
+"""A server of our own that is killed under a running program comes back, and nothing acknowledged is missing."""
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ikigai.core.errors import Unavailable
+from ikigai.core.events import Marked
+from ikigai.store import embedded, embedded_place
+from ikigai.store.database import Database
+from tests.conftest import MIGRATIONS
+
+
+@pytest.fixture
+def lease(tmp_path: Path) -> Iterator[embedded.Lease]:
+    lease = embedded.start(tmp_path)
+    folder = embedded_place.folder_of(tmp_path)
+    yield lease
+    lease.close()
+    deadline = time.monotonic() + 30
+    while embedded.status(tmp_path).running and time.monotonic() < deadline:
+        time.sleep(0.1)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_a_killed_server_is_started_again_by_the_next_append(tmp_path: Path, lease: embedded.Lease):
+    database = await Database.open(lease.dsn, MIGRATIONS, revive=lambda: asyncio.to_thread(lease.renew))
+    try:
+        log = await database.open_agent(await database.agents.create("a"))
+        await log.append((Marked("before"),))
+        postmaster = embedded_place.folder_of(tmp_path) / "data" / "postmaster.pid"
+        os.kill(int(postmaster.read_text().split()[0]), signal.SIGKILL)
+        facts = (Marked("after"),)
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    appended = await log.append(facts)
+                    break
+                except Unavailable:
+                    await asyncio.sleep(0.1)
+        assert [row.seq for row in appended.rows] == [2]
+        agent = (await database.agents.all())[0]
+        assert [row.event for row in await database.reader(agent).history(None, 9)] == [Marked("before"), Marked("after")]
+    finally:
+        await database.close()

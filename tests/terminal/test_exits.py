@@ -1,0 +1,101 @@
+"""Every way out leaves the terminal as it was before: modes of the device, paste mode, cursor, wrapping."""
+
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.console import Console
+
+
+def test_a_normal_exit(tmp_path: Path):
+    with Console(tmp_path) as console:
+        console.ready().send("typed but not sent\x1b[D")
+        console.until("typed but not sent")
+        console.send("\x03/exit\r")
+        assert console.ended() == 0
+        console.assert_restored()
+        assert console.text == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT], ids=lambda n: n.name)
+@pytest.mark.parametrize("state", ["idle", "streaming", "loading"])
+def test_a_signal(tmp_path: Path, number: signal.Signals, state: str):
+    with Console(tmp_path) as console:
+        console.until("❯")
+        if state != "loading":
+            console.ready()
+        if state == "streaming":
+            console.send("stream 500\r")
+            console.until("Answering")
+        os.kill(console.pid, number)
+        assert console.ended() in (128 + number, -number, 1 if number == signal.SIGINT else -number)
+        console.assert_restored()
+        if state != "loading":
+            assert console.told("signal") == [{"what": "signal", "number": number}]
+            assert "embedded" not in console.text
+
+
+def test_the_terminal_goes_away(tmp_path: Path):
+    with Console(tmp_path) as console:
+        console.ready()
+        os.close(console.slave)
+        os.close(console.fd)
+        console.fd = console.slave = -1
+        deadline = time.monotonic() + 5
+        while (gone := os.waitpid(console.pid, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        console._status = gone[1]
+        assert gone[0] and os.waitstatus_to_exitcode(gone[1]) == 128 + signal.SIGHUP
+        assert console.told("signal")[0]["number"] == signal.SIGHUP
+
+
+def shell(tmp_path: Path) -> Console:
+    """An interactive shell with job control."""
+    console = Console(tmp_path, ["/bin/bash", "--norc", "--noprofile", "-i"], PS1="$ ")
+    console.until("$")
+    return console
+
+
+def test_suspended_and_resumed(tmp_path: Path):
+    with shell(tmp_path) as console:
+        console.send(f"{sys.executable} -m tests.terminal.demo\r")
+        console.ready().send("hang\r")
+        console.until("Waiting for the model")
+        console.send("half a line\x1a")
+        console.until("Stopped")
+        console.send("stty -a\r")
+        console.until(lambda: re.search(r"[^-]icanon", console.text) and re.search(r"[^-]ixon", console.text))
+        assert console.modes()["2004"] in "hl" and console.modes()["25"] == "h"
+        console.send("clear; fg\r")
+        console.until(lambda: console.prompt == "half a line")
+        console.send(" whole\x1b")
+        console.until("✗ interrupted")
+        assert console.prompt == "half a line whole"
+        assert console.text.count("embedded") == 1
+        console.send("\x03/exit\r")
+        console.until(lambda: console.lines[console.screen.cursor.y] == "$")
+
+
+def test_stopped_from_outside_and_continued(tmp_path: Path):
+    with shell(tmp_path) as console:
+        console.send(f"{sys.executable} -m tests.terminal.demo & echo pid=$!; fg\r")
+        console.ready()
+        found = re.search(r"pid=(\d+)", console.history)
+        assert found
+        os.kill(int(found[1]), signal.SIGTSTP)
+        console.until("Stopped")
+        console.send("clear; fg\r")
+        console.until("embedded")
+        console.send("still here\r")
+        console.until("You said: still here")
+
+
+def test_ctrl_z_where_nothing_can_resume_it(tmp_path: Path):
+    with Console(tmp_path) as console:
+        console.ready().send("\x1astill here\r")
+        console.until("You said: still here")

@@ -1,0 +1,119 @@
+"""Bytes → keys: the parser on its own, in any chunks."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_toolkit.keys import Keys
+
+from ikigai.terminal.keyboard import ESC, LONGEST_PASTE, NEWLINE, Parser
+from ikigai.terminal.pastes import Pastes
+
+Seen = list[tuple[str, str]]
+
+
+def keys(*chunks: str, parser: Parser | None = None) -> Seen:
+    parser = parser or Parser()
+    pressed = [press for chunk in chunks for press in parser.feed(chunk)]
+    pressed += parser.flush()
+    return [(str(getattr(press.key, "value", press.key)), press.data) for press in pressed]
+
+
+def names(*chunks: str) -> list[str]:
+    return [name for name, _ in keys(*chunks)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("a", ["a"]),
+        ("é日", ["é", "日"]),
+        ("\x1b", [ESC.value]),
+        ("\x1b\x1b", [ESC.value, ESC.value]),
+        ("\x1b[A", [Keys.Up.value]),
+        ("\x1bOA", [Keys.Up.value]),
+        ("\x1bf", [Keys.Escape.value, "f"]),
+        ("\x1b\x1b[D", [Keys.Escape.value, Keys.Left.value]),
+        ("\x1b[1;3C", [Keys.Escape.value, Keys.Right.value]),
+        ("\x1b\r", [Keys.Escape.value, Keys.ControlM.value]),
+        ("\x1b[13;2u", [NEWLINE.value]),
+        ("\x1b[13;5u", [NEWLINE.value]),
+        ("\x1b[27;2;13~", [NEWLINE.value]),
+        ("\x1b[13u", [Keys.ControlM.value]),
+        ("\x1b[99;5u", [Keys.ControlC.value]),
+        ("\x1b[27;5;99~", [Keys.ControlC.value]),
+        ("\x1b[97;2u", ["A"]),
+        ("\x1b[97;3u", [Keys.Escape.value, "a"]),
+        ("\x1b[9;2u", [Keys.BackTab.value]),
+        ("\x1b[27u", [ESC.value]),
+        ("\x9b", []),
+        ("\x1b[I\x1b[O", []),
+        ("\x1b[12;3R", []),
+        ("\x1b[?1;2c", []),
+        ("\x1b]11;rgb:1/2/3\x07", []),
+        ("\x1b]11;rgb:1/2/3\x1b\\", []),
+        ("\x1bP1$r0m\x1b\\", []),
+        ("\x1b[[A", [Keys.F1.value]),
+        ("\x1b[<0;10;10M", []),
+        ("\x1b[999;999;999;999~", []),
+    ],
+)
+def test_sequences(typed: str, expected: list[str]):
+    assert names(typed) == expected
+    assert names(*typed) == expected
+    assert names(typed + "z") == [*expected, "z"] or typed in ("\x1b", "\x1b\x1b", "\x9b")
+
+
+@given(st.text(alphabet="ab\r\x1b[]OM;~13u2\x07\\<", max_size=30), st.lists(st.integers(0, 30), max_size=5))
+def test_how_keys_are_read_does_not_depend_on_how_they_come(typed: str, cuts: list[int]):
+    places = sorted({0, *(cut for cut in cuts if cut < len(typed)), len(typed)})
+    assert keys(typed) == keys(*(typed[a:b] for a, b in zip(places, places[1:], strict=False)))
+
+
+PASTED = st.text(alphabet="ab\r\n\x1b[201~\x00\x03é", max_size=60)
+
+
+@given(PASTED, st.lists(st.integers(0, 90), max_size=6))
+def test_a_paste_is_one_text_whatever_it_holds_and_however_it_comes(text: str, cuts: list[int]):
+    typed = f"\x1b[200~{text}\x1b[201~"
+    places = sorted({0, *(cut for cut in cuts if cut < len(typed)), len(typed)})
+    pressed = keys(*(typed[a:b] for a, b in zip(places, places[1:], strict=False)))
+    assert pressed == [(Keys.BracketedPaste.value, text.replace("\r\n", "\n").replace("\r", "\n"))]
+
+
+def test_keys_behind_a_paste_are_keys():
+    assert keys("\x1b[200~x\x1b[201~\r") == [(Keys.BracketedPaste.value, "x"), (Keys.ControlM.value, "\r")]
+
+
+def test_a_paste_without_end_is_over_after_a_pause(monkeypatch: pytest.MonkeyPatch):
+    now = time.monotonic()
+    clock = {"now": now}
+    monkeypatch.setattr(time, "monotonic", lambda: clock["now"])
+    parser = Parser()
+    assert keys("\x1b[200~half", parser=parser) == []
+    clock["now"] += 0.5
+    assert keys(" more", parser=parser) == []
+    clock["now"] += 1.5
+    assert keys("x", parser=parser) == [(Keys.BracketedPaste.value, "half more"), ("x", "x")]
+
+
+def test_a_paste_has_a_limit():
+    parser = Parser()
+    chunk = "x" * (1 << 20)
+    pressed = keys("\x1b[200~", *[chunk] * 17, "\x1b[201~", parser=parser)
+    assert len(pressed[0][1]) == LONGEST_PASTE
+    assert parser.dropped == 1 << 20
+
+
+def test_labels_stand_for_long_texts():
+    pastes = Pastes()
+    long, other = "line\n" * 20, "LINE\n" * 20
+    assert pastes.collapsed("short") == "short"
+    label, second = pastes.collapsed(long), pastes.collapsed(other)
+    assert (label, second) == ("[pasted 21 lines]", "[pasted 21 lines, 2]")
+    assert pastes.collapsed(long) == label
+    assert pastes.collapsed("x" * 5000) == "[pasted 5,000 characters]"
+    assert pastes.expanded(f"a {label} b {second} [pasted 9 lines]") == f"a {long} b {other} [pasted 9 lines]"
+    assert pastes.label_before(f"a {label}") == label
+    assert pastes.label_before(f"{label} b") == pastes.label_before("[pasted 9 lines]") == ""

@@ -1,0 +1,161 @@
+"""Blocks, the rule and the status line at any width."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikigai.core.memory import Memory, Run, blank
+from ikigai.core.messages import Message
+from ikigai.core.ports import Limits
+from ikigai.core.request import Request
+from ikigai.core.transcript import Block, Rule, Speaker
+from ikigai.core.window import Totals, Window
+from ikigai.terminal import render, status
+from ikigai.terminal.text import columns, cut, wrap
+from ikigai.terminal.theme import Theme, theme, unstyled
+
+PLAIN, COLOUR = Theme(plain=True), Theme()
+
+
+@given(st.text(), st.integers(2, 60))
+def test_wrapped_rows_fit_and_lose_nothing_but_blanks(text: str, width: int):
+    text = "".join(char for char in text if char.isprintable() or char == "\n")
+    rows = list(wrap(text, width))
+    assert all(columns(row) <= width for row in rows)
+    assert "".join("".join(rows).split()) == "".join(text.split())
+
+
+@given(st.text(alphabet="ab 日é"), st.integers(1, 20))
+def test_cut_fits(text: str, width: int):
+    shown = cut(text, width)
+    assert columns(shown) <= width
+    assert shown == text or (shown[:-1] == text[: len(shown) - 1] and shown[-1:] in ("…", ""))
+
+
+@pytest.mark.parametrize("width", [20, 24, 40, 80, 200])
+@pytest.mark.parametrize("speaker", Speaker)
+def test_every_block_fits_and_is_clean(speaker: Speaker, width: int):
+    text = "some words \x1b]52;c;eA==\x07 \x9b31m and 日本語 \u202e " * 20 + "\nnext line"
+    for failed in (False, True):
+        drawn = render.block(Block(1, speaker, text, "tool\x1b[2J", failed), width, COLOUR)
+        rows = unstyled(drawn).split("\n")
+        assert all(columns(row) <= width for row in rows)
+        assert not any(bad in unstyled(drawn) for bad in "\x1b\x9b\u202e\x07")
+
+
+def test_what_is_forgotten_is_dim_and_nothing_else():
+    drawn = render.block(Block(1, Speaker.ASSISTANT, "# A\n\n**bold**", remembered=False), 40, COLOUR)
+    assert drawn == "\x1b[2m● A\x1b[0m\n\n\x1b[2m  bold\x1b[0m"
+
+
+def test_signs():
+    def first(speaker: Speaker, text: str = "text", **more: object) -> str:
+        return render.block(Block(1, speaker, text, **more), 40, PLAIN).split("\n")[0]  # type: ignore[arg-type]
+
+    assert first(Speaker.USER) == "❯ text"
+    assert first(Speaker.ASSISTANT) == "● text"
+    assert first(Speaker.TOOL_CALL, '{"path": "a b", "n": [1, 2]}', name="read") == "→ read(path=a b, n=[1,2])"
+    assert first(Speaker.TOOL_CALL, "{broken", name="read") == "→ read({broken)"
+    assert first(Speaker.TOOL_RESULT) == "← text"
+    assert first(Speaker.STOPPED, "interrupted") == "✗ interrupted"
+    assert first(Speaker.NOTE) == "· text"
+    assert render.notice("careful", 40, PLAIN) == "⚠ careful"
+
+
+def test_results_and_very_long_messages_are_shortened():
+    result = render.block(Block(1, Speaker.TOOL_RESULT, "\n".join(map(str, range(90)))), 40, PLAIN)
+    assert result == "← 0\n  1\n  2\n  … 90 lines in all"
+    message = render.block(Block(1, Speaker.USER, "x" * 1_000_000), 40, PLAIN).split("\n")
+    assert len(message) == render.LONGEST_MESSAGE + 1 and message[-1] == "  … 1,000,000 characters in all"
+
+
+def test_code_stands_at_the_left_edge_and_prose_hangs():
+    drawn = render.reply("Look:\n\n```\ncode here\n```\n\nprose that is long enough to be wrapped here", 30, PLAIN)
+    assert drawn == "● Look:\n\ncode here\n\n  prose that is long enough to\n  be wrapped here"
+
+
+def test_the_rule():
+    rule = Rule(5, 12, "What is a sliding window, and why would one want it at all", cleared=False)
+    wide = render.rule(rule, 80, PLAIN)
+    assert len(wide) == 80 and ' 12 turns out · context begins: "What is a sliding' in wide
+    assert wide.startswith("─") and wide.endswith("─")
+    assert " 12 turns out · context begins here " in render.rule(rule, 44, PLAIN)
+    assert render.rule(rule, 20, PLAIN) == "─── 12 turns out ───"
+    assert render.rule(rule, 8, PLAIN) == "────────"
+    assert "1 turn out ·" in render.rule(Rule(5, 1, ""), 80, PLAIN)
+    assert render.rule(Rule(5, 0, "", cleared=True), 31, PLAIN) == "───── context begins here ─────"
+
+
+@given(st.text(), st.integers(1, 120), st.integers(0, 10**6))
+def test_the_rule_is_as_wide_as_the_terminal(words: str, width: int, turns: int):
+    for cleared in (False, True):
+        assert columns(unstyled(render.rule(Rule(1, turns, words, cleared), width, COLOUR))) == width
+
+
+class Body:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def envelope(self, request: Request) -> int:
+        return self.size
+
+    def message(self, message: Message) -> int:
+        return 0
+
+
+def memory(used: int = 42_100, budget: int = 100_000, context: int = 200_000, out: int = 12) -> Memory:
+    run = Run(
+        {"model": "openai/gpt-5-mini", "level": "med", "budget": budget},
+        lambda _: Limits(context, 0),
+        lambda _: Body(4 * used),
+    )
+    return msgspec.structs.replace(blank(run, "a"), window=Window(total=Totals(out, 0, 0)))
+
+
+FULL = "amber-fox · openai/gpt-5-mini:med · ctx 42.1k/100k ██░░ 42% · 12 out · embedded"
+
+
+def line(width: int, of: Memory | None = None, database: tuple[str, str] = ("dim", "embedded")) -> str:
+    return status.line("amber-fox", memory() if of is None else of, database, width, PLAIN)
+
+
+def test_the_status_line_says_what_fits():
+    assert line(100) == FULL
+    assert line(len(FULL)) == FULL
+    assert line(len(FULL) - 1) == FULL.replace("openai/", "")
+    assert line(40) == "amber-fox · gpt-5-mini:med · ctx 42%"
+    assert line(20) == "ctx 42%"
+    assert line(3) == ""
+
+
+def test_trouble_is_told_at_any_width():
+    trouble = ("warning", "unreachable")
+    assert line(100, database=trouble).endswith("unreachable")
+    assert line(22, database=trouble) == "ctx 42% · unreachable"
+    assert line(12, database=trouble) == "unreachable"
+    assert line(5, database=trouble) == "unre…"
+
+
+@pytest.mark.parametrize(
+    ("used", "budget", "code"),
+    [(99_000, 100_000, "2"), (150_000, 0, "2"), (165_000, 0, "33"), (191_000, 0, "31"), (300_000, 0, "31")],
+)
+def test_the_meter_takes_its_colour_from_the_share_of_the_models_context(used: int, budget: int, code: str):
+    shown = status.line("a", memory(used, budget), ("dim", ""), 100, COLOUR)
+    assert f"\x1b[{code}mctx " in shown
+
+
+def test_no_model_and_no_memory():
+    none = blank(Run({"model": None}, lambda _: Limits(0, 0), lambda _: Body(0)), "a")
+    assert line(80, none) == "amber-fox · no model · embedded"
+    assert status.line("amber-fox", None, ("dim", ""), 80, PLAIN) == "amber-fox"
+
+
+def test_themes():
+    assert theme({"TERM": "xterm"}).paint("error", "x") == "\x1b[31mx\x1b[0m"
+    assert theme({"TERM": "xterm", "NO_COLOR": "1"}).paint("error", "x") == "x"
+    assert theme({"TERM": "xterm", "NO_COLOR": "1"}).paint("prompt", "x") == "\x1b[1mx\x1b[0m"
+    assert theme({"TERM": "xterm", "NO_COLOR": "1"}, "always").paint("error", "x") == "\x1b[31mx\x1b[0m"
+    assert theme({"TERM": "xterm"}, "never").paint("error", "x") == "x"
+    assert theme({"TERM": "dumb"}, "always").paint("bold", "x") == "x"

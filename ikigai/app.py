@@ -160,4 +160,5 @@ def spool(agent: str, facts: Sequence[Event]) -> str:
     path = paths.private(paths.state_dir()) / name
     rows = (codec.encode(fact)._asdict() for fact in facts)
     path.write_bytes(b"".join(msgspec.json.encode({"agent": agent, **row}) + b"\n" for row in rows))
-    return f"{len(facts)} events could not be saved; they are kept in {path}."
+    kept = "1 event could not be saved; it is" if len(facts) == 1 else f"{len(facts)} events could not be saved; they are"
+    return f"{kept} kept in {path}."

@@ -8,7 +8,7 @@ import contextlib
 import signal
 
 from ikigai import headless
-from ikigai.app import World
+from ikigai.app import World, spool
 from ikigai.config import Config
 from ikigai.core.errors import Busy, IkigaiError
 from ikigai.core.events import Choices
@@ -49,7 +49,11 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
         _check_model(world, memory.own)
         printer = headless.Printer(arguments.output_format or "text", agent.name)
         runtime = world.runtime(memory, log, printer, max_requests=arguments.max_turns, patience=PATIENCE)
-        return await headless.answer(runtime, printer, text)
+        try:
+            return await headless.answer(runtime, printer, text)
+        finally:
+            if runtime.unsaved:
+                printer.notice(spool(agent.name, runtime.unsaved))
     finally:
         with contextlib.suppress(asyncio.CancelledError):
             await world.close()

@@ -7,12 +7,14 @@ import asyncio
 import contextlib
 import logging
 import os
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ikigai.config import Config, describe
 from ikigai.core import commands, machine, tokens, transcript
 from ikigai.core.commands import Local
-from ikigai.core.errors import Busy, IkigaiError, Refused
+from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused, Unavailable
 from ikigai.core.memory import Memory, Status
 from ikigai.terminal.screen import Screen
 from ikigai.terminal.theme import theme
@@ -99,10 +101,19 @@ class Repl:
         from ikigai.app import World
 
         self._world = world = await World.open(self._config)
+        unusable = ""
         if model := world.run.resolve({}).get("model"):
-            world.pool.check(str(model))
+            try:
+                world.pool.check(str(model))
+            except ConfigError:
+                raise
+            except IkigaiError as error:  # no key: all that needs no model works
+                unusable = str(error)
         self.screen.database(world.database_name)
-        await self._enter(await world.choose(self._arguments.resume, self._arguments.new))
+        with self._moving():
+            await self._enter(await world.choose(self._arguments.resume, self._arguments.new))
+        if unusable:
+            self.screen.notice(unusable)
         self.screen.set_prompts(await world.database.prompts(PROMPTS))
         await self._name_agents()
 
@@ -110,23 +121,42 @@ class Repl:
         """Put everything down, within a few seconds."""
         for task in self._background:
             task.cancel()
+        kept = ""
         with contextlib.suppress(Exception):
-            await self._leave_agent()
+            kept = await self._leave_agent()
         if self._world:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self._world.close(), CLOSE_WITHIN)
+        if kept:  # the screen is gone
+            sys.stderr.write(f"ikigai: {kept}\n")
+            self._code = self._code or Unavailable.exit_code
+
+    @contextlib.contextmanager
+    def _moving(self) -> Iterator[None]:
+        """While another agent is being opened, what is typed waits for it, and is given back where that fails."""
+        self._opening, writable = True, False
+        try:
+            yield
+            writable = self._runtime is not None
+        finally:
+            self._opening = False
+            early, self._early = self._early, []
+            if writable:
+                for text in early:
+                    self.submit(text)
+            elif early:
+                self.screen.returned("\n".join(early))
 
     async def _enter(self, agent: Agent) -> None:
         """Put this agent on screen: take its pen and go on, or, where another program holds it, show what was said."""
         assert self._world
-        self._opening, self._agent, self._memory = True, agent, None
+        self._agent, self._memory = agent, None
         try:
             memory, self._store = await self._world.take(agent)
         except Busy as busy:
             self._memory = memory = await self._world.look(agent)
             await self._draw(agent, memory)
             self.screen.notice(f"{busy.what} It is shown read-only: /new begins another agent, /switch goes to one.")
-            self._entered()
             return
         await self._draw(agent, memory)
         self._runtime = self._world.runtime(memory, self._store, self.screen, max_requests=self._arguments.max_turns)
@@ -135,13 +165,6 @@ class Repl:
         if not memory.run.resolve(memory.own).get("model"):
             self.screen.notice("There is no model yet: no key in the environment, and no local model.")
             self.screen.notice("`ikigai setup` fetches a small one; /model PROVIDER/NAME chooses another.")
-        self._entered()
-
-    def _entered(self) -> None:
-        self._opening = False
-        early, self._early = self._early, []
-        for text in early:
-            self.submit(text)
 
     async def _draw(self, agent: Agent, memory: Memory) -> None:
         """The last screenfuls of the agent's history, the rule at its place."""
@@ -152,8 +175,8 @@ class Repl:
         self.screen.history(transcript.fresh(history[-HISTORY_EVENTS:], memory), skipped)
         self.screen.changed(memory)
 
-    async def _leave_agent(self) -> None:
-        """End the loop of the agent on screen and put its pen down."""
+    async def _leave_agent(self) -> str:
+        """End the loop of the agent on screen and put its pen down; returns the sentence about what is not saved."""
         if self._runtime and self._loop:
             self._loop.remove_done_callback(self._loop_ended)
             self._runtime.inbox.put_nowait(None)
@@ -161,23 +184,30 @@ class Repl:
             if not done:
                 self._loop.cancel()
                 await asyncio.wait({self._loop}, timeout=CLOSE_WITHIN)
-        if self._runtime and self._agent and self._runtime.unsaved:
-            from ikigai.app import spool
-
-            self.screen.notice(spool(self._agent.name, self._runtime.unsaved))
+        kept = self._spooled()
         if self._store:
             await self._store.close()
         self._runtime = self._loop = self._store = None
+        return kept
+
+    def _spooled(self) -> str:
+        """Keep in a file what the database has not taken; the sentence that says so."""
+        if not (self._runtime and self._agent and self._runtime.unsaved):
+            return ""
+        from ikigai.app import spool
+
+        return spool(self._agent.name, self._runtime.unsaved)
 
     def _loop_ended(self, loop: asyncio.Task[None]) -> None:
         """The loop ended by itself: the pen was lost, or there is a bug. The words stay, nothing more is written."""
         if loop.cancelled() or (error := loop.exception()) is None:
             return
+        kept = self._spooled()
         self._memory, self._runtime = self.memory, None
         if not isinstance(error, IkigaiError):
             log.error("the loop ended", exc_info=error)
             error = IkigaiError("Something in ikigai itself went wrong.", "The log file has the details; start again.")
-        self.screen.notice(f"{error} This agent is read-only now.")
+        self.screen.notice(f"{error} {kept} This agent is read-only now.".replace("  ", " "))
 
     @property
     def memory(self) -> Memory | None:
@@ -259,16 +289,18 @@ class Repl:
             raise Refused("The conversation is still being opened.", "Try again in a moment.")
         if self.busy:
             raise Refused("The agent is busy.", "Esc stops it; or wait for the end of the turn.")
-        if command.name == "new":
-            agent = await self._world.create(command.argument)
-        elif not command.argument:
+        if command.name == "switch" and not command.argument:
             raise Refused("Which agent?", f"There are: {', '.join(self._agents)}")
-        else:
-            agent = await self._world.database.agents.find(command.argument)
-        if self._agent and agent.id == self._agent.id:
-            raise Refused(f"{agent.name} is on the screen already.", "/new begins another agent.")
-        await self._leave_agent()
-        await self._enter(agent)
+        with self._moving():
+            if command.name == "new":
+                agent = await self._world.create(command.argument)
+            else:
+                agent = await self._world.database.agents.find(command.argument)
+            if self._agent and agent.id == self._agent.id:
+                raise Refused(f"{agent.name} is on the screen already.", "/new begins another agent.")
+            if kept := await self._leave_agent():
+                self.screen.notice(kept)
+            await self._enter(agent)
         await self._name_agents()
 
     async def _name_agents(self) -> None:

@@ -197,7 +197,7 @@ class Runtime:
             sum(message.role is Role.ASSISTANT for message in self.memory.open.messages) if self.memory.open else 0
         )
         if self._max_requests and requests >= self._max_requests:
-            why = f"Stopped after {requests} requests in one turn (--max-turns)."
+            why = f"Stopped after {requests} requests in one turn (--max-turns). Allow more, or send another message."
             self.inbox.put_nowait(Failed(job, why, (), UsageReported(model, failure="max turns", attempts=0)))
             return
         began = time.monotonic()

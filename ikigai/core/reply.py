@@ -172,10 +172,9 @@ def facts(blocks: tuple[ReplyBlock, ...], stop: StopReason, model: str) -> tuple
             said = []
         if block is not None:
             found.append(block)
-    for block in blocks:
-        if isinstance(block, ToolCall) and (why := _unfit(block, stop is StopReason.LENGTH and block is blocks[-1])):
-            found.append(ToolResult(block.id, why, is_error=True))
-    return tuple(found)
+    cut = blocks[-1] if blocks and stop is StopReason.LENGTH else None
+    unfit = ((block.id, _unfit(block, block is cut)) for block in blocks if isinstance(block, ToolCall))
+    return (*found, *(ToolResult(id, why, is_error=True) for id, why in unfit if why))
 
 
 def _unfit(call: ToolCall, cut: bool) -> str:

@@ -68,4 +68,9 @@ def place(parameters: dict[str, str]) -> Place:
 
 def program() -> str:
     """The name this program goes by in the database; the pen's holder is known by it."""
-    return f"ikigai/{socket.gethostname()[:40]}/{os.getpid()}"
+    return f"ikigai/{this_host()}/{os.getpid()}"
+
+
+def this_host() -> str:
+    """The name of this machine, short enough that the server, which keeps 63 bytes of a name, keeps the pid too."""
+    return socket.gethostname()[:40]

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 import psycopg
-from psycopg import conninfo, waiting
+from psycopg import conninfo, pq, waiting
 from psycopg.abc import RV, PQGen
 
 from ikigai.core.errors import BadDatabase, StoreError
@@ -79,7 +79,8 @@ class Session:
 
     `parameters` are what libpq is given, the password included: for programs that connect by themselves.
     `lost` holds the server processes of connections given up without a farewell: they may still hold locks.
-    `revive` is called before a lost connection is made anew, and says where: a server of our own may have to be started.
+    `revive` is called before a lost connection is made anew, and says where: a server of our own may have to be
+    started.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class Session:
                 with self._in_words(failures.using):
                     yield cursor
             finally:
-                if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
                     self._give_up()
 
     async def close(self) -> None:
@@ -132,7 +133,7 @@ class Session:
                 self._connected = None
 
     async def _ready(self) -> tuple[Connection, Cursor]:
-        if self._connected is not None and _alive(self._connected[0]):
+        if self._connected is not None and alive(self._connected[0]):
             return self._connected
         self._give_up()
         if self._revive and self.greeting.backend:
@@ -211,7 +212,7 @@ class Session:
             await other.close()
 
 
-def _alive(connection: Connection) -> bool:
+def alive(connection: psycopg.AsyncConnection) -> bool:
     """Whether the connection is still there; a farewell that came while nobody listened is read now."""
     try:
         while not connection.closed and _readable(connection.pgconn.socket, 0):

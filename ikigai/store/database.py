@@ -58,7 +58,8 @@ class Database:
 
         `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a schema newer than this
         program is no obstacle. `deadline` is how many seconds any one statement may take; `revive` is called before a
-        lost connection is made anew, and says where. Raises BadDatabase (`schema.NewerSchema` among them) and Unavailable.
+        lost connection is made anew, and says where.
+        Raises BadDatabase (`schema.NewerSchema` among them) and Unavailable.
         """
         session = Session(dsn, write, deadline, revive)
         try:

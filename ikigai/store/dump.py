@@ -28,6 +28,9 @@ TABLES: dict[str, LiteralString] = {
 }
 """In the order in which they refer to one another."""
 
+READ_AT_ONCE = 1 << 18
+"""Bytes."""
+
 
 async def dump(dsn: str, binaries: Path | None, target: Path | None) -> None:
     """Write the archive to `target`, whole or not at all, readable by its owner alone; None is standard output.
@@ -43,25 +46,30 @@ async def dump(dsn: str, binaries: Path | None, target: Path | None) -> None:
     finally:
         await session.close()
     if not rows:
-        raise Refused(f"There is nothing of ikigai's in the database {session.place.database} {session.place}.")
+        raise Refused(
+            f"There is nothing of ikigai's in the database {session.place.database} {session.place}.",
+            "Name the database that holds your agents.",
+        )
     quoted = '"' + rows[0][0].replace('"', '""') + '"'
     tables = [f"--table={quoted}.{table}" for table in ("ikigai_migrations", *TABLES)]
     address, secrets = _without_secrets(session.parameters)
     command = [pg_dump, "--format=custom", "--no-password", "--strict-names", *tables, f"--dbname={address}"]
     if target is None:
         return await _finish(await _run(command, secrets, stdout=None))
+    made: Path | None = None
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+        os.close(handle)
+        made = Path(name)
+        await _finish(await _run([*command, f"--file={made}"], secrets, stdout=DEVNULL))
+        made.replace(target)
     except OSError as error:
         raise Refused(
             f"{target} cannot be written ({error.strerror}).", "Name another file, or - for the standard output."
         ) from None
-    os.close(handle)
-    try:
-        await _finish(await _run([*command, f"--file={name}"], secrets, stdout=DEVNULL))
-        Path(name).replace(target)
     finally:
-        Path(name).unlink(missing_ok=True)
+        if made:
+            made.unlink(missing_ok=True)
 
 
 async def restore(dsn: str, binaries: Path | None, file: Path, migrations: Path) -> int:
@@ -148,7 +156,7 @@ async def _rows(pg_restore: str, file: Path, table: str, columns: list[str]) -> 
 
 async def _more(process: Process, file: Path) -> bytes:
     assert process.stdout
-    if part := await process.stdout.read(1 << 18):
+    if part := await process.stdout.read(READ_AT_ONCE):
         return part
     await _finish(process)
     raise Refused(f"{file} is no dump of ikigai's.", "Name a file that `ikigai db dump` wrote.")

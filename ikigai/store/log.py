@@ -18,7 +18,7 @@ from ikigai.core.sanitize import storable
 
 from . import pen, queries, reading
 from .agents import Agent
-from .connection import Cursor, Session
+from .connection import Cursor, Session, alive
 
 
 class _Attempt:
@@ -105,7 +105,7 @@ class AgentLog:
         """Put the pen down. Never fails: what cannot be said to the database ends with the connection."""
         self.closed = True
         held_on, self._held_on = self._held_on, None
-        if held_on is None or held_on.closed:
+        if held_on is None or not alive(held_on):
             return
         with suppress(StoreError):
             async with self._session.use() as cursor:

@@ -6,13 +6,13 @@ would give it to the same connection twice: whoever takes it sees to it that it 
 
 import asyncio
 import os
-import socket
 from typing import NamedTuple
 from uuid import UUID
 
-from ikigai.core.errors import BadDatabase, Busy, Unavailable
+from ikigai.core.errors import Busy, Unavailable
 
 from . import queries
+from .address import this_host
 from .connection import Cursor, Session
 
 NAMESPACE = int.from_bytes(b"ikig")
@@ -28,16 +28,21 @@ class Holder(NamedTuple):
     backend: int
     program: str
 
-    def __str__(self) -> str:
+    @property
+    def host_and_pid(self) -> tuple[str, str]:
+        """Where an ikigai runs; empty for a program that is none."""
         name, _, rest = self.program.partition("/")
         host, _, pid = rest.rpartition("/")
-        return f"{host}, pid {pid}" if name == "ikigai" and host else self.program or "another program"
+        return (host, pid) if name == "ikigai" else ("", "")
+
+    def __str__(self) -> str:
+        host, pid = self.host_and_pid
+        return f"{host}, pid {pid}" if host else self.program or "another program"
 
     def is_dead(self) -> bool:
         """Whether it was a program on this machine that has ended."""
-        name, _, rest = self.program.partition("/")
-        host, _, pid = rest.rpartition("/")
-        if name != "ikigai" or host != socket.gethostname()[:40] or not pid.isdecimal():
+        host, pid = self.host_and_pid
+        if host != this_host() or not pid.isdecimal():
             return False
         try:
             os.kill(int(pid), 0)
@@ -60,13 +65,7 @@ async def take(session: Session, cursor: Cursor, agent: UUID, name: str) -> None
     until = asyncio.get_running_loop().time() + PATIENCE
     while True:
         await cursor.execute(queries.TAKE_PEN, (NAMESPACE, _key(agent)))
-        ((taken, backend),) = await cursor.fetchall()
-        if backend != session.greeting.backend:
-            raise BadDatabase(
-                f"The database {session.place} is behind a pooler that changes connections, so no lock can be kept.",
-                "Connect to the server itself, or to a pool in session mode.",
-            )
-        if taken:
+        if await cursor.fetchall() == [(True,)]:
             return
         holder = await _holder(cursor, agent)
         if holder is not None:

@@ -29,7 +29,7 @@ MIGRATED = "insert into ikigai_migrations (version, name) values (%s, %s)"
 
 # The pen ------------------------------------------------------------------------------------------------------------
 
-TAKE_PEN = "select pg_try_advisory_lock(%s, %s), pg_backend_pid()"
+TAKE_PEN = "select pg_try_advisory_lock(%s, %s)"
 DROP_PEN = "select pg_advisory_unlock(%s, %s)"
 PEN_HOLDER = """
 select held.pid, coalesce(activity.application_name, '')

@@ -71,7 +71,7 @@ class Area:
         state = fit([self._status(columns)])
         activity = fit([self._activity(columns)] if self.busy else [])
         choices = fit(self._choices(columns, min(room - self.apart, MOST_CHOICES)))
-        queue = fit([self._next(text, columns) for text in self.queue[:MOST_QUEUED]])
+        queue = fit(self._queued(columns))
         gap = fit([""] if activity or queue else [])
         apart = fit([""] if self.apart else [])
         tail = fit(self._tail(columns, room - 1))
@@ -86,7 +86,8 @@ class Area:
     def _activity(self, columns: int) -> str:
         now = time.monotonic()
         turned = int((now - self.began) / TURN) % len(SPINNER)
-        ago = f"{now - self.began:.0f} s" if now - self.began < 60 else f"{(now - self.began) / 60:.0f} min"
+        minutes, seconds = divmod(int(now - self.began), 60)
+        ago = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
         shown = self.theme.paint("prompt", SPINNER[turned]) + " "
         what = clean_line(self._doing(now))
         for text in (f"{what} · {ago} · Esc stops", f"{what} · Esc stops", what):
@@ -108,8 +109,11 @@ class Area:
             return "Calling " + ", ".join(reply.calls.values())
         return "Thinking" if reply.thought else "Answering"
 
-    def _next(self, text: str, columns: int) -> str:
-        return INDENT + self.theme.paint("dim", cut("next: " + clean_line(text[:columns]), columns - len(INDENT)))
+    def _queued(self, columns: int) -> list[str]:
+        rows = [f"next: {clean_line(text[:columns])}" for text in self.queue[:MOST_QUEUED]]
+        if len(self.queue) > MOST_QUEUED:
+            rows[-1] = f"and {len(self.queue) - MOST_QUEUED + 1} more"
+        return [INDENT + self.theme.paint("dim", cut(row, columns - len(INDENT))) for row in rows]
 
     def _tail(self, columns: int, rows: int) -> list[str]:
         if self.reply is None or rows < 1:

@@ -3,10 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from prompt_toolkit.application.current import get_app
 from prompt_toolkit.buffer import Buffer, CompletionState
 from prompt_toolkit.completion import Completion
-from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.bindings.search import abort_search, accept_search
@@ -146,10 +144,3 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources)
     keys.add(ESC, filter=is_searching)(abort_search)
     keys.add(NEWLINE, filter=is_searching)(accept_search)
     return keys
-
-
-def replace(buffer: Buffer, text: str) -> None:
-    """Make `text` the input, the cursor behind it, so that undo brings back what was there."""
-    buffer.save_to_undo_stack()
-    buffer.document = Document(text)
-    get_app().invalidate()

@@ -67,7 +67,7 @@ class Visible(Processor):
         starts = [0]  # of each source character on the screen
         shown: StyleAndTextTuples = []
         for style, char, *_ in explode_text_fragments(fragments):
-            text = " " * TAB if char == "\t" else clean(char) or "?"
+            text = " " * TAB if char == "\t" else clean(char).replace("\n", "⏎")
             shown.append((style if text == char else f"{style} class:control-character", text))
             starts.append(starts[-1] + len(text))
         return Transformation(

@@ -9,14 +9,14 @@ terminal wraps, excepted).
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.core.transcript import Block, Rule, Speaker
+from ikigai.core.transcript import Block, Rule, Shown, Speaker
 from ikigai.terminal import theme as glyph
 from ikigai.terminal.markdown import MarkdownStream, render
 from ikigai.terminal.text import TAB, columns, cut, wrap
@@ -28,6 +28,8 @@ INDENT = 2
 LONGEST_MESSAGE = 40
 """Rows of a user's message that are shown; the whole of it is in the log."""
 LONGEST_RESULT = 3
+SCREENFULS = 2
+"""How much of a history is drawn anew."""
 MUCH = 1 << 16
 """Characters that are looked at where only a few rows are shown."""
 
@@ -102,6 +104,20 @@ def notice(text: str, width: int, theme: Theme) -> str:
 def plain(text: str, width: int) -> str:
     """Text of our own making, set apart by its indent."""
     return "\n".join(" " * INDENT + row if row else "" for row in wrap(clean(text), width - INDENT))
+
+
+def last_screenfuls(shown: Sequence[Shown], width: int, height: int) -> int:
+    """Where to begin so that a few screens are filled, at the beginning of a turn if there is one before that."""
+    rows = 0
+    for index in range(len(shown) - 1, -1, -1):
+        each = shown[index]
+        if isinstance(each, Rule):
+            continue
+        taken = each.text.count("\n") + len(each.text) // width + 2
+        rows += taken if each.speaker is Speaker.ASSISTANT else min(taken, LONGEST_MESSAGE)
+        if rows > SCREENFULS * height and each.speaker is Speaker.USER:
+            return index
+    return 0
 
 
 def skipped(count: int, width: int, theme: Theme) -> str:

@@ -60,10 +60,16 @@ def _parser() -> argparse.ArgumentParser:
         epilog="rows:\n" + "\n".join(f"  {row:<4} {what}" for row, (_, what) in ROWS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("rows", nargs="*", metavar="ROW", choices=[*ROWS, []], help="which rows; all without any")
+    parser.add_argument("rows", nargs="*", metavar="ROW", type=_row, help="which rows; all without any")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: shows that it works, no more")
     return parser
+
+
+def _row(text: str) -> str:
+    if text.upper() not in ROWS:
+        raise argparse.ArgumentTypeError(f"there is no row {text!r}; there are {', '.join(ROWS)}")
+    return text.upper()
 
 
 if __name__ == "__main__":

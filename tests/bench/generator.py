@@ -50,7 +50,6 @@ LAST_WORD = "Szervusztok"
 """Stands at the end of the last reply and nowhere else: who sees it sees the last turn."""
 
 EARLY = 0.004
-"""The share of events among which there are marks, clears and rewinds."""
 LONGEST_TURN = 80
 """Events; no turn written here is longer."""
 SHORT_TURN = 4
@@ -67,15 +66,19 @@ class Row(NamedTuple):
     data: str | None
 
 
-def history(events: int, seed: int = SEED) -> Iterator[Row]:
-    """Exactly so many events of one agent, 6 at least: the last turn is whole and ends in LAST_WORD."""
+def history(events: int, seed: int = SEED, early: float = EARLY) -> Iterator[Row]:
+    """Exactly so many events of one agent, 4 at least: every turn is whole, and the last one ends in LAST_WORD.
+
+    Among the first of them, `early` of all, there are marks, clears and rewinds.
+    """
     author = _Author(Random(seed))
-    yield from author.news()
-    while author.seq < int(events * EARLY):
-        author.early()
+    long_turns = events - LONGEST_TURN - 2 * SHORT_TURN
+    while author.seq < min(events * early, long_turns):
+        author.turn()
+        author.command()
         yield from author.news()
     author.forget()
-    while author.seq < events - LONGEST_TURN - 2 * SHORT_TURN:
+    while author.seq < long_turns:
         author.turn()
         yield from author.news()
     while author.seq <= events - 2 * SHORT_TURN:
@@ -117,15 +120,14 @@ class _Author(Agent):
         news, self._news = self._news, []
         return news
 
-    def early(self) -> None:
-        for _ in range(self._rng.randint(1, 6)):
-            self.turn()
+    def command(self) -> None:
+        """What the user may want to do to the context now, mostly nothing."""
         match self._rng.random():
-            case p if p < 0.5:
+            case p if p < 0.12:
                 self.happen(SetMark(self._rng.choice(["", "before", "works"])))
-            case p if p < 0.8 and self.memory.marks:
+            case p if p < 0.20 and self.memory.marks:
                 self.happen(RewindTo())
-            case p if p < 0.85:
+            case p if p > 0.97:
                 self.happen(Clear())
 
     def turn(self) -> None:

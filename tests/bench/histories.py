@@ -27,6 +27,8 @@ from tests.bench import generator, prose
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 AGENT = "chronicle"
 COPY = "copy messages (id, event_id, agent_id, seq, kind, content, data, created_at) from stdin"
+STOPS_WITHIN = 30
+"""Seconds."""
 STAMP = "select shobj_description(oid, 'pg_database') from pg_database where datname = 'ikigai'"
 
 
@@ -72,8 +74,11 @@ def place() -> Path:
 
 
 def wait_until_stopped(history: History) -> None:
-    """Wait for the server of a history that nobody uses any more."""
+    """Wait for the server of a history that nobody uses any more. Raises TimeoutError when somebody does."""
+    until = time.monotonic() + STOPS_WITHIN
     while embedded.status(history.data_home / "ikigai").running:
+        if time.monotonic() > until:
+            raise TimeoutError(f"The server in {history.data_home} does not stop: another program uses it.")
         time.sleep(0.05)
 
 

@@ -21,7 +21,7 @@ SUFFIXES = (".py", ".sql", ".toml", ".md", ".rs", ".c")
 UNENDED = str.maketrans("", "", ".?!,")
 
 VOCABULARY = 20_000
-TAPE = 400_000
+TAPE = 200_000
 
 
 class Prose:
@@ -38,7 +38,7 @@ class Prose:
         for word in drawn:
             self._starts.append(len(self._tape))
             self._tape += _sentence([word, *(next(drawn, "so") for _ in range(rng.randint(3, 22)))], rng)
-        self._lines = [self._line() for _ in range(TAPE // 40)]
+        self._lines = [self._line() for _ in range(TAPE // 20)]
 
     def text(self, words: int) -> str:
         """Whole sentences, of about so many words."""

@@ -23,7 +23,8 @@ from ikigai.core.memory import blank, evolve
 from ikigai.core.reply import TextDelta
 from ikigai.core.transcript import Block, Speaker
 from ikigai.runtime import DRAFT_EVERY
-from ikigai.terminal.screen import FRAME, Screen
+from ikigai.terminal.screen import Screen
+from ikigai.terminal.stage import FRAME
 from ikigai.terminal.theme import theme
 from ikigai.terminal.tty import Tty
 from tests.bench.generator import RUN
@@ -38,7 +39,7 @@ ASKED_BY = 1
 
 def main(short: int, long: int, rounds: int, file: str) -> None:
     answer = _answer(long)
-    beginning = answer[: answer.rindex("\n", 0, short)]
+    beginning = answer[:short]
     _rendered(beginning), streamed(beginning)  # imports and caches
     taken = [(streamed(answer), _rendered(answer), streamed(beginning)) for _ in range(rounds)]
     Path(file).write_text(json.dumps(taken))

@@ -10,29 +10,19 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from ikigai.core import events as ev
 from ikigai.core import loading as loading_module
-from ikigai.core.errors import Refused
-from ikigai.core.loading import AskPage, loading
+from ikigai.core.loading import AskPage
 from ikigai.core.machine import (
     Approved,
     CallModel,
     Change,
     Clear,
     Failed,
-    Input,
     Interrupted,
     Job,
-    Opened,
     Replied,
     RewindTo,
     RunTool,
@@ -40,71 +30,25 @@ from ikigai.core.machine import (
     StartTool,
     Submitted,
     ToolDone,
-    decide,
     work,
 )
-from ikigai.core.memory import Memory, Run, Status, accepts, evolve
+from ikigai.core.memory import Run, Status
 from ikigai.core.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Draft
 from ikigai.core.sanitize import storable
 from tests.core.agreement import agrees
-from tests.core.memory_log import Logs, MemoryLog
 from tests.core.oracle import Oracle
-from tests.core.worlds import LABELS, RUNS, blocks, calls, words
+from tests.core.program import Program
+from tests.core.worlds import LABELS, RUNS, blocks, calls, places, words
 
 
-class Life(RuleBasedStateMachine):
+class Life(Program):
     """One program with one agent open at a time, others asleep."""
-
-    open_log: Callable[[], Logs] = MemoryLog
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.log = type(self).open_log()
-        self.agents = [self.log.create("a0")]
-        self.past_jobs: list[Job] = []
 
     @initialize(run=st.sampled_from(RUNS), texts=st.lists(words, max_size=6))
     def begin(self, run: Run, texts: list[str]) -> None:
         self.start(self.agents[0], run)
         self.turns(texts, results=0)
-
-    def start(self, agent: str, run: Run) -> None:
-        """Take the pen: load, and record what follows from that."""
-        self.log.let_go(agent)
-        self.agent, self.run = agent, run
-        self.memory = self.loaded(agent)
-        self.happen(Opened(self.log.draft(agent)))
-        assert self.memory.status is Status.IDLE
-        assert decide(self.memory, Opened(self.log.draft(agent))) == (), "recovery writes nothing the second time"
-        wanted = {**run.below, **self.memory.own, **run.above}
-        assert {k: v for k, v in self.memory.settings.items() if v is not None} == wanted, "this run's settings hold"
-
-    def loaded(self, agent: str) -> Memory:
-        return self.log.load(loading(self.run, agent))
-
-    def happen(self, happened: Input) -> tuple[ev.Event, ...]:
-        """Decide, store, fold, as the loop does; nothing when it is refused."""
-        try:
-            facts = decide(self.memory, happened)
-        except Refused as refusal:
-            assert refusal.what and refusal.remedy
-            return ()
-        if not facts:
-            return ()
-        reload = any(isinstance(fact, ev.CHANGES_THE_PAST) for fact in facts)
-        jobs = work(self.memory)
-        appended = self.log.append(self.agent, facts, loading(self.run, self.agent) if reload else None)
-        for row in appended.rows:
-            assert accepts(self.memory, row.event), "a decided fact belongs to its state"
-            self.memory = evolve(self.memory, row)
-        assert self.memory.stale is reload
-        self.memory = appended.memory or self.memory
-        self.past_jobs.extend(jobs - work(self.memory))
-        return facts
-
-    def jobs(self, kind: type[Job]) -> list[Any]:
-        return sorted((job for job in work(self.memory) if isinstance(job, kind)), key=lambda job: job.asked_by)
 
     # People
 
@@ -112,12 +56,12 @@ class Life(RuleBasedStateMachine):
     def submit(self, text: str) -> None:
         self.happen(Submitted(text))
 
+    @precondition(lambda self: self.memory.open is not None)
     @rule(said=blocks)
     def interrupt(self, said: tuple[ReplyBlock, ...]) -> None:
-        was_open = self.memory.open is not None
         said = said if self.jobs(CallModel) else ()
         facts = self.happen(Interrupted(said))
-        assert bool(facts) is was_open and self.memory.open is None
+        assert facts and self.memory.open is None
         self.words_are_kept(said, facts)
 
     @precondition(lambda self: len(self.memory.window.turns) > 1)
@@ -139,6 +83,14 @@ class Life(RuleBasedStateMachine):
         idle = self.memory.status is Status.IDLE
         facts = self.happen(RewindTo(label))
         assert facts == ((ev.Rewound(known[-1]),) if known and idle else ())
+
+    @precondition(lambda self: self.memory.status is Status.IDLE and self.memory.window.turns)
+    @rule(data=st.data())
+    def rewind_to_turn(self, data: st.DataObject) -> None:
+        """Back to the end of a turn, as somebody looking at the history chooses it; also an ancestor's."""
+        turn = data.draw(st.sampled_from(list(self.memory.window.turns)))
+        self.store((ev.Rewound(turn.end),))
+        assert self.memory.window.turns[-1].id == turn.id
 
     @precondition(lambda self: self.memory.status is Status.IDLE)
     @rule(labels=st.lists(st.sampled_from("abc"), min_size=2, max_size=4), back=st.sampled_from("abc"))
@@ -185,6 +137,12 @@ class Life(RuleBasedStateMachine):
                 self.replied((Text(text),))
                 assert self.memory.window.turns, "the turn just ended is in the window"
 
+    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @rule(text=words, said=blocks, fails=st.booleans())
+    def broken_turn(self, text: str, said: tuple[ReplyBlock, ...], fails: bool) -> None:
+        if self.happen(Submitted(text)):
+            (self.fail if fails else self.interrupt)(said)
+
     # Models and tools
 
     @precondition(lambda self: self.memory.status is Status.IDLE)
@@ -194,19 +152,19 @@ class Life(RuleBasedStateMachine):
             self.replied((Text(text), *asked))
             assert len(self.jobs(StartTool)) == len(asked)
 
-    def replied(self, said: tuple[ReplyBlock, ...]) -> tuple[ev.Event, ...]:
+    def replied(self, said: tuple[ReplyBlock, ...], stop: StopReason = StopReason.END) -> tuple[ev.Event, ...]:
         (job,) = self.jobs(CallModel)
         usage = ev.UsageReported(self.memory.model, Usage(7, 3), 0.5)
-        return self.happen(Replied(job, said, StopReason.END, usage))
+        return self.happen(Replied(job, said, stop, usage))
 
     def words_are_kept(self, said: tuple[ReplyBlock, ...], facts: tuple[ev.Event, ...]) -> None:
         words = [storable(block.text) for block in said if isinstance(block, Text)]
         assert "".join(fact.text for fact in facts if isinstance(fact, ev.AssistantMessage)) == "".join(words)
 
     @precondition(lambda self: self.memory.status is Status.WAITING)
-    @rule(said=blocks)
-    def reply(self, said: tuple[ReplyBlock, ...]) -> None:
-        facts = self.replied(said)
+    @rule(said=blocks, stop=st.sampled_from(StopReason))
+    def reply(self, said: tuple[ReplyBlock, ...], stop: StopReason) -> None:
+        facts = self.replied(said, stop)
         self.words_are_kept(said, facts)
         asked = sum(isinstance(block, ToolCall) for block in said)
         assert sum(isinstance(fact, ToolCall) for fact in facts) == asked
@@ -254,9 +212,19 @@ class Life(RuleBasedStateMachine):
     # Agents and accidents
 
     @precondition(lambda self: len(self.agents) < 4)
-    @rule(place=st.sampled_from(["now", "newest turn_end", "nowhere"]))
-    def fork(self, place: str) -> None:
-        """Also of a parent that is busy: its open turn is not shared."""
+    @rule(places=st.lists(places, min_size=1, max_size=2), clear=st.booleans())
+    def fork(self, places: list[str], clear: bool) -> None:
+        """Also of a parent that is busy, whose open turn is not shared; perhaps a child's child; the parent goes on."""
+        parent = self.agent
+        for place in places:
+            self.forked(place)
+        if clear:
+            youngest = self.agent
+            self.start(parent, self.run)
+            self.happen(Clear())
+            self.start(youngest, self.run)
+
+    def forked(self, place: str) -> None:
         history = self.log.history(self.agent)
         before = [row.id for row in history if self.memory.open is None or row.id < self.memory.open.first]
         ends = [row.id for row in history if isinstance(row.event, ev.TurnEnded)]
@@ -274,9 +242,11 @@ class Life(RuleBasedStateMachine):
         self.past_jobs.clear()
         self.start(data.draw(st.sampled_from(self.agents)), self.run)
 
-    @rule(run=st.none() | st.sampled_from(RUNS), draft=st.none() | words, stale=st.booleans())
-    def crash(self, run: Run | None, draft: str | None, stale: bool) -> None:
+    @rule(run=st.none() | st.sampled_from(RUNS), asked=st.booleans(), draft=st.none() | words, stale=st.booleans())
+    def crash(self, run: Run | None, asked: bool, draft: str | None, stale: bool) -> None:
         """The program dies, with or without a saved draft, and starts again, perhaps under another configuration."""
+        if asked:
+            self.happen(Submitted("?"))
         waiting = self.jobs(CallModel)
         if waiting and draft is not None:
             self.log.save_draft(self.agent, Draft(waiting[0].asked_by - stale, draft))
@@ -319,11 +289,28 @@ class Life(RuleBasedStateMachine):
             self.log.close()
 
 
+def family_life(machine: type[Life]) -> None:
+    """One life that is always lived: children and grandchildren, and a parent that changes after they left."""
+    life = machine()
+    life.start(life.agents[0], RUNS[0])
+    life.turns(["a", "b"], results=1)
+    life.change("budget", 300)
+    life.there_and_back(["a", "b"], "a")
+    life.fork(["now", "newest turn_end"], clear=True)
+    life.turns(["c"], results=2)
+    for agent in (life.agents[1], life.agents[0], life.agents[2]):
+        life.start(agent, RUNS[0])
+        life.live_equals_replayed()
+        life.memory_is_what_the_rules_say()
+        life.crash(RUNS[3], True, "I was say", False)
+    life.teardown()
+
+
 def run_lives(machine: type[Life], examples: int, steps: int) -> None:
     configuration = settings(
         max_examples=examples,
         stateful_step_count=steps,
         deadline=None,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
     )
     run_state_machine_as_test(machine, settings=configuration)

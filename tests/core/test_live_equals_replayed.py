@@ -2,14 +2,18 @@
 
 import pytest
 
-from tests.core.life import Life, run_lives
+from tests.core.life import Life, family_life, run_lives
 
 
 def test_live_replayed_and_the_rules_agree() -> None:
     run_lives(Life, examples=120, steps=40)
 
 
+def test_a_family() -> None:
+    family_life(Life)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_live_replayed_and_the_rules_agree_for_long() -> None:
-    run_lives(Life, examples=3000, steps=60)
+    run_lives(Life, examples=1000, steps=60)

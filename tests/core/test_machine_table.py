@@ -77,6 +77,7 @@ waiting | reply, words amid  | assistant tool_call(x) assistant tool_call(y) usa
 waiting | reply, same ids    | assistant tool_call(x) tool_call(x_2) usage               | tools   | start x, start x_2
 waiting | reply, malformed   | assistant tool_call(b) tool_result(b)! usage              | waiting | call
 waiting | reply, both        | assistant tool_call(b) tool_call(x) tool_result(b)! usage | tools   | start x
+waiting | reply, cut off     | assistant tool_call(x) tool_call(y) tool_result(y)! usage | tools   | start x
 waiting | late reply         |                                                           | waiting | call
 waiting | fail               | usage turn_end(failed)                                    | idle    |
 waiting | fail, words        | assistant! usage turn_end(failed)                         | idle    |
@@ -143,8 +144,8 @@ def last() -> Agent:
     return agent
 
 
-def reply(*said: ReplyBlock, late: bool = False) -> Callable[[Agent], Input]:
-    return lambda agent: Replied(asked(agent, late), said, StopReason.END, ev.UsageReported("m"))
+def reply(*said: ReplyBlock, late: bool = False, stop: StopReason = StopReason.END) -> Callable[[Agent], Input]:
+    return lambda agent: Replied(asked(agent, late), said, stop, ev.UsageReported("m"))
 
 
 def fail(*said: ReplyBlock, late: bool = False) -> Callable[[Agent], Input]:
@@ -191,6 +192,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "reply, same ids": reply(Text("I look."), x(), x()),
     "reply, malformed": reply(BAD),
     "reply, both": reply(BAD, x()),
+    "reply, cut off": reply(Text("I look."), x(), x("y"), stop=StopReason.LENGTH),
     "late reply": reply(Text("Yes."), late=True),
     "fail": fail(),
     "fail, words": fail(Text("I was say")),

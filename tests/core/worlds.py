@@ -18,6 +18,7 @@ RUNS = (
     Run(plain, limits, encoder, {"model": "blocks/tiny", "budget": 0}, {"model": "--model", "budget": "--budget"}),
 )
 LABELS = ("", "a", "b", "7")
+places = st.sampled_from(["now", "newest turn_end", "nowhere"])
 
 odd = st.sampled_from(["", "\0nul", "\ud800lone", 'quote" back\\slash\n', "árvíztűrő 🦉 漢字", "x" * 200, "ö" * 700])
 words = st.text(st.characters(codec="utf-8"), max_size=30) | odd

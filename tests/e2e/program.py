@@ -1,6 +1,7 @@
 """The real program in a real terminal: what a person would see, type and kill."""
 
 import os
+import re
 import select
 import signal
 import struct
@@ -31,14 +32,17 @@ def command(*arguments: str, module: str = "ikigai") -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
-def run(home: Path, *arguments: str, input: str | None = "", **more: str) -> subprocess.CompletedProcess[str]:
-    """The program without a terminal. `input` None closes standard input."""
+def run(
+    home: Path, *arguments: str, input: str = "", module: str = "ikigai", **more: str
+) -> subprocess.CompletedProcess[str]:
+    """The program without a terminal. Surrogates stand for bytes that are no UTF-8."""
     return subprocess.run(
-        command(*arguments),
+        command(*arguments, module=module),
         input=input,
         env=environment(home, **more),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        errors="surrogateescape",
         timeout=120,
         cwd=home,
     )
@@ -57,6 +61,7 @@ class Program:
         env: Mapping[str, str] | None = None,
     ) -> None:
         self._master, slave = os.openpty()
+        os.set_blocking(self._master, False)
         self.slave = slave
         self.resize(columns, rows)
         self.modes = termios.tcgetattr(slave)
@@ -80,22 +85,34 @@ class Program:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.kill()
-        os.close(self._master)
-        os.close(self.slave)
+        for descriptor in {self._master, self.slave} - {-1}:
+            os.close(descriptor)
 
     def resize(self, columns: int, rows: int) -> None:
         ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         if hasattr(self, "screen"):
             self.screen.resize(rows, columns)
 
-    def type(self, text: str) -> None:
-        os.write(self._master, text.encode())
+    def type(self, text: str | bytes) -> None:
+        """Press keys; a long text goes in as fast as the program takes it, as in a terminal."""
+        data = memoryview(text.encode() if isinstance(text, str) else text)
+        while data:
+            readable, writable, _ = select.select([self._master], [self._master], [], PATIENCE)
+            assert readable or writable, f"the program takes no keys:\n{self.text()}"
+            if readable:
+                self.pump(0)
+            if writable:
+                data = data[os.write(self._master, data[:2048]) :]
 
     def say(self, text: str) -> None:
         """Type a message and press Enter."""
         self.type(text)
         self.wait(lambda: text in "".join(self.lines()).replace("\n", ""), f"the echo of {text!r}")
         self.type("\r")
+
+    def paste(self, text: str | bytes) -> None:
+        """Paste as terminals do where that is bracketed."""
+        self.type(b"\x1b[200~" + (text.encode() if isinstance(text, str) else text) + b"\x1b[201~")
 
     def lines(self) -> list[str]:
         """What is on screen now."""
@@ -108,6 +125,10 @@ class Program:
 
     def text(self) -> str:
         return "\n".join(self.scrollback())
+
+    def words(self) -> str:
+        """All that is there, on one line."""
+        return " ".join(self.text().split())
 
     def pump(self, seconds: float) -> None:
         """Read what the program writes for so long, and answer its questions as a terminal would."""
@@ -130,14 +151,23 @@ class Program:
             self.pump(0.05)
 
     def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
-        self.wait(lambda: text in self.text(), repr(text), seconds)
+        """Until `text` is there, wrapped or not."""
+        self.wait(lambda: text in self.text() or text in self.words(), repr(text), seconds)
 
-    def wait_ready(self) -> None:
-        """Until the agent is open: the status line names the database."""
-        self.wait(lambda: "embedded" in self.lines_at_bottom(), "the status line")
+    def status(self) -> str:
+        """The last row that is not empty: while nothing else is going on, the status line."""
+        return next((line for line in reversed(self.lines()) if line), "")
 
-    def lines_at_bottom(self) -> str:
-        return "\n".join([line for line in self.lines() if line][-2:])
+    def ready(self) -> Self:
+        """Wait until the agent is open: the status line tells its context, or that there is no model."""
+        self.wait(lambda: " ctx " in self.status() or "no model" in self.status(), "the status line")
+        return self
+
+    def input(self) -> str:
+        """What stands in the input, on one line."""
+        lines = self.lines()
+        first = max((n for n, line in enumerate(lines) if line.startswith("❯")), default=len(lines))
+        return "".join(line[2:] for line in lines[first:-1] if line and line != self.status())
 
     def ended(self, seconds: float = PATIENCE) -> int:
         """Wait for the end of the program; its exit code, negative for a signal."""
@@ -145,6 +175,26 @@ class Program:
         for _ in range(5):
             self.pump(0.02)
         return self.process.returncode
+
+    def leave(self) -> None:
+        """/exit, and all is well."""
+        self.say("/exit")
+        assert self.ended() == 0
+        self.assert_restored()
+
+    def hang_up(self) -> None:
+        """Close the terminal's window."""
+        os.close(self.slave)
+        os.close(self._master)
+        self._master = self.slave = -1
+
+    def assert_restored(self) -> None:
+        """The terminal is as it was before: its modes, pastes unmarked, no mouse, the cursor visible in column 0."""
+        assert termios.tcgetattr(self.slave) == self.modes
+        modes = dict(re.findall(rb"\x1b\[\?(\d+)([hl])", self.raw))
+        normal = {b"7": b"h", b"25": b"h"}  # wrapping, and a cursor; everything else is off
+        assert all(state == normal.get(number, b"l") for number, state in modes.items()), modes
+        assert self.screen.cursor.x == 0, self.text()
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

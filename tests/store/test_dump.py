@@ -94,6 +94,19 @@ async def test_into_a_schema_that_is_there_already(used: str, empty_dsn: str, tm
     assert contents(empty_dsn) == before == contents(used)
 
 
+@pytest.mark.parametrize("size", [1, 3, 4, 1000])
+async def test_in_pieces_of_any_size(
+    dsn: str, empty_dsn: str, tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = await Database.open(dsn, MIGRATIONS)
+    await (await Talk.open(database)).turn("\n\\.\n", "\\.")
+    await database.close()
+    await dump.dump(dsn, binaries(), tmp_path / "d")
+    monkeypatch.setattr(dump, "READ_AT_ONCE", size)
+    await dump.restore(empty_dsn, binaries(), tmp_path / "d", MIGRATIONS)
+    assert contents(empty_dsn) == contents(dsn)
+
+
 async def test_an_empty_one(dsn: str, empty_dsn: str, tmp_path: Path) -> None:
     await dump.dump(dsn, binaries(), tmp_path / "d")
     assert await dump.restore(empty_dsn, binaries(), tmp_path / "d", MIGRATIONS) == 0
@@ -165,6 +178,8 @@ async def test_files_that_are_no_dumps(empty_dsn: str, used: str, tmp_path: Path
 async def test_where_it_cannot_be_written(used: str, empty_dsn: str, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="cannot be written"):
         await dump.dump(used, binaries(), tmp_path / "no" / "such" / "folder")
+    with pytest.raises(Refused, match="cannot be written"):
+        await dump.dump(used, binaries(), tmp_path)
     with pytest.raises(BadDatabase, match="not installed"):
         await dump.dump(used, tmp_path, tmp_path / "d")
     with pytest.raises(Refused, match="nothing of ikigai's"):

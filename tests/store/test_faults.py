@@ -244,8 +244,9 @@ async def test_the_pen_is_taken_again_before_anything_is_written(dsn: str) -> No
                 assert refused.value.holder.endswith(f"pid {os.getpid()}")
             await thief.append(one(4))
         # The thief is gone, but what it wrote is not in this program's memory.
-        with pytest.raises(Busy, match="wrote to agent a"):
-            await log.append(one(5))
+        for call in (lambda: log.append(one(5)), lambda: log.save_draft(Draft(1, "no"))):
+            with pytest.raises(Busy, match="wrote to agent a"):
+                await call()
     assert stored(dsn) == ["1", "4"]
     async with opened(dsn) as (_, log):
         await log.append(one(6))
@@ -319,3 +320,16 @@ async def test_a_full_disk_loses_nothing(dsn: str, small_disk: str) -> None:
             other.execute("alter table messages set tablespace pg_default")
         await log.append(facts)
         assert stored(dsn) == [*kept, text]
+
+
+async def test_closing_never_waits_for_a_server_that_is_gone(dsn: str) -> None:
+    async with proxied(dsn) as (proxy, through):
+        database = await Database.open(through, MIGRATIONS)
+        log = await database.open_agent(await database.agents.create())
+        proxy.cut_after(TO_SERVER, 0)
+        with pytest.raises(Unavailable):
+            await log.append(one(1))
+    began = time.monotonic()
+    await log.close()
+    await database.close()
+    assert time.monotonic() - began < 0.5

@@ -118,3 +118,33 @@ async def test_a_child_costs_what_its_window_costs(database: Database, dsn: str)
     assert await database.reader(child).load(counted()) == talk.memory
     assert counted.rows < 600 and sum(isinstance(asked, AskPage) for asked in counted.questions) == 2
     assert talk.memory.window.turns[0].id < middle < talk.memory.window.turns[-1].id
+
+
+async def test_a_reader_sees_one_moment(database: Database, dsn: str) -> None:
+    talk = await Talk.open(database)
+    await talk.turn()
+
+    def meddled() -> Loading:
+        steps = loading(talk.run, talk.agent.id)
+        question = next(steps)
+        while True:
+            answer = yield question
+            write_mark(dsn, talk.agent)
+            try:
+                question = steps.send(answer)
+            except StopIteration as done:
+                return done.value
+
+    assert await database.reader(talk.agent).load(meddled()) == talk.memory
+    assert len((await database.reader(talk.agent).load(loading(talk.run, talk.agent.id))).marks) == 3
+
+
+def write_mark(dsn: str, agent: Agent) -> None:
+    """As another program would, between two questions."""
+    with psycopg.connect(dsn) as other:
+        other.execute(
+            "insert into messages (event_id, agent_id, seq, kind, content)"
+            " select gen_random_uuid(), agent_id, max(seq) + 1, 'mark', 'm' from messages"
+            " where agent_id = %s group by agent_id",
+            (agent.id,),
+        )

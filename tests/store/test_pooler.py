@@ -22,8 +22,9 @@ class Pooler:
     Like real ones it answers the start itself, with a process number and key that are not the server's.
     """
 
-    def __init__(self, upstream: str, by_transaction: bool) -> None:
+    def __init__(self, upstream: str, by_transaction: bool, spare: int, oldest_first: bool) -> None:
         self._upstream, self._by_transaction = upstream, by_transaction
+        self._spare, self._oldest_first = spare, oldest_first
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         self._greeting = b""
 
@@ -58,8 +59,12 @@ class Pooler:
             writer.close()
 
     async def _server(self, start: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._idle:
-            return self._idle.pop()
+        while self._spare:
+            self._spare -= 1
+            self._idle.append(await self._connect(start))
+        return self._idle.pop(0 if self._oldest_first else -1) if self._idle else await self._connect(start)
+
+    async def _connect(self, start: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_unix_connection(self._upstream)
         writer.write(struct.pack("!I", len(start) + 4) + start)
         greeting = b""
@@ -81,10 +86,10 @@ def packed(kind: bytes, body: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def pooled(dsn: str, by_transaction: bool) -> AsyncIterator[str]:
+async def pooled(dsn: str, by_transaction: bool, spare: int = 0, oldest_first: bool = False) -> AsyncIterator[str]:
     server = conninfo.conninfo_to_dict(dsn)
     name = f".s.PGSQL.{server['port']}"
-    pooler = Pooler(str(Path(str(server["host"]), name)), by_transaction)
+    pooler = Pooler(str(Path(str(server["host"]), name)), by_transaction, spare, oldest_first)
     with tempfile.TemporaryDirectory(prefix="pooler-") as folder:
         listening = await asyncio.start_unix_server(pooler.serve, str(Path(folder, name)))
         yield address(dsn, host=folder)
@@ -92,10 +97,11 @@ async def pooled(dsn: str, by_transaction: bool) -> AsyncIterator[str]:
 
 
 async def test_a_pooler_by_transaction_is_refused(dsn: str) -> None:
-    async with pooled(dsn, by_transaction=True) as through:
-        with pytest.raises(BadDatabase, match="pooler in transaction mode") as refused:
-            await Database.open(through, MIGRATIONS)
-        assert "session mode" in refused.value.remedy
+    for spare, oldest_first in ((0, False), (3, False), (3, True)):
+        async with pooled(dsn, True, spare, oldest_first) as through:
+            with pytest.raises(BadDatabase, match="pooler in transaction mode") as refused:
+                await Database.open(through, MIGRATIONS)
+            assert "session mode" in refused.value.remedy
 
 
 async def test_a_pooler_by_session_will_do(dsn: str) -> None:

@@ -23,7 +23,6 @@ from ikigai.core.events import (  # noqa: E402
     Ending,
     Event,
     StoredEvent,
-    TurnEnded,
     UserMessage,
 )
 from ikigai.core.memory import Memory, Run, blank, ended, evolve  # noqa: E402
@@ -34,9 +33,10 @@ from ikigai.core.request import Request  # noqa: E402
 from ikigai.core.transcript import Block, Rule, Speaker, block  # noqa: E402
 from ikigai.terminal.screen import Screen  # noqa: E402
 
-WORDS = "the quick brown fox jumps over the lazy dog and goes home".split()
+WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "goes", "home"]
 HOSTILE = (
-    "title \x1b]0;owned\x07 clip \x1b]52;c;b3duZWQ=\x07 clear \x1b[2J\x1b[H c1 \x9b2J link \x1b]8;;http://x\x1b\\y\x1b]8;;\x1b\\ "
+    "title \x1b]0;owned\x07 clip \x1b]52;c;b3duZWQ=\x07 clear \x1b[2J\x1b[H c1 \x9b2J "
+    "link \x1b]8;;http://x\x1b\\y\x1b]8;;\x1b\\ "
     "bell \x07 back \x08\x08 nul \x00 bidi \u202eevil\u202c tag \U000e0041 end \x1bc\n\nsecond\x1b[1;31m red\n\n"
 )
 
@@ -77,7 +77,7 @@ class Feed:
         self.said: list[str] = []
         self.asked_by = 0
         self.signal = 0
-        self.log = Path(os.environ["DEMO_LOG"]).open("a") if "DEMO_LOG" in os.environ else None
+        self.log = Path(os.environ.get("DEMO_LOG", os.devnull))
         self.pace = float(os.environ.get("DEMO_PACE", "0.004"))
         models = ["openai/gpt-5", "openai/gpt-5-mini", "local/smollm2"]
         self.screen = Screen(
@@ -92,9 +92,8 @@ class Feed:
         )
 
     def told(self, what: str, **more: object) -> None:
-        if self.log:
-            self.log.write(json.dumps({"what": what, **more}) + "\n")
-            self.log.flush()
+        with self.log.open("a") as log:
+            log.write(json.dumps({"what": what, **more}) + "\n")
 
     def store(self, *events: Event) -> None:
         for event in events:
@@ -225,6 +224,9 @@ class Feed:
         self.screen.agent("amber-fox")
         self.screen.database("embedded")
         self.screen.changed(self.memory)
+        if "DEMO_LONG_HISTORY" in os.environ:
+            turn = [Block(1, Speaker.USER, "asked"), Block(2, Speaker.ASSISTANT, answer(8))]
+            self.screen.history([*turn * 5, Rule(3, 5, "asked"), *turn * 20], 100)
         if "DEMO_HISTORY" in os.environ:
             self.screen.history(
                 [

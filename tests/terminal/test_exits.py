@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -16,6 +17,8 @@ def test_a_normal_exit(tmp_path: Path):
     with Console(tmp_path) as console:
         console.ready().send("typed but not sent\x1b[D")
         console.until("typed but not sent")
+        assert not termios.tcgetattr(console.slave)[0] & termios.IXON  # Ctrl+S is a key
+        assert console.modes()["2004"] == "h"
         console.send("\x03/exit\r")
         assert console.ended() == 0
         console.assert_restored()

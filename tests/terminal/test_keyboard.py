@@ -1,6 +1,7 @@
 """Bytes → keys: the parser on its own, in any chunks."""
 
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -68,7 +69,7 @@ def test_sequences(typed: str, expected: list[str]):
 @given(st.text(alphabet="ab\r\x1b[]OM;~13u2\x07\\<", max_size=30), st.lists(st.integers(0, 30), max_size=5))
 def test_how_keys_are_read_does_not_depend_on_how_they_come(typed: str, cuts: list[int]):
     places = sorted({0, *(cut for cut in cuts if cut < len(typed)), len(typed)})
-    assert keys(typed) == keys(*(typed[a:b] for a, b in zip(places, places[1:], strict=False)))
+    assert keys(typed) == keys(*(typed[a:b] for a, b in pairwise(places)))
 
 
 PASTED = st.text(alphabet="ab\r\n\x1b[201~\x00\x03é", max_size=60)
@@ -78,7 +79,7 @@ PASTED = st.text(alphabet="ab\r\n\x1b[201~\x00\x03é", max_size=60)
 def test_a_paste_is_one_text_whatever_it_holds_and_however_it_comes(text: str, cuts: list[int]):
     typed = f"\x1b[200~{text}\x1b[201~"
     places = sorted({0, *(cut for cut in cuts if cut < len(typed)), len(typed)})
-    pressed = keys(*(typed[a:b] for a, b in zip(places, places[1:], strict=False)))
+    pressed = keys(*(typed[a:b] for a, b in pairwise(places)))
     assert pressed == [(Keys.BracketedPaste.value, text.replace("\r\n", "\n").replace("\r", "\n"))]
 
 

@@ -75,6 +75,16 @@ def test_code_stands_at_the_left_edge_and_prose_hangs():
     assert drawn == "● Look:\n\ncode here\n\n  prose that is long enough to\n  be wrapped here"
 
 
+def test_only_the_last_screenfuls_of_a_history_are_drawn():
+    turn = [Block(1, Speaker.USER, "a question"), Block(2, Speaker.ASSISTANT, "an answer\n\n" * 10)]
+    shown = [*turn * 5, Rule(1, 2, ""), *turn * 5]
+    assert render.last_screenfuls(shown, 80, 500) == 0
+    first = render.last_screenfuls(shown, 80, 24)
+    assert shown[first] == turn[0] and len(shown) - first == 4
+    assert render.last_screenfuls([], 80, 24) == 0
+    assert render.last_screenfuls([Block(1, Speaker.ASSISTANT, "x\n" * 1000)], 80, 24) == 0
+
+
 def test_the_rule():
     rule = Rule(5, 12, "What is a sliding window, and why would one want it at all", cleared=False)
     wide = render.rule(rule, 80, PLAIN)

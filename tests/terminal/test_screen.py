@@ -1,5 +1,6 @@
 """The screen on a real pseudo-terminal: keys, what they do, and what is seen."""
 
+import random
 import re
 from pathlib import Path
 
@@ -126,6 +127,7 @@ def test_enter_while_busy_queues_and_up_takes_back(console: Console):
 
 
 def test_history_and_search(console: Console):
+    console.pump(0.3)  # they are read with the paint that follows
     console.send("\x1b[A")
     console.until(lambda: console.prompt == "old prompt 0")
     console.send("\x1b[A\x1b[B\x1b[B")
@@ -208,7 +210,7 @@ def test_hints_waits_tools_and_thoughts_are_shown(console: Console):
 def test_the_status_line_tells_of_trouble(console: Console):
     assert "openai/gpt-5-mini:med · ctx 500/2k █░░░ 25% · embedded" in console.text
     console.send("trouble\r")
-    console.until("· unreachable")
+    console.until("· embedded unreachable")
 
 
 def test_ctrl_l_draws_the_live_area_once_more(console: Console):
@@ -230,6 +232,14 @@ def test_history_is_drawn_with_the_rule_in_its_place(tmp_path: Path):
         assert lines[rule - 2] == "● An earlier answer."
         assert lines[rule + 2].startswith("❯ What is a sliding window")
         assert len(lines[rule]) == 80 and lines[rule].strip("─").strip() in lines[rule]
+
+
+def test_of_a_long_history_the_rule_and_the_end_are_drawn(tmp_path: Path):
+    with Console(tmp_path, DEMO_LONG_HISTORY="1") as console:
+        console.ready().until("P008")
+        text = console.history
+        assert text.index("5 turns out") < text.index("earlier events are not shown again") < text.index("❯ asked")
+        assert 2 <= text.count("P008") <= 4
 
 
 def test_foreign_text_reaches_the_terminal_harmless(console: Console):
@@ -279,6 +289,19 @@ def test_small_terminals(tmp_path: Path, size: tuple[int, int]):
         console.assert_restored()
         said = re.sub(r"\s+", "", console.history)
         assert all(said.count(f"P00{number}") == 1 for number in (1, 2, 3, 4))
+
+
+def test_a_storm_of_absurd_sizes(console: Console):
+    chance = random.Random(1)
+    console.send("stream 30\r")
+    for _ in range(60):
+        console.resize(*chance.choice(((1, 1), (2, 2), (500, 2), (3, 60), (80, 24), (20, 5), (119, 40))))
+        console.pump(0.02)
+    console.resize(80, 24)
+    console.until("P030")
+    console.until(lambda: "Answering" not in console.text and "embedded" in console.text)
+    console.send("still here")
+    console.until(lambda: console.prompt == "still here")
 
 
 def test_a_mistake_in_the_screen_ends_it_and_restores_the_terminal(console: Console):

@@ -1,0 +1,237 @@
+"""The terminal while the program runs: frames in their time, resizes, signals, suspension, all put back at the end."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.key_binding import KeyBindings, defaults
+from prompt_toolkit.layout import Layout
+
+from ikigai.terminal.area import Area
+from ikigai.terminal.dumb import DumbPainter
+from ikigai.terminal.keyboard import Keyboard
+from ikigai.terminal.painter import Painter
+from ikigai.terminal.theme import Theme
+from ikigai.terminal.tty import Tty
+
+FRAME, STEP = 0.05, 0.1
+"""Seconds between two frames while text streams in, and while only time goes by."""
+SETTLE = 0.3 if "TMUX" in os.environ else 0.1
+"""Seconds without a further change until the terminal's size is believed: tmux tells of one every 250 ms at most."""
+ESCAPE_AFTER = 0.05
+"""Seconds after which Esc is the key and not the start of a sequence."""
+LAST_WORDS = 1.0
+"""Seconds that what is under way may take when the screen closes."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+# Hundreds of bindings that no key reaches as long as there is no vi mode.
+defaults.load_vi_bindings = defaults.load_vi_search_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
+
+
+class Stage:
+    """Runs prompt_toolkit's application over a Painter. `on_signal` takes INT, TERM, HUP and QUIT.
+
+    The terminal that goes away is a HUP. `last_words` is awaited when the screen closes, for a moment.
+    """
+
+    def __init__(
+        self,
+        tty: Tty,
+        theme: Theme,
+        area: Area,
+        layout: Layout,
+        keys: KeyBindings,
+        on_signal: Callable[[int], object],
+        last_words: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        self.keyboard = Keyboard(tty.taken_over())
+        self._tty, self._area = tty, area
+        self._on_signal, self._last_words = on_signal, last_words
+        painter = DumbPainter if tty.dumb else Painter
+        self._painter = painter(tty, theme, area, self._resizing, _reflows(os.environ))
+        self._app: Application[None] = Application(
+            layout=layout,
+            include_default_pygments_style=False,
+            key_bindings=keys,
+            erase_when_done=True,
+            terminal_size_polling_interval=None,
+            input=self.keyboard,
+            output=self._painter.output,
+        )
+        self._app.renderer = self._painter
+        self._app.ttimeoutlen = ESCAPE_AFTER
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._settling: asyncio.TimerHandle | None = None
+        self._size = tty.size()
+        self._drawn = 0.0
+
+    async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Show the prompt and take keys until `close`; `begin` starts as soon as the prompt is visible."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._failed)
+
+        def visible(_: object) -> None:
+            self._app.after_render -= visible
+            loop.add_signal_handler(signal.SIGWINCH, self._resizing)
+            self.start(begin())
+
+        self._app.after_render += visible
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._signalled, number)
+        loop.add_signal_handler(signal.SIGTSTP, self.suspend)
+        loop.add_signal_handler(signal.SIGCONT, self._resume)
+        try:
+            await self._app.run_async(set_exception_handler=False, handle_sigint=False)
+        except EOFError:
+            self._tty.gone = True
+            self._on_signal(signal.SIGHUP)
+        finally:
+            await self._leave(loop)
+
+    async def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            for number in (*SIGNALS, signal.SIGTSTP, signal.SIGCONT):
+                loop.remove_signal_handler(number)
+            for task in self._tasks:
+                task.cancel()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS):
+                    await self._last_words()
+                    await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._painter.erase()
+        finally:
+            self._tty.restore()
+            loop.set_exception_handler(None)
+
+    def close(self, error: BaseException | None = None) -> None:
+        """End `run`, which raises `error` if there is one."""
+        if self._app.is_running and not self._app.is_done:
+            self._app.exit(exception=error) if error else self._app.exit()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it while the screen is there; what it raises ends the screen."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    # ── frames ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def print(self, text: str) -> None:
+        """Put whole lines above the live area."""
+        self._painter.print(text)
+        self._area.apart = True
+        self.soon()
+
+    def soon(self, delay: float = 0.0) -> None:
+        """Draw a frame after `delay` seconds, and not too soon after the last one."""
+        loop = asyncio.get_running_loop()
+        due = max(loop.time() + delay, self._drawn + FRAME)
+        if self._timer is None or due < self._timer.when():
+            if self._timer:
+                self._timer.cancel()
+            self._timer = loop.call_at(due, self._frame)
+
+    def _frame(self) -> None:
+        self._timer = None
+        if not self._app.is_running:
+            return
+        self._drawn = asyncio.get_running_loop().time()
+        self._painter.refresh()
+        if self._area.busy:
+            self.soon(STEP)
+
+    def invalidate(self) -> None:
+        """The input has changed: lay it out anew."""
+        self._app.invalidate()
+
+    def redraw(self) -> None:
+        """Draw the live area anew, whatever stands on the screen."""
+        self._painter.erase()
+        self._app.invalidate()
+
+    def _resizing(self) -> None:
+        """Draw nothing until the size stays as it is: what is drawn in between may be cut, wrapped or left behind."""
+        size = self._tty.size()
+        if self._settling and size == self._size:
+            return
+        self._size = size
+        self._painter.holds.add("size")
+        if self._settling:
+            self._settling.cancel()
+        self._settling = asyncio.get_running_loop().call_later(SETTLE, self._settled)
+
+    def _settled(self) -> None:
+        self._settling = None
+        self._painter.holds.discard("size")
+        self._painter.settle()
+        self._app.invalidate()
+
+    # ── giving the terminal to others ────────────────────────────────────────────────────────────────────────────
+
+    @contextlib.contextmanager
+    def away(self) -> Iterator[None]:
+        """Another program has the terminal, as it was before ours."""
+        self._give_up()
+        try:
+            with self.keyboard.detach():
+                yield
+        finally:
+            self._take_again()
+
+    def suspend(self) -> None:
+        """Stop, with everybody in our process group, until the shell says to go on."""
+        if "away" in self._painter.holds:  # another program has the terminal, and is being suspended with us
+            os.kill(os.getpid(), signal.SIGSTOP)
+            return
+        loop = asyncio.get_running_loop()
+        self._give_up()
+        loop.remove_signal_handler(signal.SIGTSTP)
+        os.kill(0, signal.SIGTSTP)
+        loop.call_later(0.1, self._resume)  # where there is no shell nothing stops
+
+    def _resume(self) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTSTP, self.suspend)
+        self._take_again()
+
+    def _give_up(self) -> None:
+        self._painter.erase()
+        self._painter.holds.add("away")
+        self._tty.restore()
+
+    def _take_again(self) -> None:
+        self._tty.raw()
+        self._painter.holds.discard("away")
+        self._painter.reset()
+        self._painter.settle()
+        self._app.invalidate()
+
+    # ── ends ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _signalled(self, number: int) -> None:
+        if not (number == signal.SIGINT and "away" in self._painter.holds):  # that one was meant for the editor
+            self._on_signal(number)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self.close(error)
+
+    def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback raised: a bug in here. Tasks are their owners' business."""
+        error = context.get("exception")
+        if error and not context.keys() & {"task", "future"}:
+            self.close(error)
+        else:
+            loop.default_exception_handler(context)
+
+
+def _reflows(environ: os._Environ[str]) -> bool:
+    """Whether this terminal rewraps its rows when it becomes narrower: most do."""
+    if "TMUX" in environ:
+        return True
+    return "XTERM_VERSION" not in environ and not environ.get("TERM", "").startswith(("linux", "screen", "vt"))

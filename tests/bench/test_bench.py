@@ -1,0 +1,93 @@
+"""The bench on tiny sizes: what it makes up is sound, and what it measures can be measured. No time is judged."""
+
+import json
+
+import pytest
+
+from ikigai.core import codec
+from ikigai.core.events import Cleared, Rewound, StoredEvent, Totals, TurnEnded
+from ikigai.providers.chat import dumps, parts
+from tests.bench import s03_append, s05_window, s06_stream
+from tests.bench.figures import Figure, as_json, percentile, table
+from tests.bench.generator import LAST_WORD, history
+from tests.bench.histories import fill
+from tests.bench.s01_start import start
+from tests.bench.terminal import home
+from tests.core.oracle import Said
+
+CONVERSATION = {"user", "assistant", "tool_call", "tool_started", "tool_result", "usage", "turn_end"}
+
+
+@pytest.mark.parametrize("events", [4, 10, 95, 300])
+def test_a_history_has_just_as_many_events_as_asked_for(events: int) -> None:
+    rows = list(history(events))
+    assert [row.seq for row in rows] == list(range(1, events + 1))
+    *others, last = (row.content or "" for row in rows if row.kind == "assistant")
+    assert last.endswith(LAST_WORD) and not any(LAST_WORD in said for said in others)
+    assert rows[-1].kind == "turn_end"
+
+
+def test_a_history_is_the_same_every_time() -> None:
+    assert list(history(200)) == list(history(200)) != list(history(200, seed=1))
+
+
+def test_the_totals_of_a_history_are_what_a_recount_finds() -> None:
+    rows = list(history(2_000, early=0.6))
+    assert CONVERSATION | {"mark", "rewind", "clear"} == {row.kind for row in rows}
+    live: list[tuple[int, Totals]] = []  # turns in memory's reach: the end, and what they add
+    opened: list[StoredEvent] = []
+    for row in rows:
+        event = codec.decode(row.kind, row.content, row.data)
+        match event:
+            case Cleared():
+                live.clear()
+            case Rewound(to):
+                live = [turn for turn in live if turn[0] <= to]
+            case TurnEnded():
+                said = Said(opened, row.seq, event.ending).sent()
+                size = sum(1 + len(dumps(part)) for message in said for part in parts(message))
+                before = sum((totals for _, totals in live), Totals())
+                before_previous = sum((totals for _, totals in live[:-1]), Totals())
+                assert event == TurnEnded(event.ending, event.reason, opened[0].id, size, before, before_previous)
+                live.append((row.seq, Totals(1, len(said), size)))
+                opened = []
+            case _ if row.kind in CONVERSATION - {"usage"}:
+                opened.append(StoredEvent(row.seq, "a", row.seq, row.at, event))
+    assert not opened
+
+
+def test_the_program_shows_the_last_turn_of_a_history(dsn: str) -> None:
+    fill(dsn, 10)
+    with home() as environ:
+        seen, keys, turns = start({**environ, "IKIGAI_DATABASE_URL": dsn})
+    assert 0 < seen <= keys <= turns
+
+
+async def test_one_event_is_measured(dsn: str) -> None:
+    assert len(_judged(await s03_append.compare(dsn, events=10))) == 2
+
+
+def test_a_full_window_is_measured_and_counted_to_the_byte() -> None:
+    figures = s05_window.compare(50, 200, turns=50)
+    assert len(_judged(figures)) == 3
+    assert figures[-1].value == 0 and figures[-1].holds
+
+
+def test_a_streaming_answer_is_measured() -> None:
+    assert len(_judged(s06_stream.compare(500, 1_000, rounds=1))) == 2
+
+
+def test_a_figure_is_told_with_its_ratio_and_its_bar() -> None:
+    figure = Figure("S0", "what", "s", [0.3, 0.1, 0.2], "against", [0.1], 1.5)
+    assert (figure.value, figure.base, figure.holds) == (0.2, 0.1, False)
+    assert " ".join(table([figure]).splitlines()[1].split()) == "S0 what 200 ms against 100 ms 2 ≤ 1.5 NO"
+    told = json.loads(json.dumps(as_json(figure)))
+    assert (told["ratio"], told["bar"], told["holds"], told["range"]) == (2.0, 1.5, False, [0.1, 0.3])
+    assert figure._replace(bar=2.0).holds and figure._replace(bar=None).holds is None
+    assert percentile(range(1, 201), 99) == 199
+
+
+def _judged(figures: list[Figure]) -> list[Figure]:
+    """Those that a bar is set for; all of them are numbers."""
+    assert all(figure.base > 0 and figure.value >= 0 and table([figure]) for figure in figures)
+    return [figure for figure in figures if figure.holds is not None]

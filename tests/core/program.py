@@ -1,0 +1,65 @@
+"""A program with one agent open, over any log: it does what the loop does, and looks at every step of it."""
+
+from typing import Any
+
+from hypothesis.stateful import RuleBasedStateMachine
+
+from ikigai.core import events as ev
+from ikigai.core.errors import Refused
+from ikigai.core.loading import loading
+from ikigai.core.machine import Input, Job, Opened, decide, work
+from ikigai.core.memory import Memory, Run, Status, accepts, evolve
+from tests.core.memory_log import Logs, MemoryLog
+
+
+class Program(RuleBasedStateMachine):
+    """`open_log` makes the log; `past_jobs` are jobs that were wanted once and are no longer."""
+
+    @staticmethod
+    def open_log() -> Logs:
+        return MemoryLog()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = type(self).open_log()
+        self.agents = [self.log.create("a0")]
+        self.past_jobs: list[Job] = []
+
+    def start(self, agent: str, run: Run) -> None:
+        """Take the pen: load, and record what follows from that."""
+        self.log.let_go(agent)
+        self.agent, self.run = agent, run
+        self.memory = self.loaded(agent)
+        self.happen(Opened(self.log.draft(agent)))
+        assert self.memory.status is Status.IDLE
+        assert decide(self.memory, Opened(self.log.draft(agent))) == (), "recovery writes nothing the second time"
+        wanted = {**run.below, **self.memory.own, **run.above}
+        assert {k: v for k, v in self.memory.settings.items() if v is not None} == wanted, "this run's settings hold"
+
+    def loaded(self, agent: str) -> Memory:
+        return self.log.load(loading(self.run, agent))
+
+    def happen(self, happened: Input) -> tuple[ev.Event, ...]:
+        """Decide, store, fold, as the loop does; nothing when it is refused."""
+        try:
+            facts = decide(self.memory, happened)
+        except Refused as refusal:
+            assert refusal.what and refusal.remedy
+            return ()
+        if facts:
+            self.store(facts)
+        return facts
+
+    def store(self, facts: tuple[ev.Event, ...]) -> None:
+        reload = any(isinstance(fact, ev.CHANGES_THE_PAST) for fact in facts)
+        jobs = work(self.memory)
+        appended = self.log.append(self.agent, facts, loading(self.run, self.agent) if reload else None)
+        for row in appended.rows:
+            assert accepts(self.memory, row.event), "a decided fact belongs to its state"
+            self.memory = evolve(self.memory, row)
+        assert self.memory.stale is reload
+        self.memory = appended.memory or self.memory
+        self.past_jobs.extend(jobs - work(self.memory))
+
+    def jobs(self, kind: type[Job]) -> list[Any]:
+        return sorted((job for job in work(self.memory) if isinstance(job, kind)), key=lambda job: job.asked_by)

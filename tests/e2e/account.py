@@ -1,0 +1,160 @@
+"""A user of the program: a home, a database, a model server, and what the log says afterwards."""
+
+import asyncio
+import json
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.e2e.program import Program, command, environment, run
+from tests.invariants import check
+from tests.wire_server import Answer, Received, WireServer
+
+ECHO = ("-m", "scripted/echo")
+WIRE = ("-m", "wire/x")
+
+
+class Account:
+    """One user with a home of their own and a database in the environment."""
+
+    def __init__(self, home: Path, dsn: str) -> None:
+        self.home, self.dsn = home, dsn
+
+    def configure(self, text: str) -> None:
+        """Make `text` the user's configuration file."""
+        file = self.home / ".config" / "ikigai" / "config.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {"IKIGAI_DATABASE_URL": self.dsn, **more}
+
+    def run(
+        self, *arguments: str, input: str = "", module: str = "ikigai", **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        """The program without a terminal, to its end."""
+        return run(self.home, *arguments, input=input, module=module, **self.environment(**env))
+
+    def start(self, *arguments: str, **env: str) -> "subprocess.Popen[str]":
+        """The program without a terminal, at work."""
+        return subprocess.Popen(
+            command(*arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(self.home, **self.environment(**env)),
+            cwd=self.home,
+        )
+
+    def shell(self, line: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """A line for bash, in which `ikigai` is the program; standard input is closed to it unless it is redirected."""
+        program = " ".join(command())
+        return subprocess.run(
+            ["bash", "-c", f'ikigai() {{ {program} "$@"; }}\n{line}'],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=environment(self.home, **self.environment(**env)),
+            cwd=self.home,
+            timeout=120,
+        )
+
+    def terminal(self, *arguments: str, **options: Any) -> Program:
+        """The program in a terminal; see `Program` for the options."""
+        options["env"] = self.environment(**options.get("env", {}))
+        return Program(self.home, *arguments, **options)
+
+    def rows(self, *kinds: str) -> list[tuple[str, str, dict[str, Any]]]:
+        """Kind, content and data of the events of these kinds (none: all), in order."""
+        with psycopg.connect(self.dsn) as connection:
+            rows = connection.execute("select kind, coalesce(content, ''), data from messages order by id").fetchall()
+        return [(kind, content, data or {}) for kind, content, data in rows if not kinds or kind in kinds]
+
+    def said(self, *kinds: str) -> list[str]:
+        """The texts of the events of these kinds."""
+        return [content for _, content, _ in self.rows(*kinds)]
+
+    def endings(self) -> list[str]:
+        """How the turns ended; the log is sound, and no turn is open."""
+        check(self.dsn)
+        return self.turns()
+
+    def turns(self) -> list[str]:
+        """How the turns ended so far."""
+        return [data["ending"] for _, _, data in self.rows("turn_end")]
+
+    def agents(self) -> list[str]:
+        """Names, oldest first."""
+        with psycopg.connect(self.dsn) as connection:
+            return [name for (name,) in connection.execute("select name from agents order by created_at").fetchall()]
+
+    def log_file(self) -> str:
+        """What the program wrote for those who look after it."""
+        file = self.home / ".local" / "state" / "ikigai" / "ikigai.log"
+        return file.read_text() if file.exists() else ""
+
+
+class Wire:
+    """A model server of the test's own; `script` is what it answers, `requests` what it was asked."""
+
+    def __init__(self, script: Iterable[Answer | str] = ()) -> None:
+        self.server = WireServer(script)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def answers(self, *script: Answer | str) -> None:
+        """Answer with these from now on; behind them it repeats what it is told."""
+        self.server.script[:] = script
+
+    @property
+    def requests(self) -> list[Received]:
+        return self.server.requests
+
+    def asked(self, seconds: float = 30) -> bool:
+        """Wait for a request."""
+        return asyncio.run_coroutine_threadsafe(self.server.got_one.wait(), self._loop).result(seconds)
+
+    def messages(self, number: int = -1) -> list[dict[str, Any]]:
+        """The messages of one request, the last by default."""
+        return self.requests[number].json["messages"]
+
+    @contextmanager
+    def running(self) -> Iterator["Wire"]:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self.server.start(), self._loop).result(10)
+        try:
+            yield self
+        finally:
+            asyncio.run_coroutine_threadsafe(self.server.stop(), self._loop).result(10)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+def refused(result: "subprocess.CompletedProcess[str]", code: int, *words: str) -> None:
+    """The program said one plain thing and what to do, in few lines, and ended with this exit code."""
+    told_plainly(result.stderr, *words)
+    assert result.returncode == code, (result.returncode, result.stderr)
+    assert "Traceback" not in result.stdout
+
+
+def told_plainly(text: str, *words: str) -> None:
+    """One message of the program's: what failed and what to do, in at most three lines and without a traceback."""
+    assert "Traceback" not in text
+    lines = text.strip().splitlines()
+    assert 1 <= len(lines) <= 3 and text.count("ikigai: ") == 1 and lines[0].startswith("ikigai: "), text
+    sentences = [part for part in text.strip().replace("? ", ". ").split(". ") if part]
+    assert len(sentences) >= 2, f"what failed, and what to do: {text}"
+    for word in words:
+        assert word in text, f"{word!r} is missing in {text!r}"
+
+
+def lines_of(text: str) -> list[dict[str, Any]]:
+    """JSON lines."""
+    return [json.loads(line) for line in text.splitlines()]

@@ -1,0 +1,28 @@
+"""Users and model servers for the tests of the whole program."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.account import Account, Wire
+from tests.store.conftest import empty_role, role, small_disk
+
+__all__ = ["account", "empty_role", "role", "small_disk", "wire"]
+
+
+@pytest.fixture
+def account(tmp_path: Path, dsn: str) -> Account:
+    """A user who has never used the program, with an empty database."""
+    return Account(tmp_path, dsn)
+
+
+@pytest.fixture
+def wire(account: Account) -> Iterator[Wire]:
+    """A model server that the user has configured as the provider `wire`; nothing listens at the provider `dead`."""
+    with Wire().running() as wire:
+        account.configure(
+            f'[providers.wire]\nbase_url = "{wire.server.base_url}"\napi_key_env = "WIRE_KEY"\n'
+            '[providers.dead]\nbase_url = "http://127.0.0.1:1/v1"\n'
+        )
+        yield wire

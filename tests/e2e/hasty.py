@@ -1,0 +1,11 @@
+"""The real program, but it waits for nothing longer than a moment: for what would take minutes to be given up."""
+
+import sys
+
+from ikigai import cli, oneshot
+from ikigai.providers import retry
+
+if __name__ == "__main__":
+    retry.FIRST = retry.CEILING = 0.01
+    oneshot.PATIENCE = 0.5
+    sys.exit(cli.main())

@@ -1,0 +1,453 @@
+"""What users, networks, servers and disks do wrong: told plainly with what to do, the right exit code, nothing lost."""
+
+import json
+import os
+import random
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ikigai.store import embedded
+from tests.conftest import address
+from tests.e2e.account import ECHO, WIRE, Account, Wire, refused, told_plainly
+from tests.invariants import check
+from tests.wire_server import Answer, completion, failure
+
+# -- the database ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dsn", "code", "words"),
+    [
+        ("postgresql://127.0.0.1:1/x", 75, "No database answers at 127.0.0.1:1."),
+        ("postgresql://no-such-host.invalid/x", 75, "no-such-host.invalid:5432 cannot be found by that name"),
+        ("nonsense", 2, "Allowed: a PostgreSQL address"),
+        ("postgresql://[half/x", 2, "The address of the database cannot be read"),
+        ("postgresql://127.0.0.1:port/x", 2, "The address of the database cannot be read"),
+        ("host=/nowhere", 75, "No database answers on the socket in /nowhere."),
+    ],
+)
+def test_a_database_that_is_not_there(tmp_path: Path, dsn: str, code: int, words: str):
+    account = Account(tmp_path, dsn)
+    refused(account.run(*ECHO, "-p", "hi"), code, words)
+    refused(account.run("db", "status"), code, words)
+
+
+def test_a_server_that_never_answers(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        place = f"127.0.0.1:{listening.getsockname()[1]}"
+        account = Account(tmp_path, f"postgresql://{place}/x?connect_timeout=2")
+        refused(account.run(*ECHO, "-p", "hi"), 75, f"The database at {place} does not answer in time.")
+
+
+def test_a_name_that_is_not_there(account: Account):
+    for changes, words in (
+        ({"dbname": "nowhere"}, 'no database "nowhere"'),
+        ({"user": "stranger"}, 'no user "stranger"'),
+    ):
+        refused(Account(account.home, address(account.dsn, **changes)).run(*ECHO, "-p", "hi"), 2, words)
+
+
+@pytest.fixture
+def guarded(request: pytest.FixtureRequest) -> Iterator[str]:
+    """DSN of a server that asks the user `guarded` for the password `right`, which the DSN does not hold."""
+    lease = embedded.start(request.config.cache.mkdir("postgres-guarded"))
+    with psycopg.connect(lease.dsn, autocommit=True) as admin:
+        ((rules,),) = admin.execute("show hba_file").fetchall()
+        Path(rules).write_text("local all ikigai trust\nlocal all all scram-sha-256\n")
+        admin.execute("select pg_reload_conf()")
+        if not admin.execute("select from pg_roles where rolname = 'guarded'").fetchall():
+            admin.execute("create role guarded login password 'right'")
+            admin.execute("grant create on schema public to guarded")
+    yield address(lease.dsn, user="guarded")
+    lease.close()
+
+
+def test_a_password_that_is_wrong(tmp_path: Path, guarded: str):
+    wrong = Account(tmp_path, address(guarded, password="wr0ng-and-secret"))
+    refused(wrong.run(*ECHO, "-p", "hi"), 2, "does not take the password of user guarded", "~/.pgpass")
+    assert "wr0ng" not in wrong.run("config").stdout + wrong.log_file()
+    refused(Account(tmp_path, guarded).run(*ECHO, "-p", "hi"), 2, "does not take the password of user guarded")
+    assert Account(tmp_path, guarded).run(*ECHO, "-p", "hi", PGPASSWORD="right").stdout == "hi\n"
+
+
+def test_no_right_to_make_tables(tmp_path: Path, empty_role: str):
+    result = Account(tmp_path, empty_role).run(*ECHO, "-p", "hi")
+    refused(result, 2, "may not make tables", "Let its owner run: GRANT CREATE ON SCHEMA public TO role_")
+
+
+def test_no_right_to_read(tmp_path: Path, role: str):
+    refused(Account(tmp_path, role).run(*ECHO, "-p", "hi"), 2, "The database user role_", "Ask the owner")
+
+
+def test_a_schema_newer_than_the_program(account: Account):
+    account.run(*ECHO, "-p", "before")
+    with psycopg.connect(account.dsn) as other:
+        other.execute("insert into ikigai_migrations (version, name) values (99, 'later')")
+    before = account.rows()
+    for arguments in ((*ECHO, "-p", "hi"), ("db", "migrate")):
+        refused(account.run(*arguments), 2, "has schema 99", "Install a newer ikigai to write to it.")
+    with account.terminal(*ECHO, columns=200) as program:
+        assert program.ended() == 2
+        told_plainly(program.text(), "has schema 99")
+    assert account.rows() == before
+    status = account.run("db", "status")
+    assert status.returncode == 0 and "schema 99" in status.stdout and "4 events" in status.stdout
+
+
+def test_a_server_that_takes_no_writes(account: Account):
+    account.run(*ECHO, "-p", "before")
+    standby = Account(account.home, address(account.dsn, options="-c default_transaction_read_only=on"))
+    refused(standby.run(*ECHO, "-p", "hi"), 75, "only lets itself be read now", "name the primary server")
+    assert standby.run("db", "status").returncode == 0
+    assert account.said("user") == ["before"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "code", "words"),
+    [
+        (ECHO, {"IKIGAI_DATABASE_URL": "postgresql://127.0.0.1:1/x"}, 75, "No database answers at 127.0.0.1:1."),
+        (ECHO, {"IKIGAI_SLIDING_CONTEXT_TOKENS": "-1"}, 2, "IKIGAI_SLIDING_CONTEXT_TOKENS cannot be '-1'."),
+        (("-m", "nobody/x"), {}, 2, "There is no provider 'nobody'"),
+        ((*ECHO, "-r", "nobody"), {}, 2, "There is no agent nobody."),
+    ],
+)
+def test_at_the_terminal(account: Account, arguments: list[str], env: dict[str, str], code: int, words: str):
+    with account.terminal(*arguments, columns=200, env=env) as program:
+        assert program.ended() == code
+        told_plainly(program.text(), words)
+        program.assert_restored()
+
+
+@contextmanager
+def full(disk: str, account: Account) -> Iterator[None]:
+    """The log is on that disk, and the disk is full while the block runs."""
+    with psycopg.connect(account.dsn, autocommit=True) as admin:
+        admin.execute(f"alter table messages set tablespace {disk}".encode())
+        query = "select pg_tablespace_location(oid) from pg_tablespace where spcname = %s"
+        ((folder,),) = admin.execute(query, (disk,)).fetchall()
+    filler = Path(folder) / "filler"
+    with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
+        while True:
+            file.write(bytes(1 << 16))
+    yield
+    filler.unlink(missing_ok=True)
+
+
+def long_text() -> str:
+    """More than a page of the table that is there already, and nothing that could be packed."""
+    return "".join(random.Random(5).choices("abcdefghijklmnopqrstuvwxyz0123456789 ", k=60_000)).strip()
+
+
+def test_a_full_disk(account: Account, wire: Wire, small_disk: str):
+    text = long_text()
+    with account.terminal(*WIRE, columns=120, rows=40) as program:
+        program.ready()
+        program.say("before")
+        program.wait_for("● You said: before")
+        with full(small_disk, account):
+            program.paste(text)
+            program.wait_for("[pasted 60,000 characters]")
+            program.type("\r")
+            program.wait_for("is full.")
+            program.wait_for("nothing is lost.")
+            assert account.said("user") == ["before"] and len(wire.requests) == 1
+        program.wait_for("The database is back; everything is saved.")
+        program.wait(lambda: account.turns() == ["completed"] * 2, "the answer")
+        program.leave()
+        assert program.words().count("is full.") == 1
+    assert account.said("user") == ["before", text]
+
+
+def test_a_full_disk_in_print_mode(account: Account, small_disk: str):
+    text = long_text()
+    account.run(*ECHO, "-p", "before")
+    with full(small_disk, account):
+        result = account.run(*ECHO, "-p", input=text, module="tests.e2e.hasty")
+    assert result.returncode == 75 and not result.stdout
+    waiting, kept, given_up = result.stderr.splitlines()
+    assert "is full. Make room there" in waiting
+    assert kept.startswith("ikigai: 1 event could not be saved; it is kept in ")
+    assert "is full. Make room there" in given_up
+    (line,) = Path(kept.rpartition(" in ")[2].rstrip(".")).read_text().splitlines()
+    assert json.loads(line)["content"] == text
+    assert account.endings() == ["completed"]
+    assert account.run(*ECHO, "-p", "after").stdout == "after\n"
+
+
+def test_leaving_while_the_disk_is_full(account: Account, small_disk: str):
+    with account.terminal(*ECHO, columns=200) as program:
+        program.ready()
+        with full(small_disk, account):
+            program.paste(long_text())
+            program.wait_for("[pasted 60,000 characters]")
+            program.type("\r")
+            program.wait_for("nothing is lost.")
+            program.say("/exit")
+            assert program.ended() == 75
+            program.assert_restored()
+            assert "1 event could not be saved; it is kept in " in program.words()
+    assert check(account.dsn) and not account.rows()
+
+
+# -- configuration and flags -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[context\nsliding_context_tokens = 1\n', ("config.toml:1 is not valid TOML", "Correct it")),
+        ("model = \n", ("config.toml:1 is not valid TOML",)),
+        ('[context]\n\nsliding_context_token = 5\n', ("config.toml:3: there is no key", "Did you mean")),
+        ('[context]\nsliding_context_tokens = "many"\n', ("config.toml:2: context.sliding_context_tokens", "Allowed:")),
+        ("[context]\nsliding_context_tokens = -5\n", ("cannot be -5.", "0 to 1000000000")),
+        ('model = "gpt"\n', ("config.toml:1: model cannot be 'gpt'.", "provider/name")),
+        ('[database]\nurl = "mysql://x"\n', ("config.toml:2: database.url cannot be 'mysql://x'.",)),
+        ('[providers.mine]\napi_key_env = "MINE"\n', ("the provider mine has no base_url.", "Add one")),
+        ('[providers.openai]\napi_key = "sk-1234567890"\n', ("has no place in a file.", "environment variable")),
+    ],
+)  # fmt: skip
+def test_a_bad_configuration(account: Account, text: str, words: tuple[str, ...]):
+    account.configure(text)
+    result = account.run(*ECHO, "-p", "hi")
+    refused(result, 2, *words)
+    assert "sk-1234567890" not in result.stderr + account.log_file()
+    refused(account.run("config"), 2, *words)
+
+
+@pytest.mark.parametrize("value", ["-1", "abc", "1.5", "", "10k"])
+def test_a_bad_variable(account: Account, value: str):
+    result = account.run(*ECHO, "-p", "hi", IKIGAI_SLIDING_CONTEXT_TOKENS=value)
+    refused(result, 2, f"IKIGAI_SLIDING_CONTEXT_TOKENS cannot be {value!r}.", "Allowed: a whole number of tokens")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--config", "/nowhere"], 2, ("/nowhere does not exist.", "--config")),
+        (["-m", "gpt"], 2, ("--model cannot be 'gpt'.", "provider/name")),
+        (["-m", "nobody/x"], 2, ("There is no provider 'nobody'", "[providers.nobody]")),
+        (["-m", "openai/gpt-5-mini"], 1, ("There is no key for OpenAI.", "OPENAI_API_KEY")),
+        (["-m", "scripted/nowhere"], 1, ("cannot be played",)),
+        (["-m", "local/smollm2-135m", "--new"], 1, ("weights are not here.", "ikigai setup")),
+    ],
+)
+def test_bad_flags(account: Account, arguments: list[str], code: int, words: tuple[str, ...]):
+    refused(account.run(*arguments, "-p", "hi"), code, *words)
+    check(account.dsn)
+
+
+def test_flags_that_do_not_exist(account: Account):
+    for arguments in (["--nonsense"], ["--max-turns", "0"], ["--output-format", "xml"], ["config", "what"], ["db"]):
+        result = account.run(*arguments)
+        assert result.returncode == 2 and "usage: " in result.stderr and "Traceback" not in result.stderr
+
+
+# -- models ------------------------------------------------------------------------------------------------------
+
+SECRET = "sk-of-the-test-0123456789"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "words"),
+    [
+        (failure(401, f"bad key {SECRET}"), 1, ("did not accept the key (401): bad key [key].", "Check the key")),
+        (failure(403, "not you"), 1, ("(403): not you.",)),
+        (failure(404, "no such model"), 1, ("wire knows no model x at http://127.0.0.1", "Check the model's name")),
+        (failure(402, "pay"), 1, ("the credit is used up (402)", "Add credit")),
+        (failure(429, "slow down", Retry_After="3600"), 75, ("too fast (429)", "asks to wait 1 hour")),
+        (Answer(b"<html>hello</html>", 200, {"Content-Type": "text/html"}), 1, ("sent a page instead", "/v1")),
+        (Answer(b"{}", 200, {"Content-Type": "application/json"}), 1, ("sent a page instead",)),
+    ],
+    ids=["401", "403", "404", "402", "429 for an hour", "a page", "an object"],
+)
+def test_a_model_that_refuses(account: Account, wire: Wire, answer: Answer, code: int, words: tuple[str, ...]):
+    wire.answers(answer)
+    result = account.run(*WIRE, "-p", "hi", WIRE_KEY=SECRET)
+    refused(result, code, *words)
+    assert len(wire.requests) == 1 and result.stdout == ""
+    assert account.endings() == ["failed"] and account.said("user") == ["hi"]
+    assert SECRET not in result.stderr + account.log_file() + str(account.rows())
+    assert account.run(*WIRE, "-p", "again").stdout == "You said: again\n"
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 529])
+def test_a_model_that_is_busy_for_a_moment(account: Account, wire: Wire, status: int):
+    wire.answers(failure(status, "busy", Retry_After="0.2"), "Here I am.")
+    result = account.run(*WIRE, "-p", "hi")
+    assert (result.stdout, result.returncode) == ("Here I am.\n", 0)
+    told_plainly(result.stderr, f"({status}): busy.", "Trying again in 1 s.")
+    assert len(wire.requests) == 2 and account.endings() == ["completed"]
+
+
+def test_a_model_that_stays_busy(account: Account, wire: Wire):
+    wire.answers(*[failure(503, "busy", Retry_After="0.05")] * 8)
+    result = account.run(*WIRE, "-p", "hi")
+    assert result.returncode == 75 and len(wire.requests) == 8
+    first, last = result.stderr.splitlines()
+    assert "Trying again in 1 s." in first and "Given up after 8 attempts. Send the message again" in last
+    assert account.endings() == ["failed"]
+
+
+@pytest.mark.parametrize(("end", "words"), [("clean", "ended before it was complete"), ("reset", "broke off")])
+def test_a_stream_that_ends_early(account: Account, wire: Wire, end: str, words: str):
+    cut = completion("Half a reply is better than none.")
+    cut.cut, cut.end = cut.body.index(b"han "), end
+    wire.answers(cut)
+    result = account.run(*WIRE, "-p", "hi")
+    refused(result, 75, words, "Send the message again.")
+    assert result.stdout and "Half a reply is better t".startswith(result.stdout.rstrip("\n"))
+    assert len(wire.requests) == 1, "what was shown is not asked for again"
+    assert account.endings() == ["failed"]
+    assert account.said("assistant") == [result.stdout.rstrip("\n")]
+
+
+@pytest.mark.parametrize("end", ["clean", "reset"])
+def test_a_stream_that_ends_before_a_word(account: Account, wire: Wire, end: str):
+    wire.answers(*[Answer(end=end)] * 2, "Now then.")
+    result = account.run(*WIRE, "-p", "hi", module="tests.e2e.hasty")
+    assert (result.stdout, result.returncode) == ("Now then.\n", 0)
+    told_plainly(result.stderr, "Trying again")
+    assert account.endings() == ["completed"]
+
+
+def test_failures_at_the_terminal(account: Account, wire: Wire):
+    wire.answers(failure(401, "bad key"), failure(503, "busy", Retry_After="30"))
+    with account.terminal(*WIRE, columns=120) as program:
+        program.ready()
+        program.say("one")
+        program.wait_for("✗ wire did not accept the key (401): bad key. Check the key for wire.")
+        program.say("two")
+        program.wait_for("wire could not answer (503): busy. Trying again in 2")
+        program.type("\x1b")
+        program.wait(lambda: account.turns() == ["failed", "interrupted"], "the end of the turn")
+        program.say("three")
+        program.wait_for("● You said: three")
+        program.leave()
+        assert "Traceback" not in program.text()
+    assert account.said("user") == ["one", "two", "three"]
+    roles = [message["role"] for message in wire.messages()]
+    assert roles == ["user", "assistant", "user", "assistant", "user"]
+
+
+# -- input and output --------------------------------------------------------------------------------------------
+
+ODD = "a\0b\udced\udca0\udc80c"  # NUL, and the three bytes of a lone surrogate
+ODD_STORED = "a\ufffdb\ufffd\ufffd\ufffdc"
+
+
+def test_odd_bytes_in_piped_input(account: Account):
+    result = account.run(*ECHO, "-p", input=ODD)
+    assert (result.stdout, result.returncode) == (f"{ODD_STORED}\n", 0)
+    assert account.said("user") == [ODD_STORED]
+
+
+def test_odd_bytes_in_a_paste(account: Account):
+    with account.terminal(*ECHO) as program:
+        program.ready()
+        program.paste(ODD.encode("utf-8", "surrogateescape"))
+        program.wait(lambda: "c" in program.input(), "the paste")
+        program.type("\r")
+        program.wait(lambda: account.turns() == ["completed"], "the answer")
+        program.leave()
+        assert b"\0" not in program.raw
+    assert account.said("user", "assistant") == [ODD_STORED] * 2
+
+
+def test_a_long_message(account: Account, wire: Wire):
+    text = "\n".join(f"line {n} of a very long message" for n in range(30_000))
+    assert len(text) > 1_000_000
+    wire.answers("Long.", "Long again.")
+    assert account.run(*WIRE, "-p", input=text).stdout == "Long.\n"
+    assert wire.messages()[-1]["content"] == text
+    with account.terminal(*WIRE) as program:
+        program.ready()
+        program.paste(text)
+        program.wait_for("[pasted 30,000 lines]")
+        program.type("\r")
+        program.wait_for("● Long again.")
+        program.leave()
+    assert wire.messages()[-1]["content"] == text
+    assert account.said("user") == [text, text] and account.endings() == ["completed"] * 2
+
+
+@pytest.mark.parametrize("format", ["text", "stream-json"])
+def test_output_closed_early(account: Account, wire: Wire, format: str):
+    text = "\n".join(f"line {n}" for n in range(20_000))
+    wire.answers(completion(text, piece=200))
+    line = f"ikigai -m wire/x -p go --output-format {format} | head -1; echo ${{PIPESTATUS[0]}}"
+    result = account.shell(line)
+    assert result.stderr == "" and result.stdout.splitlines()[1] == "0"
+    assert account.said("assistant") == [text] and account.endings() == ["completed"]
+
+
+def test_output_to_a_full_disk(account: Account):
+    refused(account.shell("ikigai -m scripted/echo -p hello >/dev/full"), 1, "No space left on device. It is stored")
+    assert account.said("assistant") == ["hello"] and account.endings() == ["completed"]
+    refused(account.shell("ikigai config >/dev/full"), 1, "No space left on device.")
+    assert account.shell("ikigai config | head -1; echo ${PIPESTATUS[0]}").stdout.endswith("\n0\n")
+
+
+def test_closed_streams(account: Account):
+    refused(account.shell("ikigai -m scripted/echo -p hello >&-"), 2, "standard output is closed", "Redirect")
+    assert not account.rows()
+    for line in ("ikigai -m scripted/echo -p hello <&-", "ikigai -m scripted/echo -p hello 2>&-"):
+        result = account.shell(line)
+        assert (result.stdout, result.stderr, result.returncode) == ("hello\n", "", 0)
+    for line in ("ikigai -m scripted/echo <&-", "ikigai -m scripted/echo </dev/null", "ikigai -m scripted/echo -p ''"):
+        refused(account.shell(line), 2, "no message and no terminal", "ikigai -p")
+    assert account.endings() == ["completed"] * 2
+
+
+def test_errors_that_nobody_can_read(account: Account):
+    assert account.shell("ikigai -m nobody/x -p hello 2>/dev/full").returncode == 2
+    assert account.shell("ikigai -m nobody/x -p hello 2>&-").returncode == 2
+
+
+def test_output_that_is_no_terminal_is_no_repl(account: Account):
+    with account.terminal() as program:
+        program.ready()
+        program.leave()
+    result = account.shell(f"script -qec '{_program()} -m scripted/echo hello >out' /dev/null </dev/null; cat out")
+    assert result.stdout == "hello\n"
+
+
+def _program() -> str:
+    import sys
+
+    return f"{sys.executable} -m ikigai"
+
+
+@pytest.mark.parametrize("rows", [24, 5])
+def test_twenty_columns(account: Account, wire: Wire, rows: int):
+    wire.answers(
+        "A **reply** that is wider than the screen.\n\n| a | b |\n|---|---|\n| one | two |\n\n```\ncode = 1\n```"
+    )
+    with account.terminal(*WIRE, columns=20, rows=rows) as program:
+        program.ready()
+        program.say("what is it?")
+        program.wait(lambda: account.turns() == ["completed"], "the answer")
+        program.wait_for("code = 1")
+        program.say("/budget x")
+        program.wait_for("no budget")
+        program.type("\x03")
+        program.leave()
+        words = program.text().split()
+    assert "Traceback" not in words
+    spoken = "● A reply that is wider than the screen."
+    assert spoken in " ".join(words), program.text()
+
+
+def test_signals_while_it_starts(account: Account):
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with account.terminal(*ECHO) as program:
+            program.wait(lambda: "❯" in program.text(), "the prompt")
+            os.kill(program.process.pid, number)
+            assert program.ended() in (128 + number, -number)
+            program.assert_restored()
+    check(account.dsn)

@@ -1,0 +1,256 @@
+"""Print mode over the real program: what goes out, what is stored, and the exit code."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.account import ECHO, WIRE, Account, Wire, lines_of, refused
+from tests.wire_server import Answer, completion, failure
+
+RESULT = {"text", "agent", "model", "usage", "turn", "stop"}
+
+
+def test_text(account: Account):
+    result = account.run(*ECHO, "-p", "hello", "there")
+    assert (result.stdout, result.stderr, result.returncode) == ("hello there\n", "", 0)
+    assert account.said("user", "assistant") == ["hello there", "hello there"]
+    assert account.endings() == ["completed"]
+
+
+def test_text_that_ends_its_line_gets_no_second_one(account: Account):
+    assert account.run(*ECHO, "-p", "two\nlines\n").stdout == "two\nlines\n"
+
+
+def test_json(account: Account):
+    made = json.loads(account.run(*ECHO, "-p", "hello", "--output-format", "json").stdout)
+    assert set(made) == RESULT
+    assert (made["text"], made["model"], made["stop"]) == ("hello", "scripted/echo", "end")
+    assert [made["agent"]] == account.agents()
+    assert set(made["usage"]) == {"input", "output", "cached", "thinking"} and made["usage"]["input"] > 0
+    (began,) = [data["first"] for _, _, data in account.rows("turn_end")]
+    assert made["turn"] == began
+
+
+def test_json_of_a_turn_that_failed_says_why(account: Account, wire: Wire):
+    wire.answers(failure(400, "no"))
+    result = account.run(*WIRE, "-p", "hello", "--output-format", "json")
+    refused(result, 1, "wire refused the request (400): no.")
+    made = json.loads(result.stdout)
+    assert set(made) == {*RESULT, "reason"}
+    assert made["stop"] == "failed" and made["reason"] in result.stderr
+
+
+def test_stream_json(account: Account, wire: Wire):
+    wire.answers(completion("Some wörds, in small pieces. 記憶", calls=[{"name": "none"}]), "And the end.")
+    lines = lines_of(account.run(*WIRE, "-p", "go", "--output-format", "stream-json").stdout)
+    assert {line["type"] for line in lines} == {"event", "delta", "result"}
+    *before, result = lines
+    assert result["type"] == "result" and set(result) == {*RESULT, "type"} and result["text"] == "And the end."
+    assert all(line["type"] != "result" for line in before)
+    events = [line for line in before if line["type"] == "event"]
+    stored = account.rows()
+    assert [(event["kind"], event["content"] or "", event["data"] or {}) for event in events] == stored
+    assert [kind for kind, _, _ in stored] == [
+        "user", "assistant", "tool_call", "usage", "tool_started", "tool_result", "assistant", "usage", "turn_end",
+    ]  # fmt: skip
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert result["turn"] == events[0]["id"]
+    deltas = "".join(line["text"] for line in before if line["type"] == "delta")
+    assert deltas == "".join(account.said("assistant")) == "Some wörds, in small pieces. 記憶And the end."
+
+
+def test_piped_input_follows_the_prompt(account: Account):
+    assert account.run(*ECHO, "-p", "review", input="a\nb\n").stdout == "review\n\na\nb\n"
+    assert account.run(*ECHO, input="piped alone\n").stdout == "piped alone\n"
+    assert account.said("user") == ["review\n\na\nb", "piped alone"]
+
+
+def test_files_are_attached(account: Account):
+    (account.home / "main.py").write_text("print('hi')\n")
+    said = account.run(*ECHO, "-p", "explain", "@main.py", "please").stdout
+    assert said == "explain please\n\nFile main.py:\n\nprint('hi')\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("missing", "missing cannot be read: No such file"), (".", "Is a directory"), ("binary", "not a text file")],
+)
+def test_a_file_that_cannot_be_attached(account: Account, name: str, words: str):
+    (account.home / "binary").write_bytes(b"\x7fELF\xff\x00")
+    refused(account.run(*ECHO, "-p", "explain", f"@{name}"), 2, words)
+    assert not account.rows()
+
+
+def test_which_agent(account: Account):
+    for arguments in (["one"], ["--new", "two"], ["three"], ["-c", "four"]):
+        assert account.run(*ECHO, "-p", *arguments).returncode == 0
+    first, second = account.agents()
+    assert account.run(*ECHO, "-p", "-r", first, "five").returncode == 0
+    assert account.run(*ECHO, "-p", "six").returncode == 0  # it is the one used last now
+    spoken = [
+        json.loads(account.run(*ECHO, "-p", "x", "--output-format", "json", "-r", name).stdout)
+        for name in (second, first)
+    ]
+    assert [made["agent"] for made in spoken] == [second, first]
+    counts = {name: len(memory.window.turns) for name, memory in _memories(account).items()}
+    assert counts == {first: 4, second: 4}
+    assert account.endings() == ["completed"] * 8
+
+
+def _memories(account: Account):
+    from tests.invariants import check
+
+    return check(account.dsn)
+
+
+def test_an_agent_that_is_not_there(account: Account):
+    account.run(*ECHO, "-p", "one")
+    (name,) = account.agents()
+    refused(account.run(*ECHO, "-p", "x", "-r", name[:-1]), 2, f"no agent {name[:-1]}", f"Did you mean {name}?")
+    assert account.said("user") == ["one"] and account.agents() == [name]
+
+
+def test_an_agent_held_by_another_program(account: Account):
+    with account.terminal(*ECHO) as program:
+        program.ready()
+        program.say("mine")
+        program.wait_for("● mine")
+        (name,) = account.agents()
+        refused(
+            account.run(*ECHO, "-p", "x"),
+            75,
+            f"Agent {name}",
+            f"pid {program.process.pid})",
+            "Nothing was sent",
+            "--new",
+        )
+        assert account.said("user") == ["mine"]
+        assert account.run(*ECHO, "-p", "--new", "beside it").stdout == "beside it\n"
+        program.leave()
+    assert account.endings() == ["completed"] * 2 and len(account.agents()) == 2
+
+
+def test_the_same_conversation_as_the_repl(account: Account, wire: Wire):
+    wire.answers("Seven it is.", "It was seven.", "Yes.")
+    account.run(*WIRE, "-p", "remember seven")
+    with account.terminal(*WIRE) as program:
+        program.ready()
+        program.wait_for("● Seven it is.")
+        program.say("which number?")
+        program.wait_for("● It was seven.")
+        program.leave()
+    assert account.run(*WIRE, "-p", "sure?").stdout == "Yes.\n"
+    spoken = [message["content"] for message in wire.messages()]
+    assert spoken == ["remember seven", "Seven it is.", "which number?", "It was seven.", "sure?"]
+
+
+def test_without_a_model(account: Account):
+    refused(account.run("-p", "hello"), 1, "There is no model", "ikigai setup")
+    refused(account.run("-p", "hello", "--new"), 1, "There is no model", "ikigai setup")
+    assert not account.rows() and len(account.agents()) == 1
+
+
+def test_the_agents_own_model_is_enough(account: Account):
+    with account.terminal() as program:
+        program.ready()
+        program.say("/model scripted/echo")
+        program.wait_for("Model: scripted/echo")
+        program.leave()
+    assert account.run("-p", "hello").stdout == "hello\n"
+
+
+def test_at_most_so_many_requests(account: Account, wire: Wire):
+    wire.answers(*[completion(calls=[{"name": "again"}])] * 5)
+    refused(account.run(*WIRE, "-p", "go", "--max-turns", "2"), 1, "Stopped after 2 requests", "--max-turns")
+    assert len(wire.requests) == 2
+    assert account.endings() == ["failed"]
+
+
+def test_flags_for_one_run(account: Account, wire: Wire):
+    account.run(*WIRE, "-p", "one", "--system-prompt", "Be brief.")
+    account.run("-m", "wire/other:low", "-p", "two")
+    first, second = (request.json for request in wire.requests)
+    assert first["messages"][0] == {"role": "system", "content": "Be brief."} and first["model"] == "x"
+    assert second["messages"][0]["role"] == "user" and second["model"] == "other"
+    assert [data["model"] for _, _, data in account.rows("assistant")] == ["wire/x", "wire/other"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("format", ["text", "stream-json"])
+def test_stopped_by_a_signal(account: Account, wire: Wire, number: signal.Signals, code: int, format: str):
+    wire.answers(_hanging("Half a reply"))
+    program = account.start(*WIRE, "-p", "go", "--output-format", format)
+    printed = _read_until(program, "reply" if format == "text" else '"eply"')
+    program.send_signal(number)
+    assert program.stdout and program.stderr
+    rest, errors = program.stdout.read(), program.stderr.read()
+    assert program.wait(30) == code and not errors
+    assert account.endings() == ["interrupted"]
+    assert account.said("assistant") == ["Half a reply"]
+    if format == "text":
+        assert printed + rest == "Half a reply\n"
+    else:
+        assert lines_of(printed + rest)[-1] == _result(account, "Half a reply", "interrupted")
+
+
+def _result(account: Account, text: str, stop: str) -> dict[str, object]:
+    (name,) = account.agents()
+    (began,) = [data["first"] for _, _, data in account.rows("turn_end")]
+    usage = {"input": 0, "output": 0, "cached": 0, "thinking": 0}
+    return {
+        "type": "result",
+        "text": text,
+        "agent": name,
+        "model": "wire/x",
+        "usage": usage,
+        "turn": began,
+        "stop": stop,
+    }
+
+
+def _hanging(text: str) -> Answer:
+    """An answer that says `text`, and nothing more."""
+    answer = completion(text)
+    answer.cut, answer.end = answer.body.index(b'"finish_reason":"stop"'), "hang"
+    answer.cut = answer.body.rindex(b"data: ", 0, answer.cut)
+    return answer
+
+
+def _read_until(program: "subprocess.Popen[str]", text: str) -> str:
+    """What it has printed up to `text`; ends with the end of the output, whatever came."""
+    assert program.stdout
+    printed = ""
+    while text not in printed and (character := program.stdout.read(1)):
+        printed += character
+    assert text in printed, printed
+    return printed
+
+
+def test_stopped_before_a_word_came(account: Account, wire: Wire):
+    wire.answers(Answer(end="hang"))
+    program = account.start(*WIRE, "-p", "go")
+    assert wire.asked()
+    program.send_signal(signal.SIGINT)
+    assert program.communicate(timeout=30) == ("", "")
+    assert program.returncode == 130
+    assert account.endings() == ["interrupted"] and not account.said("assistant")
+    assert account.run(*WIRE, "-p", "again").returncode == 0
+    assert [message["role"] for message in wire.messages()] == ["user", "assistant", "user"]
+
+
+def test_unreachable_after_retries(account: Account, wire: Wire):
+    result = account.run("-m", "dead/x", "-p", "go", module="tests.e2e.hasty")
+    assert result.returncode == 75 and not result.stdout
+    first, last = result.stderr.splitlines()
+    assert first.endswith("nothing listens there. Trying again in 1 s.")
+    assert last.endswith("nothing listens there. Given up after 8 attempts. Check the network and the address.")
+    assert account.endings() == ["failed"]
+
+
+def test_the_help_says_what_comes_out(tmp_path: Path, account: Account):
+    text = account.run("--help").stdout
+    assert all(word in text for word in ("text, agent, model, usage, turn", '"event"', '"delta"', '"result"', "@file"))
+    assert all(f"\n  {code} " in text for code in (0, 1, 2, 75, 130, 143))

@@ -1,0 +1,424 @@
+"""The REPL over the real program in a real terminal: what a person sees, types and gets back."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.account import ECHO, WIRE, Account, Wire
+from tests.e2e.program import Program
+from tests.invariants import check
+from tests.wire_server import Answer, completion
+
+# -- the talk goes on --------------------------------------------------------------------------------------------
+
+
+def test_quit_and_come_back(account: Account):
+    with account.terminal(*ECHO) as program:
+        program.ready().say("hello there")
+        program.wait_for("● hello there")
+        program.leave()
+    with account.terminal(*ECHO) as program:
+        program.ready().wait_for("● hello there")
+        assert said(program) == ["❯ hello there", "● hello there"]
+        program.say("and on")
+        program.wait_for("● and on")
+        program.leave()
+        assert said(program) == ["❯ hello there", "● hello there", "❯ and on", "● and on"]
+    assert account.endings() == ["completed"] * 2 and len(account.agents()) == 1
+
+
+def said(program: Program) -> list[str]:
+    """The lines of the conversation on the screen, without the input."""
+    lines = [line for line in program.scrollback() if line.startswith(("❯ ", "● "))]
+    return lines if program.process.poll() is not None else lines[: len(lines) - (program.input() != "")]
+
+
+def test_a_message_on_the_command_line(account: Account):
+    with account.terminal(*ECHO, "good", "morning") as program:
+        program.ready().wait_for("● good morning")
+        program.leave()
+    assert account.said("user") == ["good morning"]
+
+
+def test_keys_typed_before_it_is_ready(account: Account):
+    with account.terminal(*ECHO) as program:
+        program.type("early bird\r")
+        program.wait_for("● early bird")
+        program.leave()
+    assert account.said("user") == ["early bird"]
+
+
+def test_the_rule_stands_where_the_next_request_begins(account: Account, wire: Wire):
+    budget = {"IKIGAI_SLIDING_CONTEXT_TOKENS": "120"}
+    with account.terminal(*WIRE, env=budget) as program:
+        program.ready()
+        for n in range(1, 7):
+            program.say(f"question {n} about things")
+            program.wait_for(f"● You said: question {n} about things")
+            program.wait(lambda n=n: len(account.turns()) == n, "the end of the turn")
+            _agree(program, account, wire, n)
+        program.leave()
+    with account.terminal(*WIRE, env=budget) as program:
+        program.ready().wait_for("question 6")
+        lines = [line for line in program.scrollback() if line.startswith(("❯ q", "●", "─"))]
+        (rule,) = [n for n, line in enumerate(lines) if line.startswith("─")]
+        assert lines[rule + 1].startswith("❯ question"), "the rule stands right before the first message in context"
+        program.say("question 7 about things")
+        program.wait_for("● You said: question 7 about things")
+        assert first_kept(wire) == lines[rule + 1].removeprefix("❯ ")
+        program.leave()
+    assert account.endings() == ["completed"] * 7
+
+
+def _agree(program: Program, account: Account, wire: Wire, turns: int) -> None:
+    """The newest rule on the screen names the first message of the next request, which memory makes."""
+    rules = re.findall(r'─ (\d+) turns? out · context begins: "(.*?)" ─', program.text())
+    if turns > 1:
+        begins = first_kept(wire)  # of the request before this turn ended: one turn at most has left since
+        assert not rules or rules[-1][1] >= begins
+        seen = [int(out) for out, _ in rules]
+        assert seen == sorted(set(seen)), "each rule tells of another place"
+
+
+def first_kept(wire: Wire) -> str:
+    """The first message of the last request, behind the notice that something is left out."""
+    first, second, *_ = [message["content"] for message in wire.messages()]
+    return second if first.startswith("[conversation truncated") else first
+
+
+def test_the_live_rule_and_the_next_request(account: Account, wire: Wire):
+    with account.terminal(*WIRE, env={"IKIGAI_SLIDING_CONTEXT_TOKENS": "120"}) as program:
+        program.ready()
+        moved = 0
+        for n in range(1, 8):
+            rules = re.findall(r'(\d+) turns? out · context begins: "(.*?)" ─', program.text())
+            program.say(f"question {n} about things")
+            program.wait(lambda n=n: len(account.turns()) == n, "the end of the turn")
+            if rules:
+                moved += 1
+                out, words = rules[-1]
+                assert first_kept(wire) == words
+                assert (
+                    wire.messages()[0]["content"] == f"[conversation truncated — {2 * int(out)} older messages omitted]"
+                )
+            else:
+                assert first_kept(wire) == "question 1 about things"
+            program.wait_for(f"● You said: question {n} about things")
+        assert moved >= 3
+        program.leave()
+
+
+def test_the_budget_belongs_to_the_agent(account: Account, wire: Wire):
+    with account.terminal(*WIRE) as program:
+        program.ready()
+        for command, told in (("/budget 50k", "Budget: 50k tokens"), ("/system Be brief.", "System: changed")):
+            program.say(command)
+            program.wait_for(told)
+        program.say("/model wire/other")
+        program.wait_for("model is set by flag --model for this run.")
+        program.type("\x03")
+        program.leave()
+    with account.terminal() as program:
+        program.ready().say("/model wire/other:low")
+        program.wait_for("Model: wire/other")
+        program.leave()
+    with account.terminal() as program:
+        program.ready()
+        assert "wire/other:low · ctx" in program.status() and "/50k" in program.status()
+        program.say("hi")
+        program.wait_for("● You said: hi")
+        assert wire.requests[-1].json["model"] == "other"
+        assert wire.messages()[0] == {"role": "system", "content": "Be brief."}
+        program.say("/model default")
+        program.wait_for("Model: default")
+        program.leave()
+    assert account.endings() == ["completed"]
+
+
+# -- commands ----------------------------------------------------------------------------------------------------
+
+
+def test_commands(account: Account):
+    with account.terminal(*ECHO, columns=120, rows=50) as program:
+        program.ready()
+        for command, told in (
+            ("/help", "/exit"),
+            ("/help mark", "/mark [label]: remember this place"),
+            ("/model", "scripted/echo (from flag --model)"),
+            ("/system", "There is no system prompt. /system TEXT sets one."),
+            ("/budget", "turns in, 0 out; budget 100k"),
+            ("/status", "model takes"),
+            ("/config", "start_with = "),
+        ):
+            program.say(command)
+            program.wait_for(told)
+        program.say("/moddel")
+        program.wait_for("There is no command /moddel. Did you mean /model?")
+        assert program.input() == "/moddel"
+        program.type("\x03")
+        program.wait(lambda: program.input() == "", "an empty line")
+        program.leave()
+    assert not account.rows(), "none of these is an event"
+
+
+def test_mark_rewind_and_clear(account: Account, wire: Wire):
+    with account.terminal(*WIRE, columns=120) as program:
+        program.ready()
+        say(program, account, "one")
+        program.say("/mark here")
+        program.wait_for("· Mark here set. /rewind here comes back here.")
+        say(program, account, "two")
+        program.say("/rewind nowhere")
+        program.wait_for("There is no mark 'nowhere' here. Marks, newest first: here")
+        program.type("\x03")
+        program.say("/rewind")
+        program.wait_for("· Rewound to event")
+        say(program, account, "three")
+        assert [message["content"] for message in wire.messages()] == ["one", "You said: one", "three"]
+        program.say("/clear")
+        program.wait_for("· Context cleared: the next request starts empty. Everything said stays in the history.")
+        program.wait_for("─ context begins here ─")
+        program.leave()
+    with account.terminal(*WIRE, columns=120) as program:
+        program.ready().wait_for("─ context begins here ─")
+        say(program, account, "four")
+        assert [message["content"] for message in wire.messages()] == ["four"]
+        assert said(program)[-8:] == [
+            line for word in ("one", "two", "three", "four") for line in (f"❯ {word}", f"● You said: {word}")
+        ]
+        program.leave()
+    assert account.endings() == ["completed"] * 4
+
+
+def say(program: Program, account: Account, text: str) -> None:
+    """Send a message, and wait until its turn has ended and is on the screen."""
+    turns = len(account.turns())
+    program.say(text)
+    program.wait(lambda: len(account.turns()) == turns + 1, "the end of the turn")
+    program.wait_for(f"● You said: {text}")
+
+
+def test_new_and_switch(account: Account, wire: Wire):
+    with account.terminal(*WIRE, columns=120) as program:
+        program.ready()
+        (first,) = account.agents()
+        say(program, account, "in the first")
+        program.type("/new second\rquickly typed\r")
+        program.wait_for("● You said: quickly typed")
+        assert program.status().startswith("  second · ")
+        assert [message["content"] for message in wire.messages()] == ["quickly typed"]
+        program.say("/new second")
+        program.wait_for("There is an agent named second already.")
+        program.say("/switch nobody")
+        program.wait_for("There is no agent nobody.")
+        program.say("/switch second")
+        program.wait_for("second is on the screen already.")
+        program.say(f"/switch {first}")
+        program.wait(lambda: program.status().startswith(f"  {first} · "), "the first agent")
+        say(program, account, "back again")
+        assert [message["content"] for message in wire.messages()] == [
+            "in the first", "You said: in the first", "back again",
+        ]  # fmt: skip
+        program.leave()
+    assert account.agents() == [first, "second"] and account.endings() == ["completed"] * 3
+
+
+def test_two_programs_on_one_agent(account: Account):
+    with account.terminal(*ECHO, columns=120) as program, account.terminal(*ECHO, columns=120) as other:
+        program.ready().say("mine")
+        program.wait_for("● mine")
+        (name,) = account.agents()
+        other.kill()
+        with account.terminal(*ECHO, columns=120) as second:
+            second.ready()
+            second.wait_for(
+                f"⚠ Agent {name} is being written by another program ({os.uname().nodename}, pid {program.process.pid})."
+            )
+            second.wait_for("● mine")
+            second.say("yours")
+            second.wait_for("This agent is read-only here. /new begins another, /switch goes to one.")
+            assert second.input() == "yours", "nothing is lost"
+            second.type("\x03")
+            second.say("/new beside")
+            second.wait(lambda: second.status().startswith("  beside · "), "the new agent")
+            second.say("yours")
+            second.wait_for("● yours")
+            second.leave()
+        program.leave()
+    assert account.said("user") == ["mine", "yours"] and account.agents() == [name, "beside"]
+    check(account.dsn)
+
+
+def test_no_model_yet(account: Account):
+    with account.terminal(columns=120) as program:
+        program.ready()
+        program.wait_for("`ikigai setup` fetches a small one; /model PROVIDER/NAME chooses another.")
+        program.say("hello")
+        program.wait_for("There is no model to ask.")
+        assert program.input() == "hello"
+        program.type("\x03")
+        program.say("/model scripted/echo")
+        program.wait_for("Model: scripted/echo")
+        program.type("\x1b[A\x1b[A\r")  # what was typed before is in the history
+        program.wait_for("● hello")
+        program.leave()
+
+
+def test_a_configured_model_without_its_key(account: Account):
+    account.configure('model = "openai/gpt-5-mini"\n')
+    with account.terminal(columns=120) as program:
+        program.ready()
+        program.wait_for("⚠ There is no key for OpenAI. Set OPENAI_API_KEY, or choose another model.")
+        program.say("/model scripted/echo")
+        program.wait_for("Model: scripted/echo")
+        program.say("hello")
+        program.wait_for("● hello")
+        program.leave()
+
+
+# -- while it streams --------------------------------------------------------------------------------------------
+
+
+def hanging(text: str) -> Answer:
+    """A reply that says `text`, and then nothing more."""
+    answer = completion(text)
+    answer.cut, answer.end = answer.body.rindex(b"data: ", 0, answer.body.index(b'"finish_reason":"stop"')), "hang"
+    return answer
+
+
+@pytest.mark.parametrize("key", ["\x1b", "\x03"], ids=["Esc", "Ctrl+C"])
+def test_a_turn_is_stopped(account: Account, wire: Wire, key: str):
+    wire.answers(hanging("The first half of"))
+    with account.terminal(*WIRE) as program:
+        program.ready().say("go")
+        program.wait_for("● The first half of")
+        program.type(key)
+        program.wait_for("✗ interrupted")
+        program.wait(lambda: account.turns() == ["interrupted"], "the end of the turn")
+        assert account.said("assistant") == ["The first half of"]
+        program.say("go on")
+        program.wait_for("● You said: go on")
+        program.leave()
+        assert said(program)[:2] == ["❯ go", "● The first half of"]
+    assert [message["role"] for message in wire.messages()] == ["user", "assistant", "user"]
+    assert wire.messages()[1]["content"] == "The first half of"
+    assert account.endings() == ["interrupted", "completed"]
+
+
+def test_queued_messages(account: Account, wire: Wire):
+    wire.answers(hanging("Busy"))
+    with account.terminal(*WIRE) as program:
+        program.ready().say("go")
+        program.wait_for("● Busy")
+        for text in ("first queued", "second queued"):
+            program.say(text)
+            program.wait_for(f"next: {text}")
+        program.type("\x1b[A")
+        program.wait(lambda: program.input() == "second queued", "the message taken back")
+        program.type(" and changed\r")
+        program.wait_for("next: second queued and changed")
+        assert account.said("user") == ["go"]
+        program.type("\x1b")
+        program.wait_for("✗ interrupted")
+        program.wait(lambda: "second queued and changed" in program.input(), "the messages given back")
+        assert "first queued" in program.input()
+        program.type("\x03")
+        program.leave()
+    assert account.said("user") == ["go"] and account.endings() == ["interrupted"]
+
+
+def test_a_queued_message_is_sent_when_the_turn_ends(account: Account, wire: Wire):
+    slow = completion("Slow and steady.", pause=0.05)
+    wire.answers(slow, "Done.")
+    with account.terminal(*WIRE) as program:
+        program.ready().say("go")
+        program.wait_for("● Slow")
+        program.say("next one")
+        program.wait_for("● Done.")
+        program.leave()
+        assert said(program) == ["❯ go", "● Slow and steady.", "❯ next one", "● Done."]
+    assert account.endings() == ["completed"] * 2
+
+
+# -- the terminal ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["idle", "streaming"])
+@pytest.mark.parametrize(
+    ("way", "code"),
+    [("/exit\r", 0), ("\x04", 0), ("\x03\x03", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
+    ids=["exit", "Ctrl+D", "Ctrl+C twice", "SIGTERM", "SIGHUP", "SIGINT"],
+)
+def test_every_way_out(account: Account, wire: Wire, way: str | signal.Signals, code: int, streaming: bool):
+    wire.answers(hanging("Half"))
+    with account.terminal(*WIRE) as program:
+        program.ready()
+        if streaming:
+            program.say("go")
+            program.wait_for("● Half")
+        if isinstance(way, str):
+            program.type(way if not (streaming and way == "\x03\x03") else "\x03\x03\x03")
+        else:
+            program.process.send_signal(way)
+        assert program.ended() == code
+        program.assert_restored()
+        assert "Traceback" not in program.text() and "ctx" not in program.text()
+    assert account.run(*WIRE, "-p", "after").returncode == 0
+    assert account.endings() == ["interrupted", "completed"] if streaming else ["completed"]
+
+
+def test_a_bug_ends_it_cleanly(account: Account):
+    with account.terminal(*ECHO, module="tests.e2e.buggy", columns=200) as program:
+        program.ready().say("hello")
+        assert program.ended() == 1
+        program.assert_restored()
+        text = program.text()
+    assert "Traceback" not in text and text.count("ikigai: ") == 1
+    assert "Something in ikigai itself went wrong (ZeroDivisionError). The details are in " in text
+    assert "ZeroDivisionError" in account.log_file()
+
+
+def test_the_terminal_hangs_up(account: Account):
+    with account.terminal(*ECHO) as program:
+        program.ready()
+        pid = program.process.pid
+        program.hang_up()
+        assert program.process.wait(30) == 129
+    assert not Path(f"/proc/{pid}").exists()
+    assert account.run(*ECHO, "-p", "after").stdout == "after\n"
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {}], ids=["NO_COLOR", "dumb", "colour"])
+def test_colours(account: Account, wire: Wire, env: dict[str, str]):
+    wire.answers("# A title\n\nWith `code` and **bold** words.\n\n```python\nprint(1)\n```\n")
+    with account.terminal(*WIRE, env=env) as program:
+        if "TERM" in env:
+            program.wait_for("❯")
+            program.type("show me\r")
+        else:
+            program.ready().say("show me")
+        program.wait_for("print(1)")
+        program.type("/nonsense\r")
+        program.wait_for("no command /nonsense")
+        program.type("\x03")
+        program.type("/exit\r")
+        assert program.ended() == 0
+        program.assert_restored()
+    codes = {code for found in re.findall(rb"\x1b\[([\d;]*)m", program.raw) for code in found.split(b";")}
+    coloured = {code for code in codes if re.fullmatch(rb"3\d|4\d|9\d|10\d", code)}
+    assert bool(coloured) == (env == {})
+    if "TERM" in env:
+        assert b"\x1b" not in program.raw
+
+
+def test_what_a_model_says_is_never_obeyed(account: Account, wire: Wire):
+    wire.answers("Safe \x1b]0;pwned\x07\x1b[2J\x9b31m\x1b]52;c;cHduZWQ=\x07words\u202e.")
+    with account.terminal(*WIRE) as program:
+        program.ready().say("go \u202e\x9d")
+        program.wait_for("words")
+        program.leave()
+    assert not re.search(rb"\x1b\]|\xc2\x9b|\xc2\x9d|\xe2\x80\xae|\x1b\[2J", program.raw)
+    assert "\x1b]0;pwned" in account.said("assistant")[0], "the log keeps what was said"

@@ -44,7 +44,9 @@ async def imported(module: str) -> Any:
 class World:
     """What one run of the program shares between its agents."""
 
-    def __init__(self, config: Config, database: Database, lease: Lease | None, pool: Pool, run: Run, tools: Registry) -> None:
+    def __init__(
+        self, config: Config, database: Database, lease: Lease | None, pool: Pool, run: Run, tools: Registry
+    ) -> None:
         self.config, self.database, self.pool, self.run = config, database, pool, run
         self._lease = lease
         self.tools = tools
@@ -70,28 +72,34 @@ class World:
     def known_models(self) -> tuple[str, ...]:
         """Models worth offering: the one in force, the local one, those the configuration names."""
         default = self.pool.default_model(self.config.key_variables)
-        return tuple(dict.fromkeys(filter(None, (self.config.model, default, self.pool.local_model(), *self.config.models))))
+        return tuple(
+            dict.fromkeys(filter(None, (self.config.model, default, self.pool.local_model(), *self.config.models)))
+        )
 
     async def create(self, name: str = "") -> Agent:
-        return await self.database.agents.create(name, str(Path.cwd()))
+        return await self.database.agents.create(name, directory())
 
-    async def choose(self, resume: str | None, new: bool) -> Agent:
-        """The agent to go on with: the one named, a fresh one, or as `start_with` says. Raises ConfigError."""
+    async def choose(self, resume: str | None, new: bool, last: bool) -> Agent:
+        """The agent to go on with: as the flags say, or as `start_with` does. Raises ConfigError."""
         agents = self.database.agents
         if resume:
             try:
                 return await agents.find(resume)
             except Refused as refusal:
                 raise ConfigError(refusal.what, refusal.remedy) from None
-        start_with = "new" if new else self.config.start_with
+        start_with = "new" if new else "last" if last else self.config.start_with
         if start_with == "new":
             return await self.create()
-        return await agents.last(str(Path.cwd()) if start_with == "directory" else "") or await self.create()
+        return await agents.last(directory() if start_with == "directory" else "") or await self.create()
 
     async def take(self, agent: Agent) -> tuple[Memory, AgentLog]:
         """Take the pen of the agent and load its memory. Raises Busy when another program holds it."""
-        log = await self.database.open_agent(agent, str(Path.cwd()))
-        return await log.load(loading(self.run, agent.id)), log
+        log = await self.database.open_agent(agent, directory())
+        try:
+            return await log.load(loading(self.run, agent.id)), log
+        except BaseException:
+            await log.close()
+            raise
 
     async def look(self, agent: Agent) -> Memory:
         """The memory of an agent that somebody else writes to."""
@@ -99,6 +107,14 @@ class World:
 
     def runtime(self, memory: Memory, log: AgentLog, view: View, **limits: Any) -> Runtime:
         return Runtime(memory, log, self.pool.provider, self.tools, view, **limits)
+
+
+def directory() -> str:
+    """The working directory; empty when it is gone."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
 
 
 async def locate_database(config: Config) -> tuple[Lease | None, str]:
@@ -156,9 +172,12 @@ def make_run(config: Config, pool: Pool, tools: Registry) -> Run:
 
 def spool(agent: str, facts: Sequence[Event]) -> str:
     """Keep what the database would not take in a file of the state folder; returns the sentence that says so."""
-    name = f"unsaved-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.jsonl"
-    path = paths.private(paths.state_dir()) / name
+    path = paths.state_dir() / f"unsaved-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.jsonl"
     rows = (codec.encode(fact)._asdict() for fact in facts)
-    path.write_bytes(b"".join(msgspec.json.encode({"agent": agent, **row}) + b"\n" for row in rows))
-    kept = "1 event could not be saved; it is" if len(facts) == 1 else f"{len(facts)} events could not be saved; they are"
-    return f"{kept} kept in {path}."
+    lost = "1 event could not be saved" if len(facts) == 1 else f"{len(facts)} events could not be saved"
+    try:
+        paths.private(path.parent)
+        path.write_bytes(b"".join(msgspec.json.encode({"agent": agent, **row}) + b"\n" for row in rows))
+    except OSError as error:
+        return f"{lost}, nor kept in {path}: {error.strerror}."
+    return f"{lost}; {'it is' if len(facts) == 1 else 'they are'} kept in {path}."

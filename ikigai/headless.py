@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import math
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from ikigai.core.machine import Interrupted, Submitted
 from ikigai.core.memory import Memory, Status
 from ikigai.core.ports import Delta
 from ikigai.core.reply import TextDelta, Waiting
-from ikigai.core.sanitize import clean
+from ikigai.core.sanitize import clean, storable
 from ikigai.core.transcript import Block, Rule
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ class Printer:
         match event.event:
             case UserMessage():
                 self._turn = self._turn or event.id
-            case AssistantMessage() as said if said.text:
-                self._words = [said.text]
+            case AssistantMessage() as said:
+                self._words = [said.text] if said.text else self._words
                 self.stop = said.stop.value
             case UsageReported() as report:
                 self.usage.append(report)
@@ -106,11 +107,12 @@ class Printer:
                 self._told = event.why
                 self.notice(f"{event.why} Trying again in {math.ceil(event.seconds)} s.")
         elif isinstance(event, TextDelta):
+            text = storable(event.text)  # half a surrogate pair can be written nowhere
             if self._format == "stream-json":
-                self._line({"type": "delta", "text": event.text})
+                self._line({"type": "delta", "text": text})
             elif self._format == "text":
-                self._put(event.text)
-                self._open_line = not event.text.endswith("\n")
+                self._put(text)
+                self._open_line = not text.endswith("\n")
 
     def show(self, block: Block) -> None:
         pass
@@ -151,6 +153,8 @@ class Printer:
 
 def _writer() -> Callable[[str], object]:
     out = sys.stdout
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="replace")  # not every encoding has every character
     safe = clean if out.isatty() else str
 
     def write(text: str) -> None:

@@ -41,7 +41,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
     try:
         if arguments.new:
             _check_model(world, {})  # no agent for nothing
-        agent = await world.choose(arguments.resume, arguments.new)
+        agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
         try:
             memory, log = await world.take(agent)
         except Busy as busy:

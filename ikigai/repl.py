@@ -15,7 +15,8 @@ from ikigai.config import Config, describe
 from ikigai.core import commands, machine, tokens, transcript
 from ikigai.core.commands import Local
 from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused, Unavailable
-from ikigai.core.memory import Memory, Status
+from ikigai.core.events import UserMessage
+from ikigai.core.memory import Memory
 from ikigai.terminal.screen import Screen
 from ikigai.terminal.theme import theme
 from ikigai.terminal.tty import Tty
@@ -111,7 +112,8 @@ class Repl:
                 unusable = str(error)
         self.screen.database(world.database_name)
         with self._moving():
-            await self._enter(await world.choose(self._arguments.resume, self._arguments.new))
+            arguments = self._arguments
+            await self._enter(await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue")))
         if unusable:
             self.screen.notice(unusable)
         self.screen.set_prompts(await world.database.prompts(PROMPTS))
@@ -134,7 +136,7 @@ class Repl:
     @contextlib.contextmanager
     def _moving(self) -> Iterator[None]:
         """While another agent is being opened, what is typed waits for it, and is given back where that fails."""
-        self._opening, writable = True, False
+        writable = False
         try:
             yield
             writable = self._runtime is not None
@@ -170,15 +172,16 @@ class Repl:
         """The last screenfuls of the agent's history, the rule at its place."""
         assert self._world
         history = list(await self._world.database.reader(agent).history(None, HISTORY_EVENTS))
-        skipped = agent.events - len(history)
+        skipped = max(0, agent.events - len(history))  # a fork's history holds its ancestors' events, too
         self.screen.agent(agent.name)
-        self.screen.history(transcript.fresh(history[-HISTORY_EVENTS:], memory), skipped)
+        self.screen.history(transcript.fresh(history, memory), skipped)
         self.screen.changed(memory)
 
     async def _leave_agent(self) -> str:
         """End the loop of the agent on screen and put its pen down; returns the sentence about what is not saved."""
         if self._runtime and self._loop:
             self._loop.remove_done_callback(self._loop_ended)
+            self._runtime.inbox.put_nowait(machine.Interrupted())
             self._runtime.inbox.put_nowait(None)
             done, _ = await asyncio.wait({self._loop}, timeout=CLOSE_WITHIN)
             if not done:
@@ -186,7 +189,8 @@ class Repl:
                 await asyncio.wait({self._loop}, timeout=CLOSE_WITHIN)
         kept = self._spooled()
         if self._store:
-            await self._store.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._store.close(), CLOSE_WITHIN)
         self._runtime = self._loop = self._store = None
         return kept
 
@@ -196,12 +200,14 @@ class Repl:
             return ""
         from ikigai.app import spool
 
-        return spool(self._agent.name, self._runtime.unsaved)
+        return spool(self._agent.name, (*self._runtime.unsaved, *map(UserMessage, self._runtime.unsent())))
 
     def _loop_ended(self, loop: asyncio.Task[None]) -> None:
         """The loop ended by itself: the pen was lost, or there is a bug. The words stay, nothing more is written."""
         if loop.cancelled() or (error := loop.exception()) is None:
             return
+        if unsent := self._runtime.unsent() if self._runtime else []:
+            self.screen.returned("\n".join(unsent))
         kept = self._spooled()
         self._memory, self._runtime = self.memory, None
         if not isinstance(error, IkigaiError):
@@ -217,16 +223,19 @@ class Repl:
 
     @property
     def busy(self) -> bool:
-        return self._runtime is not None and self._runtime.memory.status is not Status.IDLE
+        return self._runtime is not None and self._runtime.busy
 
     def submit(self, text: str) -> None:
         """A line was entered: a command, or a message."""
         try:
             happened = commands.parse(text) if commands.is_command(text) else machine.Submitted(text)
-            if isinstance(happened, Local):
+            moves = isinstance(happened, Local) and happened.name in ("new", "switch")
+            if isinstance(happened, Local) and not moves:
                 self._spawn(happened)
             elif self._opening:
                 self._early.append(text)
+            elif isinstance(happened, Local):
+                self._move(happened)
             else:
                 self._tell(happened)
         except IkigaiError as error:
@@ -284,19 +293,23 @@ class Repl:
             log.exception("/%s failed", command.name)
             self.screen.notice(f"/{command.name} went wrong inside ikigai; the log file has the details.")
 
-    async def _go(self, command: Local) -> None:
-        if self._opening or self._world is None:
-            raise Refused("The conversation is still being opened.", "Try again in a moment.")
+    def _move(self, command: Local) -> None:
+        """Go to another agent. What is typed from now on is meant for that one."""
         if self.busy:
             raise Refused("The agent is busy.", "Esc stops it; or wait for the end of the turn.")
         if command.name == "switch" and not command.argument:
             raise Refused("Which agent?", f"There are: {', '.join(self._agents)}")
+        self._opening = True
+        self._spawn(command)
+
+    async def _go(self, command: Local) -> None:
+        assert self._world
         with self._moving():
             if command.name == "new":
                 agent = await self._world.create(command.argument)
             else:
                 agent = await self._world.database.agents.find(command.argument)
-            if self._agent and agent.id == self._agent.id:
+            if self._runtime and self._agent and agent.id == self._agent.id:
                 raise Refused(f"{agent.name} is on the screen already.", "/new begins another agent.")
             if kept := await self._leave_agent():
                 self.screen.notice(kept)

@@ -67,6 +67,7 @@ class Runtime:
         self._store, self._provider, self._tools, self._view = store, provider, tools, view
         self._max_requests, self._patience = max_requests, patience
         self._jobs: dict[Job, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still tidying up
         self._replies: dict[Job, Accumulator] = {}
         self._queue: deque[Input] = deque()
 
@@ -79,8 +80,13 @@ class Runtime:
                     await self._take(self._queue.popleft())
         finally:
             for task in self._jobs.values():
-                task.cancel()
-            await asyncio.gather(*self._jobs.values(), return_exceptions=True)
+                self._end(task)
+            await asyncio.gather(*self._ending, return_exceptions=True)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is open, or something that was sent has not been stored yet."""
+        return self.memory.open is not None or bool(self.unsaved) or not self.inbox.empty()
 
     def unqueue(self) -> str:
         """Take back the newest message that waits for the turn to end; empty when there is none."""
@@ -90,6 +96,15 @@ class Runtime:
                 self._tell_queue()
                 return happened.text
         return ""
+
+    def unsent(self) -> list[str]:
+        """The messages that nobody took any more, oldest first; to be asked once when the loop has ended."""
+        left = list(self._queue)
+        self._queue.clear()
+        while not self.inbox.empty():
+            if (happened := self.inbox.get_nowait()) is not None:
+                left.append(happened)
+        return [happened.text for happened in left if isinstance(happened, Submitted)]
 
     async def _take(self, happened: Input) -> None:
         if isinstance(happened, NEEDS_IDLE) and self.memory.open is not None:
@@ -104,6 +119,7 @@ class Runtime:
             self._view.notice(str(refusal))
             if isinstance(happened, Submitted):
                 self._view.returned(happened.text)
+            self._tell_queue()
             return
         if facts:
             await self._record(facts)
@@ -119,7 +135,7 @@ class Runtime:
         said = tuple(block for job, reply in self._replies.items() if job in self._jobs for block in reply.blocks())
         for job, task in self._jobs.items():
             if isinstance(job, CallModel):
-                task.cancel()
+                self._end(task)
         if texts := [happened.text for happened in self._queue if isinstance(happened, Submitted)]:
             self._view.returned("\n".join(texts))
         self._queue.clear()
@@ -173,10 +189,17 @@ class Runtime:
         """Make what is under way what memory wants."""
         wanted = work(self.memory)
         for job in self._jobs.keys() - wanted:
-            self._jobs.pop(job).cancel()
+            self._end(self._jobs.pop(job))
             self._replies.pop(job, None)
         for job in sorted(wanted - self._jobs.keys(), key=lambda job: job.asked_by):
             self._jobs[job] = asyncio.create_task(self._do(job), name=f"{self.memory.agent} {_name(job)}")
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        """Cancel a job, once: a second time would interrupt its tidying up, which the end of the loop waits for."""
+        if not task.done() and not task.cancelling():
+            task.cancel()
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
 
     async def _do(self, job: Job) -> None:
         try:
@@ -238,6 +261,7 @@ class _Drafts:
         self._ended = asyncio.Event()
 
     async def __aenter__(self) -> _Drafts:
+        self._job = asyncio.current_task()
         self._task = asyncio.create_task(self._save(), name="drafts")
         return self
 
@@ -254,14 +278,16 @@ class _Drafts:
         while True:
             await self._news.wait()
             self._news.clear()
-            if self._ended.is_set():
-                return
+            if self._ended.is_set() or (self._job and self._job.cancelling()):
+                return  # a cancelled reply may take a while to end, and its turn has ended by then
             text = self._reply.text
             if len(text) > saved:
                 with contextlib.suppress(StoreError):  # the append that ends the turn says so, and waits
                     await self._store.save_draft(Draft(self._asked_by, text))
                     saved = len(text)
                     self._view.saved(self._asked_by, saved)
+                if saved < len(text):
+                    self._news.set()  # again in a moment, though nothing more may come
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), DRAFT_EVERY)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -15,7 +15,8 @@ from ikigai.core.machine import Interrupted, SetMark, Submitted
 from ikigai.core.memory import Memory, Run, Status
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Appended, Draft
-from ikigai.core.reply import Failure
+from ikigai.core.reply import Failure, ProviderEvent, TextDelta
+from ikigai.core.request import Request
 from ikigai.core.transcript import Block, Rule, rule
 from ikigai.providers.scripted import Break, Call, Hang, Pause, Scripted
 from ikigai.runtime import Runtime
@@ -203,6 +204,68 @@ async def test_interrupt_keeps_what_was_said_and_cancels_the_tools():
     assert [block.is_error for message in last for block in message.blocks if isinstance(block, ToolResult)] == [True]
 
 
+class Lingering(Scripted):
+    """A provider whose requests take a moment to be put down; `down` are the ways in which that ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down: list[str] = []
+
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        yield TextDelta("Half")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await asyncio.sleep(0.1)
+                self.down.append("whole")
+            except asyncio.CancelledError:
+                self.down.append("cut off")
+
+
+class Slow(LogOf):
+    """A log that takes a moment for everything."""
+
+    async def append(self, facts: Any, reload: Any = None) -> Appended:
+        await asyncio.sleep(0.02)
+        return await super().append(facts, reload)
+
+
+async def test_a_cancelled_request_is_put_down_whole_before_the_loop_ends():
+    session = Session([], log=lambda logs: Slow(logs, AGENT))
+    session.provider = provider = Lingering()
+    async with session.running():
+        session.tell(Submitted("hi"))
+        await session.until(lambda: bool(session.view.told("live")))
+        session.tell(Interrupted())
+        await session.idle(1)
+    assert provider.down == ["whole"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_reply_that_was_cancelled_leaves_no_draft(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ikigai.runtime.DRAFT_EVERY", 0.02)
+    session = Session([])
+    session.provider = Lingering()
+    async with session.running():
+        session.tell(Submitted("hi"))
+        await session.until(lambda: bool(session.view.told("live")))
+        await asyncio.sleep(0)  # the words are in, and their save is due
+        session.tell(Interrupted())
+        await session.idle(1)
+    assert session.logs.draft(AGENT) is None
+
+
+async def test_the_agent_is_busy_from_the_moment_something_is_sent():
+    session = Session(["a"], log=lambda logs: Slow(logs, AGENT))
+    async with session.running():
+        await session.until(lambda: not session.runtime.busy)
+        session.tell(Submitted("hi"))
+        await session.until(lambda: bool(session.ended()) or not session.runtime.busy)
+        assert session.ended()
+        await session.until(lambda: not session.runtime.busy)
+
+
 async def test_messages_and_commands_sent_while_busy_wait_their_turn_and_come_back_on_interrupt():
     session = Session([["a", Pause(0.05)], "b", ["c", Hang()]])
     async with session.running():
@@ -257,6 +320,17 @@ async def test_a_refused_message_goes_back_to_the_input_line():
         session.tell(Submitted("hi"))
         await session.until(lambda: bool(session.view.told("returned")))
     assert session.view.told("returned") == ["hi"] and "no model" in session.view.told("notice")[0]
+
+
+async def test_a_queued_message_that_is_refused_is_no_longer_queued():
+    session = Session([["x" * 3000, Pause(0.05)]])
+    session.run_settings = Run({"model": "chat/tiny", "level": "", "budget": 0, "system": ""}, limits, encoder)
+    session.runtime.memory = session.load()
+    async with session.running():
+        session.tell(Submitted("one"))
+        session.tell(Submitted("two"))
+        await session.until(lambda: session.view.told("returned") == ["two"])
+        assert ("two",) in session.view.told("queued") and session.view.told("queued")[-1] == ()
 
 
 async def test_the_rule_is_shown_behind_the_turn_that_moved_it_and_agrees_with_the_next_request():
@@ -333,6 +407,38 @@ async def test_patience_ends_the_loop_with_what_is_unsaved(monkeypatch: pytest.M
         await session.runtime.run()
     Flaky.down = 0
     assert session.runtime.unsaved == (UserMessage("hi"),)
+
+
+async def test_a_draft_that_could_not_be_saved_is_saved_later(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("ikigai.runtime.DRAFT_EVERY", 0.01)
+    session = Session([[Pause(0.05), "Half", Hang()]], log=lambda logs: Flaky(logs, AGENT))
+    async with session.running():
+        session.tell(Submitted("hi"))
+        await session.until(lambda: bool(session.runtime.memory.open))
+        Flaky.down = 1
+        await session.until(lambda: bool(session.view.told("live")))
+        await asyncio.sleep(0.05)
+        assert session.logs.draft(AGENT) is None, "and no more words will come"
+        Flaky.down = 0
+        await session.until(lambda: session.logs.draft(AGENT) is not None)
+        session.tell(Interrupted())
+        await session.idle(1)
+
+
+async def test_what_was_sent_while_the_database_was_away_is_there_when_the_loop_ends(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ikigai.runtime.RETRY_AFTER", (0.01,))
+    session = Session([], log=lambda logs: Flaky(logs, AGENT))
+    Flaky.down = 10**9
+    session.runtime._patience = 0.05
+    for text in ("one", "two", "three"):
+        session.tell(Submitted(text))
+    with pytest.raises(Unavailable):
+        await session.runtime.run()
+    Flaky.down = 0
+    assert session.runtime.unsaved == (UserMessage("one"),)
+    assert session.runtime.unsent() == ["two", "three"] and session.runtime.unsent() == []
 
 
 async def test_max_requests_ends_a_turn_that_goes_round():

@@ -87,12 +87,10 @@ class Accumulator:
     def __init__(self) -> None:
         self._blocks: list[list[str]] = []  # ["text", …] or ["thinking", …, signature, vendor] or ["call", index]
         self._calls: dict[int, list[list[str]]] = {}  # index → pieces of id, name, arguments
-        self.characters = 0
 
     def add(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text):
-                self.characters += len(text)
                 if not self._blocks or self._blocks[-1][0] != "text":
                     self._blocks.append(["text"])
                 self._blocks[-1].append(text)

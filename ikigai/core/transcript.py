@@ -113,7 +113,7 @@ def _setting(key: str, value: Value, origin: str) -> str:
         case "budget" if isinstance(value, int):
             shown = f"{tokens.short(value)} tokens" if value else "off"
         case "system":
-            shown = "changed" if value else "none"
+            shown = "changed" if value else "default" if value is None else "none"
         case _:
             shown = "default" if value is None else str(value) or "none"
     return f"{key.capitalize()}: {shown}" + (f" (from {origin})" if origin not in ("agent", "") else "")

@@ -50,9 +50,7 @@ async def compare(dsn: str, events: int) -> list[Figure]:
             bare = _bare(connection, (await talk.database.agents.create("bare")).id)
             for _ in range(warm_up + events):
                 text = prose.text(WORDS)
-                bare(text)  # so that either side comes right behind a commit of the bare one
-                base = bare(text)
-                taken.append((await talk.say(text), base))
+                taken.append((await talk.say(text), bare(text)))
     finally:
         await talk.close()
     times, bases = zip(*taken[warm_up:], strict=True)

@@ -1,4 +1,4 @@
-"""The real program with a bug in its screen: showing what was said divides by zero."""
+"""The real program with bugs in its screen: showing what was said, and Ctrl+C, divide by zero."""
 
 import sys
 
@@ -6,5 +6,5 @@ from ikigai import cli
 from ikigai.terminal import screen
 
 if __name__ == "__main__":
-    screen.Screen.show = lambda *_: 1 / 0  # type: ignore[method-assign]
+    screen.Screen.show = screen.Screen.ask_to_leave = lambda *_: 1 / 0  # type: ignore[method-assign]
     sys.exit(cli.main())

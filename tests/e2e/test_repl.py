@@ -55,60 +55,39 @@ def test_the_rule_stands_where_the_next_request_begins(account: Account, wire: W
     budget = {"IKIGAI_SLIDING_CONTEXT_TOKENS": "120"}
     with account.terminal(*WIRE, env=budget) as program:
         program.ready()
-        for n in range(1, 7):
-            program.say(f"question {n} about things")
-            program.wait_for(f"● You said: question {n} about things")
-            program.wait(lambda n=n: len(account.turns()) == n, "the end of the turn")
-            _agree(program, account, wire, n)
-        program.leave()
-    with account.terminal(*WIRE, env=budget) as program:
-        program.ready().wait_for("question 6")
-        lines = [line for line in program.scrollback() if line.startswith(("❯ q", "●", "─"))]
-        (rule,) = [n for n, line in enumerate(lines) if line.startswith("─")]
-        assert lines[rule + 1].startswith("❯ question"), "the rule stands right before the first message in context"
-        program.say("question 7 about things")
-        program.wait_for("● You said: question 7 about things")
-        assert first_kept(wire) == lines[rule + 1].removeprefix("❯ ")
-        program.leave()
-    assert account.endings() == ["completed"] * 7
-
-
-def _agree(program: Program, account: Account, wire: Wire, turns: int) -> None:
-    """The newest rule on the screen names the first message of the next request, which memory makes."""
-    rules = re.findall(r'─ (\d+) turns? out · context begins: "(.*?)" ─', program.text())
-    if turns > 1:
-        begins = first_kept(wire)  # of the request before this turn ended: one turn at most has left since
-        assert not rules or rules[-1][1] >= begins
-        seen = [int(out) for out, _ in rules]
-        assert seen == sorted(set(seen)), "each rule tells of another place"
-
-
-def first_kept(wire: Wire) -> str:
-    """The first message of the last request, behind the notice that something is left out."""
-    first, second, *_ = [message["content"] for message in wire.messages()]
-    return second if first.startswith("[conversation truncated") else first
-
-
-def test_the_live_rule_and_the_next_request(account: Account, wire: Wire):
-    with account.terminal(*WIRE, env={"IKIGAI_SLIDING_CONTEXT_TOKENS": "120"}) as program:
-        program.ready()
-        moved = 0
         for n in range(1, 8):
-            rules = re.findall(r'(\d+) turns? out · context begins: "(.*?)" ─', program.text())
             program.say(f"question {n} about things")
-            program.wait(lambda n=n: len(account.turns()) == n, "the end of the turn")
-            if rules:
-                moved += 1
-                out, words = rules[-1]
-                assert first_kept(wire) == words
-                assert (
-                    wire.messages()[0]["content"] == f"[conversation truncated — {2 * int(out)} older messages omitted]"
-                )
-            else:
-                assert first_kept(wire) == "question 1 about things"
             program.wait_for(f"● You said: question {n} about things")
-        assert moved >= 3
+            program.wait(lambda n=n: len(account.turns()) == n, "the end of the turn")
         program.leave()
+        lines = [line for line in program.scrollback() if line.startswith(("❯ q", "─"))]
+    begins, out, moved = "question 1 about things", 0, 0  # where the context does, as the screen says
+    requests = iter(range(7))
+    for line in lines:
+        if rule := re.search(r'─ (\d+) turns? out · context begins: "(.*)" ─', line):
+            assert int(rule[1]) > out, "each rule tells of another place"
+            begins, out, moved = rule[2], int(rule[1]), moved + 1
+        else:
+            assert first_kept(wire, number := next(requests)) == (begins, out), f"request {number + 1}"
+    assert moved >= 3
+    with account.terminal(*WIRE, env=budget) as program:
+        program.ready().wait_for("question 7")
+        lines = [line for line in program.scrollback() if line.startswith(("❯ q", "●", "─"))]
+        (at,) = [n for n, line in enumerate(lines) if line.startswith("─")]
+        program.say("question 8 about things")
+        program.wait_for("● You said: question 8 about things")
+        kept, out = first_kept(wire)
+        assert lines[at + 1] == f"❯ {kept}" and f'{out} turns out · context begins: "{kept}"' in lines[at]
+        program.leave()
+    assert account.endings() == ["completed"] * 8
+
+
+def first_kept(wire: Wire, number: int = -1) -> tuple[str, int]:
+    """The first message of a request, and how many turns are left out before it, as the notice says."""
+    spoken = [message["content"] for message in wire.messages(number)]
+    if notice := re.fullmatch(r"\[conversation truncated — (\d+) older messages omitted\]", spoken[0]):
+        return spoken[1], int(notice[1]) // 2
+    return spoken[0], 0
 
 
 def test_the_budget_belongs_to_the_agent(account: Account, wire: Wire):
@@ -227,16 +206,14 @@ def test_new_and_switch(account: Account, wire: Wire):
 
 
 def test_two_programs_on_one_agent(account: Account):
-    with account.terminal(*ECHO, columns=120) as program, account.terminal(*ECHO, columns=120) as other:
+    with account.terminal(*ECHO, columns=120) as program:
         program.ready().say("mine")
         program.wait_for("● mine")
         (name,) = account.agents()
-        other.kill()
         with account.terminal(*ECHO, columns=120) as second:
             second.ready()
-            second.wait_for(
-                f"⚠ Agent {name} is being written by another program ({os.uname().nodename}, pid {program.process.pid})."
-            )
+            holder = f"{os.uname().nodename}, pid {program.process.pid}"
+            second.wait_for(f"⚠ Agent {name} is being written by another program ({holder}).")
             second.wait_for("● mine")
             second.say("yours")
             second.wait_for("This agent is read-only here. /new begins another, /switch goes to one.")
@@ -353,14 +330,17 @@ def test_a_queued_message_is_sent_when_the_turn_ends(account: Account, wire: Wir
     ids=["exit", "Ctrl+D", "Ctrl+C twice", "SIGTERM", "SIGHUP", "SIGINT"],
 )
 def test_every_way_out(account: Account, wire: Wire, way: str | signal.Signals, code: int, streaming: bool):
-    wire.answers(hanging("Half"))
     with account.terminal(*WIRE) as program:
         program.ready()
         if streaming:
+            wire.answers(hanging("Half"))
             program.say("go")
             program.wait_for("● Half")
+        if streaming and way == "\x03\x03":
+            program.type("\x03")
+            program.wait_for("✗ interrupted")
         if isinstance(way, str):
-            program.type(way if not (streaming and way == "\x03\x03") else "\x03\x03\x03")
+            program.type(way)
         else:
             program.process.send_signal(way)
         assert program.ended() == code
@@ -372,13 +352,23 @@ def test_every_way_out(account: Account, wire: Wire, way: str | signal.Signals, 
 
 def test_a_bug_ends_it_cleanly(account: Account):
     with account.terminal(*ECHO, module="tests.e2e.buggy", columns=200) as program:
-        program.ready().say("hello")
+        program.ready().type("\x03")
         assert program.ended() == 1
         program.assert_restored()
         text = program.text()
     assert "Traceback" not in text and text.count("ikigai: ") == 1
     assert "Something in ikigai itself went wrong (ZeroDivisionError). The details are in " in text
     assert "ZeroDivisionError" in account.log_file()
+
+
+def test_a_bug_in_the_loop_keeps_the_words(account: Account):
+    with account.terminal(*ECHO, module="tests.e2e.buggy", columns=200) as program:
+        program.ready().say("hello")
+        program.wait_for("Something in ikigai itself went wrong. The log file has the details; start again.")
+        program.leave()
+    assert "ZeroDivisionError" in account.log_file()
+    assert account.run(*ECHO, "-p", "after").returncode == 0
+    assert account.said("user") == ["hello", "after"] and account.endings() == ["interrupted", "completed"]
 
 
 def test_the_terminal_hangs_up(account: Account):
@@ -417,7 +407,9 @@ def test_colours(account: Account, wire: Wire, env: dict[str, str]):
 def test_what_a_model_says_is_never_obeyed(account: Account, wire: Wire):
     wire.answers("Safe \x1b]0;pwned\x07\x1b[2J\x9b31m\x1b]52;c;cHduZWQ=\x07words\u202e.")
     with account.terminal(*WIRE) as program:
-        program.ready().say("go \u202e\x9d")
+        program.ready().type("go \u202e\x9d")
+        program.wait_for("❯ go <U+202E><U+009D>")
+        program.type("\r")
         program.wait_for("words")
         program.leave()
     assert not re.search(rb"\x1b\]|\xc2\x9b|\xc2\x9d|\xe2\x80\xae|\x1b\[2J", program.raw)

@@ -7,6 +7,7 @@ model) is imported and started in threads, so that a prompt that is already visi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import os
 import time
@@ -71,10 +72,10 @@ class World:
 
     def known_models(self) -> tuple[str, ...]:
         """Models worth offering: the one in force, the local one, those the configuration names."""
-        default = self.pool.default_model(self.config.key_variables)
-        return tuple(
-            dict.fromkeys(filter(None, (self.config.model, default, self.pool.local_model(), *self.config.models)))
-        )
+        found = [self.config.model]
+        with contextlib.suppress(ConfigError):  # weights are configured, and are not there
+            found += [self.pool.default_model(self.config.key_variables), self.pool.local_model()]
+        return tuple(dict.fromkeys(filter(None, (*found, *self.config.models))))
 
     async def create(self, name: str = "") -> Agent:
         return await self.database.agents.create(name, directory())

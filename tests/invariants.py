@@ -3,6 +3,7 @@
 import psycopg
 
 from ikigai.core import codec
+from ikigai.core.events import ToolStarted
 from ikigai.core.loading import TURN_KINDS, loading
 from ikigai.core.memory import Memory, Run, Status, request
 from ikigai.core.messages import Role, ToolCall, ToolResult
@@ -45,19 +46,22 @@ def check(dsn: str, idle: bool = True) -> dict[str, Memory]:
 
 
 def _check_turns(rows: list[StoredRow]) -> None:
-    """Turns begin with user and end with turn_end; no tool has two results or ran twice."""
+    """Turns begin with user and end with turn_end; no call of a turn has two results, or was started twice."""
     is_open = False
+    answered: list[tuple[str, str]] = []  # kind and call of what happened to the calls of the turn
     for row in rows:
+        event = row.event().event
+        if isinstance(event, ToolResult | ToolStarted):
+            answered.append((row.kind, event.call_id))
+            assert len(answered) == len(set(answered)), f"{row.kind} {row.id} comes twice"
         if row.kind == "user":
+            answered = answered if is_open else []
             is_open = True
         elif row.kind == "turn_end":
             assert is_open, f"turn_end {row.id} ends nothing"
             is_open = False
         elif row.kind in TURN_KINDS:
             assert is_open, f"{row.kind} {row.id} belongs to no turn"
-    events = [row.event().event for row in rows]
-    results = [event.call_id for event in events if isinstance(event, ToolResult)]
-    assert len(results) == len(set(results)), "a call has two results"
 
 
 def sound(sent: Request) -> None:

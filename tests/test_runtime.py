@@ -213,6 +213,8 @@ class Lingering(Scripted):
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         yield TextDelta("Half")
+        await asyncio.sleep(0.01)
+        yield TextDelta(" a word")
         try:
             await asyncio.Event().wait()
         finally:
@@ -236,7 +238,7 @@ async def test_a_cancelled_request_is_put_down_whole_before_the_loop_ends():
     session.provider = provider = Lingering()
     async with session.running():
         session.tell(Submitted("hi"))
-        await session.until(lambda: bool(session.view.told("live")))
+        await session.until(lambda: len(session.view.told("live")) == 2)
         session.tell(Interrupted())
         await session.idle(1)
     assert provider.down == ["whole"]
@@ -244,15 +246,15 @@ async def test_a_cancelled_request_is_put_down_whole_before_the_loop_ends():
 
 
 async def test_a_reply_that_was_cancelled_leaves_no_draft(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.runtime.DRAFT_EVERY", 0.02)
+    monkeypatch.setattr("ikigai.runtime.DRAFT_EVERY", 0.04)
     session = Session([])
     session.provider = Lingering()
     async with session.running():
         session.tell(Submitted("hi"))
-        await session.until(lambda: bool(session.view.told("live")))
-        await asyncio.sleep(0)  # the words are in, and their save is due
+        await session.until(lambda: len(session.view.told("live")) == 2)
         session.tell(Interrupted())
         await session.idle(1)
+        await asyncio.sleep(0.06)  # here the save of the second piece would have been due
     assert session.logs.draft(AGENT) is None
 
 

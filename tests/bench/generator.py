@@ -74,12 +74,12 @@ def history(events: int, seed: int = SEED, early: float = EARLY) -> Iterator[Row
     author = _Author(Random(seed))
     long_turns = events - LONGEST_TURN - 2 * SHORT_TURN
     while author.seq < min(events * early, long_turns):
-        author.turn()
+        author.long_turn()
         author.command()
         yield from author.news()
     author.forget()
     while author.seq < long_turns:
-        author.turn()
+        author.long_turn()
         yield from author.news()
     while author.seq <= events - 2 * SHORT_TURN:
         author.short_turn()
@@ -130,7 +130,7 @@ class _Author(Agent):
             case p if p > 0.97:
                 self.happen(Clear())
 
-    def turn(self) -> None:
+    def long_turn(self) -> None:
         """A question, a few rounds of tools, an answer; now and then the user or the provider ends it early."""
         rng = self._rng
         self.happen(Submitted(self._prose.question()))

@@ -40,7 +40,8 @@ ASKED_BY = 1
 def main(short: int, long: int, rounds: int, file: str) -> None:
     answer = _answer(long)
     beginning = answer[:short]
-    _rendered(beginning), streamed(beginning)  # imports and caches
+    for warm_up in (_rendered, streamed):
+        warm_up(beginning)
     taken = [(streamed(answer), _rendered(answer), streamed(beginning)) for _ in range(rounds)]
     Path(file).write_text(json.dumps(taken))
 
@@ -114,4 +115,4 @@ def _deltas(text: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]), sys.argv[4])
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

@@ -57,7 +57,7 @@ class Terminal:
         """When the program has ended by itself, however long it takes."""
         self._child.expect(pexpect.EOF, timeout=None)
         self._child.close()
-        assert self._child.exitstatus == 0, self._child.before.decode(errors="replace")
+        assert self._child.exitstatus == 0, self._child.before
 
     def peak_memory(self) -> int:
         """The most memory that the program ever had resident, in bytes."""

@@ -41,7 +41,7 @@ def test_the_totals_of_a_history_are_what_a_recount_finds() -> None:
         match event:
             case Cleared():
                 live.clear()
-            case Rewound(to):
+            case Rewound(to=to):
                 live = [turn for turn in live if turn[0] <= to]
             case TurnEnded():
                 said = Said(opened, row.seq, event.ending).sent()

@@ -89,6 +89,17 @@ class Account:
         """How the turns ended so far."""
         return [data["ending"] for _, _, data in self.rows("turn_end")]
 
+    def drafts(self) -> list[str]:
+        """The words of replies that were streaming, as far as they were saved."""
+        with psycopg.connect(self.dsn) as connection:
+            return [text for (text,) in connection.execute("select text from drafts").fetchall()]
+
+    def script(self, *replies: object) -> tuple[str, str]:
+        """Flags for a model that gives these replies; see `ikigai.providers.scripted`."""
+        file = self.home / "script.json"
+        file.write_text(json.dumps(replies))
+        return "-m", f"scripted/{file}"
+
     def agents(self) -> list[str]:
         """Names, oldest first."""
         with psycopg.connect(self.dsn) as connection:

@@ -59,7 +59,12 @@ def test_nothing_shown_is_lost(tmp_path: Path, dsn: str, point: str):
         assert line in again, f"{line!r} was on screen before the kill"
     assert (tool_log.read_text().split() if tool_log.exists() else []) == ran, "a tool ran again"
     with psycopg.connect(dsn) as connection:
-        endings = [ending for (ending,) in connection.execute("select data->>'ending' from messages where kind = 'turn_end' order by id")]
+        endings = [
+            ending
+            for (ending,) in connection.execute(
+                "select data->>'ending' from messages where kind = 'turn_end' order by id"
+            )
+        ]
     expected = {"before:user": [], "after:turn_end": ["completed"]}.get(point, ["interrupted"])
     assert endings == [*expected, "completed"]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.account import ECHO, WIRE, Account, Wire, lines_of, refused
+from tests.invariants import check
 from tests.wire_server import Answer, completion, failure
 
 RESULT = {"text", "agent", "model", "usage", "turn", "stop"}
@@ -18,6 +19,15 @@ def test_text(account: Account):
     assert (result.stdout, result.stderr, result.returncode) == ("hello there\n", "", 0)
     assert account.said("user", "assistant") == ["hello there", "hello there"]
     assert account.endings() == ["completed"]
+
+
+def test_text_for_a_terminal_is_made_safe(account: Account):
+    model = account.script("Safe \x1b]0;pwned\x07\x1b[2Jwords.")
+    with account.terminal(*model, "-p", "go") as program:
+        assert program.ended() == 0
+        assert program.raw.strip() == b"Safe words."
+        program.assert_restored()
+    assert account.run(*model, "-p", "go").stdout == "Safe \x1b]0;pwned\x07\x1b[2Jwords.\n"
 
 
 def test_text_that_ends_its_line_gets_no_second_one(account: Account):
@@ -41,6 +51,26 @@ def test_json_of_a_turn_that_failed_says_why(account: Account, wire: Wire):
     made = json.loads(result.stdout)
     assert set(made) == {*RESULT, "reason"}
     assert made["stop"] == "failed" and made["reason"] in result.stderr
+
+
+def test_json_of_a_refusal_without_words(account: Account, wire: Wire):
+    wire.answers(completion("", finish="content_filter"))
+    made = json.loads(account.run(*WIRE, "-p", "hello", "--output-format", "json").stdout)
+    assert (made["text"], made["stop"]) == ("", "refused")
+
+
+@pytest.mark.parametrize("format", ["text", "stream-json"])
+def test_half_a_character_in_a_piece(account: Account, wire: Wire, format: str):
+    wire.answers(completion("a\ud83d\ude00b", piece=1))
+    result = account.run(*WIRE, "-p", "hello", "--output-format", format)
+    assert (result.stderr, result.returncode) == ("", 0) and account.endings() == ["completed"]
+    assert format != "text" or result.stdout == "a\ufffd\ufffdb\n"
+
+
+def test_an_output_that_cannot_write_everything(account: Account):
+    result = account.run(*ECHO, "-p", "é", PYTHONIOENCODING="ascii")
+    assert (result.stdout, result.stderr, result.returncode) == ("?\n", "", 0)
+    assert account.said("assistant") == ["é"]
 
 
 def test_stream_json(account: Account, wire: Wire):
@@ -85,25 +115,13 @@ def test_a_file_that_cannot_be_attached(account: Account, name: str, words: str)
 
 
 def test_which_agent(account: Account):
-    for arguments in (["one"], ["--new", "two"], ["three"], ["-c", "four"]):
+    for arguments in (["one"], ["--new", "two"], ["-c", "three"]):
         assert account.run(*ECHO, "-p", *arguments).returncode == 0
     first, second = account.agents()
-    assert account.run(*ECHO, "-p", "-r", first, "five").returncode == 0
-    assert account.run(*ECHO, "-p", "six").returncode == 0  # it is the one used last now
-    spoken = [
-        json.loads(account.run(*ECHO, "-p", "x", "--output-format", "json", "-r", name).stdout)
-        for name in (second, first)
-    ]
-    assert [made["agent"] for made in spoken] == [second, first]
-    counts = {name: len(memory.window.turns) for name, memory in _memories(account).items()}
-    assert counts == {first: 4, second: 4}
-    assert account.endings() == ["completed"] * 8
-
-
-def _memories(account: Account):
-    from tests.invariants import check
-
-    return check(account.dsn)
+    assert account.run(*ECHO, "-p", "-r", first, "four").returncode == 0
+    assert account.run(*ECHO, "-p", "five").returncode == 0  # it is the one used last now
+    turns = {name: len(memory.window.turns) for name, memory in check(account.dsn).items()}
+    assert turns == {first: 3, second: 2}
 
 
 def test_an_agent_that_is_not_there(account: Account):
@@ -178,8 +196,9 @@ def test_flags_for_one_run(account: Account, wire: Wire):
     assert [data["model"] for _, _, data in account.rows("assistant")] == ["wire/x", "wire/other"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("format", ["text", "stream-json"])
+@pytest.mark.parametrize(
+    ("number", "code", "format"), [(signal.SIGINT, 130, "text"), (signal.SIGTERM, 143, "stream-json")]
+)
 def test_stopped_by_a_signal(account: Account, wire: Wire, number: signal.Signals, code: int, format: str):
     wire.answers(_hanging("Half a reply"))
     program = account.start(*WIRE, "-p", "go", "--output-format", format)

@@ -5,6 +5,7 @@ import re
 import signal
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.e2e.account import ECHO, WIRE, Account, Wire
@@ -229,6 +230,39 @@ def test_two_programs_on_one_agent(account: Account):
     check(account.dsn)
 
 
+def test_an_agent_is_taken_back_when_the_other_program_has_gone(account: Account):
+    with account.terminal(*ECHO, columns=120) as program:
+        program.ready().say("mine")
+        program.wait_for("● mine")
+        (name,) = account.agents()
+        with account.terminal(*ECHO, columns=120) as second:
+            second.ready().wait_for("It is shown read-only")
+            program.leave()
+            second.say(f"/switch {name}")
+            second.wait(lambda: second.status().startswith(f"  {name} · "), "the agent")
+            second.say("yours")
+            second.wait_for("● yours")
+            second.say(f"/switch {name}")
+            second.wait_for(f"{name} is on the screen already.")
+            second.leave()
+    assert account.said("user") == ["mine", "yours"]
+    check(account.dsn)
+
+
+def test_a_forks_history_is_its_ancestors_too(account: Account):
+    for text in ("one", "two"):
+        account.run(*ECHO, "-p", text)
+    with psycopg.connect(account.dsn) as connection:
+        connection.execute(
+            "insert into agents (id, name, parent, forked_at) "
+            "select gen_random_uuid(), 'child', id, (select max(id) from messages) from agents"
+        )
+    with account.terminal(*ECHO, "-r", "child") as program:
+        program.ready().wait_for("● two")
+        assert "not shown again" not in program.text()
+        program.leave()
+
+
 def test_no_model_yet(account: Account):
     with account.terminal(columns=120) as program:
         program.ready()
@@ -285,9 +319,8 @@ def test_a_turn_is_stopped(account: Account, wire: Wire, key: str):
     assert account.endings() == ["interrupted", "completed"]
 
 
-def test_queued_messages(account: Account, wire: Wire):
-    wire.answers(hanging("Busy"))
-    with account.terminal(*WIRE) as program:
+def test_queued_messages(account: Account):
+    with account.terminal(*account.script(["Busy", {"do": "hang"}])) as program:
         program.ready().say("go")
         program.wait_for("● Busy")
         for text in ("first queued", "second queued"):
@@ -307,10 +340,9 @@ def test_queued_messages(account: Account, wire: Wire):
     assert account.said("user") == ["go"] and account.endings() == ["interrupted"]
 
 
-def test_a_queued_message_is_sent_when_the_turn_ends(account: Account, wire: Wire):
-    slow = completion("Slow and steady.", pause=0.05)
-    wire.answers(slow, "Done.")
-    with account.terminal(*WIRE) as program:
+def test_a_queued_message_is_sent_when_the_turn_ends(account: Account):
+    slow = ["Slow ", {"do": "pause", "seconds": 1.5}, "and steady."]
+    with account.terminal(*account.script(slow, "Done.")) as program:
         program.ready().say("go")
         program.wait_for("● Slow")
         program.say("next one")
@@ -329,11 +361,10 @@ def test_a_queued_message_is_sent_when_the_turn_ends(account: Account, wire: Wir
     [("/exit\r", 0), ("\x04", 0), ("\x03\x03", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
     ids=["exit", "Ctrl+D", "Ctrl+C twice", "SIGTERM", "SIGHUP", "SIGINT"],
 )
-def test_every_way_out(account: Account, wire: Wire, way: str | signal.Signals, code: int, streaming: bool):
-    with account.terminal(*WIRE) as program:
+def test_every_way_out(account: Account, way: str | signal.Signals, code: int, streaming: bool):
+    with account.terminal(*account.script(["Half", {"do": "hang"}])) as program:
         program.ready()
         if streaming:
-            wire.answers(hanging("Half"))
             program.say("go")
             program.wait_for("● Half")
         if streaming and way == "\x03\x03":
@@ -346,8 +377,8 @@ def test_every_way_out(account: Account, wire: Wire, way: str | signal.Signals, 
         assert program.ended() == code
         program.assert_restored()
         assert "Traceback" not in program.text() and "ctx" not in program.text()
-    assert account.run(*WIRE, "-p", "after").returncode == 0
-    assert account.endings() == ["interrupted", "completed"] if streaming else ["completed"]
+    assert account.endings() == ["interrupted"] * streaming
+    assert account.said("assistant") == ["Half"] * streaming
 
 
 def test_a_bug_ends_it_cleanly(account: Account):
@@ -371,6 +402,22 @@ def test_a_bug_in_the_loop_keeps_the_words(account: Account):
     assert account.said("user") == ["hello", "after"] and account.endings() == ["interrupted", "completed"]
 
 
+def test_leaving_does_not_wait_for_a_database_that_hangs(account: Account):
+    with account.terminal(*ECHO) as program:
+        program.ready().say("one")
+        program.wait(lambda: account.turns() == ["completed"], "the end of the turn")
+        with psycopg.connect(account.dsn) as connection:
+            query = "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            ((backend,),) = connection.execute(query).fetchall()
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            program.type("\x04")
+            assert program.ended(10) == 0
+        finally:
+            os.kill(backend, signal.SIGCONT)
+        program.assert_restored()
+
+
 def test_the_terminal_hangs_up(account: Account):
     with account.terminal(*ECHO) as program:
         program.ready()
@@ -382,9 +429,9 @@ def test_the_terminal_hangs_up(account: Account):
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {}], ids=["NO_COLOR", "dumb", "colour"])
-def test_colours(account: Account, wire: Wire, env: dict[str, str]):
-    wire.answers("# A title\n\nWith `code` and **bold** words.\n\n```python\nprint(1)\n```\n")
-    with account.terminal(*WIRE, env=env) as program:
+def test_colours(account: Account, env: dict[str, str]):
+    reply = "# A title\n\nWith `code` and **bold** words.\n\n```python\nprint(1)\n```\n"
+    with account.terminal(*account.script(reply), env=env) as program:
         if "TERM" in env:
             program.wait_for("❯")
             program.type("show me\r")
@@ -404,9 +451,9 @@ def test_colours(account: Account, wire: Wire, env: dict[str, str]):
         assert b"\x1b" not in program.raw
 
 
-def test_what_a_model_says_is_never_obeyed(account: Account, wire: Wire):
-    wire.answers("Safe \x1b]0;pwned\x07\x1b[2J\x9b31m\x1b]52;c;cHduZWQ=\x07words\u202e.")
-    with account.terminal(*WIRE) as program:
+def test_what_a_model_says_is_never_obeyed(account: Account):
+    reply = "Safe \x1b]0;pwned\x07\x1b[2J\x9b31m\x1b]52;c;cHduZWQ=\x07words\u202e."
+    with account.terminal(*account.script(reply)) as program:
         program.ready().type("go \u202e\x9d")
         program.wait_for("❯ go <U+202E><U+009D>")
         program.type("\r")

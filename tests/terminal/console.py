@@ -83,7 +83,7 @@ class Console:
         """Read for so long."""
         self.until(lambda: False, seconds, fail=False)
 
-    def until(self, wanted: str | Callable[[], object], seconds: float = 10, fail: bool = True) -> None:
+    def until(self, wanted: str | Callable[[], object], seconds: float = 40, fail: bool = True) -> None:
         """Read until a text is on the screen, or something is true."""
         deadline = time.monotonic() + seconds
         while not (wanted in self.text if isinstance(wanted, str) else wanted()):

@@ -74,11 +74,12 @@ async def _setup(config: Config, arguments: argparse.Namespace) -> int:
             say(f"database   embedded PostgreSQL {lease.major}, {'made' if lease.initialised else 'ready'}")
         else:
             say(f"database   {masked(config.database.dsn or '') or 'as libpq finds it'}, ready")
+    pool = make_pool(config)
     for provider, variable in config.key_variables.items():
-        say(f"key        {provider}: found in {variable}")
+        spoken = "" if pool.serves(provider) else "; this version does not speak to it yet"
+        say(f"key        {provider}: found in {variable}{spoken}")
     if not config.key_variables:
         say("key        none in the environment")
-    pool = make_pool(config)
     if not config.model and not pool.default_model(config.key_variables):
         await asyncio.to_thread(pool.fetch_local, _progress)
         say(f"model      {pool.local_model()}: fetched")

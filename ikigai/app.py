@@ -60,10 +60,12 @@ class World:
         return cls(config, database, lease, pool, make_run(config, pool, tools), tools)
 
     async def close(self) -> None:
-        await self.pool.close()
-        await self.database.close()
-        if self._lease:
-            self._lease.close()
+        try:
+            await self.pool.close()
+        finally:
+            await self.database.close()
+            if self._lease:
+                self._lease.close()
 
     @property
     def database_name(self) -> str:

@@ -27,7 +27,7 @@ commands:
 
 print mode (-p, or when input is piped in):
   --output-format text         the words, as they come
-  --output-format json         one object: text, agent, model, usage, turn (its id), stop
+  --output-format json         one object: text, agent, model, usage, turn (its id), stop; reason if it failed
   --output-format stream-json  one object per line; type is "event" (a stored event as it is in the log),
                                "delta" (words of the reply as they come) or "result" (the object of json)
 

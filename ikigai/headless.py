@@ -7,7 +7,6 @@ import contextlib
 import io
 import math
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +17,7 @@ from ikigai.core.machine import Interrupted, Submitted
 from ikigai.core.memory import Memory, Status
 from ikigai.core.ports import Delta
 from ikigai.core.reply import TextDelta, Waiting
-from ikigai.core.sanitize import clean, storable
+from ikigai.core.sanitize import Cleaner, clean, storable
 from ikigai.core.transcript import Block, Rule
 
 if TYPE_CHECKING:
@@ -36,9 +35,12 @@ class Printer:
     same and is stored; `lost` says why the words ended.
     """
 
-    def __init__(self, format: str, agent: str, write: Callable[[str], object] | None = None) -> None:
+    def __init__(self, format: str, agent: str) -> None:
         self._format, self._agent = format, agent
-        self._write = write or _writer()
+        self._out = sys.stdout
+        if isinstance(self._out, io.TextIOWrapper):
+            self._out.reconfigure(errors="replace")  # not every encoding has every character
+        self._cleaner = Cleaner() if self._out.isatty() else None
         self._idle = asyncio.Event()
         self._turn = 0
         self._words: list[str] = []
@@ -79,8 +81,9 @@ class Printer:
             self._line(self.result())
         elif self._format == "stream-json":
             self._line({"type": "result", **self.result()})
-        elif self._open_line:
-            self._put("\n")
+        else:
+            held = self._cleaner.flush() if self._cleaner else ""
+            self._put(held + "\n" * self._open_line)
 
     def stored(self, event: StoredEvent) -> None:
         if self._format == "stream-json":
@@ -146,22 +149,10 @@ class Printer:
     def _put(self, text: str) -> None:
         if self.lost is None:
             try:
-                self._write(text)
+                self._out.write(self._cleaner.feed(text) if self._cleaner else text)
+                self._out.flush()
             except OSError as error:
                 self.lost = error
-
-
-def _writer() -> Callable[[str], object]:
-    out = sys.stdout
-    if isinstance(out, io.TextIOWrapper):
-        out.reconfigure(errors="replace")  # not every encoding has every character
-    safe = clean if out.isatty() else str
-
-    def write(text: str) -> None:
-        out.write(safe(text))
-        out.flush()
-
-    return write
 
 
 async def answer(runtime: Runtime, printer: Printer, text: str) -> int:

@@ -99,6 +99,7 @@ class Repl:
             await self._world.pool.warm(self.memory.model)
 
     async def _begin(self) -> None:
+        self.screen.database("opening the database")
         from ikigai.app import World
 
         self._world = world = await World.open(self._config)
@@ -181,7 +182,7 @@ class Repl:
         """End the loop of the agent on screen and put its pen down; returns the sentence about what is not saved."""
         if self._runtime and self._loop:
             self._loop.remove_done_callback(self._loop_ended)
-            self._runtime.inbox.put_nowait(machine.Interrupted())
+            self._runtime.tell(machine.Interrupted())
             self._runtime.inbox.put_nowait(None)
             done, _ = await asyncio.wait({self._loop}, timeout=CLOSE_WITHIN)
             if not done:
@@ -234,17 +235,19 @@ class Repl:
                 self._spawn(happened)
             elif self._opening:
                 self._early.append(text)
+                self.screen.queued(tuple(self._early))
             elif isinstance(happened, Local):
                 self._move(happened)
             else:
                 self._tell(happened)
         except IkigaiError as error:
             self.screen.notice(str(error))
-            self.screen.returned(text)
+            if not commands.is_command(text):  # a command is in the history, and the next line should not join it
+                self.screen.returned(text)
 
     def interrupt(self) -> None:
         if self._runtime:
-            self._runtime.inbox.put_nowait(machine.Interrupted())
+            self._runtime.tell(machine.Interrupted())
 
     def _marks(self) -> list[str]:
         marks = self.memory.marks if self.memory else ()
@@ -259,7 +262,7 @@ class Repl:
             raise Refused("This agent is read-only here.", "/new begins another, /switch goes to one.")
         if isinstance(happened, machine.Change) and (model := happened.values.get("model")):
             self._world.pool.check(str(model))
-        self._runtime.inbox.put_nowait(happened)
+        self._runtime.tell(happened)
 
     def _spawn(self, command: Local) -> None:
         task = asyncio.create_task(self._local(command), name=f"/{command.name}")
@@ -343,9 +346,13 @@ class Repl:
             ("model", memory.model or "none"),
             ("state", "read-only" if self._runtime is None else memory.status.value),
             ("context", f"{tokens.short(memory.used)} of {tokens.short(memory.ceiling)} tokens"),
-            ("window", f"{len(memory.window.turns)} turns in, {older.turns} out; budget {budget}"),
+            ("window", f"{_turns(len(memory.window.turns))} in, {older.turns:,} out; budget {budget}"),
             ("model takes", f"{tokens.short(memory.limits.context)} tokens, replies included"),
             ("marks", ", ".join(mark.label for mark in memory.marks) or "none"),
             ("database", self._world.database_name),
         )
         return "\n".join(f"{name:<12} {value}" for name, value in rows)
+
+
+def _turns(count: int) -> str:
+    return "1 turn" if count == 1 else f"{count:,} turns"

@@ -7,22 +7,29 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
+from ikigai.core import tokens
+from ikigai.core.commands import typed
 from ikigai.core.errors import Refused, StoreError, Unavailable
-from ikigai.core.events import CHANGES_THE_PAST, Event, UsageReported
+from ikigai.core.events import CHANGES_THE_PAST, Event, UsageReported, UserMessage
 from ikigai.core.loading import loading
 from ikigai.core.machine import (
     NEEDS_IDLE,
     Approved,
     CallModel,
+    Change,
+    Clear,
     Failed,
     Input,
     Interrupted,
     Job,
     Opened,
     Replied,
+    RewindTo,
     RunTool,
+    SetMark,
     StartTool,
     Submitted,
     ToolDone,
@@ -38,10 +45,13 @@ from ikigai.core.transcript import block, rule
 
 DRAFT_EVERY = 0.3
 """Seconds between two saves of a streaming reply; a kill loses what came since the last one, a second at most."""
+SLOW = 2.0
+"""Seconds without an answer from the database after which the user is told."""
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
 """Seconds between attempts to save while the database is away; the last one repeats."""
 
 log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class Runtime:
@@ -69,11 +79,21 @@ class Runtime:
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still tidying up
         self._replies: dict[Job, Accumulator] = {}
-        self._queue: deque[Input] = deque()
+        self._queue: deque[Input] = deque()  # of NEEDS_IDLE
+        self._sent: list[str] = []  # while the database was away
+        self._link = _Link(view)
+
+    def tell(self, happened: Input) -> None:
+        """Something happened; what the user sent is shown as waiting while the database is away."""
+        self.inbox.put_nowait(happened)
+        if self._link.away and isinstance(happened, NEEDS_IDLE):
+            self._sent.append(_words(happened))
+            self._tell_queue()
 
     async def run(self) -> None:
         try:
-            await self._take(Opened(await self._store.draft()))
+            await self._take(Opened(await self._patiently(self._store.draft)))
+            self._check_budget()
             while (happened := await self.inbox.get()) is not None:
                 await self._take(happened)
                 while self._queue and self.memory.open is None:
@@ -82,6 +102,16 @@ class Runtime:
             for task in self._jobs.values():
                 self._end(task)
             await asyncio.gather(*self._ending, return_exceptions=True)
+
+    def _check_budget(self) -> None:
+        """Say it when system prompt and tools alone take more than a request may."""
+        memory = self.memory
+        least = tokens.count(memory.provider, memory.model, memory.envelope)
+        if least >= memory.ceiling:
+            self._view.notice(
+                f"System prompt and tools take {tokens.short(least)} tokens, and a request may have"
+                f" {tokens.short(memory.ceiling)}: only the newest turn will be sent. /budget raises that."
+            )
 
     @property
     def busy(self) -> bool:
@@ -128,14 +158,17 @@ class Runtime:
         self._view.changed(self.memory)
 
     def _tell_queue(self) -> None:
-        self._view.queued(tuple(h.text if isinstance(h, Submitted) else _name(h) for h in self._queue))
+        unsaved = [fact.text for fact in self.unsaved if isinstance(fact, UserMessage)]
+        self._view.queued((*unsaved, *map(_words, self._queue), *self._sent))
 
     def _stopped(self) -> Interrupted:
-        """End the streams, so that what was shown is what is stored, and give queued messages back."""
+        """End the streams, so that what was shown is what is stored, and give back what is queued."""
         said = tuple(block for job, reply in self._replies.items() if job in self._jobs for block in reply.blocks())
         for job, task in self._jobs.items():
             if isinstance(job, CallModel):
                 self._end(task)
+        if undone := [_words(happened) for happened in self._queue if not isinstance(happened, Submitted)]:
+            self._view.notice(f"Not done: {', '.join(undone)}.")
         if texts := [happened.text for happened in self._queue if isinstance(happened, Submitted)]:
             self._view.returned("\n".join(texts))
         self._queue.clear()
@@ -158,32 +191,39 @@ class Runtime:
         now = rule(self.memory)
         if now and (before is None or now.before != before.before):
             self._view.rule(now)
+        elif before and not now:
+            self._view.notice("Everything is in the context again.")
 
     async def _append(self, facts: tuple[Event, ...], reload: bool) -> Appended:
-        """Append, however long the database is away: the same facts again and again, told once."""
+        def append() -> Awaitable[Appended]:
+            return self._store.append(facts, loading(self.memory.run, self.memory.agent) if reload else None)
+
+        return await self._patiently(append)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        """Ask the database, however long it is away: the same again and again, told once."""
         waits = iter(RETRY_AFTER)
         wait = next(waits)
         lost_at: float | None = None
         while True:
             try:
-                appended = await self._store.append(
-                    facts, loading(self.memory.run, self.memory.agent) if reload else None
-                )
+                with self._link.watched():
+                    answer = await ask()
+                break
             except Unavailable as error:
                 now = time.monotonic()
                 if lost_at is None:
                     lost_at = now
-                    self._view.away(True)
                     self._view.notice(f"{error} What is not saved yet is kept here and saved as soon as that works.")
+                    self._tell_queue()
                 if self._patience is not None and now - lost_at > self._patience:
                     raise
                 await asyncio.sleep(wait)
                 wait = next(waits, wait)
-                continue
-            if lost_at is not None:
-                self._view.away(False)
-                self._view.notice("The database is back; everything is saved.")
-            return appended
+        self._sent.clear()
+        if lost_at is not None:
+            self._view.notice("The database is back; everything is saved.")
+        return answer
 
     def _reconcile(self) -> None:
         """Make what is under way what memory wants."""
@@ -228,7 +268,7 @@ class Runtime:
         attempts = 1
         outcome: Finished | Broke = Broke(Failure.CUT, "The provider's stream ended without a word.")
         async with (
-            _Drafts(self._store, self._view, job.asked_by, reply) as drafts,
+            _Drafts(self._store, self._view, self._link, job.asked_by, reply) as drafts,
             contextlib.aclosing(self._provider(model).stream(asked)) as stream,
         ):
             async for event in stream:
@@ -252,11 +292,39 @@ class Runtime:
             self.inbox.put_nowait(Failed(job, why, reply.blocks(), usage))
 
 
+class _Link:
+    """How the database answers: tells the view when it has not for a while or cannot, and when it does again."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self.away = False
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """While something is asked of it."""
+        slow = asyncio.get_running_loop().call_later(SLOW, self._set, True)
+        try:
+            yield
+        except Unavailable:
+            self._set(True)
+            raise
+        else:
+            self._set(False)
+        finally:
+            slow.cancel()
+
+    def _set(self, away: bool) -> None:
+        if away is not self.away:
+            self.away = away
+            self._view.away(away)
+
+
 class _Drafts:
     """Saves the words of a streaming reply while it grows, one save at a time, and says how far they are safe."""
 
-    def __init__(self, store: Log, view: View, asked_by: int, reply: Accumulator) -> None:
-        self._store, self._view, self._asked_by, self._reply = store, view, asked_by, reply
+    def __init__(self, store: Log, view: View, link: _Link, asked_by: int, reply: Accumulator) -> None:
+        self._store, self._view, self._link = store, view, link
+        self._asked_by, self._reply = asked_by, reply
         self._news = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -282,7 +350,7 @@ class _Drafts:
                 return  # a cancelled reply may take a while to end, and its turn has ended by then
             text = self._reply.text
             if len(text) > saved:
-                with contextlib.suppress(StoreError):  # the append that ends the turn says so, and waits
+                with contextlib.suppress(StoreError), self._link.watched():  # the append that ends the turn waits
                     await self._store.save_draft(Draft(self._asked_by, text))
                     saved = len(text)
                     self._view.saved(self._asked_by, saved)
@@ -301,6 +369,17 @@ def _broken(job: Job, model: str) -> Input:
             return ToolDone(job, ToolResult(call.id, why, is_error=True))
         case StartTool():
             return Interrupted()
+
+
+def _words(happened: Input) -> str:
+    """What was typed for this to happen."""
+    match happened:
+        case Submitted(text):
+            return text
+        case Clear() | SetMark() | RewindTo() | Change():
+            return typed(happened)
+        case _:
+            return ""
 
 
 def _name(thing: Job | Input) -> str:

@@ -12,7 +12,11 @@ from ikigai.core.request import Request
 from ikigai.providers.chat import ChatEncoder
 from tests.core.memory_log import MemoryLog, StoredRow
 
-RUN = Run({"model": "scripted/demo", "level": "", "budget": 100_000, "system": ""}, lambda _: Limits(128_000, 8_192), lambda _: ChatEncoder())
+RUN = Run(
+    {"model": "scripted/demo", "level": "", "budget": 100_000, "system": ""},
+    lambda _: Limits(128_000, 8_192),
+    lambda _: ChatEncoder(),
+)
 
 
 def check(dsn: str, idle: bool = True) -> dict[str, Memory]:

@@ -298,8 +298,8 @@ def test_the_file_goes_below_flags_and_variables_above(load):
         },
     )
     found = config.layers(load(text, {"IKIGAI_SLIDING_CONTEXT_TOKENS": "0"}, {"model": "ollama/qwen3:8b"}))
-    assert found.above == {"budget": 0, "model": "ollama/qwen3:8b"}
-    assert found.below == {"level": "", "system": "be brief"}  # the file's level was for the file's model
+    assert found.above == {"budget": 0, "model": "ollama/qwen3:8b", "level": ""}
+    assert found.below == {"system": "be brief"}  # the file's level was for the file's model
     assert found.origins["model"] == "flag --model"
     assert found.origins["budget"] == "environment IKIGAI_SLIDING_CONTEXT_TOKENS"
 

@@ -276,7 +276,7 @@ async def test_messages_and_commands_sent_while_busy_wait_their_turn_and_come_ba
         session.tell(Submitted("two"))
         await session.idle(2)
         assert [mark.label for mark in session.runtime.memory.marks] == ["here"]
-        assert ("SetMark", "two") in session.view.told("queued")
+        assert ("/mark here", "two") in session.view.told("queued")
         session.tell(Submitted("three"))
         session.tell(Submitted("four"))
         await session.until(lambda: len(session.view.told("live")) >= 3)

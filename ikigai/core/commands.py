@@ -51,7 +51,8 @@ def _mark(argument: str) -> Meaning:
 
 
 def _model(argument: str) -> Meaning:
-    return machine.Change(model_choice(argument)) if argument else Local("model")
+    # A level belongs to the model it was named with, so that another model begins without one.
+    return machine.Change({"level": None, **model_choice(argument)}) if argument else Local("model")
 
 
 def model_choice(text: str) -> machine.Choices:
@@ -127,8 +128,23 @@ def parse(line: str) -> Meaning:
 
 
 def is_command(line: str) -> bool:
-    """Whether a submitted text is a command: a slash and a letter first, and only one line."""
-    return line.startswith("/") and line[1:2].isalpha() and "\n" not in line and "/" not in line.split()[0][1:]
+    """Whether a submitted text is a command: a slash and a letter first, and one line; only /system takes more."""
+    first = line.split(maxsplit=1)[0] if line[1:2].isalpha() else ""
+    return first.startswith("/") and "/" not in first[1:] and ("\n" not in line or first == "/system")
+
+
+def typed(meaning: machine.Command) -> str:
+    """The line that a command comes from, more or less."""
+    match meaning:
+        case machine.Clear():
+            return "/clear"
+        case machine.SetMark(label):
+            return f"/mark {label}".rstrip()
+        case machine.RewindTo(label):
+            return f"/rewind {label}".rstrip()
+        case machine.Change(values):
+            key = next((key for key in ("model", "system", "budget") if key in values), "")
+            return f"/{key} {'default' if values.get(key) is None else values[key]}"
 
 
 def help_text(name: str = "") -> str:

@@ -251,8 +251,7 @@ def _chosen(memory: Memory, values: Choices) -> tuple[Event, ...]:
             f"{key} is set by {memory.run.origins.get(key, 'a flag or variable')} for this run.",
             "Start without it to choose here.",
         )
-    own: Choices = {key: value for key, value in {**memory.own, **values}.items() if value is not None}
-    wanted = memory.run.resolve(own)
-    if own == memory.own and all(memory.settings.get(key) == wanted.get(key) for key in values):
-        return ()
+    values = {key: value for key, value in values.items() if memory.own.get(key) != value}
+    if not values:
+        raise Refused("That is chosen already.", "Nothing was changed.")
     return (SettingsChanged(values, dict.fromkeys(values, "agent")),)

@@ -39,6 +39,7 @@ def _parameters(xllamacpp: Any, order: dict[str, Any]) -> Any:
     params.model_alias = {order["name"]}
     params.n_ctx = order["context"]
     params.n_parallel = 1
+    params.sampling.penalty_repeat = 1.1  # small models say the same again and again otherwise
     params.ctx_shift = False  # what does not fit is refused, never dropped behind the user's back
     params.n_batch = params.n_ubatch = 256  # a cancelled request is noticed between batches only
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -54,9 +54,16 @@ class Pool:
         self._endpoints, self._local, self._known = endpoints, local, known
         self._made: dict[str, Provider] = {}
 
+    def serves(self, provider: str) -> bool:
+        """Whether requests can be sent to this provider at all."""
+        return provider in self._endpoints
+
     def check(self, model: str) -> None:
         """Raise ConfigError when nobody here serves this model, or its provider is configured wrongly."""
         self._provider(model)
+        name = self.local_model()
+        if model.startswith("local/") and name and model != name:
+            raise ConfigError(f"There is no model {model}.", f"The local one is {name}.")
 
     def provider(self, model: str) -> Provider:
         """The provider of a model; one that says what is wrong where there is none."""
@@ -103,7 +110,7 @@ class Pool:
             await warm()
 
     async def close(self) -> None:
-        await asyncio.gather(*(provider.close() for provider in self._made.values()))
+        await asyncio.gather(*(provider.close() for provider in self._made.values()), return_exceptions=True)
 
     def _provider(self, model: str) -> Provider:
         name = model.partition("/")[0]
@@ -195,6 +202,9 @@ class Local:
                 raise IkigaiError("The local model's weights are not here.", "Run: ikigai setup")
             # Cancelled meanwhile, the server goes on loading for the next request; a dead one is replaced.
             if self._server is None or not self._server.alive:
+                if self._client:
+                    await self._client.close()
+                    self._client = None
                 self._server = await asyncio.to_thread(LocalServer, found, self._settings.context)
                 self._loaded = asyncio.ensure_future(asyncio.to_thread(self._server.ready))
             await asyncio.shield(self._loaded)

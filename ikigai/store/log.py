@@ -9,7 +9,7 @@ from uuid import UUID
 import psycopg
 
 from ikigai.core import codec
-from ikigai.core.errors import Busy, Refused, StoreError
+from ikigai.core.errors import Busy, Refused, StoreError, Unavailable
 from ikigai.core.events import AssistantMessage, Event, StoredEvent, TurnEnded
 from ikigai.core.loading import Loading
 from ikigai.core.memory import Memory
@@ -117,6 +117,8 @@ class AgentLog:
     async def _pen(self, facts: Sequence[Event] | None = None) -> AsyncIterator[Cursor]:
         """A cursor on the connection that holds the pen; `facts` are those about to be stored."""
         async with self._session.use() as cursor:
+            if self.closed:  # a late draft must not take the pen again: nobody would put it down
+                raise Unavailable(f"Agent {self.name} has been left.")
             if cursor.connection is not self._held_on:
                 await pen.take(self._session, cursor, self._uuid, self.name)
                 try:

@@ -138,6 +138,7 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources)
 
     @on("c-o")
     @on(Keys.Escape, "#")
+    @on(Keys.Escape, Keys.Any)  # Alt with a key that means nothing
     def _(event: KeyPressEvent) -> None:
         """prompt_toolkit would take the line away."""
 

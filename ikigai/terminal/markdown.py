@@ -265,21 +265,10 @@ def _interrupts(block: Token | None) -> bool:
 
 
 def _wrap(line: str, width: int, rows: int) -> list[str]:
-    """The last rows of a line, broken between characters. Of a very long line only the end is looked at."""
-    line = line.expandtabs(4)
-    width = max(width, 2)
-    if line.isascii():
-        first = max(0, (len(line) - 1) // width - rows + 1) * width
-        return [line[at : at + width] for at in range(first, len(line), width)] or [""]
-    from prompt_toolkit.utils import get_cwidth  # it is what measures the live area
+    """The last rows of a line, broken between words. Of a very long line only the end is looked at."""
+    from ikigai.terminal.text import wrap
 
-    line = line[max(0, len(line) // width - 2 * rows) * width :]
-    wrapped: list[str] = []
-    start = used = 0
-    for at, char in enumerate(line):
-        cells = get_cwidth(char)
-        if used + cells > width:
-            wrapped.append(line[start:at])
-            start, used = at, 0
-        used += cells
-    return [*wrapped, line[start:]]
+    width = max(width, 2)
+    # Begun at a multiple of what fits, so that the rows stand still while the line grows.
+    step = width * (rows + 1)
+    return list(wrap(line[max(0, len(line) // step - 1) * step :], width))

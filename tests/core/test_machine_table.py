@@ -57,7 +57,7 @@ idle    | rewind             | rewind                                           
 idle    | rewind m           | rewind                                                    | idle    |
 idle    | rewind elsewhere   | refused: There is no mark 'elsewhere' here.               | idle    |
 idle    | change budget      | settings(budget)                                          | idle    |
-idle    | change nothing     |                                                           | idle    |
+idle    | change nothing     | refused: That is chosen already.                          | idle    |
 
 waiting | open               | turn_end(interrupted)                                     | idle    |
 waiting | open, draft        | assistant! turn_end(interrupted)                          | idle    |

@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,9 +82,19 @@ class Account:
         return [content for _, content, _ in self.rows(*kinds)]
 
     def endings(self) -> list[str]:
-        """How the turns ended; the log is sound, and no turn is open."""
+        """How the turns ended; the log is sound, no turn is open, and nothing of a program that has ended is left."""
+        deadline = time.monotonic() + 10
+        while dead := [pid for pid in self._connected() if not Path(f"/proc/{pid}").exists()]:
+            assert time.monotonic() < deadline, f"programs that ended are still connected: {dead}"
+            time.sleep(0.01)
         check(self.dsn)
         return self.turns()
+
+    def _connected(self) -> list[str]:
+        """The programs that are connected to the database, by their process ids."""
+        query = "select split_part(application_name, '/', 3) from pg_stat_activity where datname = current_database()"
+        with psycopg.connect(self.dsn) as connection:
+            return [pid for (pid,) in connection.execute(query).fetchall() if pid]
 
     def turns(self) -> list[str]:
         """How the turns ended so far."""

@@ -169,6 +169,10 @@ class Program:
         first = max((n for n, line in enumerate(lines) if line.startswith("❯")), default=len(lines))
         return "".join(line[2:] for line in lines[first:-1] if line and line != self.status())
 
+    def wait_for_input(self, text: str) -> None:
+        """Until this and nothing else stands in the input."""
+        self.wait(lambda: self.input() == text, f"{text!r} in the input")
+
     def ended(self, seconds: float = PATIENCE) -> int:
         """Wait for the end of the program; its exit code, negative for a signal."""
         self.wait(lambda: self.process.poll() is not None, "the end of the program", seconds)
@@ -177,7 +181,8 @@ class Program:
         return self.process.returncode
 
     def leave(self) -> None:
-        """/exit, and all is well."""
+        """/exit when nothing is under way any more, and all is well."""
+        self.wait(lambda: not any("Esc stops" in line for line in self.lines()), "the end of the turn")
         self.say("/exit")
         assert self.ended() == 0
         self.assert_restored()

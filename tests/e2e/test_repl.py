@@ -98,8 +98,8 @@ def test_the_budget_belongs_to_the_agent(account: Account, wire: Wire):
             program.say(command)
             program.wait_for(told)
         program.say("/model wire/other")
-        program.wait_for("model is set by flag --model for this run.")
-        program.type("\x03")
+        program.wait_for("is set by flag --model for this run.")
+        program.type("\x15")
         program.leave()
     with account.terminal() as program:
         program.ready().say("/model wire/other:low")
@@ -137,9 +137,9 @@ def test_commands(account: Account):
             program.wait_for(told)
         program.say("/moddel")
         program.wait_for("There is no command /moddel. Did you mean /model?")
-        assert program.input() == "/moddel"
-        program.type("\x03")
-        program.wait(lambda: program.input() == "", "an empty line")
+        program.wait_for_input("/moddel")
+        program.type("\x15")
+        program.wait_for_input("")
         program.leave()
     assert not account.rows(), "none of these is an event"
 
@@ -153,7 +153,7 @@ def test_mark_rewind_and_clear(account: Account, wire: Wire):
         say(program, account, "two")
         program.say("/rewind nowhere")
         program.wait_for("There is no mark 'nowhere' here. Marks, newest first: here")
-        program.type("\x03")
+        program.type("\x15")
         program.say("/rewind")
         program.wait_for("· Rewound to event")
         say(program, account, "three")
@@ -218,8 +218,8 @@ def test_two_programs_on_one_agent(account: Account):
             second.wait_for("● mine")
             second.say("yours")
             second.wait_for("This agent is read-only here. /new begins another, /switch goes to one.")
-            assert second.input() == "yours", "nothing is lost"
-            second.type("\x03")
+            second.wait_for_input("yours")
+            second.type("\x15")
             second.say("/new beside")
             second.wait(lambda: second.status().startswith("  beside · "), "the new agent")
             second.say("yours")
@@ -269,8 +269,8 @@ def test_no_model_yet(account: Account):
         program.wait_for("`ikigai setup` fetches a small one; /model PROVIDER/NAME chooses another.")
         program.say("hello")
         program.wait_for("There is no model to ask.")
-        assert program.input() == "hello"
-        program.type("\x03")
+        program.wait_for_input("hello")
+        program.type("\x15")
         program.say("/model scripted/echo")
         program.wait_for("Model: scripted/echo")
         program.type("\x1b[A\x1b[A\r")  # what was typed before is in the history
@@ -327,7 +327,7 @@ def test_queued_messages(account: Account):
             program.say(text)
             program.wait_for(f"next: {text}")
         program.type("\x1b[A")
-        program.wait(lambda: program.input() == "second queued", "the message taken back")
+        program.wait_for_input("second queued")
         program.type(" and changed\r")
         program.wait_for("next: second queued and changed")
         assert account.said("user") == ["go"]
@@ -440,7 +440,7 @@ def test_colours(account: Account, env: dict[str, str]):
         program.wait_for("print(1)")
         program.type("/nonsense\r")
         program.wait_for("no command /nonsense")
-        program.type("\x03")
+        program.type("\x15")
         program.type("/exit\r")
         assert program.ended() == 0
         program.assert_restored()

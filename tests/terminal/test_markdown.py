@@ -346,11 +346,20 @@ def test_the_tail_is_the_end_of_what_is_not_taken(text: str, cuts: list[int], wi
     tail = streaming.tail(width, rows)
     assert len(tail) <= rows
     assert all(cell_len(row) <= width for row in tail)
-    rest = text[len(taken) :].strip("\n").expandtabs(4)
-    assert rest.replace("\n", "").endswith("".join(tail))
-    full = streaming.tail(width, 10_000)
-    assert "".join(full) == rest.replace("\n", "")
-    assert tail == full[len(full) - len(tail) :] or not tail[0]
+    rest = "".join(text[len(taken) :].split())  # rows break at spaces, which then go
+    assert rest.endswith("".join("".join(tail).split()))
+    assert "".join("".join(streaming.tail(width, 10_000)).split()) == rest
+
+
+def test_the_rows_of_the_tail_break_between_words_and_stand_still():
+    streaming = MarkdownStream()
+    rows: list[str] = []
+    for number in range(40):
+        streaming.feed(f"word{number} ")
+        tail = streaming.tail(30, 30)
+        assert all(word.startswith("word") for row in tail for word in row.split())
+        assert tail[: len(rows) - 1] == rows[:-1]
+        rows = tail
 
 
 @pytest.mark.parametrize("char", ["x", "字", "é", "👍"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -92,6 +93,7 @@ def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
     from ikigai.terminal.theme import USER, theme
     from ikigai.terminal.tty import Tty
 
+    gc.disable()  # looking through what is being imported, again and again, would take a tenth of the start
     tty = Tty()
     tty.open(theme(os.environ).paint("prompt", USER) + " ")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -33,6 +34,8 @@ HISTORY_EVENTS = 60
 """Events drawn again on start: the last screenfuls."""
 PROMPTS = 500
 """Earlier messages offered by Up and Ctrl+R."""
+KEYS_FIRST = 0.005
+"""Seconds from the first paint until anything else is begun: keys typed meanwhile are shown before."""
 WARM_AFTER = 0.3
 """Seconds after the history is on screen until the SDK is loaded: the first keys come first."""
 CLOSE_WITHIN = 3.0
@@ -89,11 +92,16 @@ class Repl:
 
     async def _open(self) -> None:
         """What happens behind the visible prompt: world, agent, history, then what the first request will need."""
+        await asyncio.sleep(KEYS_FIRST)
+        self.screen.warm()
         try:
             await self._begin()
         except IkigaiError as error:
             self.screen.close(error)
             return
+        finally:
+            gc.freeze()  # what has been imported stays: the collector, off since the start, need not look at it
+            gc.enable()
         await asyncio.sleep(WARM_AFTER)
         if self._world and self.memory:
             await self._world.pool.warm(self.memory.model)

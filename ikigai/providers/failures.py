@@ -6,7 +6,6 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -184,6 +183,8 @@ def _number(value: str) -> bool:
 
 
 def _seconds(date: str) -> float:
+    from email.utils import parsedate_to_datetime  # seldom needed, and slow to import
+
     moment = parsedate_to_datetime(date)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 

@@ -48,6 +48,7 @@ class Area:
         self.memory: Memory | None = None
         self.database = ""
         self.away = False  # the database, just now
+        self._told: tuple[Memory | None, object, str] = (None, None, "")  # the status line, and what it was drawn from
         self.hint = ""  # takes the place of the status line
         self.reply: LiveReply | None = None
         self.queue: tuple[str, ...] = ()
@@ -80,8 +81,12 @@ class Area:
     def _status(self, columns: int) -> str:
         if self.hint:
             return INDENT + self.theme.paint("warning", cut(self.hint, columns - len(INDENT)))
-        database = ("warning", f"{self.database} unreachable") if self.away else ("dim", self.database)
-        return INDENT + status.line(self.agent, self.memory, database, columns - len(INDENT), self.theme)
+        of = (self.agent, self.database, self.away, columns)
+        if self.memory is not self._told[0] or of != self._told[1]:  # else it is the same in every frame
+            database = ("warning", f"{self.database} unreachable") if self.away else ("dim", self.database)
+            drawn = status.line(self.agent, self.memory, database, columns - len(INDENT), self.theme)
+            self._told = self.memory, of, drawn
+        return INDENT + self._told[2]
 
     def _activity(self, columns: int) -> str:
         now = time.monotonic()

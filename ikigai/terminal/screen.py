@@ -69,8 +69,11 @@ class Screen:
 
         Raises what `begin` raises, and any bug in here. The terminal is restored in any case.
         """
-        self._scroll.add(render.warm, big=True)
         await self._stage.run(begin)
+
+    def warm(self) -> None:
+        """Import in a thread what the first drawing takes."""
+        self._scroll.add(render.warm, big=True)
 
     def close(self, error: BaseException | None = None) -> None:
         """End `run`, which raises `error` if there is one."""

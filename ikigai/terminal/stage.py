@@ -129,6 +129,8 @@ class Stage:
 
     def soon(self, delay: float = 0.0) -> None:
         """Draw a frame after `delay` seconds, and not too soon after the last one."""
+        if self._timer and self._timer.when() <= self._drawn + FRAME:
+            return  # it cannot be sooner
         loop = asyncio.get_running_loop()
         due = max(loop.time() + delay, self._drawn + FRAME)
         if self._timer is None or due < self._timer.when():

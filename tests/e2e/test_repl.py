@@ -129,7 +129,7 @@ def test_commands(account: Account):
             ("/help mark", "/mark [label]: remember this place"),
             ("/model", "scripted/echo (from flag --model)"),
             ("/system", "There is no system prompt. /system TEXT sets one."),
-            ("/budget", "turns in, 0 out; budget 100k"),
+            ("/budget", "0 turns in, 0 out; budget 100k"),
             ("/status", "model takes"),
             ("/config", "start_with = "),
         ):
@@ -137,8 +137,8 @@ def test_commands(account: Account):
             program.wait_for(told)
         program.say("/moddel")
         program.wait_for("There is no command /moddel. Did you mean /model?")
-        program.wait_for_input("/moddel")
-        program.type("\x15")
+        program.wait_for_input("")
+        program.type("\x1b[A")
         program.wait_for_input("")
         program.leave()
     assert not account.rows(), "none of these is an event"

@@ -11,8 +11,9 @@ from types import FrameType
 RESET = "\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2026l\x1b[?7h\x1b[?25h\x1b[0m"
 """Paste, mouse and focus reports off, synchronised output off, wrapping on, cursor visible, no attributes."""
 
-DEADLY = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-"""Signals that end the program without a word to Python; until `Screen` runs they restore the terminal first."""
+DEADLY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""Signals that end the program without a word to Python; until `Screen` runs they restore the terminal first. SIGINT is
+one of them because an exception in the middle of an import can make the interpreter crash at its end."""
 
 
 class Tty:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ikigai.config import Config, describe
-from ikigai.core import commands, machine, tokens, transcript
+from ikigai.core import about, commands, machine, transcript
 from ikigai.core.commands import Local
 from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused, Unavailable
 from ikigai.core.events import UserMessage
@@ -292,7 +292,7 @@ class Repl:
                     rows = describe(self._config)
                     self.screen.print_text("\n".join(f"{key} = {value}  ({origin})" for key, value, origin in rows))
                 case "model":
-                    self.screen.print_text(self._about_model())
+                    self.screen.print_text(about.model(self.memory))
                 case "system":
                     system = self.memory.settings.get("system") if self.memory else ""
                     self.screen.print_text(str(system or "There is no system prompt. /system TEXT sets one."))
@@ -331,36 +331,9 @@ class Repl:
         assert self._world
         self._agents = [agent.name for agent in await self._world.database.agents.all()]
 
-    def _about_model(self) -> str:
-        memory = self.memory
-        if memory is None or not memory.model:
-            return "There is no model. /model PROVIDER/NAME chooses one; `ikigai setup` fetches a small local one."
-        limits = memory.limits
-        level = f":{memory.settings['level']}" if memory.settings.get("level") else ""
-        origin = memory.run.origin("model", memory.own)
-        return (
-            f"{memory.model}{level} (from {'your choice' if origin == 'agent' else origin})\n"
-            f"context {tokens.short(limits.context)} tokens, replies up to {tokens.short(limits.max_output)}"
-        )
-
     def _status(self) -> str:
         memory = self.memory
         if memory is None or self._agent is None or self._world is None:
             return "The conversation is being opened."
-        older = memory.window.older
-        budget = tokens.short(memory.budget) if memory.budget else "off"
-        rows = (
-            ("agent", f"{self._agent.name} ({self._agent.id})"),
-            ("model", memory.model or "none"),
-            ("state", "read-only" if self._runtime is None else memory.status.value),
-            ("context", f"{tokens.short(memory.used)} of {tokens.short(memory.ceiling)} tokens"),
-            ("window", f"{_turns(len(memory.window.turns))} in, {older.turns:,} out; budget {budget}"),
-            ("model takes", f"{tokens.short(memory.limits.context)} tokens, replies included"),
-            ("marks", ", ".join(mark.label for mark in memory.marks) or "none"),
-            ("database", self._world.database_name),
-        )
-        return "\n".join(f"{name:<12} {value}" for name, value in rows)
-
-
-def _turns(count: int) -> str:
-    return "1 turn" if count == 1 else f"{count:,} turns"
+        state = "read-only" if self._runtime is None else memory.status.value
+        return about.status(memory, f"{self._agent.name} ({self._agent.id})", state, self._world.database_name)

@@ -7,12 +7,12 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ikigai.core import tokens
 from ikigai.core.commands import typed
-from ikigai.core.errors import Refused, StoreError, Unavailable
+from ikigai.core.errors import Refused, Unavailable
 from ikigai.core.events import CHANGES_THE_PAST, Event, UsageReported, UserMessage
 from ikigai.core.loading import loading
 from ikigai.core.machine import (
@@ -38,15 +38,12 @@ from ikigai.core.machine import (
 )
 from ikigai.core.memory import Memory, evolve, request
 from ikigai.core.messages import Role, ToolResult, Usage
-from ikigai.core.ports import Appended, Draft, Log, Provider, Tools, View
+from ikigai.core.ports import Appended, Log, Provider, Tools, View
 from ikigai.core.reply import Accumulator, Broke, Failure, Finished, Waiting
 from ikigai.core.request import Request
 from ikigai.core.transcript import block, rule
+from ikigai.drafts import Drafts, Link
 
-DRAFT_EVERY = 0.3
-"""Seconds between two saves of a streaming reply; a kill loses what came since the last one, a second at most."""
-SLOW = 2.0
-"""Seconds without an answer from the database after which the user is told."""
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
 """Seconds between attempts to save while the database is away; the last one repeats."""
 
@@ -81,7 +78,7 @@ class Runtime:
         self._replies: dict[Job, Accumulator] = {}
         self._queue: deque[Input] = deque()  # of NEEDS_IDLE
         self._sent: list[str] = []  # while the database was away
-        self._link = _Link(view)
+        self._link = Link(view)
 
     def tell(self, happened: Input) -> None:
         """Something happened; what the user sent is shown as waiting while the database is away."""
@@ -268,7 +265,7 @@ class Runtime:
         attempts = 1
         outcome: Finished | Broke = Broke(Failure.CUT, "The provider's stream ended without a word.")
         async with (
-            _Drafts(self._store, self._view, self._link, job.asked_by, reply) as drafts,
+            Drafts(self._store, self._view, self._link, job.asked_by, reply) as drafts,
             contextlib.aclosing(self._provider(model).stream(asked)) as stream,
         ):
             async for event in stream:
@@ -290,74 +287,6 @@ class Runtime:
             usage = UsageReported(model, Usage(), taken, first, outcome.request_id, attempts, outcome.kind.value)
             why = f"{outcome.text} {outcome.remedy}".strip()
             self.inbox.put_nowait(Failed(job, why, reply.blocks(), usage))
-
-
-class _Link:
-    """How the database answers: tells the view when it has not for a while or cannot, and when it does again."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self.away = False
-
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """While something is asked of it."""
-        slow = asyncio.get_running_loop().call_later(SLOW, self._set, True)
-        try:
-            yield
-        except Unavailable:
-            self._set(True)
-            raise
-        else:
-            self._set(False)
-        finally:
-            slow.cancel()
-
-    def _set(self, away: bool) -> None:
-        if away is not self.away:
-            self.away = away
-            self._view.away(away)
-
-
-class _Drafts:
-    """Saves the words of a streaming reply while it grows, one save at a time, and says how far they are safe."""
-
-    def __init__(self, store: Log, view: View, link: _Link, asked_by: int, reply: Accumulator) -> None:
-        self._store, self._view, self._link = store, view, link
-        self._asked_by, self._reply = asked_by, reply
-        self._news = asyncio.Event()
-        self._ended = asyncio.Event()
-
-    async def __aenter__(self) -> _Drafts:
-        self._job = asyncio.current_task()
-        self._task = asyncio.create_task(self._save(), name="drafts")
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._ended.set()
-        self._news.set()
-        await asyncio.wait([self._task])  # a save under way ends by itself: it is never cancelled half-way
-
-    def grown(self) -> None:
-        self._news.set()
-
-    async def _save(self) -> None:
-        saved = 0
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            if self._ended.is_set() or (self._job and self._job.cancelling()):
-                return  # a cancelled reply may take a while to end, and its turn has ended by then
-            text = self._reply.text
-            if len(text) > saved:
-                with contextlib.suppress(StoreError), self._link.watched():  # the append that ends the turn waits
-                    await self._store.save_draft(Draft(self._asked_by, text))
-                    saved = len(text)
-                    self._view.saved(self._asked_by, saved)
-                if saved < len(text):
-                    self._news.set()  # again in a moment, though nothing more may come
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), DRAFT_EVERY)
 
 
 def _broken(job: Job, model: str) -> Input:

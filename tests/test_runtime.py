@@ -246,7 +246,7 @@ async def test_a_cancelled_request_is_put_down_whole_before_the_loop_ends():
 
 
 async def test_a_reply_that_was_cancelled_leaves_no_draft(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.runtime.DRAFT_EVERY", 0.04)
+    monkeypatch.setattr("ikigai.drafts.DRAFT_EVERY", 0.04)
     session = Session([])
     session.provider = Lingering()
     async with session.running():
@@ -414,7 +414,7 @@ async def test_patience_ends_the_loop_with_what_is_unsaved(monkeypatch: pytest.M
 async def test_a_draft_that_could_not_be_saved_is_saved_later(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("ikigai.runtime.DRAFT_EVERY", 0.01)
+    monkeypatch.setattr("ikigai.drafts.DRAFT_EVERY", 0.01)
     session = Session([[Pause(0.05), "Half", Hang()]], log=lambda logs: Flaky(logs, AGENT))
     async with session.running():
         session.tell(Submitted("hi"))

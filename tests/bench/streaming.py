@@ -22,7 +22,7 @@ from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.core.memory import blank, evolve
 from ikigai.core.reply import TextDelta
 from ikigai.core.transcript import Block, Speaker
-from ikigai.runtime import DRAFT_EVERY
+from ikigai.drafts import DRAFT_EVERY
 from ikigai.terminal.screen import Screen
 from ikigai.terminal.stage import FRAME
 from ikigai.terminal.theme import theme

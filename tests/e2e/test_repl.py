@@ -139,6 +139,8 @@ def test_commands(account: Account):
         program.wait_for("There is no command /moddel. Did you mean /model?")
         program.wait_for_input("")
         program.type("\x1b[A")
+        program.wait_for_input("/moddel")
+        program.type("\x15")
         program.wait_for_input("")
         program.leave()
     assert not account.rows(), "none of these is an event"

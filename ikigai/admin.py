@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -51,6 +52,8 @@ def parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> 
 
 
 def run(config: Config, arguments: argparse.Namespace) -> int:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # stops what is under way, which then tidies up
     return asyncio.run(arguments.act(config, arguments)) or 0
 
 

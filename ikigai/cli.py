@@ -7,6 +7,7 @@ import contextlib
 import gc
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,6 +48,8 @@ Without configuration, key or server it still works: ikigai keeps its own Postgr
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ikigai and return the exit code. No exception and no traceback leaves here."""
     os.umask(0o077)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception in the middle of an import can crash Python
     _open_streams()
     words = sys.argv[1:] if argv is None else list(argv)
     _start_log()

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import importlib
 import logging
 import os
 import sys
@@ -93,7 +94,6 @@ class Repl:
     async def _open(self) -> None:
         """What happens behind the visible prompt: world, agent, history, then what the first request will need."""
         await asyncio.sleep(KEYS_FIRST)
-        self.screen.warm()
         try:
             await self._begin()
         except IkigaiError as error:
@@ -108,9 +108,9 @@ class Repl:
 
     async def _begin(self) -> None:
         self.screen.database("opening the database")
-        from ikigai.app import World
-
-        self._world = world = await World.open(self._config)
+        app = await asyncio.to_thread(importlib.import_module, "ikigai.app")
+        self.screen.warm()
+        self._world = world = await app.World.open(self._config)
         unusable = ""
         if model := world.run.resolve({}).get("model"):
             try:

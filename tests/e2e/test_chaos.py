@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 import time
 from pathlib import Path
 
@@ -79,3 +80,22 @@ def spoken(program: Program) -> set[str]:
     busy = next((n - LIVE for n, line in enumerate(lines) if "Esc stops" in line), len(lines))
     settled = lines[: max(0, busy)]
     return {line.strip("●❯ ") for line in settled if "words." in line or line.startswith("❯ question")}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_at_random(account: Account, number: signal.Signals):
+    seed = int(os.environ.get("CHAOS_SEED") or random.randrange(1 << 32))
+    print(f"CHAOS_SEED={seed}")
+    dice = random.Random(seed)
+    codes = set()
+    for _ in range(200):
+        program = account.start(*ECHO, "-p", "hello")
+        time.sleep(dice.uniform(0.05, 0.4))
+        program.send_signal(number)
+        program.communicate(timeout=30)
+        codes.add(program.returncode)
+    # 1 is Python's own, when it is interrupted before it gets to the program.
+    assert {0, 128 + number} <= codes <= {0, 1, 128 + number, -number}
+    assert set(account.endings()) <= {"completed", "interrupted"}

@@ -163,6 +163,10 @@ class Program:
         self.wait(lambda: " ctx " in self.status() or "no model" in self.status(), "the status line")
         return self
 
+    def settled(self) -> None:
+        """Wait until nothing is under way."""
+        self.wait(lambda: not any("Esc stops" in line for line in self.lines()), "the end of the turn")
+
     def input(self) -> str:
         """What stands in the input, on one line."""
         lines = self.lines()
@@ -182,7 +186,7 @@ class Program:
 
     def leave(self) -> None:
         """/exit when nothing is under way any more, and all is well."""
-        self.wait(lambda: not any("Esc stops" in line for line in self.lines()), "the end of the turn")
+        self.settled()
         self.say("/exit")
         assert self.ended() == 0
         self.assert_restored()

@@ -51,8 +51,7 @@ def test_nothing_shown_is_lost(tmp_path: Path, dsn: str, point: str):
         program.wait_for("echo · ctx")
         program.say("hello again")
         program.wait(lambda: "● hello again" in program.text(), "an answer")
-        program.say("/exit")
-        assert program.ended() == 0
+        program.leave()
         again = program.text()
     check(dsn)
     for line in shown:

@@ -181,6 +181,7 @@ def say(program: Program, account: Account, text: str) -> None:
     program.say(text)
     program.wait(lambda: len(account.turns()) == turns + 1, "the end of the turn")
     program.wait_for(f"● You said: {text}")
+    program.settled()
 
 
 def test_new_and_switch(account: Account, wire: Wire):
@@ -190,6 +191,7 @@ def test_new_and_switch(account: Account, wire: Wire):
         say(program, account, "in the first")
         program.type("/new second\rquickly typed\r")
         program.wait_for("● You said: quickly typed")
+        program.settled()
         assert program.status().startswith("  second · ")
         assert [message["content"] for message in wire.messages()] == ["quickly typed"]
         program.say("/new second")

@@ -1,4 +1,4 @@
-"""The commands beside the conversation: `ikigai setup`, `ikigai config`, `ikigai db`."""
+"""The commands beside the conversation: their parser, and what is behind `setup`, `config`, `usage` and `db`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai import paths
+from ikigai import catalog, login, paths, reports
 from ikigai.app import imported, locate_database, make_pool, open_database
 from ikigai.config import Config, describe, masked
+from ikigai.core.commands import model_choice
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.sanitize import clean
+from ikigai.output import say, table
 
 if TYPE_CHECKING:
     from ikigai.store.database import Database
@@ -36,6 +37,11 @@ def parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> 
     config.add_argument("what", nargs="?", choices=("show", "path", "init"), default="show")
     config.add_argument("--json", action="store_true", help="one object per setting")
     config.set_defaults(act=_config)
+
+    login.add(commands, common)
+    catalog.add(commands, common)
+
+    reports.add_command(commands, common).set_defaults(act=_usage)
 
     db = commands.add_parser("db", help="look after the database").add_subparsers(dest="what", required=True)
     status = db.add_parser("status", parents=[common], help="where it is, what is in it, how to connect")
@@ -57,16 +63,6 @@ def run(config: Config, arguments: argparse.Namespace) -> int:
     return asyncio.run(arguments.act(config, arguments)) or 0
 
 
-def say(text: str = "") -> None:
-    try:
-        sys.stdout.write(f"{clean(text)}\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise IkigaiError(f"The output cannot be written: {error.strerror}.", "Send it elsewhere.") from None
-
-
 # ── setup ──
 
 
@@ -78,17 +74,18 @@ async def _setup(config: Config, arguments: argparse.Namespace) -> int:
         else:
             say(f"database   {masked(config.database.dsn or '') or 'as libpq finds it'}, ready")
     pool = make_pool(config)
-    for provider, variable in config.key_variables.items():
-        spoken = "" if pool.serves(provider) else "; this version does not speak to it yet"
-        say(f"key        {provider}: found in {variable}{spoken}")
-    if not config.key_variables:
-        say("key        none in the environment")
-    if not config.model and not pool.default_model(config.key_variables):
+    for provider, place in config.keys.items():
+        variable = place.partition(" ")[2]
+        say(f"key        {provider}: {f'in the environment ({variable})' if variable else 'stored by ikigai login'}")
+    if not config.keys:
+        say("key        none; ikigai login stores one")
+    if not config.model and not pool.default_model(config.keys):
         await asyncio.to_thread(pool.fetch_local, _progress)
         say(f"model      {pool.local_model()}: fetched")
-    model = config.model or pool.default_model(config.key_variables)
-    pool.check(model)
-    say(f"ready      {model} will answer. Start with: ikigai")
+    chosen = config.model or pool.default_model(config.keys)
+    model, level = (str(model_choice(chosen).get(key) or "") for key in ("model", "level"))
+    pool.check(model, level)
+    say(f"ready      {chosen} will answer. Start with: ikigai")
     return 0
 
 
@@ -124,12 +121,6 @@ async def _config(config: Config, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def table(rows: list[tuple[str, str, str]]) -> str:
-    """Rows of text in columns."""
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
-    return "\n".join(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}".rstrip() for key, value, origin in rows)
-
-
 def _write_example(file: Path) -> None:
     paths.private(file.parent)
     try:
@@ -139,6 +130,15 @@ def _write_example(file: Path) -> None:
         raise ConfigError(f"{file} is there already.", "Edit it, or move it away first.") from None
     except OSError as error:
         raise IkigaiError(f"{file} cannot be written: {error.strerror}.", "Check the folder's permissions.") from None
+
+
+# ── usage ──
+
+
+async def _usage(config: Config, arguments: argparse.Namespace) -> int:
+    async with opened(config, write=False) as (_, database):
+        say(await reports.usage(database, arguments))
+    return 0
 
 
 # ── db ──

@@ -17,16 +17,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ikigai import paths
+from ikigai import keys, paths
 from ikigai.config import Config, layers
-from ikigai.config.table import Model, Server
+from ikigai.config.table import VENDORS, Model, Server
 from ikigai.core import codec
 from ikigai.core.errors import ConfigError, Refused
-from ikigai.core.events import Event
+from ikigai.core.events import Choices, Event
 from ikigai.core.loading import loading
 from ikigai.core.memory import Memory, Run
-from ikigai.core.ports import Limits, View
+from ikigai.core.messages import Usage
+from ikigai.core.ports import View
+from ikigai.metering import Price
+from ikigai.providers import listing
+from ikigai.providers.models import Listed, Models
 from ikigai.providers.pool import Endpoint, LocalModel, Pool
+from ikigai.providers.streaming import FIRST, IDLE
 from ikigai.runtime import Runtime
 from ikigai.tools.registry import Registry
 
@@ -55,9 +60,10 @@ class World:
     @classmethod
     async def open(cls, config: Config) -> World:
         """Start the embedded server if it is wanted, connect, migrate. Raises StoreError, ConfigError."""
-        lease, database = await open_database(config)
         pool, tools = make_pool(config), make_tools()
-        return cls(config, database, lease, pool, make_run(config, pool, tools), tools)
+        run = make_run(config, pool, tools)
+        lease, database = await open_database(config)
+        return cls(config, database, lease, pool, run, tools)
 
     async def close(self) -> None:
         try:
@@ -73,11 +79,39 @@ class World:
         return "embedded" if self._lease else self.database.host
 
     def known_models(self) -> tuple[str, ...]:
-        """Models worth offering: the one in force, the local one, those the configuration names."""
+        """Models worth offering: the one in force, the local one, those configured, and those of all keys at hand."""
         found = [self.config.model]
         with contextlib.suppress(ConfigError):  # weights are configured, and are not there
-            found += [self.pool.default_model(self.config.key_variables), self.pool.local_model()]
-        return tuple(dict.fromkeys(filter(None, (*found, *self.config.models))))
+            found += [self.pool.default_model(self.config.keys), self.pool.local_model()]
+        found += self.config.models
+        for provider in dict.fromkeys((*self.config.keys, *self.config.providers)):
+            found += [f"{provider}/{name}" for name in self.pool.known.names(provider)]
+        return tuple(dict.fromkeys(filter(None, found)))
+
+    def check(self, memory: Memory, values: Choices) -> None:
+        """Raise when an agent cannot change to these settings: nobody serves the model, or it lacks the level."""
+        own: Choices = {key: value for key, value in {**memory.own, **values}.items() if value is not None}
+        back = {key: self.run.resolve(own).get(key) for key, value in values.items() if value is None}
+        wanted = _chosen({**memory.settings, **values, **back})
+        if values.get("model"):
+            self.pool.check(*wanted)
+        elif "level" in values:
+            self.pool.known.check(*wanted)
+
+    def level_notice(self, own: Choices) -> str:
+        """What is to be said about thinking levels when an agent with these choices begins; "" for nothing."""
+        if (
+            "model" not in own
+            and "model" not in self.run.above
+            and (why := lacking(self.pool, layers(self.config).below))
+        ):
+            return f"{why} The level in the configuration is not used; /think chooses one."
+        why = lacking(self.pool, self.run.resolve(own))
+        return f"{why} /think chooses another level." if why else ""
+
+    def sees(self, model: str) -> bool:
+        """Whether this model sees images, as far as anybody knows."""
+        return self.pool.known.traits(model).images
 
     async def create(self, name: str = "") -> Agent:
         return await self.database.agents.create(name, directory())
@@ -109,7 +143,7 @@ class World:
         return await self.database.reader(agent).load(loading(self.run, agent.id))
 
     def runtime(self, memory: Memory, log: AgentLog, view: View, **limits: Any) -> Runtime:
-        return Runtime(memory, log, self.pool.provider, self.tools, view, **limits)
+        return Runtime(memory, log, self.pool.provider, self.tools, view, price=make_price(self.config), **limits)
 
 
 def directory() -> str:
@@ -142,21 +176,72 @@ async def open_database(config: Config, write: bool = True) -> tuple[Lease | Non
         raise
 
 
+def keys_file() -> Path:
+    """The file of `ikigai login`."""
+    return paths.config_dir() / keys.FILE
+
+
 def make_pool(config: Config) -> Pool:
-    """The models this configuration reaches; keys are read from the environment when a request is sent."""
+    """The models this configuration reaches; a key is read when a request is to be sent."""
+
+    def key(name: str) -> str:
+        kind, _, variable = config.keys.get(name, "").partition(" ")
+        return os.environ.get(variable, "").strip() if kind == "environment" else keys.find(keys_file(), name)
 
     def endpoint(name: str) -> Endpoint:
         server = config.providers.get(name, Server())
-        variable = config.key_variables.get(name, "")
-        return Endpoint(server.base_url, lambda: os.environ.get(variable, "").strip() if variable else "")
+        first, idle = float(server.first_seconds or FIRST), float(server.idle_seconds or IDLE)
+        return Endpoint(server.base_url, lambda: key(name), server.api, first, idle)
 
-    def known(model: str) -> Limits:
-        said, server = config.models.get(model, Model()), config.providers.get(model.partition("/")[0], Server())
-        return Limits(said.context or server.context, said.max_output or server.max_output)
-
-    endpoints = {name: endpoint(name) for name in {"openai", *config.providers}}
+    endpoints = {name: endpoint(name) for name in (*VENDORS, *config.providers)}
     local = LocalModel(config.local.model_file, config.local.context, paths.data_dir())
-    return Pool(endpoints, local, known)
+    return Pool(endpoints, local, make_models(config))
+
+
+def make_models(config: Config) -> Models:
+    """What is known of models, with what this configuration says of them before all."""
+
+    def known(model: str) -> Listed:
+        provider = model.partition("/")[0]
+        said, server = config.models.get(model, Model()), config.providers.get(provider, Server())
+        least = config.local.context if provider == "local" else 0
+        return Listed(
+            model,
+            said.context or server.context or least,
+            said.max_output or server.max_output,
+            said.levels or None,
+            {"yes": True, "no": False}.get(said.images),
+        )
+
+    def api(provider: str) -> str:
+        server = config.providers.get(provider, Server())
+        return server.api or provider
+
+    listed = {provider: found.models for provider, found in listing.load(listing_file()).items()}
+    return Models(listed, known, api)
+
+
+def listing_file() -> Path:
+    """What the providers listed when `ikigai models --refresh` asked them last."""
+    return paths.state_dir() / "models.json"
+
+
+def make_price(config: Config) -> Price:
+    """What requests cost, the configuration's prices before all others; it imports, so it belongs in a thread."""
+
+    def price(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
+        from ikigai.providers import prices
+
+        said = config.models.get(model, Model())
+        server = config.providers.get(model.partition("/")[0], Server())
+        per_million = (said.input_price, said.output_price, said.cached_price, said.written_price)
+        known = prices.Prices(*(None if dollars < 0 else dollars for dollars in per_million))
+        if server.api in VENDORS and not server.base_url:  # a vendor under another name
+            model = f"{server.api}/{model.partition('/')[2]}"
+        priced = prices.price(model, usage, at, known, server.base_url)
+        return priced.cost, priced.priced_by
+
+    return price
 
 
 def make_tools() -> Registry:
@@ -165,12 +250,33 @@ def make_tools() -> Registry:
 
 
 def make_run(config: Config, pool: Pool, tools: Registry) -> Run:
-    """What this run brings to memory; without a configured model, the one that is at hand."""
+    """What this run brings to memory; without a configured model, the one that is at hand.
+
+    Raises ConfigError when a flag or a variable asks for a thinking level that the model does not have; such a level
+    of the file is left out (`lacking` says it).
+    """
     layered = layers(config)
-    below = layered.below
+    below, above = layered.below, layered.above
+    pool.known.check(*_chosen(above))
     if not below.get("model"):
-        below = {**below, "model": pool.default_model(config.key_variables)}
-    return Run(below, pool.limits, pool.encoder, layered.above, layered.origins, tools.specs)
+        below = {**below, "model": pool.default_model(config.keys)}
+    if lacking(pool, below):
+        below = {**below, "level": ""}
+    counter = config.context.token_counter
+    return Run(below, pool.limits, pool.encoder, above, layered.origins, tools.specs, counter)
+
+
+def lacking(pool: Pool, settings: Choices) -> str:
+    """The sentence about a thinking level that the model of these settings does not have; "" when all is well."""
+    try:
+        pool.known.check(*_chosen(settings))
+    except ConfigError as error:
+        return error.what
+    return ""
+
+
+def _chosen(settings: Choices) -> tuple[str, str]:
+    return str(settings.get("model") or ""), str(settings.get("level") or "")
 
 
 def spool(agent: str, facts: Sequence[Event]) -> str:

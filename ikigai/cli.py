@@ -19,11 +19,14 @@ from ikigai.core.errors import ConfigError, IkigaiError
 if TYPE_CHECKING:
     from ikigai.config import Config
 
-SUBCOMMANDS = (["config"], ["db"], ["setup"])
+SUBCOMMANDS = (["config"], ["db"], ["login"], ["models"], ["setup"], ["usage"])
 EPILOG = """\
 commands:
   ikigai setup                         prepare database and model; asks nothing, can be run again
+  ikigai login [PROVIDER]              store a key for a provider; --list, --remove
+  ikigai models [PROVIDER]             what the keys at hand can use; --refresh asks the providers
   ikigai config [show|path|init]       every setting with its value and where it comes from
+  ikigai usage                         tokens and cost of all requests, by day, model or agent
   ikigai db status|migrate|dump|restore   look after the database
   each takes --help
 
@@ -31,7 +34,8 @@ print mode (-p, or when input is piped in):
   --output-format text         the words, as they come
   --output-format json         one object: text, agent, model, usage, turn (its id), stop; reason if it failed
   --output-format stream-json  one object per line; type is "event" (a stored event as it is in the log),
-                               "delta" (words of the reply as they come) or "result" (the object of json)
+                               "delta" (words of the reply as they come), "thinking" (what the model thinks)
+                               or "result" (the object of json)
 
 exit codes:
   0    ok
@@ -109,10 +113,10 @@ def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
 
 
 def _config(arguments: argparse.Namespace) -> Config:
+    from ikigai import keys
     from ikigai.config import load
 
     if arguments.debug:
-        # ikigai's own words only: what SDKs log at this level holds requests.
         logging.getLogger("ikigai").setLevel(logging.DEBUG)
     flags = {
         "model": getattr(arguments, "model", None),
@@ -120,7 +124,8 @@ def _config(arguments: argparse.Namespace) -> Config:
         "database.url": arguments.db,
     }
     file = Path(arguments.config) if arguments.config else paths.config_dir() / "config.toml"
-    return load(file, os.environ, flags, must_exist=bool(arguments.config))
+    logins = keys.names(paths.config_dir() / keys.FILE)
+    return load(file, os.environ, flags, must_exist=bool(arguments.config), logins=logins)
 
 
 def _common(default: str | None = None) -> argparse.ArgumentParser:
@@ -162,17 +167,33 @@ def _count(text: str) -> int:
 
 
 def _prompt(words: list[str]) -> str:
-    """The message on the command line; a word that begins with @ stands for the file it names."""
-    return "\n\n".join(filter(None, (" ".join(w for w in words if not _is_file(w)), *map(_file, words))))
+    """The message on the command line; a word that begins with @ stands for the file it names.
+
+    One that names an image stays: the image is attached to the message.
+    """
+    said, files = list[str](), list[str]()
+    for word in words:
+        if not _is_file(word):
+            said.append(word)
+        elif image := _image(word):
+            said.append(image)
+        else:
+            files.append(_file(word))
+    return "\n\n".join(filter(None, (" ".join(said), *files)))
 
 
 def _is_file(word: str) -> bool:
     return word.startswith("@") and len(word) > 1
 
 
+def _image(word: str) -> str:
+    """The word as a message mentions an image; empty if it names none."""
+    from ikigai import images
+
+    return next((images.mention(each.name) for each in images.named([word])), "")
+
+
 def _file(word: str) -> str:
-    if not _is_file(word):
-        return ""
     path = Path(word[1:])
     try:
         text = path.read_text(encoding="utf-8")
@@ -208,6 +229,8 @@ def _start_log() -> None:
         handler: logging.Handler = logging.FileHandler(_log_file(), mode=_log_mode(), encoding="utf-8", delay=True)
     except OSError:
         handler = logging.NullHandler()
+    # What SDKs log below a warning holds requests; variables of theirs, meant for other programs, ask for it.
+    handler.addFilter(lambda record: record.levelno >= logging.WARNING or record.name.partition(".")[0] == "ikigai")
     handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)
     root.setLevel(logging.WARNING)

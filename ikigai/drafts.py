@@ -1,4 +1,4 @@
-"""The words of a reply while it streams, saved as they come, and how the database answers meanwhile."""
+"""The words and thoughts of a reply while it streams, saved as they come, and how the database answers meanwhile."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class Link:
 
 
 class Drafts:
-    """Saves the words of a streaming reply while it grows, one save at a time, and says how far they are safe."""
+    """Saves a streaming reply while it grows, one save at a time, and says how far its words are safe.
+
+    The thoughts before words that are safe are so, too.
+    """
 
     def __init__(self, store: Log, view: View, link: Link, asked_by: int, reply: Accumulator) -> None:
         self._store, self._view, self._link = store, view, link
@@ -66,19 +69,20 @@ class Drafts:
         self._news.set()
 
     async def _save(self) -> None:
-        saved = 0
+        saved = 0, 0
         while True:
             await self._news.wait()
             self._news.clear()
             if self._ended.is_set() or (self._job and self._job.cancelling()):
                 return  # a cancelled reply may take a while to end, and its turn has ended by then
-            text = self._reply.text
-            if len(text) > saved:
+            text, thinking = self._reply.text, self._reply.thinking
+            grown = len(text), len(thinking)
+            if grown != saved:
                 with contextlib.suppress(StoreError), self._link.watched():  # the append that ends the turn waits
-                    await self._store.save_draft(Draft(self._asked_by, text))
-                    saved = len(text)
-                    self._view.saved(self._asked_by, saved)
-                if saved < len(text):
+                    await self._store.save_draft(Draft(self._asked_by, text, thinking))
+                    saved = grown
+                    self._view.saved(self._asked_by, len(text))
+                if saved != grown:
                     self._news.set()  # again in a moment, though nothing more may come
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), DRAFT_EVERY)

@@ -11,26 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ikigai.core import codec
+from ikigai.core import codec, spending
 from ikigai.core.events import AssistantMessage, Ending, StoredEvent, TurnEnded, UsageReported, UserMessage
 from ikigai.core.machine import Interrupted, Submitted
 from ikigai.core.memory import Memory, Status
+from ikigai.core.messages import Image, StopReason
 from ikigai.core.ports import Delta
-from ikigai.core.reply import TextDelta, Waiting
+from ikigai.core.reply import PASSING, SHORT, TextDelta, ThinkingDelta, Waiting
 from ikigai.core.sanitize import Cleaner, clean, storable
 from ikigai.core.transcript import Block, Rule
 
 if TYPE_CHECKING:
     from ikigai.runtime import Runtime
 
-FORMATS = ("text", "json", "stream-json")
-
 
 class Printer:
     """The view of print mode: words to standard output as they come, everything else to standard error.
 
     `text` prints the words; `json` one object at the end; `stream-json` one object per line, `type` one of "event" (a
-    stored event as it is in the log), "delta" (words of the reply being streamed), "result" (the object of `json`).
+    stored event as it is in the log), "delta" (words of the reply being streamed), "thinking" (what the model thinks
+    before or between them), "result" (the object of `json`).
+    Its `usage` adds up every request of the turn: tokens, and `cost` in US dollars without that of the `unpriced`
+    requests, null when it is not known at all.
+
     Text for a terminal is made safe; a pipe gets it as it is. When nobody takes it any more, the turn goes on all the
     same and is stored; `lost` says why the words ended.
     """
@@ -51,7 +54,8 @@ class Printer:
         self.refused = ""
         self.ending: TurnEnded | None = None
         self.usage: list[UsageReported] = []
-        self.stop = ""
+        self.stop = StopReason.END
+        self.silent = False  # the last reply has no words
 
     async def ended(self) -> None:
         """Wait until the turn has ended, or the message was refused."""
@@ -59,17 +63,18 @@ class Printer:
 
     def result(self) -> dict[str, Any]:
         ending = self.ending.ending.value if self.ending else "refused"
-        usage = {
-            key: sum(getattr(report.usage, key) for report in self.usage)
-            for key in ("input", "output", "cached", "thinking")
+        spent = spending.total(map(spending.spent, self.usage))
+        usage: dict[str, Any] = {
+            key: getattr(spent, key) for key in ("input", "output", "cached", "written", "thinking", "unpriced")
         }
+        usage["cost"] = None if spent.known_cost is None else float(spent.known_cost)
         made = {
             "text": "".join(self._words),
             "agent": self._agent,
             "model": self.model,
             "usage": usage,
             "turn": self._turn or None,
-            "stop": self.stop if ending == Ending.COMPLETED else ending,
+            "stop": self.stop.value if ending == Ending.COMPLETED else ending,
         }
         if self.ending and self.ending.reason:
             made["reason"] = self.ending.reason
@@ -96,7 +101,7 @@ class Printer:
                 self._turn = self._turn or event.id
             case AssistantMessage() as said:
                 self._words = [said.text] if said.text else self._words
-                self.stop = said.stop.value
+                self.stop, self.silent = said.stop, not said.text
             case UsageReported() as report:
                 self.usage.append(report)
                 self.model = report.model
@@ -109,6 +114,8 @@ class Printer:
             if event.why != self._told:  # once: there may be many attempts
                 self._told = event.why
                 self.notice(f"{event.why} Trying again in {math.ceil(event.seconds)} s.")
+        elif isinstance(event, ThinkingDelta) and event.text and self._format == "stream-json":
+            self._line({"type": "thinking", "text": storable(event.text)})
         elif isinstance(event, TextDelta):
             text = storable(event.text)  # half a surrogate pair can be written nowhere
             if self._format == "stream-json":
@@ -155,12 +162,15 @@ class Printer:
                 self.lost = error
 
 
-async def answer(runtime: Runtime, printer: Printer, text: str) -> int:
-    """Submit `text`, wait for the turn to end, and return the exit code: 0 answered, 1 failed or refused, 75 later."""
+async def answer(runtime: Runtime, printer: Printer, text: str, images: tuple[Image, ...] = ()) -> int:
+    """Submit `text` with its images, wait for the turn to end, and return the exit code.
+
+    0 answered, if not to the end; 1 failed or refused, also by the model without a word; 75 later.
+    """
     loop = asyncio.create_task(runtime.run())
     ended = asyncio.create_task(printer.ended())
     try:
-        runtime.inbox.put_nowait(Submitted(text))
+        runtime.inbox.put_nowait(Submitted(text, images))
         await asyncio.wait({loop, ended}, return_when=asyncio.FIRST_COMPLETED)
         if loop.done():
             loop.result()  # the loop ends by itself only when it raises
@@ -180,10 +190,8 @@ async def answer(runtime: Runtime, printer: Printer, text: str) -> int:
         printer.notice(f"The answer could not be written: {why}. It is stored: start ikigai to see it.")
         return 1
     if printer.ending is None or printer.ending.ending is Ending.COMPLETED:
-        return 1 if printer.refused else 0
+        if why := SHORT.get(printer.stop):
+            printer.notice(why)
+        return 1 if printer.refused or (printer.stop is StopReason.REFUSED and printer.silent) else 0
     printer.notice(printer.ending.reason or printer.ending.ending.value)
-    return 75 if printer.usage and printer.usage[-1].failure in TEMPORARY else 1
-
-
-TEMPORARY = ("rate", "overloaded", "unreachable", "cut")
-"""Failures after which the same question may well be answered later."""
+    return 75 if printer.usage and printer.usage[-1].failure in PASSING else 1

@@ -7,10 +7,10 @@ import asyncio
 import contextlib
 import signal
 
-from ikigai import headless
+from ikigai import headless, images
 from ikigai.app import World, spool
 from ikigai.config import Config
-from ikigai.core.errors import Busy, IkigaiError
+from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused
 from ikigai.core.events import Choices
 
 PATIENCE = 20.0
@@ -37,6 +37,10 @@ def run(config: Config, arguments: argparse.Namespace, text: str) -> int:
 
 
 async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> int:
+    try:
+        pictures = await asyncio.to_thread(images.attach_all, images.named(arguments.words))
+    except Refused as refusal:
+        raise ConfigError(refusal.what, refusal.remedy) from None
     world = await World.open(config)
     try:
         if arguments.new:
@@ -48,9 +52,14 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
             raise Busy(busy.what, "Nothing was sent. --new begins a fresh agent beside it.", busy.holder) from None
         _check_model(world, memory.own)
         printer = headless.Printer(arguments.output_format or "text", agent.name)
+        if notice := world.level_notice(memory.own):
+            printer.notice(notice)
+        model = str(world.run.resolve(memory.own).get("model"))
+        if pictures and not world.sees(model):
+            printer.notice(images.unseen(model))
         runtime = world.runtime(memory, log, printer, max_requests=arguments.max_turns, patience=PATIENCE)
         try:
-            return await headless.answer(runtime, printer, text)
+            return await headless.answer(runtime, printer, text, pictures)
         finally:
             if runtime.unsaved:
                 printer.notice(spool(agent.name, runtime.unsaved))
@@ -64,7 +73,7 @@ def _check_model(world: World, own: Choices) -> None:
     model = world.run.resolve(own).get("model")
     if not model:
         raise IkigaiError(
-            "There is no model: no key in the environment, and no local model.",
-            "Run: ikigai setup    or set OPENAI_API_KEY, or name a server in the configuration.",
+            "There is no model: no key, and no local model.",
+            "Run: ikigai login    or ikigai setup, or name a server in the configuration.",
         )
     world.pool.check(str(model))

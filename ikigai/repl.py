@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ikigai import images
 from ikigai.config import Config, describe
 from ikigai.core import about, commands, machine, transcript
 from ikigai.core.commands import Local
@@ -56,7 +57,8 @@ class Repl:
     def __init__(self, config: Config, arguments: argparse.Namespace, prompt: str) -> None:
         self._config, self._arguments = config, arguments
         self._opening = True
-        self._early = [prompt] if prompt else []  # submitted while an agent was being opened
+        self._early = [prompt] if prompt else []  # submitted while an agent was being opened, or behind a message
+        self._reading: asyncio.Task[None] | None = None  # whose images are still being read
         self._world: World | None = None
         self._agent: Agent | None = None
         self._runtime: Runtime | None = None
@@ -70,7 +72,7 @@ class Repl:
     # ── the life of the program ──
 
     async def run(self, tty: Tty) -> int:
-        sources = {"marks": self._marks, "models": self._models, "agents": lambda: self._agents}
+        sources = {"marks": self._marks, "models": self._models, "levels": self._levels, "agents": lambda: self._agents}
         self.screen = Screen(
             tty,
             theme(os.environ, self._config.terminal.color),
@@ -80,6 +82,7 @@ class Repl:
             on_take_back=lambda: self._runtime.unqueue() if self._runtime else "",
             on_signal=lambda number: self.leave(128 + number),
             sources=sources,
+            thinking=self._config.terminal.thinking,
         )
         try:
             await self.screen.run(self._open)
@@ -105,6 +108,8 @@ class Repl:
         await asyncio.sleep(WARM_AFTER)
         if self._world and self.memory:
             await self._world.pool.warm(self.memory.model)
+        if self._runtime:
+            self._runtime.warm()
 
     async def _begin(self) -> None:
         self.screen.database("opening the database")
@@ -130,6 +135,8 @@ class Repl:
 
     async def _close(self) -> None:
         """Put everything down, within a few seconds."""
+        if self._reading:
+            await asyncio.wait({self._reading}, timeout=CLOSE_WITHIN)
         for task in self._background:
             task.cancel()
         kept = ""
@@ -173,9 +180,11 @@ class Repl:
         self._runtime = self._world.runtime(memory, self._store, self.screen, max_requests=self._arguments.max_turns)
         self._loop = asyncio.create_task(self._runtime.run(), name=f"{agent.name} loop")
         self._loop.add_done_callback(self._loop_ended)
+        if notice := self._world.level_notice(memory.own):
+            self.screen.notice(notice)
         if not memory.run.resolve(memory.own).get("model"):
-            self.screen.notice("There is no model yet: no key in the environment, and no local model.")
-            self.screen.notice("`ikigai setup` fetches a small one; /model PROVIDER/NAME chooses another.")
+            self.screen.notice("There is no model yet: no key, and no local model.")
+            self.screen.notice("`ikigai login` stores a key, `ikigai setup` fetches a small local model.")
 
     async def _draw(self, agent: Agent, memory: Memory) -> None:
         """The last screenfuls of the agent's history, the rule at its place."""
@@ -209,14 +218,15 @@ class Repl:
             return ""
         from ikigai.app import spool
 
-        return spool(self._agent.name, (*self._runtime.unsaved, *map(UserMessage, self._runtime.unsent())))
+        unsent = [UserMessage(each.text, each.images) for each in self._runtime.unsent()]
+        return spool(self._agent.name, (*self._runtime.unsaved, *unsent))
 
     def _loop_ended(self, loop: asyncio.Task[None]) -> None:
         """The loop ended by itself: the pen was lost, or there is a bug. The words stay, nothing more is written."""
         if loop.cancelled() or (error := loop.exception()) is None:
             return
         if unsent := self._runtime.unsent() if self._runtime else []:
-            self.screen.returned("\n".join(unsent))
+            self.screen.returned("\n".join(each.text for each in unsent))
         kept = self._spooled()
         self._memory, self._runtime = self.memory, None
         if not isinstance(error, IkigaiError):
@@ -241,17 +251,40 @@ class Repl:
             moves = isinstance(happened, Local) and happened.name in ("new", "switch")
             if isinstance(happened, Local) and not moves:
                 self._spawn(happened)
-            elif self._opening:
+            elif self._opening or self._reading:
                 self._early.append(text)
                 self.screen.queued(tuple(self._early))
             elif isinstance(happened, Local):
                 self._move(happened)
+            elif isinstance(happened, machine.Submitted) and images.mentioned(text):
+                self._reading = asyncio.create_task(self._attach(text), name="images")
             else:
                 self._tell(happened)
         except IkigaiError as error:
             self.screen.notice(str(error))
             if not commands.is_command(text):  # a command is in the history, and the next line should not join it
                 self.screen.returned(text)
+
+    async def _attach(self, text: str) -> None:
+        """Send a message with the images it mentions; what is entered while they are read waits behind it."""
+        try:
+            found = await images.attached(text)
+            self._tell(machine.Submitted(text, found))
+            if found and self._world and self.memory and not self._world.sees(self.memory.model):
+                self.screen.notice(images.unseen(self.memory.model))
+        except Exception as error:
+            if not isinstance(error, IkigaiError):
+                log.exception("images could not be attached")
+                error = IkigaiError("Something in ikigai itself went wrong.", "The log file has the details.")
+            self.screen.notice(str(error))
+            self.screen.returned(text)
+        finally:
+            self._reading = None
+            early, self._early = self._early, []
+            if early and not self.busy:
+                self.screen.queued(())
+            for each in early:
+                self.submit(each)
 
     def interrupt(self) -> None:
         if self._runtime:
@@ -264,16 +297,23 @@ class Repl:
     def _models(self) -> list[str]:
         return list(self._world.known_models()) if self._world else []
 
+    def _levels(self) -> list[str]:
+        return list(self._world.pool.known.levels(self.memory.model)) if self._world and self.memory else []
+
     def _tell(self, happened: machine.Input) -> None:
         assert self._world
         if self._runtime is None:
             raise Refused("This agent is read-only here.", "/new begins another, /switch goes to one.")
-        if isinstance(happened, machine.Change) and (model := happened.values.get("model")):
-            self._world.pool.check(str(model))
+        if isinstance(happened, machine.Change):
+            self._world.check(self._runtime.memory, happened.values)
+            if model := happened.values.get("model"):  # another SDK, maybe: not when Enter is pressed
+                self._keep(asyncio.create_task(self._world.pool.warm(str(model)), name="warm"))
         self._runtime.tell(happened)
 
     def _spawn(self, command: Local) -> None:
-        task = asyncio.create_task(self._local(command), name=f"/{command.name}")
+        self._keep(asyncio.create_task(self._local(command), name=f"/{command.name}"))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
@@ -293,9 +333,13 @@ class Repl:
                     self.screen.print_text("\n".join(f"{key} = {value}  ({origin})" for key, value, origin in rows))
                 case "model":
                     self.screen.print_text(about.model(self.memory))
+                case "think":
+                    self.screen.print_text(about.thinking(self.memory, self._levels()))
                 case "system":
                     system = self.memory.settings.get("system") if self.memory else ""
                     self.screen.print_text(str(system or "There is no system prompt. /system TEXT sets one."))
+                case "cost":
+                    self.screen.print_text(await self._cost())
                 case "context" | "status":
                     self.screen.print_text(self._status())
         except IkigaiError as error:
@@ -330,6 +374,13 @@ class Repl:
     async def _name_agents(self) -> None:
         assert self._world
         self._agents = [agent.name for agent in await self._world.database.agents.all()]
+
+    async def _cost(self) -> str:
+        from ikigai import reports
+
+        if self._agent is None or self._world is None:
+            return "The conversation is being opened."
+        return await reports.cost_so_far(self._world.database, self.screen.usage, self._agent.id)
 
     def _status(self) -> str:
         memory = self.memory

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from ikigai.asking import Asking
 from ikigai.core import tokens
 from ikigai.core.commands import typed
 from ikigai.core.errors import Refused, Unavailable
-from ikigai.core.events import CHANGES_THE_PAST, Event, UsageReported, UserMessage
+from ikigai.core.events import CHANGES_THE_PAST, Event, UserMessage
 from ikigai.core.loading import loading
 from ikigai.core.machine import (
     NEEDS_IDLE,
@@ -36,13 +36,12 @@ from ikigai.core.machine import (
     decide,
     work,
 )
-from ikigai.core.memory import Memory, evolve, request
-from ikigai.core.messages import Role, ToolResult, Usage
+from ikigai.core.memory import Memory, evolve
+from ikigai.core.messages import Role, ToolResult
 from ikigai.core.ports import Appended, Log, Provider, Tools, View
-from ikigai.core.reply import Accumulator, Broke, Failure, Finished, Waiting
-from ikigai.core.request import Request
-from ikigai.core.transcript import block, rule
-from ikigai.drafts import Drafts, Link
+from ikigai.core.transcript import blocks, rule
+from ikigai.drafts import Link
+from ikigai.metering import Price, unpriced, warm
 
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
 """Seconds between attempts to save while the database is away; the last one repeats."""
@@ -56,6 +55,7 @@ class Runtime:
 
     `provider` gives the provider of a model "provider/name". `max_requests` bounds the requests of a turn, 0 does not.
     `patience` is how long, in seconds, to wait for a lost database before Unavailable is raised; None is for ever.
+    `price` says what a request cost.
     """
 
     def __init__(
@@ -67,15 +67,16 @@ class Runtime:
         view: View,
         max_requests: int = 0,
         patience: float | None = None,
+        price: Price = unpriced,
     ) -> None:
         self.memory = memory
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._tools, self._view = store, provider, tools, view
-        self._max_requests, self._patience = max_requests, patience
+        self._max_requests, self._patience, self._price = max_requests, patience, price
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still tidying up
-        self._replies: dict[Job, Accumulator] = {}
+        self._asked: dict[Job, Asking] = {}
         self._queue: deque[Input] = deque()  # of NEEDS_IDLE
         self._sent: list[str] = []  # while the database was away
         self._link = Link(view)
@@ -110,6 +111,10 @@ class Runtime:
                 f" {tokens.short(memory.ceiling)}: only the newest turn will be sent. /budget raises that."
             )
 
+    def warm(self) -> None:
+        """Load what pricing a request takes, ahead of the first one."""
+        warm(self._price, self.memory.model)
+
     @property
     def busy(self) -> bool:
         """Whether a turn is open, or something that was sent has not been stored yet."""
@@ -124,14 +129,14 @@ class Runtime:
                 return happened.text
         return ""
 
-    def unsent(self) -> list[str]:
+    def unsent(self) -> list[Submitted]:
         """The messages that nobody took any more, oldest first; to be asked once when the loop has ended."""
         left = list(self._queue)
         self._queue.clear()
         while not self.inbox.empty():
             if (happened := self.inbox.get_nowait()) is not None:
                 left.append(happened)
-        return [happened.text for happened in left if isinstance(happened, Submitted)]
+        return [happened for happened in left if isinstance(happened, Submitted)]
 
     async def _take(self, happened: Input) -> None:
         if isinstance(happened, NEEDS_IDLE) and self.memory.open is not None:
@@ -139,7 +144,7 @@ class Runtime:
             self._tell_queue()
             return
         if isinstance(happened, Interrupted):
-            happened = self._stopped()
+            happened = await self._stopped()
         try:
             facts = decide(self.memory, happened)
         except Refused as refusal:
@@ -158,9 +163,9 @@ class Runtime:
         unsaved = [fact.text for fact in self.unsaved if isinstance(fact, UserMessage)]
         self._view.queued((*unsaved, *map(_words, self._queue), *self._sent))
 
-    def _stopped(self) -> Interrupted:
+    async def _stopped(self) -> Interrupted | Replied:
         """End the streams, so that what was shown is what is stored, and give back what is queued."""
-        said = tuple(block for job, reply in self._replies.items() if job in self._jobs for block in reply.blocks())
+        asked = [asking for job, asking in self._asked.items() if job in self._jobs]
         for job, task in self._jobs.items():
             if isinstance(job, CallModel):
                 self._end(task)
@@ -169,7 +174,7 @@ class Runtime:
         if texts := [happened.text for happened in self._queue if isinstance(happened, Submitted)]:
             self._view.returned("\n".join(texts))
         self._queue.clear()
-        return Interrupted(said)
+        return await asked[0].stop() if asked else Interrupted()  # a turn asks once at a time
 
     async def _record(self, facts: tuple[Event, ...]) -> None:
         """Store, fold the rows that came back, show them: in this order, and nothing when storing fails."""
@@ -181,7 +186,7 @@ class Runtime:
         for row in appended.rows:
             self.memory = evolve(self.memory, row)
             self._view.stored(row)
-            if shown := block(row):
+            for shown in blocks(row):
                 self._view.show(shown)
         if appended.memory:
             self.memory = appended.memory
@@ -227,7 +232,7 @@ class Runtime:
         wanted = work(self.memory)
         for job in self._jobs.keys() - wanted:
             self._end(self._jobs.pop(job))
-            self._replies.pop(job, None)
+            self._asked.pop(job, None)
         for job in sorted(wanted - self._jobs.keys(), key=lambda job: job.asked_by):
             self._jobs[job] = asyncio.create_task(self._do(job), name=f"{self.memory.agent} {_name(job)}")
 
@@ -242,62 +247,36 @@ class Runtime:
         try:
             match job:
                 case CallModel():
-                    await self._call_model(job, request(self.memory), self.memory.model)
+                    await self._call_model(job)
                 case StartTool():
                     self.inbox.put_nowait(Approved(job))
                 case RunTool(_, call):
                     self.inbox.put_nowait(ToolDone(job, await self._tools.run(call)))
         except Exception:  # a bug: the turn must end all the same, and the log file says where
             log.exception("%s failed", _name(job))
-            self.inbox.put_nowait(_broken(job, self.memory.model))
+            self.inbox.put_nowait(await self._broken(job))
 
-    async def _call_model(self, job: CallModel, asked: Request, model: str) -> None:
-        reply = self._replies[job] = Accumulator()
-        requests = (
-            sum(message.role is Role.ASSISTANT for message in self.memory.open.messages) if self.memory.open else 0
-        )
+    async def _call_model(self, job: CallModel) -> None:
+        memory = self.memory
+        messages = memory.open.messages if memory.open else ()
+        requests = sum(message.role is Role.ASSISTANT for message in messages)
         if self._max_requests and requests >= self._max_requests:
             why = f"Stopped after {requests} requests in one turn (--max-turns). Allow more, or send another message."
-            self.inbox.put_nowait(Failed(job, why, (), UsageReported(model, failure="max turns", attempts=0)))
+            self.inbox.put_nowait(Failed(job, why, ()))
             return
-        began = time.monotonic()
-        first: float | None = None
-        attempts = 1
-        outcome: Finished | Broke = Broke(Failure.CUT, "The provider's stream ended without a word.")
-        async with (
-            Drafts(self._store, self._view, self._link, job.asked_by, reply) as drafts,
-            contextlib.aclosing(self._provider(model).stream(asked)) as stream,
-        ):
-            async for event in stream:
-                if isinstance(event, Finished | Broke):
-                    outcome = event
-                    break
-                self._view.live(job.asked_by, event)
-                if isinstance(event, Waiting):
-                    attempts = event.attempt
-                    continue
-                first = round(time.monotonic() - began, 3) if first is None else first
-                reply.add(event)
-                drafts.grown()
-        taken = round(time.monotonic() - began, 3)
-        if isinstance(outcome, Finished):
-            usage = UsageReported(model, outcome.usage, taken, first, outcome.request_id, attempts)
-            self.inbox.put_nowait(Replied(job, reply.blocks(), outcome.stop, usage))
-        else:
-            usage = UsageReported(model, Usage(), taken, first, outcome.request_id, attempts, outcome.kind.value)
-            why = f"{outcome.text} {outcome.remedy}".strip()
-            self.inbox.put_nowait(Failed(job, why, reply.blocks(), usage))
+        asking = self._asked[job] = Asking(job, memory, self._provider(memory.model), self._price)
+        await asking.run(self._store, self._view, self._link, self.inbox.put_nowait)
 
-
-def _broken(job: Job, model: str) -> Input:
-    why = "Something in ikigai itself went wrong; the log file has the details."
-    match job:
-        case CallModel():
-            return Failed(job, why, (), UsageReported(model, failure="internal"))
-        case RunTool(_, call):
-            return ToolDone(job, ToolResult(call.id, why, is_error=True))
-        case StartTool():
-            return Interrupted()
+    async def _broken(self, job: Job) -> Input:
+        why = "Something in ikigai itself went wrong; the log file has the details."
+        match job:
+            case CallModel():
+                asking = self._asked.get(job)
+                return await asking.fail(why) if asking else Failed(job, why, ())
+            case RunTool(_, call):
+                return ToolDone(job, ToolResult(call.id, why, is_error=True))
+            case StartTool():
+                return Interrupted()
 
 
 def _words(happened: Input) -> str:

@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from ikigai import app
+from ikigai import app, keys
 from ikigai.app import World
 from ikigai.config import Config
-from ikigai.config.table import Local
-from ikigai.core.errors import Unavailable
+from ikigai.config.table import Local, Model, Server
+from ikigai.core.errors import IkigaiError, Unavailable
 from ikigai.core.events import UserMessage
+from ikigai.core.messages import Usage
+from ikigai.core.ports import Limits
+from ikigai.providers.models import Listed
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
 
@@ -48,3 +51,46 @@ def test_what_cannot_be_kept_in_a_file_either_is_told(tmp_path: Path, monkeypatc
     monkeypatch.setattr(app.paths, "state_dir", lambda: tmp_path / "file" / "state")
     told = app.spool("a", (UserMessage("one"), UserMessage("two")))
     assert told.startswith("2 events could not be saved, nor kept in") and told.endswith("Not a directory.")
+
+
+def test_models_of_all_keys_at_hand_are_offered(database: Database) -> None:
+    config = Config(
+        keys={"openai": "login"},
+        providers={"mine": Server("http://h/v1")},
+        models={"mine/one": Model(levels=("low",))},
+    )
+    pool, tools = app.make_pool(config), app.make_tools()
+    pool.known.learn("mine", (Listed("two"),))
+    offered = World(config, database, None, pool, app.make_run(config, pool, tools), tools).known_models()
+    assert {"mine/one", "mine/two", "openai/gpt-5-mini"} <= set(offered)
+    assert not [model for model in offered if model.startswith(("anthropic/", "google/"))]
+
+
+def test_what_the_configuration_says_of_a_model_goes_first() -> None:
+    config = Config(
+        providers={"mine": Server("http://h/v1", context=9_000, max_output=900)},
+        models={"mine/x": Model(context=5_000, levels=("off",), images="no", input_price=2.0, output_price=8.0)},
+    )
+    known = app.make_models(config)
+    assert known.limits("mine/x") == Limits(5_000, 900) and known.limits("mine/y") == Limits(9_000, 900)
+    assert (known.levels("mine/x"), known.traits("mine/x").images) == (("off",), False)
+    assert "high" in known.levels("mine/y") and known.traits("mine/y").images
+    price = app.make_price(config)
+    assert price("mine/x", Usage(input=1_000, output=500), 1.8e9) == (0.006, "configuration")
+    assert price("mine/y", Usage(input=1_000), 1.8e9) == (None, "")
+
+
+def test_a_vendor_under_another_name_has_the_vendors_prices() -> None:
+    price = app.make_price(Config(providers={"work": Server(api="anthropic")}))
+    cost, source = price("work/claude-sonnet-4-5", Usage(input=1_000_000), 1.79e9)
+    assert cost == price("anthropic/claude-sonnet-4-5", Usage(input=1_000_000), 1.79e9)[0]
+    assert cost and source.startswith("genai-prices")
+
+
+def test_a_key_is_looked_up_when_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.paths, "config_dir", lambda: tmp_path)
+    pool = app.make_pool(Config())
+    with pytest.raises(IkigaiError, match="There is no key for OpenAI"):
+        pool.require("openai")
+    keys.store(app.keys_file(), "openai", "sk-1")  # in another terminal
+    pool.require("openai")

@@ -65,6 +65,7 @@ def test_the_example_uncommented_names_every_key_with_its_default(load):
     whole = load(uncommented(EXAMPLE.read_text()))
     written = {table.pattern(path): value for path, value, _ in toml_file.read(load.file, True)}
     assert list(written) == list(table.KEYS)
+    written = {path: msgspec.convert(value, table.KEYS[path].type) for path, value in written.items()}
     del written["providers", "*", "base_url"]  # a provider without one is refused
     assert written == {path: table.KEYS[path].default for path in written}
     assert whole.providers["ollama"].base_url == "http://localhost:11434/v1"
@@ -107,6 +108,7 @@ def test_flags_go_before_variables_before_the_file(load):
     [
         (("model",), "IKIGAI_MODEL"),
         (("context", "sliding_context_tokens"), "IKIGAI_SLIDING_CONTEXT_TOKENS"),
+        (("context", "token_counter"), "IKIGAI_TOKEN_COUNTER"),
         (("terminal", "color"), "IKIGAI_TERMINAL_COLOR"),
         (("providers", "local", "model_file"), "IKIGAI_PROVIDERS_LOCAL_MODEL_FILE"),
         (("providers", "lm-studio", "base_url"), "IKIGAI_PROVIDERS_LM_STUDIO_BASE_URL"),
@@ -120,16 +122,20 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
     samples = {
         "url": "host=db",
         "base_url": "http://h/v1",
+        "api": "responses",
+        "token_counter": "provider",
         "api_key_env": "MY_KEY",
         "model_file": "~/m.gguf",
         "start_with": "new",
         "color": "never",
+        "thinking": "full",
         "model": "openai/x",
         "system_prompt": "42",
     }
     for path in table.paths([], []):
         text = samples.get(path[-1], "77")
-        loaded = load("", {table.variables(path)[0]: text})
+        address = {f"IKIGAI_PROVIDERS_{name.upper()}_BASE_URL": "http://h/v1" for name in table.VENDORS}
+        loaded = load("", {**address, table.variables(path)[0]: text})
         value = loaded.settings[path].value
         assert str(value) == text and type(value) is type(table.KEYS[table.pattern(path)].default)
         assert loaded.origin(path) == f"environment {table.variables(path)[0]}"
@@ -240,7 +246,11 @@ def test_keys_are_known_by_the_name_of_their_variable_only(load):
                "DATABASE_URL": "postgresql://me:canary@h/db"}  # fmt: skip
     text = '[providers.groq]\nbase_url = "https://g/v1"\napi_key_env = "GROQ"\n'
     loaded = load(text, environ)
-    assert loaded.key_variables == {"openai": "OPENAI_API_KEY", "google": "GOOGLE_API_KEY", "groq": "GROQ"}
+    assert loaded.keys == {
+        "openai": "environment OPENAI_API_KEY",
+        "google": "environment GOOGLE_API_KEY",
+        "groq": "environment GROQ",
+    }
     rows = config.describe(loaded)
     assert ("API key of openai", "set", "environment OPENAI_API_KEY") in rows
     assert ("database.url", '"postgresql://me:***@h/db"', "environment DATABASE_URL") in rows
@@ -251,10 +261,68 @@ def test_keys_are_known_by_the_name_of_their_variable_only(load):
 def test_the_order_of_keys_and_a_variable_of_ones_own(load):
     environ = {"OPENAI_API_KEY": "1", "ANTHROPIC_API_KEY": "2", "GEMINI_API_KEY": "3", "GOOGLE_API_KEY": "4"}
     text = '[providers.openai]\napi_key_env = "WORK_KEY"\n'
-    assert list(load("", environ).key_variables) == ["anthropic", "openai", "google"]
-    assert load("", environ).key_variables["google"] == "GEMINI_API_KEY"
-    assert "openai" not in load(text, environ).key_variables  # another key is not sent in its place
-    assert load(text, {"WORK_KEY": "5"}).key_variables == {"openai": "WORK_KEY"}
+    assert list(load("", environ).keys) == ["anthropic", "openai", "google"]
+    assert load("", environ).keys["google"] == "environment GEMINI_API_KEY"
+    assert "openai" not in load(text, environ).keys  # another key is not sent in its place
+    assert load(text, {"WORK_KEY": "5"}).keys == {"openai": "environment WORK_KEY"}
+
+
+def test_the_environment_goes_before_a_login(load):
+    logins = ["zeta", "google", "openai", "alpha"]
+    loaded = config.load(load.file, {"OPENAI_API_KEY": "sk-canary"}, {}, logins=logins)
+    assert list(loaded.keys.items()) == [
+        ("openai", "environment OPENAI_API_KEY"),
+        ("google", "login"),
+        ("alpha", "login"),
+        ("zeta", "login"),
+    ]
+    assert ("API key of google", "set", "login") in config.describe(loaded)
+
+
+@pytest.mark.parametrize(
+    ("name", "api", "needs_address"),
+    [
+        ("anthropic", "", False),
+        ("anthropic", "anthropic", False),
+        ("anthropic", "chat", True),
+        ("google", "", False),
+        ("google", "anthropic", True),
+        ("openai", "", False),
+        ("openai", "chat", False),
+        ("openai", "responses", False),
+        ("openai", "google", True),
+        ("work", "", True),
+        ("work", "chat", True),
+        ("work", "responses", True),
+        ("work", "anthropic", False),
+        ("work", "google", False),
+    ],
+)
+def test_a_vendors_key_goes_to_that_vendor_or_to_an_address(load, name, api, needs_address):
+    text = f'[providers.{name}]\napi = "{api}"\n'
+    if needs_address:
+        assert f"config.toml:2: the provider {name} has no base_url." in refusal(load, text)
+    else:
+        assert load(text).providers[name] == table.Server(api=api)
+    assert load(f'{text}base_url = "http://h"').providers[name] == table.Server("http://h", api)
+
+
+def test_what_is_said_of_a_model(load):
+    text = '[models."work/x"]\nlevels = ["low", "high"]\nimages = "no"\ninput_price = 3\ncached_price = 0\n'
+    said = load(text).models["work/x"]
+    assert said == table.Model(levels=("low", "high"), images="no", input_price=3.0, cached_price=0.0)
+    assert (said.output_price, said.written_price) == (-1, -1)
+    assert ('models."work/x".levels', '["low", "high"]', f"configuration {load.file}:2") in config.describe(load(text))
+
+
+def test_the_usual_variables_of_addresses(load):
+    environ = {"ANTHROPIC_BASE_URL": "http://a", "GOOGLE_GEMINI_BASE_URL": "https://g"}
+    loaded = load("", environ)
+    assert {name: server.base_url for name, server in loaded.providers.items()} == {
+        "anthropic": "http://a",
+        "google": "https://g",
+    }
+    assert loaded.origin(("providers", "google", "base_url")) == "environment GOOGLE_GEMINI_BASE_URL"
 
 
 def test_the_usual_variable_of_openai(load):
@@ -345,6 +413,22 @@ def test_the_file_goes_below_flags_and_variables_above(load):
          'Allowed: "auto", "never" or "always".'),
         ('providers.local.model_file = "m.gguf"', "config.toml:1: providers.local.model_file cannot be 'm.gguf'. "
          "Allowed: a path that begins with / or ~/."),
+        ('[providers.x]\napi = "soap"', "config.toml:2: providers.x.api cannot be 'soap'. "
+         'Allowed: "chat", "responses", "anthropic", "google" or "" (by its name).'),
+        ('[context]\ntoken_counter = "exact"', "config.toml:2: context.token_counter cannot be 'exact'. "
+         'Allowed: "bytes", "provider" or "calibrated".'),
+        ('[providers.x]\nidle_seconds = -1', "config.toml:2: providers.x.idle_seconds cannot be -1. "
+         "Allowed: a whole number of seconds, 0 to 86400."),
+        ('[models."a/b"]\nlevels = ["low", "max"]', 'config.toml:2: models."a/b".levels cannot be an array. '
+         "Allowed: a list of levels (off, min, low, med, high)."),
+        ('[models."a/b"]\nlevels = "low"', "config.toml:2: models.\"a/b\".levels cannot be 'low'. "
+         "Allowed: a list of levels (off, min, low, med, high)."),
+        ('[models."a/b"]\nimages = true', 'config.toml:2: models."a/b".images cannot be true. '
+         'Allowed: "auto", "yes" or "no".'),
+        ('[models."a/b"]\ninput_price = nan', 'config.toml:2: models."a/b".input_price cannot be nan. '
+         "Allowed: dollars for a million tokens, up to 1000000, or -1."),
+        ('[models."a/b"]\ninput_price = "3"', "config.toml:2: models.\"a/b\".input_price cannot be '3'. "
+         "Allowed: dollars for a million tokens, up to 1000000, or -1."),
         ('[providers.x]\ncontext = 5', "config.toml:2: the provider x has no base_url. "
          'Add one: base_url = "http://localhost:11434/v1".'),
         ('[providers."My Box"]\ncontext = 5', 'config.toml:2: the table [providers."My Box"] has no usable name. '

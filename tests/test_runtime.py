@@ -2,27 +2,42 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from ikigai.core import machine
 from ikigai.core.errors import Unavailable
-from ikigai.core.events import AssistantMessage, Ending, StoredEvent, ToolStarted, TurnEnded, UsageReported, UserMessage
+from ikigai.core.events import (
+    AssistantMessage,
+    Choices,
+    Ending,
+    StoredEvent,
+    ToolStarted,
+    TurnEnded,
+    UsageReported,
+    UserMessage,
+)
 from ikigai.core.loading import loading
 from ikigai.core.machine import Interrupted, SetMark, Submitted
 from ikigai.core.memory import Memory, Run, Status
-from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
+from ikigai.core.messages import Message, Role, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.ports import Appended, Draft
-from ikigai.core.reply import Failure, ProviderEvent, TextDelta
+from ikigai.core.reply import Counted, Failure, Finished, ProviderEvent, TextDelta, Waiting
 from ikigai.core.request import Request
 from ikigai.core.transcript import Block, Rule, rule
+from ikigai.providers.anthropic import AnthropicProvider
+from ikigai.providers.models import Traits
+from ikigai.providers.retry import Retrying
 from ikigai.providers.scripted import Break, Call, Hang, Pause, Scripted
 from ikigai.runtime import Runtime
 from ikigai.tools.registry import Registry
 from tests.core.encoders import encoder, limits
 from tests.core.memory_log import LogOf, MemoryLog
+from tests.wire_server import Answer, WireServer, sse
 
 AGENT = "a"
 
@@ -68,17 +83,32 @@ class Watcher:
         return [value for kind, value in self.seen if kind == what]
 
 
+def price(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
+    """A dollar a token."""
+    return float(usage.input + usage.output), "toy"
+
+
 class Session:
     """A running loop: `say` submits, `until` waits, `events` reads the log."""
 
-    def __init__(self, replies: Any, tools: Registry | None = None, log: Any = None, budget: int = 100_000) -> None:
+    def __init__(
+        self,
+        replies: Any,
+        tools: Registry | None = None,
+        log: Any = None,
+        budget: int = 100_000,
+        counter: str = "bytes",
+    ) -> None:
         self.logs = MemoryLog()
         self.logs.create(AGENT)
-        self.run_settings = Run({"model": "chat/large", "level": "", "budget": budget, "system": ""}, limits, encoder)
+        settings: Choices = {"model": "chat/large", "level": "", "budget": budget, "system": ""}
+        self.run_settings = Run(settings, limits, encoder, counter=counter)
         self.view = Watcher()
-        self.provider = Scripted(replies)
+        self.provider: Any = Scripted(replies)
         store = log(self.logs) if log else LogOf(self.logs, AGENT)
-        self.runtime = Runtime(self.load(), store, lambda model: self.provider, tools or Registry(), self.view)
+        self.runtime = Runtime(
+            self.load(), store, lambda model: self.provider, tools or Registry(), self.view, price=price
+        )
 
     def load(self) -> Memory:
         return self.logs.load(loading(self.run_settings, AGENT))
@@ -96,8 +126,8 @@ class Session:
     def tell(self, happened: machine.Input) -> None:
         self.runtime.inbox.put_nowait(happened)
 
-    async def until(self, true: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+    async def until(self, true: Callable[[], bool], seconds: float = 10) -> None:
+        async with asyncio.timeout(seconds):
             while not true():
                 await asyncio.sleep(0.001)
 
@@ -440,7 +470,7 @@ async def test_what_was_sent_while_the_database_was_away_is_there_when_the_loop_
         await session.runtime.run()
     Flaky.down = 0
     assert session.runtime.unsaved == (UserMessage("one"),)
-    assert session.runtime.unsent() == ["two", "three"] and session.runtime.unsent() == []
+    assert session.runtime.unsent() == [Submitted("two"), Submitted("three")] and session.runtime.unsent() == []
 
 
 async def test_max_requests_ends_a_turn_that_goes_round():
@@ -453,6 +483,7 @@ async def test_max_requests_ends_a_turn_that_goes_round():
         session.tell(Submitted("go"))
         await session.idle(1)
     assert len(session.provider.requests) == 3 and session.ended() == [Ending.FAILED]
+    assert [report.failure for report in session.events(UsageReported)] == [""] * 3, "the fourth was not sent"
 
 
 async def test_a_dead_programs_draft_becomes_the_interrupted_reply():
@@ -472,3 +503,323 @@ async def test_a_dead_programs_draft_becomes_the_interrupted_reply():
     said = again.events(AssistantMessage)[0]
     assert said.interrupted and "Some words".startswith(said.text) and said.text
     assert again.ended() == [Ending.INTERRUPTED]
+
+
+# -- the usage ledger ------------------------------------------------------------------------------------------------
+
+
+def rows(session: Session) -> list[tuple[int, str]]:
+    """Attempt and failure of every row of the ledger."""
+    return [(report.attempt, report.failure) for report in session.events(UsageReported)]
+
+
+class Spending(Scripted):
+    """A provider that counts before it speaks."""
+
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        yield Counted(Usage(40), "req_1")
+        async with contextlib.aclosing(super().stream(request)) as events:
+            async for event in events:
+                yield event
+
+
+BUSY = (Break(Failure.OVERLOADED, "Busy."),)
+
+
+async def test_every_request_has_its_row_in_the_order_of_things():
+    async def run(arguments: dict[str, object]) -> str:
+        return "seen"
+
+    session = Session([], tool("toy", run))
+    session.provider = Retrying(Scripted([BUSY, [Call("toy", {})], BUSY, BUSY, "done"]), jitter=lambda: 0.0)
+    async with session.running():
+        session.tell(Submitted("go"))
+        await session.idle(1)
+    assert rows(session) == [(1, "overloaded"), (2, ""), (1, "overloaded"), (2, "overloaded"), (3, "")]
+    kinds = [type(stored.event).__name__ for stored in session.logs.history(AGENT)]
+    assert kinds == [
+        "UserMessage", "UsageReported", "AssistantMessage", "ToolCall", "UsageReported", "ToolStarted", "ToolResult",
+        "UsageReported", "UsageReported", "AssistantMessage", "UsageReported", "TurnEnded",
+    ]  # fmt: skip
+    reports = session.events(UsageReported)
+    assert [report.cost for report in reports] == [
+        0.0 if report.failure else float(report.usage.input + report.usage.output) for report in reports
+    ]
+    assert {report.purpose for report in reports} == {""} and reports[1].priced_by == "toy"
+
+
+async def test_the_size_in_a_row_is_what_was_sent():
+    session = Session(["one", "two"])
+    async with session.running():
+        for n, text in enumerate(("first", "a second, longer one")):
+            session.tell(Submitted(text))
+            await session.idle(n + 1)
+    sent = [
+        len(encoder("chat/large").body(request)) for request in session.provider.requests
+    ]  # memory's measure is the body's length
+    assert [report.size for report in session.events(UsageReported)] == sent and sent[0] < sent[1]
+
+
+async def test_an_interrupted_request_has_a_row_with_what_was_counted():
+    session = Session([])
+    session.provider = Spending([("Half", Hang())])
+    async with session.running():
+        session.tell(Submitted("hi"))
+        await session.until(lambda: bool(session.view.told("live")))
+        session.tell(Interrupted())
+        await session.idle(1)
+    (report,) = session.events(UsageReported)
+    assert (report.failure, report.usage, report.request_id, report.cost) == ("interrupted", Usage(40), "req_1", 40.0)
+    assert report.size > 0 and report.seconds >= 0 and report.first_token_seconds is not None
+    assert all(not isinstance(event, Counted) for event in session.view.told("live"))
+
+
+async def test_a_wait_is_ended_at_once_and_is_no_request():
+    session = Session([])
+    session.provider = Retrying(Scripted([(Break(Failure.RATE, "Slow.", retry_after=30),), "never"]))
+    async with session.running():
+        session.tell(Submitted("hi"))
+        await session.until(lambda: bool(session.view.told("live")))
+        assert session.view.told("live") == [Waiting(30, 2, "Slow.", "rate", "", 8)]
+        await session.until(lambda: bool(session.events(UsageReported)))
+        assert session.runtime.memory.open, "its row is stored while it waits"
+        before = asyncio.get_running_loop().time()
+        session.tell(Interrupted())
+        await session.idle(1)
+        assert asyncio.get_running_loop().time() - before < 5
+    assert rows(session) == [(1, "rate")] and session.ended() == [Ending.INTERRUPTED]
+
+
+async def test_what_was_not_sent_has_no_row():
+    session = Session([(Break(Failure.UNAVAILABLE, "There is no model."),)])
+    async with session.running():
+        session.tell(Submitted("hi"))
+        await session.idle(1)
+    assert rows(session) == [] and session.ended() == [Ending.FAILED]
+
+
+async def test_a_bug_before_the_request_has_no_row_and_one_within_it_has(caplog: pytest.LogCaptureFixture):
+    class Buggy(Scripted):
+        async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+            yield TextDelta("Some words")
+            raise RuntimeError("a bug")
+
+    session = Session([])
+
+    def provider(model: str) -> Any:
+        if not session.provider.requests:
+            session.provider.requests.append(None)
+            raise RuntimeError("a bug")
+        return Buggy()
+
+    session.runtime._provider = provider
+    async with session.running():
+        session.tell(Submitted("one"))
+        await session.idle(1)
+        assert rows(session) == []
+        session.tell(Submitted("two"))
+        await session.idle(2)
+    assert rows(session) == [(1, "internal")] and session.ended() == [Ending.FAILED] * 2
+    assert [said.text for said in session.events(AssistantMessage)] == ["Some words"], "what was shown is stored"
+    assert "a bug" in caplog.text
+
+
+async def test_a_side_call_is_stored_at_any_time():
+    report = UsageReported("x/y", Usage(5, 1), purpose="title")
+    session = Session([["a", Hang()]])
+    async with session.running():
+        session.tell(machine.Used(report))
+        await session.until(lambda: session.events(UsageReported) == [report])
+        session.tell(Submitted("hi"))
+        await session.until(lambda: bool(session.view.told("live")))
+        session.tell(machine.Used(report))
+        await session.until(lambda: session.events(UsageReported) == [report] * 2)
+        assert session.runtime.memory.open
+        session.tell(Interrupted())
+        await session.idle(1)
+    assert rows(session) == [(1, ""), (1, ""), (1, "interrupted")]
+
+
+async def test_a_reply_and_an_interrupt_at_the_same_time_make_one_row():
+    for wait in range(12):
+        session = Session(["Hello"])
+        async with session.running():
+            session.tell(Submitted("hi"))
+            for _ in range(wait):
+                await asyncio.sleep(0)
+            await session.until(lambda session=session: bool(session.runtime.memory.open or session.ended()))
+            for _ in range(wait):
+                await asyncio.sleep(0)
+            session.tell(Interrupted())
+            await session.idle(1)
+            await session.until(lambda session=session: session.runtime.inbox.empty())
+        assert len(session.provider.requests) <= 1
+        assert len(rows(session)) == len(session.provider.requests), wait
+
+
+async def test_a_price_that_takes_long_does_not_hold_up_a_stop(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ikigai.metering.PRICE_WITHIN", 0.1)
+    session = Session([["Half", Hang()]])
+
+    def slow(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
+        threading.Event().wait(0.5)
+        return 1.0, "late"
+
+    session.runtime._price = slow
+    async with session.running():
+        session.tell(Submitted("hi"))
+        await session.until(lambda: bool(session.view.told("live")))
+        session.tell(Interrupted())
+        await session.idle(1)
+    (report,) = session.events(UsageReported)
+    assert report.cost is None and session.ended() == [Ending.INTERRUPTED]
+
+
+# -- the provider's count of a turn ----------------------------------------------------------------------------------
+
+
+class Counting(Scripted):
+    """A provider that counts turns; `counting` is set while it does, `result` is what it answers or raises."""
+
+    def __init__(self, replies: Any, result: Any, seconds: float = 0.0) -> None:
+        super().__init__(replies)
+        self.counting = asyncio.Event()
+        self.counted: list[Request] = []
+        self._result, self._seconds = result, seconds
+
+    async def count(self, request: Request) -> int | None:
+        self.counted.append(request)
+        self.counting.set()
+        await asyncio.sleep(self._seconds)
+        if isinstance(self._result, Exception):
+            raise self._result
+        return self._result
+
+
+def counting(replies: Any, result: Any, seconds: float = 0.0, tools: Registry | None = None) -> Session:
+    session = Session([], tools, counter="provider")
+    session.provider = Counting(replies, result, seconds)
+    return session
+
+
+async def test_a_turn_is_counted_by_the_provider_before_its_end_is_stored():
+    async def run(arguments: dict[str, object]) -> str:
+        return "seen"
+
+    session = counting([[Call("toy", {})], "done", "again"], 123, tools=tool("toy", run))
+    async with session.running():
+        session.tell(Submitted("go"))
+        await session.idle(1)
+        session.tell(Submitted("on"))
+        await session.idle(2)
+    first, second = session.events(TurnEnded)
+    assert (first.tokens, second.tokens) == (123, 123) and first.counted == "provider chat/large"
+    assert session.runtime.memory.window.turns[0].size == 123 * 4
+    one, two = session.provider.counted
+    assert (one.model, one.system, one.tools) == ("large", "", ())
+    assert [message.role for message in one.messages] == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
+    assert two.messages == (Message(Role.USER, (Text("on"),)), Message(Role.ASSISTANT, (Text("again"),)))
+
+
+@pytest.mark.parametrize("result", [None, 0, RuntimeError("a bug")])
+async def test_without_a_count_bytes_do(result: Any):
+    session = counting(["Hello"], result)
+    async with session.running():
+        session.tell(Submitted("hi"))
+        await session.idle(1)
+    (end,) = session.events(TurnEnded)
+    assert (end.ending, end.tokens, end.counted) == (Ending.COMPLETED, 0, "")
+    assert session.runtime.memory.window.turns[0].size == end.size > 0
+
+
+async def test_a_count_that_takes_long_is_done_without(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ikigai.asking.COUNT_WITHIN", 0.05)
+    session = counting(["Hello"], 99, seconds=60)
+    async with session.running():
+        session.tell(Submitted("hi"))
+        await session.idle(1)
+    assert [end.tokens for end in session.events(TurnEnded)] == [0]
+
+
+async def test_what_is_sent_while_a_turn_is_counted_waits_for_its_end():
+    session = counting(["Hello", "Again"], 99, seconds=0.2)
+    async with session.running():
+        session.tell(Submitted("one"))
+        await session.provider.counting.wait()
+        session.tell(Submitted("two"))
+        await session.idle(2)
+    assert ("two",) in session.view.told("queued")
+    assert session.ended() == [Ending.COMPLETED] * 2 and [end.tokens for end in session.events(TurnEnded)] == [99, 99]
+
+
+async def test_esc_while_a_turn_is_counted_ends_it_with_the_whole_reply():
+    session = counting(["Hello there", "never"], 99, seconds=60)
+    async with session.running():
+        session.tell(Submitted("one"))
+        await session.provider.counting.wait()
+        session.tell(Submitted("two"))
+        await session.until(lambda: ("two",) in session.view.told("queued"))
+        session.tell(Interrupted())
+        await session.idle(1)
+    (end,), (said,) = session.events(TurnEnded), session.events(AssistantMessage)
+    assert (end.ending, end.tokens) == (Ending.COMPLETED, 0)
+    assert (said.text, said.interrupted, said.stop) == ("Hello there", False, StopReason.END)
+    assert session.view.told("returned") == ["two"] and rows(session) == [(1, "")]
+
+
+async def test_bytes_and_failures_ask_for_no_count():
+    session = Session([], counter="bytes")
+    session.provider = Counting(["Hello", ("Half", *BUSY)], 99)
+    async with session.running():
+        session.tell(Submitted("one"))
+        await session.idle(1)
+        session.run_settings = msgspec.structs.replace(session.run_settings, counter="provider")
+        session.runtime.memory = session.load()
+        session.tell(Submitted("two"))
+        await session.idle(2)
+    assert session.provider.counted == [] and session.ended() == [Ending.COMPLETED, Ending.FAILED]
+
+
+async def test_a_turn_is_counted_over_http():
+    start = {
+        "type": "message_start",
+        "message": {"id": "m", "type": "message", "role": "assistant", "content": [], "usage": {"input_tokens": 9}},
+    }
+    parts = (
+        start,
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}},
+        {"type": "message_stop"},
+    )
+    said = Answer(b"".join(b"event: %s\n%s" % (str(part["type"]).encode(), sse(part)) for part in parts))
+    number = Answer(b'{"input_tokens": 42}', headers={"Content-Type": "application/json"})
+    async with WireServer([said, number]) as server:
+        session = Session([], counter="provider")
+        address = server.base_url.removesuffix("/v1")
+        session.provider = AnthropicProvider("anthropic", address, "key", traits=lambda model: Traits())
+        async with session.running():
+            session.tell(Submitted("hi"))
+            await session.until(lambda: bool(session.ended()), seconds=60)
+        await session.provider.close()
+    (end,) = session.events(TurnEnded)
+    assert (end.ending, end.tokens, end.counted) == (Ending.COMPLETED, 42, "provider chat/large")
+    assert [request.path for request in server.requests] == ["/v1/messages", "/v1/messages/count_tokens"]
+    spoken = [message["role"] for message in server.requests[1].json["messages"]]
+    assert spoken[:2] == ["user", "assistant"] and rows(session) == [(1, "")]
+
+
+async def test_calibrated_sizes_follow_the_rows_of_the_ledger():
+    class Dear(Scripted):
+        async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+            yield TextDelta("Hello")
+            yield Finished(StopReason.END, Usage(1000, 2))
+
+    session = Session([], counter="calibrated")
+    session.provider = Dear()
+    async with session.running():
+        session.tell(Submitted("hi"))
+        await session.idle(1)
+    (end,), (report,) = session.events(TurnEnded), session.events(UsageReported)
+    assert end.tokens == round(end.size * min(1000 / report.size, 2.0)) and end.counted == "calibrated chat/large"

@@ -5,8 +5,7 @@
     describe   every key, its value and where that came from
     masked     an address without its password
 
-Nothing is read from the working directory. API keys stay in the environment: only the names of their variables are
-kept here.
+Nothing is read from the working directory. API keys stay where they are: only where that is, is kept here.
 """
 
 import json
@@ -24,6 +23,7 @@ from ikigai.config.table import (
     DATABASE_URL,
     KEYS,
     TABLES,
+    VENDORS,
     Config,
     KeyPath,
     Server,
@@ -51,18 +51,27 @@ LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE")
 FLAGS: dict[KeyPath, str] = {("model",): "--model", ("system_prompt",): "--system-prompt", DATABASE_URL: "--db"}
 
 
-def load(file: Path, environ: Mapping[str, str], flags: Mapping[str, Any], *, must_exist: bool = False) -> Config:
+def load(
+    file: Path,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    *,
+    must_exist: bool = False,
+    logins: Iterable[str] = (),
+) -> Config:
     """The configuration of this run.
 
-    `flags` are the command line's values by key ("model", "system_prompt", "database.url"); None is not given. Raises
-    ConfigError that names place, key, value and what is allowed.
+    `flags` are the command line's values by key ("model", "system_prompt", "database.url"); None is not given. `logins`
+    are the providers whose keys `ikigai login` has stored. Raises ConfigError that names place, key, value and what is
+    allowed.
     """
     settings = {setting.path: _checked(setting) for setting in _from_file(file, must_exist)}
     providers = {path[1] for path in settings if pattern(path)[:2] == ("providers", "*")}
     for setting in chain(_from_environment(environ, providers), _from_flags(flags)):
         settings[setting.path] = _checked(setting)
     settings[DATABASE_URL] = _database(settings.get(DATABASE_URL), environ)
-    return _built(settings, environ)
+    config = _built(settings)
+    return msgspec.structs.replace(config, settings=settings, keys=_keys(config.providers, environ, logins))
 
 
 def _from_file(file: Path, must_exist: bool) -> Iterator[Setting]:
@@ -122,7 +131,7 @@ def _database(given: Setting | None, environ: Mapping[str, str]) -> Setting:
     return Setting(DATABASE_URL, "embedded", "default")
 
 
-def _built(settings: dict[KeyPath, Setting], environ: Mapping[str, str]) -> Config:
+def _built(settings: dict[KeyPath, Setting]) -> Config:
     values: dict[str, Any] = {}
     for setting in settings.values():
         *tables, key = setting.path[1:] if setting.path[:2] == ("providers", "local") else setting.path
@@ -132,18 +141,33 @@ def _built(settings: dict[KeyPath, Setting], environ: Mapping[str, str]) -> Conf
         table[key] = setting.value
     config = msgspec.convert(values, Config)
     for name, server in config.providers.items():
-        if not server.base_url and name != "openai":
+        if not server.base_url and not _at_home(name, server.api):
             place = next(setting.place for path, setting in settings.items() if path[:2] == ("providers", name))
             raise ConfigError(
                 f"{place}: the provider {name} has no base_url.", 'Add one: base_url = "http://localhost:11434/v1".'
             )
-    return msgspec.structs.replace(config, settings=settings, key_variables=_key_variables(config.providers, environ))
+    return config
 
 
-def _key_variables(providers: dict[str, Server], environ: Mapping[str, str]) -> dict[str, str]:
-    own = {name: (server.api_key_env,) for name, server in providers.items() if server.api_key_env}
+def _at_home(name: str, api: str) -> bool:
+    """Whether a provider without an address is found at a vendor's own: that of its name, else that of its `api`.
+
+    A vendor's key goes to no other vendor.
+    """
+    homes = {"anthropic": ("", "anthropic"), "openai": ("", "chat", "responses"), "google": ("", "google")}
+    return api in homes.get(name, ("anthropic", "google"))
+
+
+def _keys(servers: dict[str, Server], environ: Mapping[str, str], logins: Iterable[str]) -> dict[str, str]:
+    own = {name: (server.api_key_env,) for name, server in servers.items() if server.api_key_env}
     found = {provider: _first_set(names, environ) for provider, names in {**KEY_VARIABLES, **own}.items()}
-    return {provider: variable for provider, variable in found.items() if variable}
+    places = {provider: f"environment {variable}" for provider, variable in found.items() if variable}
+    places |= {provider: "login" for provider in logins if provider not in places}
+    return {name: places[name] for name in sorted(places, key=lambda name: (_rank(name), name))}
+
+
+def _rank(provider: str) -> int:
+    return VENDORS.index(provider) if provider in VENDORS else len(VENDORS)
 
 
 def _first_set(names: Iterable[str], environ: Mapping[str, str]) -> str:
@@ -189,6 +213,6 @@ def describe(config: Config) -> list[tuple[str, str, str]]:
         value = config.settings[path].value if path in config.settings else KEYS[pattern(path)].default
         shown = masked(value) if isinstance(value, str) else value
         rows.append((dotted(path), json.dumps(shown, ensure_ascii=False), config.origin(path)))
-    for provider, variable in config.key_variables.items():
-        rows.append((f"API key of {provider}", "set", f"environment {variable}"))
+    for provider, place in config.keys.items():
+        rows.append((f"API key of {provider}", "set", place))
     return rows

@@ -27,7 +27,7 @@ def unknown_key(setting: Setting) -> ConfigError:
     if any(word in plain for word in ("apikey", "secret", "password")):
         return ConfigError(
             f"{setting.place}: {name} has no place in a file.",
-            "Put the key into an environment variable such as OPENAI_API_KEY; api_key_env names one of your own.",
+            "Run `ikigai login`, or set a variable such as OPENAI_API_KEY; api_key_env names one of your own.",
         )
     near = _nearest(setting.path)
     if not near:

@@ -30,6 +30,7 @@ ModelName = Annotated[
         pattern=rf"^((?!/){_SIGN}+/{_SIGN}+)?\Z", title=f"provider/name, or provider/name:level ({', '.join(LEVELS)})"
     ),
 ]
+Thoughts = Annotated[Literal["fold", "full", "hide"], Meta(title='"fold", "full" or "hide"')]
 Start = Annotated[Literal["last", "directory", "new"], Meta(title='"last", "directory" or "new"')]
 Colour = Annotated[Literal["auto", "never", "always"], Meta(title='"auto", "never" or "always"')]
 Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number of tokens, 0 to 1000000000")]
@@ -44,6 +45,17 @@ Dsn = Annotated[
 Url = Annotated[str, Meta(pattern=rf"^(https?://{_SIGN}+)?\Z", title="an address that begins with http:// or https://")]
 Variable = Annotated[str, Meta(pattern=r"^([A-Z_][A-Z0-9_]*)?\Z", title="a variable's name in capitals, never a key")]
 File = Annotated[str, Meta(pattern=rf"^(~?/{_ANY}*)?\Z", title="a path that begins with / or ~/")]
+Counter = Annotated[Literal["bytes", "provider", "calibrated"], Meta(title='"bytes", "provider" or "calibrated"')]
+Api = Annotated[
+    Literal["", "chat", "responses", "anthropic", "google"],
+    Meta(title='"chat", "responses", "anthropic", "google" or "" (by its name)'),
+]
+Seconds = Annotated[int, Meta(ge=0, le=86_400, title="a whole number of seconds, 0 to 86400")]
+Price = Annotated[float, Meta(ge=-1, le=1_000_000, title="dollars for a million tokens, up to 1000000, or -1")]
+Levels = Annotated[
+    tuple[Literal["off", "min", "low", "med", "high"], ...], Meta(title=f"a list of levels ({', '.join(LEVELS)})")
+]
+Sight = Annotated[Literal["auto", "yes", "no"], Meta(title='"auto", "yes" or "no"')]
 
 
 def _help(text: str) -> Meta:
@@ -63,6 +75,13 @@ class Context(Record, frozen=True):
     sliding_context_tokens: Annotated[
         Tokens, _help("The most that a request takes; beyond it the oldest turns slide out. 0 switches sliding off.")
     ] = 100_000
+    token_counter: Annotated[
+        Counter,
+        _help(
+            'How turns are measured: in "bytes" (four are a token), as the "provider" counts them, or by bytes '
+            '"calibrated" with what the provider counted so far.'
+        ),
+    ] = "bytes"
 
 
 class Database(Discreet, frozen=True):
@@ -90,12 +109,25 @@ class Local(Record, frozen=True):
 
 
 class Server(Discreet, frozen=True):
-    """[providers.NAME]: a server that speaks OpenAI's Chat Completions."""
+    """[providers.NAME]: a vendor, or any server that speaks the way one of them does."""
 
-    base_url: Annotated[Url, _help('Where it answers; "" is right for openai alone.')] = ""
-    api_key_env: Annotated[Variable, _help('The variable that holds its key; "" for none (openai: the usual).')] = ""
+    base_url: Annotated[Url, _help('Where it answers; "" is the vendor\'s own address.')] = ""
+    api: Annotated[
+        Api,
+        _help(
+            'How it is spoken to: by OpenAI\'s "chat" (Chat Completions) or "responses", as "anthropic" or as '
+            '"google"; "" goes by its name, or by its address: OpenAI\'s own is responses, any other chat.'
+        ),
+    ] = ""
+    api_key_env: Annotated[
+        Variable, _help('The variable that holds its key; "" for the usual one of a vendor, else for none.')
+    ] = ""
     context: Annotated[Tokens, _help("Tokens of context of its models; 0 for what is known by name.")] = 0
     max_output: Annotated[Tokens, _help("The longest reply in tokens; 0 for what is known by name.")] = 0
+    first_seconds: Annotated[
+        Seconds, _help("How long the first piece of a reply, or the next while a model thinks, may take; 0 for 300.")
+    ] = 0
+    idle_seconds: Annotated[Seconds, _help("How long any other piece may take; 0 for 90.")] = 0
 
 
 class Model(Record, frozen=True):
@@ -103,12 +135,24 @@ class Model(Record, frozen=True):
 
     context: Annotated[Tokens, _help("Tokens of context of this model; 0 for what else is known.")] = 0
     max_output: Annotated[Tokens, _help("Its longest reply in tokens; 0 for what else is known.")] = 0
+    levels: Annotated[
+        Levels, _help('The thinking levels it has, ["off"] if it does not think; [] for what else is known.')
+    ] = ()
+    images: Annotated[Sight, _help('Whether it sees images; "auto" for what else is known.')] = "auto"
+    input_price: Annotated[Price, _help("Dollars for a million tokens that go in; -1 for what else is known.")] = -1.0
+    output_price: Annotated[Price, _help("Dollars for a million tokens that come out; -1 as above.")] = -1.0
+    cached_price: Annotated[Price, _help("Dollars for a million tokens read from its cache; -1 as above.")] = -1.0
+    written_price: Annotated[Price, _help("Dollars for a million tokens written to its cache; -1 as above.")] = -1.0
 
 
 class Terminal(Record, frozen=True):
     """[terminal]"""
 
     color: Annotated[Colour, _help('"auto" looks at the terminal and at NO_COLOR.')] = "auto"
+    thinking: Annotated[
+        Thoughts,
+        _help('What a model thinks: "fold" it to a row that Ctrl+O opens, show it in "full", or "hide" it.'),
+    ] = "fold"
 
 
 Kind: TypeAlias = Literal["default", "configuration", "environment", "flag"]
@@ -130,8 +174,8 @@ class Setting(Discreet, frozen=True):
 class Config(Discreet, frozen=True):
     """Every setting of this run.
 
-    `key_variables` names for each provider that has an API key the variable that holds it, Anthropic, OpenAI and Google
-    first; the keys themselves are nowhere in here. `settings` are those that somebody set.
+    `keys` says for each provider that has an API key where that is ("environment VARIABLE" or "login"), Anthropic,
+    OpenAI and Google first; the keys themselves are nowhere in here. `settings` are those that somebody set.
     """
 
     model: Annotated[ModelName, _help('The model, provider/name or provider/name:level; "" chooses by itself.')] = ""
@@ -145,7 +189,7 @@ class Config(Discreet, frozen=True):
     local: Local = Local()
     providers: dict[str, Server] = msgspec.field(default_factory=dict)
     models: dict[str, Model] = msgspec.field(default_factory=dict)
-    key_variables: dict[str, str] = msgspec.field(default_factory=dict)
+    keys: dict[str, str] = msgspec.field(default_factory=dict)
     settings: dict[KeyPath, Setting] = msgspec.field(default_factory=dict)
 
     def origin(self, path: KeyPath) -> str:
@@ -171,7 +215,7 @@ class Key(Record, frozen=True):
     """One line of the table, as its field says it."""
 
     type: Any
-    default: Value
+    default: Value | tuple[str, ...]
     allowed: str
     help: str
 
@@ -188,8 +232,12 @@ KEYS: dict[KeyPath, Key] = dict(_keys())
 DATABASE_URL: KeyPath = ("database", "url")
 USUAL_VARIABLES: dict[KeyPath, str] = {
     DATABASE_URL: "DATABASE_URL",
+    ("providers", "anthropic", "base_url"): "ANTHROPIC_BASE_URL",
     ("providers", "openai", "base_url"): "OPENAI_BASE_URL",
+    ("providers", "google", "base_url"): "GOOGLE_GEMINI_BASE_URL",
 }
+VENDORS = ("anthropic", "openai", "google")
+"""Providers that are there without a table, in the order in which they are tried when nobody chose a model."""
 
 
 def pattern(path: KeyPath) -> KeyPath:
@@ -201,7 +249,7 @@ def pattern(path: KeyPath) -> KeyPath:
 
 def paths(providers: Iterable[str], models: Iterable[str]) -> Iterator[KeyPath]:
     """Every key in the order of the table: those of [providers.NAME] and [models.NAME] once for each name."""
-    names = {"providers": sorted({"openai", *providers}), "models": list(models)}
+    names = {"providers": sorted({*VENDORS, *providers}), "models": list(models)}
     for path in KEYS:
         if "*" in path:
             yield from ((path[0], name, path[2]) for name in names[path[0]])

@@ -1,4 +1,6 @@
-"""What /model and /status answer: memory in a few lines of plain text."""
+"""What /model, /think and /status answer: memory in a few lines of plain text."""
+
+from collections.abc import Sequence
 
 from ikigai.core import tokens
 from ikigai.core.memory import Memory
@@ -9,12 +11,31 @@ def model(memory: Memory | None) -> str:
     if memory is None or not memory.model:
         return "There is no model. /model PROVIDER/NAME chooses one; `ikigai setup` fetches a small local one."
     limits = memory.limits
-    level = f":{memory.settings['level']}" if memory.settings.get("level") else ""
-    origin = memory.run.origin("model", memory.own)
     return (
-        f"{memory.model}{level} (from {'your choice' if origin == 'agent' else origin})\n"
+        f"{_model(memory)} (from {_origin(memory, 'model')})\n"
         f"context {tokens.short(limits.context)} tokens, replies up to {tokens.short(limits.max_output)}"
     )
+
+
+def thinking(memory: Memory | None, levels: Sequence[str]) -> str:
+    """The thinking level in force, who chose it, and the model's `levels`."""
+    if memory is None or not memory.model:
+        return "There is no model. /model PROVIDER/NAME chooses one."
+    level = memory.settings.get("level")
+    if not any(each != "off" for each in levels):
+        return f"{memory.model} does not think."
+    now = f"{level} (from {_origin(memory, 'level')})" if level else "the model's own default"
+    return f"{memory.model} thinks at {now}\nit has {', '.join(levels)}; /think LEVEL chooses one"
+
+
+def _model(memory: Memory) -> str:
+    level = memory.settings.get("level")
+    return f"{memory.model}:{level}" if level else memory.model
+
+
+def _origin(memory: Memory, key: str) -> str:
+    origin = memory.run.origin(key, memory.own)
+    return "your choice" if origin == "agent" else origin
 
 
 def status(memory: Memory, agent: str, state: str, database: str) -> str:
@@ -23,7 +44,7 @@ def status(memory: Memory, agent: str, state: str, database: str) -> str:
     budget = tokens.short(memory.budget) if memory.budget else "off"
     rows = (
         ("agent", agent),
-        ("model", memory.model or "none"),
+        ("model", _model(memory) or "none"),
         ("state", state),
         ("context", f"{tokens.short(memory.used)} of {tokens.short(memory.ceiling)} tokens"),
         ("window", f"{_turns(len(memory.window.turns))} in, {older.turns:,} out; budget {budget}"),

@@ -52,7 +52,7 @@ def _mark(argument: str) -> Meaning:
 
 def _model(argument: str) -> Meaning:
     # A level belongs to the model it was named with, so that another model begins without one.
-    return machine.Change({"level": None, **model_choice(argument)}) if argument else Local("model")
+    return machine.Change({"level": "", **model_choice(argument)}) if argument else Local("model")
 
 
 def model_choice(text: str) -> machine.Choices:
@@ -75,6 +75,16 @@ def _system(argument: str) -> Meaning:
     if not argument:
         return Local("system")
     return machine.Change({"system": None if argument == "default" else argument})
+
+
+def _think(argument: str) -> Meaning:
+    if not argument:
+        return Local("think")
+    if argument != "default" and argument not in LEVELS:
+        raise Refused(
+            f"{argument!r} is no thinking level.", f"Levels are {', '.join(LEVELS)}; 'default' takes it back."
+        )
+    return machine.Change({"level": None if argument == "default" else argument})
 
 
 def _budget(argument: str) -> Meaning:
@@ -103,8 +113,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("mark", "[label]", "remember this place", _mark),
     Command("rewind", "[label]", "go back to the newest mark, or the one named", machine.RewindTo, "marks"),
     Command("model", "[PROVIDER/NAME[:LEVEL]]", "show or choose the model; 'default' takes it back", _model, "models"),
+    Command("think", "[LEVEL]", "show or choose how much the model thinks: off, min, low, med, high", _think, "levels"),
     Command("system", "[text]", "show or set the system prompt; 'default' takes it back", _system),
     Command("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off", _budget),
+    Command("cost", "", "tokens and cost: this session, this agent, everything", _bare("cost", Local("cost"))),
     Command("status", "", "agent, model, context, database", _local("status")),
     Command("config", "", "every setting, its value and where it comes from", _local("config")),
     Command("new", "[name]", "begin a fresh agent and go there", _local("new")),
@@ -143,8 +155,9 @@ def typed(meaning: machine.Command) -> str:
         case machine.RewindTo(label):
             return f"/rewind {label}".rstrip()
         case machine.Change(values):
-            key = next((key for key in ("model", "system", "budget") if key in values), "")
-            return f"/{key} {'default' if values.get(key) is None else values[key]}"
+            key = next((key for key in ("model", "system", "budget", "level") if key in values), "")
+            name = "think" if key == "level" else key
+            return f"/{name} {'default' if values.get(key) is None else values[key]}"
 
 
 def help_text(name: str = "") -> str:

@@ -8,7 +8,7 @@ facts and blocks at once.
 from enum import StrEnum
 from typing import TypeAlias
 
-from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.record import Record
 
 Value: TypeAlias = str | int | float | bool | None
@@ -20,6 +20,7 @@ Choices: TypeAlias = dict[str, Value]
 
 class UserMessage(Record, frozen=True):
     text: str
+    images: tuple[Image, ...] = ()
 
 
 class AssistantMessage(Record, frozen=True):
@@ -51,6 +52,9 @@ class Totals(Record, frozen=True):
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(self.turns + other.turns, self.messages + other.messages, self.bytes + other.bytes)
 
+    def __sub__(self, other: "Totals") -> "Totals":
+        return Totals(self.turns - other.turns, self.messages - other.messages, self.bytes - other.bytes)
+
 
 class Ending(StrEnum):
     COMPLETED = "completed"
@@ -61,7 +65,8 @@ class Ending(StrEnum):
 class TurnEnded(Record, frozen=True):
     """The agent is idle again. `first` is the id of the turn's first event, `size` its bytes as encoded then.
 
-    `before` totals what lies before this turn, `before_previous` what lies before the turn preceding it.
+    `before` totals what lies before this turn, `before_previous` what lies before the turn preceding it. `tokens` is
+    what a counter better than bytes said of the turn, and `counted` which one and for which model (`Run.counted`).
     """
 
     ending: Ending
@@ -70,6 +75,8 @@ class TurnEnded(Record, frozen=True):
     size: int = 0
     before: Totals = Totals()
     before_previous: Totals = Totals()
+    tokens: int = 0
+    counted: str = ""
 
 
 class Cleared(Record, frozen=True):
@@ -113,15 +120,25 @@ class CommandRan(Record, frozen=True):
 
 
 class UsageReported(Record, frozen=True):
-    """What one request took: tokens as the provider counts, seconds, and how it ended ("" is well)."""
+    """What one request took: one row for each that was sent, also those that failed and were tried again.
+
+    Tokens are the provider's own count; `seconds` end with the reply. `attempt` counts from 1, `failure` says how it
+    ended ("" is well). `cost` is in US dollars by the prices named in `priced_by`, None where there is no price.
+    `purpose` is what it was for: "" a turn, else a side call ("summary", "matching", "title" …). `size` is what was
+    sent, in bytes as measured then (`memory.plain_size`); 0 for side calls.
+    """
 
     model: str
     usage: Usage = Usage()
     seconds: float = 0.0
     first_token_seconds: float | None = None
     request_id: str = ""
-    attempts: int = 1
+    attempt: int = 1
     failure: str = ""
+    cost: float | None = None
+    priced_by: str = ""
+    purpose: str = ""
+    size: int = 0
 
 
 class Unknown(Record, frozen=True):

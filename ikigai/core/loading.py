@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, StoredEvent, TurnEnded, UserMessage
 from ikigai.core.lineage import Ancestor, Span, live, spans
-from ikigai.core.memory import Memory, Run, blank, replace, replay
+from ikigai.core.memory import Memory, Run, blank, counted_size, replace, replay
 from ikigai.core.messages import ToolResult
 from ikigai.core.record import Record
 
@@ -73,7 +73,8 @@ class _Reach:
         self._ends: list[int] = []  # places of turn_end in _rows
         self._whole = 0  # turns read whole, the open one left out
         self._size = 0  # their bytes
-        self._partial = 0  # characters of the turn being read: never more than its bytes
+        self._partial = 0  # bytes that the turn being read has at least
+        self._by_bytes = True  # whether that is so by its rows, and not by a count stored with its end
         self.enough = False
 
     def add(self, page: tuple[StoredEvent, ...]) -> None:
@@ -82,11 +83,14 @@ class _Reach:
                 return
             if isinstance(stored.event, TurnEnded):
                 self._next_turn()
-            else:
+                self._partial = counted_size(self._settled, stored.event)
+                self._by_bytes = not self._partial
+            elif self._by_bytes:
                 self._partial += _characters(stored)
-                # The newest turn is read whole, whatever its size, and without a budget so is the one that overflows;
-                # of any other a part can prove that it is too much.
-                self.enough = bool(self._settled.budget and self._whole and self._size + self._partial > self._allowed)
+            # The newest turn is read whole, whatever its size, and without a budget so is the one that overflows; of
+            # any other a part, or the count stored with its end, can prove that it is too much.
+            proven = self._settled.budget and self._whole and self._size + self._partial > self._allowed
+            self.enough = self.enough or bool(proven)
             self._rows.append(stored)
 
     def _next_turn(self) -> None:
@@ -99,7 +103,6 @@ class _Reach:
         # With one turn beyond the ceiling in hand nothing older can matter.
         self.enough = self._whole > 0 and self._size > self._allowed
         self._ends.append(len(self._rows))
-        self._partial = 0
 
     def whole_turns(self) -> list[StoredEvent]:
         """The rows in order, without the part of a turn that the reading stopped in."""

@@ -3,8 +3,10 @@
     happened        while idle                    while a turn is open
     Opened          settings, if they differ      the draft as interrupted reply, turn_end interrupted, settings
     Submitted       user                          refused (the loop queues it)
-    Replied         -                             the reply; without calls turn_end completed behind it
+    Replied         -                             the reply; turn_end completed behind it without calls or if refused,
+                                                  failed behind the third in a row that calls only what is not there
     Failed          -                             what was said as interrupted reply, turn_end failed
+    Used            usage                         usage
     Approved        -                             tool_started
     ToolDone        -                             tool_result
     Interrupted     -                             what was said as interrupted reply, turn_end interrupted
@@ -18,7 +20,6 @@ from typing import TypeAlias
 from ikigai.core import tokens
 from ikigai.core.errors import Refused
 from ikigai.core.events import (
-    AssistantMessage,
     Choices,
     Cleared,
     Ending,
@@ -31,10 +32,11 @@ from ikigai.core.events import (
     UserMessage,
 )
 from ikigai.core.memory import Memory, Status, ended, measured
-from ikigai.core.messages import Message, ReplyBlock, Role, StopReason, Text, ToolCall, ToolResult
+from ikigai.core.messages import Image, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.ports import Draft
 from ikigai.core.record import Record
 from ikigai.core.reply import facts, interrupted, storable_blocks
+from ikigai.core.request import grow
 from ikigai.core.sanitize import storable
 
 
@@ -70,25 +72,38 @@ class Opened(Record, frozen=True):
 
 class Submitted(Record, frozen=True):
     text: str
+    images: tuple[Image, ...] = ()
 
 
 class Interrupted(Record, frozen=True):
-    """The user stopped the turn; `said` is what the reply had come to."""
+    """The user stopped the turn; `said` is what the reply had come to, `usage` what the request took."""
 
     said: tuple[ReplyBlock, ...] = ()
+    usage: UsageReported | None = None
 
 
 class Replied(Record, frozen=True):
+    """The reply is whole; `counted` is the provider's count of the turn in tokens, where it was asked for one."""
+
     to: CallModel
     blocks: tuple[ReplyBlock, ...]
     stop: StopReason
     usage: UsageReported
+    counted: int = 0
 
 
 class Failed(Record, frozen=True):
+    """No whole reply comes; `usage` is None when nothing was sent."""
+
     to: CallModel
     reason: str
     blocks: tuple[ReplyBlock, ...]
+    usage: UsageReported | None = None
+
+
+class Used(Record, frozen=True):
+    """A request was sent that no reply comes of: an attempt that failed and is made again, or a side call."""
+
     usage: UsageReported
 
 
@@ -124,7 +139,7 @@ class Change(Record, frozen=True):
 
 
 Command: TypeAlias = Clear | SetMark | RewindTo | Change
-Input: TypeAlias = Opened | Submitted | Interrupted | Replied | Failed | Approved | ToolDone | Command
+Input: TypeAlias = Opened | Submitted | Interrupted | Replied | Failed | Used | Approved | ToolDone | Command
 NEEDS_IDLE = (Submitted, Clear, SetMark, RewindTo, Change)
 
 
@@ -146,23 +161,32 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
             return (*_recovered(memory, draft), *_reconfigured(memory))
         case Replied(to=job) | Failed(to=job) | Approved(to=job) | ToolDone(of=job) if job not in work(memory):
             return ()
-        case Interrupted(said):
-            return _stopped(memory, interrupted(said, memory.model), Ending.INTERRUPTED) if memory.open else ()
-        case Replied(_, blocks, stop, usage):
-            said = facts(_distinct(memory, blocks), stop, memory.model)
-            if any(isinstance(fact, ToolCall) for fact in said):
-                return (*said, usage)
-            return (*said, usage, ended(memory, said, Ending.COMPLETED))
+        case Used(usage):
+            return (usage,)
+        case Interrupted(said, usage):
+            spent = (usage,) if usage else ()
+            if memory.open is None:
+                return spent
+            return _stopped(memory, (*interrupted(said, memory.model), *spent), Ending.INTERRUPTED)
+        case Replied(_, blocks, stop, usage, counted):
+            said = (*facts(_distinct(memory, blocks), stop, memory.model), usage)
+            calls = tuple(fact for fact in said if isinstance(fact, ToolCall))
+            if not calls or stop is StopReason.REFUSED:  # asked again it would refuse again
+                return (*said, ended(memory, said, Ending.COMPLETED, counted=counted))
+            if why := _astray(memory, calls):
+                return _stopped(memory, said, Ending.FAILED, why)
+            return said
         case Failed(_, reason, blocks, usage):
-            return _stopped(memory, (*interrupted(blocks, memory.model), usage), Ending.FAILED, reason)
+            spent = (usage,) if usage else ()
+            return _stopped(memory, (*interrupted(blocks, memory.model), *spent), Ending.FAILED, reason)
         case Approved(StartTool(_, call)):
             return (ToolStarted(call.id),)
         case ToolDone(_, result):
             return (result,)
         case _ if memory.status is not Status.IDLE:
             raise Refused(f"The agent is busy ({memory.status.value}).", "Esc stops it.")
-        case Submitted(text):
-            return _submitted(memory, text)
+        case Submitted(text, images):
+            return _submitted(memory, text, images)
         case Clear():
             return (Cleared(memory.own),)
         case SetMark(label):
@@ -177,13 +201,30 @@ def _stopped(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: st
     return (*said, ended(memory, said, ending, reason))
 
 
+def _astray(memory: Memory, calls: tuple[ToolCall, ...]) -> str:
+    """Why a turn is given up whose replies call only tools that are not offered, ASTRAY in a row; "" to go on."""
+    offered = {tool.name for tool in memory.run.tools}
+    messages = memory.open.messages if memory.open else ()
+    rounds = [*(message.calls for message in messages if message.role is Role.ASSISTANT), calls][-ASTRAY:]
+    if len(rounds) < ASTRAY or any(call.name in offered for calls in rounds for call in calls):
+        return ""
+    names = ", ".join(dict.fromkeys(call.name[:NAMED] for call in calls[:NAMES]))
+    return f"{memory.model} keeps calling tools that do not exist ({names}). /model chooses another."
+
+
+ASTRAY = 3
+"""Rounds after which a model that was told each time which tools there are will not find one."""
+NAMES, NAMED = 5, 40
+"""Names of such tools that are said, and characters of each."""
+
+
 def _recovered(memory: Memory, draft: Draft | None) -> tuple[Event, ...]:
     """Close the turn that a dead program left open, with what it had said."""
     if memory.open is None:
         return ()
     said: tuple[Event, ...] = ()
-    if draft and draft.text and CallModel(draft.asked_by) in work(memory):
-        said = (AssistantMessage((Text(draft.text),), StopReason.END, memory.model, interrupted=True),)
+    if draft and CallModel(draft.asked_by) in work(memory):
+        said = interrupted((Thinking(draft.thinking), Text(draft.text)), memory.model)
     return _stopped(memory, said, Ending.INTERRUPTED, "the program ended")
 
 
@@ -198,34 +239,42 @@ def _reconfigured(memory: Memory) -> tuple[Event, ...]:
 
 
 def _distinct(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBlock, ...]:
-    """The same blocks, each call under an id that no other call of the turn has: results are matched by it."""
-    taken = {call.id for _, call in memory.open.calls} if memory.open else set[str]()
+    """The same blocks, each call under an id of its own: results are matched by it, and vendors refuse it twice."""
+    taken = _ids(memory) if any(isinstance(block, ToolCall) for block in blocks) else set[str]()
     found: list[ReplyBlock] = []
     for block in storable_blocks(blocks):
         if isinstance(block, ToolCall):
-            id, n = block.id, 1
+            given = block.id or "call"
+            id, n = given, 1
             while id in taken:
                 n += 1
-                id = f"{block.id}_{n}"
+                id = f"{given}_{n}"
             taken.add(id)
             block = ToolCall(id, block.name, block.arguments, block.malformed)
         found.append(block)
     return tuple(found)
 
 
-def _submitted(memory: Memory, text: str) -> tuple[Event, ...]:
+def _ids(memory: Memory) -> set[str]:
+    """The ids of all calls in context."""
+    ended = (message for turn in memory.full.turns for message in turn.messages)
+    opened = memory.open.messages if memory.open else ()
+    return {call.id for message in (*ended, *opened) for call in message.calls}
+
+
+def _submitted(memory: Memory, text: str, images: tuple[Image, ...]) -> tuple[Event, ...]:
     text = storable(text)
     if not memory.model:
         raise Refused("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai setup")
     if not memory.budget:
-        message = Message(Role.USER, (Text(text),))
-        size = tokens.count(memory.provider, memory.model, memory.size + measured(memory, (message,)))
+        asked = measured(memory, grow((), UserMessage(text, images)))
+        size = tokens.count(memory.provider, memory.model, memory.size + asked)
         if memory.window.turns and size > memory.room:
             raise Refused(
                 f"Context full: {tokens.short(size)} of {tokens.short(memory.room)} tokens, and the window is off.",
                 "Use /clear or /rewind, or switch the window on with /budget 100k.",
             )
-    return (UserMessage(text),)
+    return (UserMessage(text, images),)
 
 
 def _next_number(memory: Memory) -> str:

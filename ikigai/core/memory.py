@@ -33,6 +33,7 @@ from ikigai.core.events import (
     ToolStarted,
     Totals,
     TurnEnded,
+    UsageReported,
     UserMessage,
 )
 from ikigai.core.messages import Message, ToolCall, ToolResult, ToolSpec
@@ -72,9 +73,16 @@ class Run(Record, frozen=True):
     above: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
     origins: dict[str, str] = {}  # noqa: RUF012  (msgspec gives every record its own)
     tools: tuple[ToolSpec, ...] = ()
+    counter: str = "bytes"  # or "provider", "calibrated": how turns that have ended are counted
+
+    def counted(self, model: str) -> str:
+        """Whose count of a turn of this model holds, as `TurnEnded.counted` says it; empty for plain bytes."""
+        return "" if self.counter == "bytes" else f"{self.counter} {model}"
 
     def resolve(self, own: Choices) -> Choices:
-        return {**self.below, **own, **self.above}
+        """The settings in force; a level from below is that of the model below, not of one the agent chose itself."""
+        below = {**self.below, "level": ""} if "model" in own and self.below.get("level") else self.below
+        return {**below, **own, **self.above}
 
     def origin(self, key: str, own: Choices) -> str:
         return "agent" if key in own and key not in self.above else self.origins.get(key, "default")
@@ -104,8 +112,10 @@ class OpenTurn(Record, frozen=True):
 class Memory(Record, frozen=True):
     """What the log means now. Status and what is pending are derived; sizes are kept as bytes.
 
-    `gone` are the open id intervals (to, rewind) that rewinds took away, `cleared` the clear that memory begins behind,
-    `stale` says that the past changed and memory has to be loaded before anything else is decided.
+    `window` are the turns that are sent, `full` those that were before the open turn grew: what had to make room for it
+    is sent again if that comes to less once it has ended. `gone` are the open id intervals (to, rewind) that rewinds
+    took away, `cleared` the clear that memory begins behind, `stale` says that the past changed and memory has to be
+    loaded before anything else is decided.
     """
 
     run: Run
@@ -114,6 +124,7 @@ class Memory(Record, frozen=True):
     envelope: int
     own: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
     window: Window = Window()
+    full: Window = Window()
     open: OpenTurn | None = None
     marks: tuple[Mark, ...] = ()
     gone: tuple[tuple[int, int], ...] = ()
@@ -278,12 +289,13 @@ def _close(memory: Memory, end: int, event: TurnEnded) -> Memory:
     messages = closed(memory.open.messages, memory.open.started, event.ending)
     whole = messages == memory.open.messages  # then it is measured already
     size = memory.open.size if whole else measured(memory, messages)
+    size = counted_size(memory, event) or size
     after = event.before + Totals(1, len(messages), event.size)
     turn = Turn(memory.open.first, end, messages, size, event.before, event.before_previous, after)
     allowed = _bytes(memory, memory.ceiling) - memory.envelope
-    window = memory.window.push(turn)
+    window = memory.full.push(turn)
     window = _fit(memory, window, allowed, least=1) if memory.budget else overflow(window, allowed)
-    return replace(memory, open=None, window=window)
+    return replace(memory, open=None, window=window, full=window)
 
 
 def _fit(memory: Memory, window: Window, allowed: int, least: int) -> Window:
@@ -300,17 +312,59 @@ def measured(memory: Memory, messages: Iterable[Message]) -> int:
     return sum(measure(message) for message in messages)
 
 
+def counted_size(memory: Memory, event: TurnEnded) -> int:
+    """The size of a turn by the tokens stored with its end, 0 where plain bytes hold."""
+    counter = memory.run.counted(memory.model)
+    holds = counter and event.counted == counter and event.tokens > 0
+    return event.tokens * tokens.BYTES_PER_TOKEN if holds else 0
+
+
+def calibrated(memory: Memory, size: int, usage: UsageReported | None) -> int:
+    """Tokens of an ending turn of `size` bytes, at the rate that the provider's own figure for its last request shows.
+
+    Without a figure the rate of the newest turn holds; 0, plain bytes, where that has none either. Both are rates of
+    plain bytes: one of sizes that were calibrated themselves would undo the calibration.
+    """
+    if usage and usage.usage.input > 0 and usage.size > 0:
+        rate = usage.usage.input / usage.size
+    else:
+        newest = memory.full.turns[-1] if memory.full.turns else None
+        plain = measured(memory, newest.messages) if newest else 0
+        if newest is None or not plain or newest.size == plain:
+            return 0
+        rate = newest.size / tokens.BYTES_PER_TOKEN / plain
+    return max(1, round(size * min(max(rate, LEAST_RATE), MOST_RATE)))
+
+
+LEAST_RATE, MOST_RATE = 0.02, 2.0
+"""Tokens per byte that a calibration can come to: long runs of spaces, and random bytes as base64."""
+
+
 def notice_size(memory: Memory, older: int) -> int:
     message = notice(older)
     return memory.run.encoder(memory.model).message(message) if message else 0
 
 
-def ended(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str = "") -> TurnEnded:
-    """The end of the open turn, were `said` its last events: the fact that `evolve` closes it by."""
+def ended(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str = "", counted: int = 0) -> TurnEnded:
+    """The end of the open turn, were `said` its last events: the fact that `evolve` closes it by.
+
+    `counted` is what the provider counted, in tokens, if it was asked.
+    """
     assert memory.open
     messages = closed(reduce(grow, said, memory.open.messages), memory.open.started, ending)
-    place = memory.window
-    return TurnEnded(ending, reason, memory.open.first, measured(memory, messages), place.total, place.before_newest)
+    size, place = measured(memory, messages), memory.full
+    if memory.run.counter == "calibrated":
+        usage = next((fact for fact in reversed(said) if isinstance(fact, UsageReported)), None)
+        counted = calibrated(memory, size, usage)
+    if memory.run.counter == "bytes" or counted <= 0:
+        return TurnEnded(ending, reason, memory.open.first, size, place.total, place.before_newest)
+    by = memory.run.counted(memory.model)
+    return TurnEnded(ending, reason, memory.open.first, size, place.total, place.before_newest, counted, by)
+
+
+def plain_size(memory: Memory) -> int:
+    """Bytes of the request as it stands, whatever its turns count for: what `UsageReported.size` says of it."""
+    return memory.envelope + measured(memory, request(memory).messages)
 
 
 def frame(memory: Memory) -> Request:

@@ -23,6 +23,19 @@ class Thinking(Record, frozen=True, tag="thinking"):
     vendor: str = ""
 
 
+class Image(Record, frozen=True, tag="image"):
+    """A picture the user shows: `data` is base64 of a PNG, JPEG or WebP that every vendor takes (see `ikigai.images`).
+
+    `width` and `height` are in pixels, `name` is what the user called it.
+    """
+
+    media_type: str
+    data: str
+    width: int
+    height: int
+    name: str = ""
+
+
 class ToolCall(Record, frozen=True, tag="tool_call"):
     """A model asks for a tool. `arguments` is the JSON text of an object, as the model wrote it.
 
@@ -37,15 +50,19 @@ class ToolCall(Record, frozen=True, tag="tool_call"):
 
 
 class ToolResult(Record, frozen=True, tag="tool_result"):
-    """What came of a tool call; block of a message and fact of the log in one."""
+    """What came of a tool call; block of a message and fact of the log in one.
+
+    `name` is the tool's: in a message it is always that of the call (`request.grow`), in the log it need not be there.
+    """
 
     call_id: str
     content: str
     is_error: bool = False
+    name: str = ""
 
 
 ReplyBlock: TypeAlias = Text | Thinking | ToolCall
-Block: TypeAlias = Text | Thinking | ToolCall | ToolResult
+Block: TypeAlias = Text | Image | Thinking | ToolCall | ToolResult
 
 
 class Role(StrEnum):
@@ -54,7 +71,7 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
-class Message(Record, frozen=True):
+class Message(Record, frozen=True, cache_hash=True):
     """One message of a request: a user's, a model's, or the results of the calls of the model's message before it."""
 
     role: Role
@@ -63,6 +80,10 @@ class Message(Record, frozen=True):
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         return tuple(block for block in self.blocks if isinstance(block, ToolCall))
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, Image))
 
     @property
     def text(self) -> str:
@@ -79,12 +100,17 @@ class StopReason(StrEnum):
 
 
 class Usage(Record, frozen=True):
-    """Tokens as the provider counted them for one request; `cached` and `thinking` are parts of input and output."""
+    """Tokens as the provider counted them for one request.
+
+    `input` and `output` are everything that went in and came out; `cached` (read from the provider's cache) and
+    `written` (put into it) are parts of input, `thinking` is a part of output.
+    """
 
     input: int = 0
     output: int = 0
     cached: int = 0
     thinking: int = 0
+    written: int = 0
 
 
 class ToolSpec(Record, frozen=True):

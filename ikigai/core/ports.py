@@ -23,10 +23,11 @@ class Limits(Record, frozen=True):
 
 
 class Encoder(Protocol):
-    """How big things are in the body of a request to one provider: pure, no SDK needed.
+    """How big things are in the body of a request to one model: pure, no SDK needed.
 
     For every request with at least one message, `envelope(request) + Σ message(m) == len(body)`, in bytes of the UTF-8
-    JSON that the provider's adapter sends.
+    JSON that the provider's adapter sends; but an image's base64 counts as nothing, and its tokens, by the vendor's
+    formula, as four bytes each.
     """
 
     def envelope(self, request: Request) -> int:
@@ -45,6 +46,10 @@ class Provider(Protocol):
         """Send the request; yields what comes. Never raises but for cancellation, which ends the request."""
         ...
 
+    async def count(self, request: Request) -> int | None:
+        """Tokens of the request by the provider's own count; None where it has none or did not answer."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -60,10 +65,11 @@ class Tools(Protocol):
 
 
 class Draft(Record, frozen=True):
-    """The words of a reply still streaming, as last saved; `asked_by` is the id of the event it answers."""
+    """What a reply still streaming has said and thought, as last saved; `asked_by` is the event it answers."""
 
     asked_by: int
     text: str
+    thinking: str = ""
 
 
 class Appended(Record, frozen=True):

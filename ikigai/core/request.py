@@ -31,17 +31,23 @@ class Request(Record, frozen=True):
 def grow(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:
     """The messages of a turn with one more event: an event makes a message, joins the last one, or is not sent."""
     match event:
-        case UserMessage(text):
-            return (*messages, Message(Role.USER, (Text(text),)))
+        case UserMessage(text, images):
+            return (*messages, Message(Role.USER, (*images, Text(text)) if text or not images else images))
         case AssistantMessage(blocks):
-            said = tuple(block for block in blocks if not isinstance(block, Text) or block.text)
+            said = tuple(block for block in blocks if (block.text if isinstance(block, Text) else block.signature))
             return _join(messages, Role.ASSISTANT, said) if said else messages
         case ToolCall():
             return _join(messages, Role.ASSISTANT, (event,))
         case ToolResult():
-            return _join(messages, Role.TOOL, (event,))
+            return _join(messages, Role.TOOL, (_named(event, messages),))
         case _:
             return messages
+
+
+def _named(result: ToolResult, messages: tuple[Message, ...]) -> ToolResult:
+    """The result with the name of the tool that was called: Google wants to hear it again."""
+    calls = (call for message in reversed(messages) for call in message.calls if call.id == result.call_id)
+    return ToolResult(result.call_id, result.content, result.is_error, next((call.name for call in calls), ""))
 
 
 def _join(messages: tuple[Message, ...], role: Role, blocks: tuple[Block, ...]) -> tuple[Message, ...]:
@@ -73,7 +79,7 @@ def paired(messages: Iterable[Message], started: frozenset[str]) -> tuple[Messag
                 if block.id in called:
                     continue
                 called.add(block.id)
-                answers.append(results.get(block.id) or _missing(block, started))
+                answers.append(_answer(block, results.get(block.id), started))
             if not isinstance(block, ToolResult):
                 kept.append(block)
         if kept:
@@ -83,8 +89,10 @@ def paired(messages: Iterable[Message], started: frozenset[str]) -> tuple[Messag
     return tuple(found)
 
 
-def _missing(call: ToolCall, started: frozenset[str]) -> ToolResult:
-    return ToolResult(call.id, OUTCOME_UNKNOWN if call.id in started else NOT_RUN, is_error=True)
+def _answer(call: ToolCall, result: ToolResult | None, started: frozenset[str]) -> ToolResult:
+    if result is None:
+        return ToolResult(call.id, OUTCOME_UNKNOWN if call.id in started else NOT_RUN, is_error=True, name=call.name)
+    return result if result.name == call.name else ToolResult(call.id, result.content, result.is_error, call.name)
 
 
 def closed(messages: tuple[Message, ...], started: frozenset[str], ending: Ending) -> tuple[Message, ...]:

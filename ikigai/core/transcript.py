@@ -1,5 +1,6 @@
 """What the conversation looks like to people: stored event → block, and where the rule goes."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -22,8 +23,9 @@ from ikigai.core.events import (
     Value,
 )
 from ikigai.core.memory import Memory
-from ikigai.core.messages import Role, ToolCall, ToolResult
+from ikigai.core.messages import Image, Role, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
+from ikigai.core.reply import SHORT
 
 
 class Speaker(StrEnum):
@@ -33,12 +35,21 @@ class Speaker(StrEnum):
     TOOL_RESULT = "tool_result"
     NOTE = "note"  # what happened to the conversation: a clear, a mark, a change of settings
     STOPPED = "stopped"  # a turn that was interrupted or failed
+    SHORT = "short"  # a reply that was cut off or refused
+
+
+class Thought(Record, frozen=True):
+    """What a model thought in one go, before the character `at` of the words of its message."""
+
+    at: int
+    text: str
 
 
 class Block(Record, frozen=True):
     """One event on the screen. `text` is as stored: whoever draws it makes it safe.
 
-    `name` is a tool's name; `failed` marks an error; `remembered` says whether the model still sees it.
+    `name` is a tool's name; `failed` marks an error; `remembered` says whether the model still sees it. `thoughts` are
+    those of a model's message, in order; one that thought before a tool call and said nothing has no text.
     """
 
     id: int
@@ -47,6 +58,19 @@ class Block(Record, frozen=True):
     name: str = ""
     failed: bool = False
     remembered: bool = True
+    thoughts: tuple[Thought, ...] = ()
+
+    @property
+    def parts(self) -> Iterator[str | Thought]:
+        """Words and thoughts in the order in which they came."""
+        start = 0
+        for thought in self.thoughts:
+            if thought.at > start:
+                yield self.text[start : thought.at]
+            yield thought
+            start = thought.at
+        if start < len(self.text):
+            yield self.text[start:]
 
 
 class Rule(Record, frozen=True):
@@ -67,15 +91,25 @@ Shown: TypeAlias = Block | Rule
 def block(stored: StoredEvent, remembered: bool = True) -> Block | None:
     """The event as people read it; None for what is not shown."""
     said = _said(stored)
-    return None if said is None else Block(stored.id, *said, remembered=remembered)
+    thoughts = _thoughts(stored.event.blocks) if isinstance(stored.event, AssistantMessage) else ()
+    return None if said is None else Block(stored.id, *said, remembered=remembered, thoughts=thoughts)
+
+
+def blocks(stored: StoredEvent, remembered: bool = True) -> tuple[Block, ...]:
+    """All that is shown of the event: what it is, and behind a reply that is not whole why that is so."""
+    made = block(stored, remembered)
+    why = SHORT.get(stored.event.stop, "") if isinstance(stored.event, AssistantMessage) else ""
+    behind = Block(stored.id, Speaker.SHORT, why, remembered=remembered) if why else None
+    return tuple(filter(None, (made, behind)))
 
 
 def _said(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
     match stored.event:
-        case UserMessage(text):
-            return Speaker.USER, text, "", False
+        case UserMessage(text, images):
+            return Speaker.USER, "\n".join((*map(_picture, images), text)).rstrip("\n"), "", False
         case AssistantMessage() as said:
-            return (Speaker.ASSISTANT, said.text, "", False) if said.text else None
+            shown = said.text or _thoughts(said.blocks)
+            return (Speaker.ASSISTANT, said.text, "", False) if shown else None
         case ToolCall(_, name, arguments, malformed):
             return Speaker.TOOL_CALL, malformed or arguments, name, bool(malformed)
         case ToolResult(_, content, is_error):
@@ -88,6 +122,26 @@ def _said(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
             return Speaker.NOTE, _note(other), "", False
 
 
+def _thoughts(blocks: tuple[Text | Thinking, ...]) -> tuple[Thought, ...]:
+    """What was thought in a message, wherever words came of it; what came as a signature alone cannot be read."""
+    found: list[Thought] = []
+    at = 0
+    for block in blocks:
+        if isinstance(block, Text):
+            at += len(block.text)
+        elif not block.text.strip():
+            continue
+        elif found and found[-1].at == at:
+            found[-1] = Thought(at, f"{found[-1].text}\n\n{block.text}")
+        else:
+            found.append(Thought(at, block.text))
+    return tuple(found)
+
+
+def _picture(image: Image) -> str:
+    return f"[image {image.name or image.media_type}, {image.width}×{image.height}]"
+
+
 def _note(event: object) -> str:
     match event:
         case Cleared():
@@ -97,7 +151,8 @@ def _note(event: object) -> str:
         case Rewound(to):
             return f"Rewound to event {to}: what came after it is out of the context, and stays in the history."
         case SettingsChanged(values, origins):
-            return "; ".join(_setting(key, value, origins.get(key, "")) for key, value in values.items())
+            said = {key: value for key, value in values.items() if (key, value) != ("level", "") or len(values) == 1}
+            return "; ".join(_setting(key, value, origins.get(key, "")) for key, value in said.items())
         case Forked(parent, at):
             return f"Forked from {parent}" + (f" at event {at}." if at is not None else ".")
         case CommandRan(line, output):
@@ -138,8 +193,7 @@ def fresh(history: list[StoredEvent], memory: Memory) -> list[Shown]:
     for stored in history:
         if place and not place.cleared and stored.id == place.before:
             shown.append(place)
-        if made := block(stored, memory.remembers(stored.id)):
-            shown.append(made)
+        shown.extend(blocks(stored, memory.remembers(stored.id)))
         if place and place.cleared and stored.id == place.before:
             shown.append(place)
     return shown

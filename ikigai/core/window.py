@@ -89,33 +89,54 @@ NO_TURNS = Turns()
 class Window(Record, frozen=True):
     """The turns that are sent, their size in bytes, and where live memory ends.
 
-    `total` is all live memory up to the newest turn, `before_newest` all before it; both survive when turns leave.
+    `turns` is the run of newest turns; `first` is the first live turn where it is kept apart from them. `total` is all
+    live memory up to the newest turn, `before_newest` all before it; both survive when turns leave.
     """
 
     turns: Turns = NO_TURNS
     size: int = 0
     total: Totals = Totals()
     before_newest: Totals = Totals()
+    first: Turn | None = None
 
     @property
     def older(self) -> Totals:
         """What the window leaves out of live memory."""
-        return self.turns[0].before if self.turns else self.total
+        before = self.turns[0].before if self.turns else self.total
+        return before - self.first.after if self.first else before
 
     def push(self, turn: Turn) -> "Window":
-        return Window(self.turns.push(turn), self.size + turn.size, turn.after, turn.before)
+        return Window(self.turns.push(turn), self.size + turn.size, turn.after, turn.before, self.first)
 
-    def without_oldest(self) -> "Window":
-        return Window(self.turns.without_oldest(), self.size - self.turns[0].size, self.total, self.before_newest)
+    def without_oldest(self, keep_first: bool = False) -> "Window":
+        """Without the oldest turn of the run; with `keep_first` the first live turn stands apart instead of leaving."""
+        oldest = self.turns[0]
+        kept = oldest if keep_first and not oldest.before.turns else self.first
+        size = self.size if kept is oldest else self.size - oldest.size
+        return Window(self.turns.without_oldest(), size, self.total, self.before_newest, kept)
 
 
-def fit(window: Window, allowed: int, notice_size: Callable[[int], int], least: int) -> Window:
+def fit(
+    window: Window,
+    allowed: int,
+    notice_size: Callable[[int], int],
+    least: int,
+    step: int = 0,
+    keep_first: bool = False,
+) -> Window:
     """Drop the oldest turns until turns and notice together take `allowed` bytes at most; `least` turns stay.
 
-    `notice_size` gives the bytes of the notice for a number of older messages, 0 for none.
+    `notice_size` gives the bytes of the notice for a number of older messages, 0 for none. Where turns had to leave,
+    `step` in bytes cuts further, to the first turn that opens a step of live memory: so the cutoff stands still for
+    many turns, and the caches of providers hold. With `keep_first` the first live turn stays whatever it takes.
     """
     while len(window.turns) > least and window.size + notice_size(window.older.messages) > allowed:
-        window = window.without_oldest()
+        window = window.without_oldest(keep_first)
+    if step and window.older.turns:
+        turns = window.turns
+        opens = (n for n, turn in enumerate(turns) if turn.before.bytes // step != turn.before_previous.bytes // step)
+        for _ in range(next(opens, 0)):
+            window = window.without_oldest(keep_first)
     return window
 
 

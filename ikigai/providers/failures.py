@@ -10,8 +10,11 @@ from typing import Any
 
 import msgspec
 
+from ikigai.core.errors import IkigaiError
 from ikigai.core.record import Record
-from ikigai.core.reply import Broke, Failure
+from ikigai.core.reply import PASSING, Broke, Failure
+from ikigai.providers import network
+from ikigai.providers.shapes import mapping, sequence
 
 CONTEXT = re.compile(
     r"maximum context length|context length of only|context_length_exceeded|max_prompt_tokens_exceeded"
@@ -24,20 +27,33 @@ CONTEXT = re.compile(
 TOO_LARGE = re.compile("request too large", re.IGNORECASE)
 PER_TIME = re.compile(r"per (second|min|hour|day)|rate.?limit", re.IGNORECASE)
 
-QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+BAD_KEY = re.compile(r"api key (not valid|expired|not found)", re.IGNORECASE)
+"""How a server says with status 400 what others say with 401."""
+
+QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error"})
+NO_CREDIT = re.compile(
+    r"credit balance is too low|reached your specified .{0,20}usage limit",
+    re.IGNORECASE,
+)
+"""How Anthropic says with status 400, or 429, what others say with 402: no credit, or a limit that its owner set."""
+PLAN = re.compile(r"check your plan and billing", re.IGNORECASE)
+"""Said when the credit is used up, and by Google also when requests come too fast: a wait that it names tells which."""
+NONE_AT_ALL = re.compile(r"limit: 0(?!\.?\d)")
+RETRY_IN = re.compile(r"retry in (\d+(?:\.\d+)?)s\b", re.IGNORECASE)
 
 KINDS = {
     "authentication_error": Failure.AUTH,
     "invalid_api_key": Failure.AUTH,
     "permission_error": Failure.AUTH,
+    "rate_limit_error": Failure.RATE,
+    "rate_limit_exceeded": Failure.RATE,
     "not_found_error": Failure.NOT_FOUND,
     "model_not_found": Failure.NOT_FOUND,
     "invalid_request_error": Failure.REFUSED,
     "BadRequestError": Failure.REFUSED,
-    "rate_limit_error": Failure.RATE,
-    "rate_limit_exceeded": Failure.RATE,
 }
-"""What an error calls itself → kind, where no HTTP status tells. Everything else that comes in a stream may pass."""
+"""What an error calls itself → kind, where no HTTP status tells. Everything else that comes in a stream may pass. The
+first name counts: what OpenAI calls an invalid_request_error often has a code that says more."""
 
 WORDS = {
     Failure.AUTH: ("{name} did not accept the key", "Check the key for {name}."),
@@ -56,6 +72,16 @@ WORDS = {
 }
 
 
+class Untold(IkigaiError):
+    """A request for something else than a reply failed: a Broke as an error, whose `kind` it has."""
+
+    def __init__(self, broke: Broke) -> None:
+        super().__init__(broke.text, broke.remedy)
+        self.kind = broke.kind
+        if broke.kind in PASSING:
+            self.exit_code = 75
+
+
 class Target(Record, frozen=True):
     """Whom a request went to, as the user may read it: the provider's name, the model, the address without secrets."""
 
@@ -67,23 +93,29 @@ class Target(Record, frozen=True):
 def answered(target: Target, status: int, body: object, headers: Mapping[str, str], now: float) -> Broke:
     """An HTTP answer that is no success; `body` as decoded JSON or text, `now` in seconds since the epoch."""
     message, codes = said(body)
-    kind = _by_status(status, message, codes)
-    return _broke(target, kind, f" ({status})", message, retry_after(headers, now), headers.get("x-request-id") or "")
+    wait = retry_after(headers, now) or retry_delay(body)
+    kind = _by_status(status, message, codes, wait)
+    id = headers.get("x-request-id") or headers.get("request-id") or ""
+    if 300 <= status < 400:
+        text = f"What answers at {target.address} redirects to another address ({status})."
+        return Broke(kind, text, f"Correct the base_url of {target.name}: redirects are not followed.", request_id=id)
+    return _broke(target, kind, f" ({status})", message, wait, id)
 
 
 def reported(target: Target, body: object, request_id: str = "") -> Broke:
     """An error that came inside a stream, behind a status of 200."""
     message, codes = said(body)
+    wait = retry_delay(body)
     status = next((int(code) for code in codes if code.isdecimal() and 400 <= int(code) < 600), 0)
     if status:
-        kind = _by_status(status, message, codes)
-    elif codes & QUOTA:
+        kind = _by_status(status, message, codes, wait)
+    elif codes & QUOTA or NO_CREDIT.search(message):
         kind = Failure.QUOTA
     elif any(map(context_exceeded, (message, *codes))):
         kind = Failure.CONTEXT
     else:
-        kind = next((KINDS[code] for code in codes if code in KINDS), Failure.OVERLOADED)
-    return _broke(target, kind, "", message, None, request_id)
+        kind = next((kind for name, kind in KINDS.items() if name in codes), Failure.OVERLOADED)
+    return _broke(target, kind, "", message, wait, request_id)
 
 
 def thrown(target: Target, error: BaseException, begun: bool, request_id: str = "") -> Broke:
@@ -99,11 +131,8 @@ def thrown(target: Target, error: BaseException, begun: bool, request_id: str = 
         what = "sent something that is no reply" if isinstance(error, ValueError | RecursionError) else "broke off"
         text = f"{target.name} {what} in the middle of the reply."
         return Broke(Failure.CUT, text, "Send the message again.", request_id=request_id)
-    # The other SSL errors are a broken connection, which may pass; these two are certificates and plain-text ports.
-    if bad := next((e for e in chain if type(e) in (ssl.SSLError, ssl.SSLCertVerificationError)), None):
-        reason = getattr(bad, "verify_message", "") or getattr(bad, "reason", "") or "TLS failed"
-        text = f"No safe connection to {target.address}: {reason}."
-        return Broke(Failure.UNAVAILABLE, text, "Check that the address and its certificate are right.")
+    if unsafe := _unsafe(target, chain):
+        return unsafe
     if any(isinstance(e, socket.gaierror) for e in chain):
         why = "the name is not known"
     elif any(isinstance(e, ConnectionRefusedError) for e in chain):
@@ -112,13 +141,44 @@ def thrown(target: Target, error: BaseException, begun: bool, request_id: str = 
         why = "no connection in time"
     else:
         why = " ".join(str(chain[-1]).split())[:120].rstrip(".") or type(error).__name__
-    text = f"{target.name} cannot be reached at {target.address}: {why}."
-    return Broke(Failure.UNREACHABLE, text, "Check the network and the address.")
+    proxy = network.proxy(target.address)
+    way, remedy = (f" through the proxy {proxy}", ", the proxy") if proxy else ("", "")
+    text = f"{target.name} cannot be reached at {target.address}{way}: {why}."
+    return Broke(Failure.UNREACHABLE, text, f"Check the network{remedy} and the address.")
+
+
+def _unsafe(target: Target, chain: list[BaseException]) -> Broke | None:
+    """What was raised for want of TLS or of certificates, which does not pass; None for everything else."""
+    here = any(isinstance(e, OSError) and not isinstance(e, ConnectionError | TimeoutError) for e in chain)
+    path, why = network.unreadable() if here else ("", "")
+    if path:
+        text = f"The certificates in {path} cannot be read: {why}."
+        return Broke(Failure.UNAVAILABLE, text, f"Correct the variable {network.CERTIFICATES}, or unset it.")
+    # The other SSL errors are a broken connection, which may pass; these two are certificates and plain-text ports.
+    bad = next((e for e in chain if type(e) in (ssl.SSLError, ssl.SSLCertVerificationError)), None)
+    if bad is None:
+        return None
+    reason = getattr(bad, "verify_message", "") or getattr(bad, "reason", "") or "TLS failed"
+    if reason in NO_TLS:
+        text = f"What answers at {target.address} does not speak TLS."
+        return Broke(Failure.UNAVAILABLE, text, "If http:// is meant, write that in the address.")
+    text = f"No safe connection to {target.address}: {reason}."
+    return Broke(Failure.UNAVAILABLE, text, "Check that the address and its certificate are right.")
+
+
+NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+"""What OpenSSL, by its version, calls an answer in plain text."""
 
 
 def silent(target: Target, seconds: float, request_id: str = "") -> Broke:
     """Nothing came for too long."""
     text = f"{target.name} sent nothing for {seconds:g} seconds."
+    return Broke(Failure.CUT, text, "Send the message again.", request_id=request_id)
+
+
+def cut(target: Target, request_id: str) -> Broke:
+    """A stream that ended without its end marker."""
+    text = f"The reply of {target.name} ended before it was complete."
     return Broke(Failure.CUT, text, "Send the message again.", request_id=request_id)
 
 
@@ -148,7 +208,7 @@ def context_exceeded(message: str) -> bool:
 
 
 def said(body: object) -> tuple[str, frozenset[str]]:
-    """The message of an error body and what it calls itself (code, type), whatever its shape."""
+    """The message of an error body and what it calls itself (code, type, quotas), whatever its shape."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, dict):
@@ -156,7 +216,8 @@ def said(body: object) -> tuple[str, frozenset[str]]:
         if not isinstance(inner, dict):
             inner = {"message": inner}
         message = inner.get("message") or inner.get("detail") or ""
-        names = (inner.get("code"), inner.get("type"), inner.get("status"))
+        quotas = (mapping(one) for detail in _details(body) for one in sequence(detail.get("violations")))
+        names = (inner.get("code"), inner.get("type"), inner.get("status"), *(one.get("quotaId") for one in quotas))
         codes = frozenset(str(name) for name in names if isinstance(name, str | int))
         return message if isinstance(message, str) else json.dumps(message, default=str), codes
     text = str(body or "").strip()
@@ -174,6 +235,23 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         return None
 
 
+def retry_delay(body: object) -> float | None:
+    """Seconds that a server asks to wait, from the body of an error: google.rpc.RetryInfo, or its message."""
+    delays = (detail.get("retryDelay") for detail in _details(body))
+    delay = next((delay for delay in delays if isinstance(delay, str)), "")
+    if _number(delay.removesuffix("s")):
+        return _finite(float(delay.removesuffix("s")))
+    found = RETRY_IN.search(said(body)[0])
+    return _finite(float(found[1])) if found else None
+
+
+def _details(body: object) -> Iterator[dict[str, Any]]:
+    """The details of google.rpc.Status, the shape of errors on all of Google's servers."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    yield from map(mapping, sequence(mapping(mapping(body).get("error")).get("details")))
+
+
 def _finite(seconds: float) -> float | None:
     return seconds if 0 < seconds < float("inf") else None
 
@@ -189,10 +267,10 @@ def _seconds(date: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _by_status(status: int, message: str, codes: frozenset[str]) -> Failure:
-    if status == 402 or codes & QUOTA:
+def _by_status(status: int, message: str, codes: frozenset[str], wait: float | None) -> Failure:
+    if status == 402 or codes & QUOTA or NO_CREDIT.search(message) or (status == 429 and _spent(message, codes, wait)):
         return Failure.QUOTA
-    if status in (401, 403):
+    if status in (401, 403) or (status == 400 and BAD_KEY.search(message)):
         return Failure.AUTH
     if status in (404, 405, 410) or 300 <= status < 400 or "model_not_found" in codes:
         return Failure.NOT_FOUND
@@ -201,6 +279,13 @@ def _by_status(status: int, message: str, codes: frozenset[str]) -> Failure:
     if status == 429:
         return Failure.RATE
     return Failure.OVERLOADED if status in (408, 409) or status >= 500 else Failure.REFUSED
+
+
+def _spent(message: str, codes: frozenset[str], wait: float | None) -> bool:
+    """Whether waiting a minute cannot help: the day's share is used up, there never was one, or there is no credit."""
+    if any("PerDay" in code for code in codes) or NONE_AT_ALL.search(message):
+        return True
+    return wait is None and bool(PLAN.search(message))
 
 
 def _broke(target: Target, kind: Failure, status: str, message: str, wait: float | None, request_id: str) -> Broke:

@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.ports import Encoder, Limits, Provider
@@ -16,19 +17,37 @@ from ikigai.core.request import Request
 from ikigai.providers import models
 from ikigai.providers.chat import ChatEncoder
 from ikigai.providers.local import LocalServer
-from ikigai.providers.openai import OpenAIProvider
+from ikigai.providers.models import Listed, Models, Traits
 from ikigai.providers.retry import Retrying
 from ikigai.providers.scripted import Scripted
+from ikigai.providers.streaming import FIRST, IDLE
 
 LOCAL_MODEL = "local/smollm2-135m"
 """What the model that `ikigai setup` fetches is called; a configured file is called by its own name."""
 
 
 class Endpoint(Record, frozen=True):
-    """An OpenAI-compatible server; an empty `base_url` is OpenAI's own. `key` gives its key when it is first needed."""
+    """Where a provider answers ("" is its vendor's own address) and how it is spoken to.
+
+    `api` is "chat", "responses", "anthropic", "google", or "" for what goes by the provider's name. `key` gives its key
+    when that is first needed. `first` and `idle` are how long it may be silent, in seconds, as for `Streaming`.
+    """
 
     base_url: str
     key: Callable[[], str]
+    api: str = ""
+    first: float = FIRST
+    idle: float = IDLE
+
+
+class Vendor(Provider, Protocol):
+    """What every vendor's class is (`Streaming`)."""
+
+    def encoder(self, model: str) -> Encoder: ...
+
+    async def warm(self) -> None: ...
+
+    async def models(self) -> list[Listed]: ...
 
 
 class LocalModel(Record, frozen=True):
@@ -45,25 +64,25 @@ class LocalModel(Record, frozen=True):
 
 
 class Pool:
-    """Providers by model "provider/name", and what is known of a model without asking anybody.
+    """Providers by model "provider/name"; `known` is what is known of a model without asking anybody."""
 
-    `known` overrules a model's limits; 0 in one of its fields leaves that to what is known by name.
-    """
-
-    def __init__(self, endpoints: Mapping[str, Endpoint], local: LocalModel, known: Callable[[str], Limits]) -> None:
-        self._endpoints, self._local, self._known = endpoints, local, known
+    def __init__(self, endpoints: Mapping[str, Endpoint], local: LocalModel, known: Models) -> None:
+        self.known = known
+        self._endpoints, self._local = endpoints, local
         self._made: dict[str, Provider] = {}
+        self._encoders: dict[str, Callable[[str], Encoder]] = {}
 
-    def serves(self, provider: str) -> bool:
-        """Whether requests can be sent to this provider at all."""
-        return provider in self._endpoints
-
-    def check(self, model: str) -> None:
-        """Raise ConfigError when nobody here serves this model, or its provider is configured wrongly."""
+    def check(self, model: str, level: str = "") -> None:
+        """Raise ConfigError when nobody here serves this model, or it has no such level; IkigaiError without a key."""
+        self.known.check(model, level)
         self._provider(model)
         name = self.local_model()
         if model.startswith("local/") and name and model != name:
             raise ConfigError(f"There is no model {model}.", f"The local one is {name}.")
+
+    def require(self, provider: str) -> None:
+        """Raise IkigaiError when requests cannot be sent to this provider: it is not there, or has no usable key."""
+        self._vendor(provider, self._key(provider))
 
     def provider(self, model: str) -> Provider:
         """The provider of a model; one that says what is wrong where there is none."""
@@ -73,18 +92,18 @@ class Pool:
             return _Absent(error)
 
     def encoder(self, model: str) -> Encoder:
-        return getattr(self.provider(model), "encoder", _CHAT)
+        """How requests to a model are written: the same whether its provider can be had or not."""
+        provider, _, name = model.partition("/")
+        if provider not in self._encoders:
+            self._encoders[provider] = self._written(provider)
+        return self._encoders[provider](name)
 
     def limits(self, model: str) -> Limits:
-        known = self._known(model)
-        if model.startswith("local/"):
-            known = Limits(known.context or self._local.context, known.max_output)
-        return models.limits(model, known)
+        return self.known.limits(model)
 
     def default_model(self, keys: Iterable[str]) -> str:
         """The model to start with when nobody chose one: of a provider that has a key, else the local one, else ""."""
-        served = models.default([name for name in keys if name in self._endpoints])
-        return served or self.local_model()
+        return models.default(list(keys)) or self.local_model()
 
     def local_model(self) -> str:
         """The local model if it can run: its package is installed and its weights are here."""
@@ -98,10 +117,21 @@ class Pool:
 
         if importlib.util.find_spec("xllamacpp") is None:
             raise IkigaiError(
-                "There is no model: no key in the environment, and the local one is not installed.",
-                'Set OPENAI_API_KEY, or run: pip install "ikigai[local]"',
+                "There is no model: no key, and the local one is not installed.",
+                'Run: ikigai login    or: pip install "ikigai[local]"',
             )
         weights.fetch(self._local.data_dir, progress)
+
+    async def listed(self, provider: str, key: str | None = None) -> list[Listed]:
+        """The models that a provider offers, by its own list; asked with this key instead of the one it has.
+
+        Raises IkigaiError; `failures.Untold` for what the provider or the network said.
+        """
+        vendor = self._vendor(provider, self._key(provider) if key is None else key)
+        try:
+            return await vendor.models()
+        finally:
+            await vendor.close()
 
     async def warm(self, model: str) -> None:
         """Load what the first request to this model will need, ahead of it."""
@@ -122,9 +152,47 @@ class Pool:
         if name == "scripted":
             return Scripted()
         if name == "local":
-            return Local(self._local)
+            return Local(self._local, self._local_client)
         if not name:
             raise IkigaiError("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai setup")
+        vendor = self._vendor(name, self._key(name))
+        self._encoders[name] = vendor.encoder
+        return _Kept(vendor)
+
+    def _written(self, provider: str) -> Callable[[str], Encoder]:
+        try:
+            return self._vendor(provider, "").encoder
+        except IkigaiError:  # nobody's: a script's, or that of a provider that is gone
+            return lambda _: ENCODER
+
+    def _vendor(self, name: str, key: str) -> Vendor:
+        """The provider itself; its module is imported here, so that none is that nobody talks to."""
+        if name == "local":
+            return self._local_client("http://127.0.0.1", "")
+        endpoint = self._endpoint(name)
+        given = (name, endpoint.base_url, key, endpoint.first, endpoint.idle)
+        api = endpoint.api or (name if name in TITLES else "")
+        if api == "anthropic":
+            from ikigai.providers.anthropic import AnthropicProvider
+
+            return AnthropicProvider(*given, traits=self._traits(name))
+        if api == "google":
+            from ikigai.providers.google import GoogleProvider
+
+            return GoogleProvider(*given, traits=self._traits(name))
+        from ikigai.providers.openai import OpenAIProvider
+
+        return OpenAIProvider(*given, api=endpoint.api, traits=self._traits(name))
+
+    def _local_client(self, base_url: str, key: str) -> Vendor:
+        from ikigai.providers.openai import OpenAIProvider
+
+        return OpenAIProvider("local", base_url, key, api="chat", traits=self._traits("local"))
+
+    def _traits(self, provider: str) -> Callable[[str], Traits]:
+        return lambda name: self.known.traits(f"{provider}/{name}")
+
+    def _endpoint(self, name: str) -> Endpoint:
         endpoint = self._endpoints.get(name)
         if endpoint is None:
             served = ", ".join(sorted({"local", *self._endpoints}))
@@ -132,21 +200,36 @@ class Pool:
                 f"There is no provider {name!r} (there are: {served}).",
                 f"A server of your own is [providers.{name}] with a base_url in the configuration.",
             )
+        return endpoint
+
+    def _key(self, name: str) -> str:
+        """The key of a provider, "" where it needs none. Raises IkigaiError where it needs one and has none."""
+        endpoint = self._endpoint(name)
         key = endpoint.key()
-        if name == "openai" and not endpoint.base_url and not key:
-            raise IkigaiError("There is no key for OpenAI.", "Set OPENAI_API_KEY, or choose another model.")
-        return _Kept(OpenAIProvider(name, endpoint.base_url, key))
+        if not endpoint.base_url and not key:
+            title, variable = TITLES.get(name, (name, ""))
+            ways = f"Run `ikigai login {name}`, set {variable}" if variable else f"Run `ikigai login {name}`"
+            raise IkigaiError(f"There is no key for {title}.", f"{ways}, or choose another model.")
+        return key
 
 
-_CHAT = ChatEncoder()
+TITLES = {
+    "anthropic": ("Anthropic", "ANTHROPIC_API_KEY"),
+    "openai": ("OpenAI", "OPENAI_API_KEY"),
+    "google": ("Google", "GEMINI_API_KEY"),
+}
+"""The vendors, whose names say how they are spoken to: what they are called, and the usual variable for a key."""
+
+ENCODER = ChatEncoder()
+"""For scripts, and for what nobody serves."""
 
 
 class _Kept(Retrying):
-    """A provider whose passing failures are tried again, with its encoder and its warming."""
+    """A provider whose passing failures are tried again, with its warming."""
 
-    def __init__(self, provider: OpenAIProvider) -> None:
+    def __init__(self, provider: Vendor) -> None:
         super().__init__(provider)
-        self.encoder, self.warm = provider.encoder, provider.warm
+        self.warm = provider.warm
 
 
 class _Absent:
@@ -158,20 +241,24 @@ class _Absent:
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         yield Broke(Failure.UNAVAILABLE, self._error.what, self._error.remedy)
 
+    async def count(self, request: Request) -> int | None:
+        return None
+
     async def close(self) -> None: ...
 
 
 class Local:
-    """The local model: its server is started by the first request, or ahead of it by `warm`."""
+    """The local model: its server is started by the first request, or ahead of it by `warm`.
 
-    encoder = _CHAT
+    `client` makes what speaks to a server at an address, with a key.
+    """
 
-    def __init__(self, settings: LocalModel) -> None:
-        self._settings = settings
+    def __init__(self, settings: LocalModel, client: Callable[[str, str], Vendor]) -> None:
+        self._settings, self._connect = settings, client
         self._starting = asyncio.Lock()
         self._server: LocalServer | None = None
         self._loaded: asyncio.Future[None]
-        self._client: OpenAIProvider | None = None
+        self._client: Vendor | None = None
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         try:
@@ -183,6 +270,9 @@ class Local:
             async for event in events:
                 yield event
 
+    async def count(self, request: Request) -> int | None:
+        return None
+
     async def warm(self) -> None:
         with contextlib.suppress(IkigaiError):  # the first request says it
             await (await self._ready()).warm()
@@ -193,7 +283,7 @@ class Local:
         if self._client:
             await self._client.close()
 
-    async def _ready(self) -> OpenAIProvider:
+    async def _ready(self) -> Vendor:
         async with self._starting:
             if self._client and self._server and self._server.alive:
                 return self._client
@@ -208,5 +298,5 @@ class Local:
                 self._server = await asyncio.to_thread(LocalServer, found, self._settings.context)
                 self._loaded = asyncio.ensure_future(asyncio.to_thread(self._server.ready))
             await asyncio.shield(self._loaded)
-            self._client = OpenAIProvider("local", self._server.base_url, self._server.api_key)
+            self._client = self._connect(self._server.base_url, self._server.api_key)
             return self._client

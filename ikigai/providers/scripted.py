@@ -142,6 +142,9 @@ class Scripted:
         stop = stop or (StopReason.TOOLS if calls else StopReason.END)
         yield Finished(stop, Usage(self._size(request), pieces))
 
+    async def count(self, request: Request) -> int | None:
+        return None
+
     async def close(self) -> None: ...
 
     def _script(self, name: str) -> Iterator[Reply]:

@@ -120,7 +120,7 @@ def _install(folder: Path, report: Progress) -> None:
             stdout=subprocess.DEVNULL,
             stderr=complaints,
             cwd=folder,  # neither tool may take settings from the directory ikigai was started in
-            env=os.environ | settings,
+            env=_environment() | settings,
             start_new_session=True,
         )
     try:
@@ -133,6 +133,17 @@ def _install(folder: Path, report: Progress) -> None:
             child.wait()
     if child.returncode:
         raise IkigaiError(f"The local model could not be downloaded: {_complaint(log)}.", _AGAIN)
+
+
+def _environment() -> dict[str, str]:
+    """What an installer may know of the environment: its own settings, proxies, certificates, but no key of a model."""
+    names = {"HOME", "LANG", "PATH", "VIRTUAL_ENV", "NETRC", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
+    prefixes = ("PIP_", "UV_", "PYTHON", "XDG_", "SSL_CERT_", "LC_", "LD_")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in names or name.startswith(prefixes) or name.lower().endswith("_proxy")
+    }
 
 
 def _installer() -> list[str]:

@@ -1,6 +1,6 @@
 """The database as the rest of the program knows it: its agents, their logs, and what people look back at."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -9,8 +9,9 @@ from ikigai.core.events import StoredEvent
 from ikigai.core.loading import Loading
 from ikigai.core.memory import Memory
 from ikigai.core.record import Record
+from ikigai.core.spending import Spent
 
-from . import history, queries, reading, schema
+from . import history, queries, reading, schema, usage
 from .agents import Agent, Agents
 from .connection import DEADLINE, Session
 from .log import AgentLog
@@ -97,6 +98,20 @@ class Database:
         """What users typed last, over all agents: at most `limit` different texts, the newest first."""
         async with self._session.use() as cursor:
             return await history.prompts(cursor, limit)
+
+    async def spent(
+        self, agent: str | None = None, since: float | None = None, ids: Sequence[int] | None = None
+    ) -> Spent:
+        """What the ledger's requests took; `usage.spent` says which."""
+        async with self._session.use() as cursor:
+            return await usage.spent(cursor, agent, since, ids)
+
+    async def spent_by(
+        self, by: usage.By, agent: str | None = None, since: float | None = None
+    ) -> list[tuple[str, Spent]]:
+        """The same by day, model or agent."""
+        async with self._session.use() as cursor:
+            return await usage.spent_by(cursor, by, agent, since)
 
     async def status(self) -> Status:
         async with self._session.use() as cursor:

@@ -28,6 +28,10 @@ TABLES: dict[str, LiteralString] = {
 }
 """In the order in which they refer to one another."""
 
+PASSED_ON = {"HOME", "PATH", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "OPENSSL_CONF", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+PREFIXES = ("PG", "KRB5")
+"""What PostgreSQL's programs may know of the environment; keys of models are none of their business."""
+
 READ_AT_ONCE = 1 << 18
 """Bytes."""
 
@@ -177,7 +181,8 @@ def _without_secrets(parameters: dict[str, str]) -> tuple[str, dict[str, str]]:
 
 
 async def _run(command: list[str], environment: dict[str, str], stdout: int | None) -> Process:
-    everything = {**os.environ, "LC_ALL": "C", **environment}
+    kept = {name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith(PREFIXES)}
+    everything = {**kept, "LC_ALL": "C", **environment}
     return await asyncio.create_subprocess_exec(*command, env=everything, stdin=DEVNULL, stdout=stdout, stderr=PIPE)
 
 

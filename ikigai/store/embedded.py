@@ -102,12 +102,13 @@ def status(data_dir: Path) -> Status:
 
     Raises BadDatabase when the binaries are missing or the folder cannot be read.
     """
+    from .embedded_account import environment
     from .embedded_cluster import exists
 
     folder = place.folder_of(data_dir)
     postgres = binaries() / "postgres"
     try:
-        told = subprocess.run([postgres, "--version"], capture_output=True, text=True).stdout
+        told = subprocess.run([postgres, "--version"], capture_output=True, text=True, env=environment()).stdout
         version = told.split()[-1] if told else "unknown"
         return Status(folder, exists(folder), _is_running(folder), version, _size(folder))
     except OSError as error:

@@ -88,7 +88,8 @@ def _make(shell: str) -> str:
     useradd = shutil.which("useradd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") or "useradd"
     options = ["--system", "--user-group", "--no-create-home", "--home-dir", str(SYSTEM_DIR), "--shell", shell]
     try:
-        done = subprocess.run([useradd, *options, NAME], capture_output=True, text=True, errors="replace")
+        command = [useradd, *options, NAME]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment())
     except OSError as error:
         return f"{useradd}: {error.strerror}"
     return done.stderr.strip()

@@ -11,7 +11,7 @@ async def events(cursor: Cursor, agent: str, before: int | None, limit: int) -> 
     """The newest `limit` events of the agent's lineage with ids below `before` (None: the newest of all), ascending.
 
     All kinds, whatever clears and rewinds say; of each ancestor what lies up to the fork. Ids are handles for paging:
-    pass the first one's as the next `before`.
+    pass the first one's as the next `before`. Images come without their data.
     """
     last = NO_LIMIT if before is None else before - 1
     await cursor.execute(queries.HISTORY, (agent, last, limit, limit), prepare=False)

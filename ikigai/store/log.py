@@ -91,9 +91,10 @@ class AgentLog:
 
     async def save_draft(self, draft: Draft) -> None:
         """Keep what a streaming reply has said so far; gone with the append that stores the reply or ends the turn."""
+        text, thinking = storable(draft.text), storable(draft.thinking)
         async with self._pen() as cursor:
             self._drafted = True
-            await cursor.execute(queries.SAVE_DRAFT, (self._uuid, draft.asked_by, storable(draft.text)))
+            await cursor.execute(queries.SAVE_DRAFT, (self._uuid, draft.asked_by, text, thinking))
 
     async def draft(self) -> Draft | None:
         async with self._pen() as cursor:

@@ -85,10 +85,11 @@ on conflict (event_id) do nothing returning {_ROW}
 STORED_BEFORE = f"select {_ROW} from messages where event_id = any(%s) order by seq"
 
 SAVE_DRAFT = """
-insert into drafts (agent_id, asked_by, text) values (%s, %s, %s)
-on conflict (agent_id) do update set asked_by = excluded.asked_by, text = excluded.text, saved_at = excluded.saved_at
+insert into drafts (agent_id, asked_by, text, thinking) values (%s, %s, %s, %s)
+on conflict (agent_id) do update
+set asked_by = excluded.asked_by, text = excluded.text, thinking = excluded.thinking, saved_at = excluded.saved_at
 """
-DRAFT = "select asked_by, text from drafts where agent_id = %s"
+DRAFT = "select asked_by, text, thinking from drafts where agent_id = %s"
 
 # Reading ------------------------------------------------------------------------------------------------------------
 
@@ -124,9 +125,18 @@ where agent_id = %s and id between %s and %s
   and kind in ('user', 'assistant', 'tool_call', 'tool_started', 'tool_result', 'turn_end')
 order by id desc limit %s
 """
+# What images are is enough to look back at them; reading and parsing megabytes of each would take the start's time.
+_DATA_WITHOUT_PICTURES = """
+case when kind = 'user' and data ? 'images' then (
+  data - 'images' || jsonb_build_object('images', (
+    select coalesce(jsonb_agg(jsonb_strip_nulls(to_jsonb(image)) || '{"data": ""}'), '[]')
+    from jsonb_to_recordset(data -> 'images') as image (media_type text, width integer, height integer, name text)
+  ))
+)::text else data::text end
+"""
 HISTORY = f"""
 {_ANCESTRY}
-select agent::text, {_ROW}
+select agent::text, id, seq, extract(epoch from created_at)::float8, kind, content, {_DATA_WITHOUT_PICTURES}
 from line cross join lateral (
   select * from messages where agent_id = agent and id <= least(upto, %s) order by id desc limit %s
 ) event
@@ -143,6 +153,33 @@ group by content order by max(id) desc limit %s
 """
 
 SNAPSHOT = "set transaction isolation level repeatable read, read only"
+
+# The usage ledger ---------------------------------------------------------------------------------------------------
+
+# In the order of the fields of `spending.Spent`.
+_SPENT = """
+count(*), count(*) filter (where failure not in ('', 'interrupted')), count(*) filter (where failure = 'interrupted'),
+count(*) filter (where attempt > 1), coalesce(sum(input), 0), coalesce(sum(cached), 0), coalesce(sum(written), 0),
+coalesce(sum(output), 0), coalesce(sum(thinking), 0), coalesce(sum(cost), 0), count(*) filter (where cost is null)
+"""
+_LEDGER = """
+from usage
+where created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
+  and (%(agent)s::uuid is null or agent_id = %(agent)s) and (%(ids)s::bigint[] is null or id = any(%(ids)s))
+"""
+USAGE = f"select {_SPENT} {_LEDGER}"
+USAGE_BY_MODEL = f"select model, {_SPENT} {_LEDGER} group by model order by sum(cost) desc nulls last, model"
+USAGE_BY_AGENT = f"""
+select (select name from agents where id = agent_id), {_SPENT} {_LEDGER}
+group by agent_id order by sum(cost) desc nulls last, 1
+"""
+# Day n begins at the n-th of the given moments.
+USAGE_BY_DAY = f"""
+select width_bucket(created_at, %(days)s::timestamptz[]), {_SPENT} {_LEDGER} group by 1 order by 1
+"""
+USAGE_BOUNDS = f"""
+select extract(epoch from min(created_at))::float8, extract(epoch from max(created_at))::float8 {_LEDGER}
+"""
 
 # The state of the database ------------------------------------------------------------------------------------------
 

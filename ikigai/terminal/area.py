@@ -7,7 +7,7 @@
 
     ❯ the input
       /clear  start with an empty context
-    agent · model · ctx 42.1k/100k ██░░ 42% · 12 out · embedded
+    agent · model · ctx 42.1k/100k ██░░ 42% · 12 out · ↑12.3k ↓4.5k $0.12 · embedded
 
 Never more than a third of the terminal's rows.
 """
@@ -18,19 +18,24 @@ import time
 from prompt_toolkit.buffer import Buffer
 
 from ikigai.core.memory import Memory, Status
+from ikigai.core.reply import Waiting
 from ikigai.core.sanitize import clean_line
+from ikigai.core.spending import Spent
 from ikigai.terminal import status
 from ikigai.terminal import theme as glyph
 from ikigai.terminal.live import LiveReply
 from ikigai.terminal.text import columns as width
-from ikigai.terminal.text import cut, wrap
+from ikigai.terminal.text import cut, lasting, wrap
 from ikigai.terminal.theme import Theme
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TURN = 0.1
 """Seconds per step of the spinner."""
-MOST_CHOICES, MOST_QUEUED = 6, 2
+MOST_CHOICES, MOST_QUEUED, MOST_THOUGHT = 6, 2, 3
+LEAST = 20
+"""Cells of what is going on that are shown before the way to stop it is."""
 INDENT = "  "
+THINKING = "Thinking…"
 
 
 def most(rows: int) -> int:
@@ -47,9 +52,11 @@ class Area:
         self.agent = ""
         self.memory: Memory | None = None
         self.database = ""
+        self.spent = Spent()  # by this session
         self.away = False  # the database, just now
         self._told: tuple[Memory | None, object, str] = (None, None, "")  # the status line, and what it was drawn from
         self.hint = ""  # takes the place of the status line
+        self.thoughts = True  # are shown as they come
         self.reply: LiveReply | None = None
         self.queue: tuple[str, ...] = ()
         self.apart = False  # a blank row parts the area from what is above it
@@ -81,24 +88,28 @@ class Area:
     def _status(self, columns: int) -> str:
         if self.hint:
             return INDENT + self.theme.paint("warning", cut(self.hint, columns - len(INDENT)))
-        of = (self.agent, self.database, self.away, columns)
+        of = (self.agent, self.database, self.away, self.spent, columns)
         if self.memory is not self._told[0] or of != self._told[1]:  # else it is the same in every frame
             database = ("warning", f"{self.database} unreachable") if self.away else ("dim", self.database)
-            drawn = status.line(self.agent, self.memory, database, columns - len(INDENT), self.theme)
+            drawn = status.line(self.agent, self.memory, database, columns - len(INDENT), self.theme, self.spent)
             self._told = self.memory, of, drawn
         return INDENT + self._told[2]
 
     def _activity(self, columns: int) -> str:
         now = time.monotonic()
         turned = int((now - self.began) / TURN) % len(SPINNER)
-        minutes, seconds = divmod(int(now - self.began), 60)
-        ago = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+        ago = f" · {lasting(now - self.began)}"
         shown = self.theme.paint("prompt", SPINNER[turned]) + " "
         what = clean_line(self._doing(now))
-        for text in (f"{what} · {ago} · Esc stops", f"{what} · Esc stops", what):
-            if width(text) + 2 <= columns:
+        room = columns - 2
+        if what.startswith(THINKING):
+            ago = ""  # it tells its own time
+        for end in (f"{ago} · Esc stops", " · Esc stops"):
+            if width(what + end) <= room:
                 break
-        return shown + self.theme.paint("dim", cut(text, columns - 2))
+        else:
+            end = end if room - len(end) >= LEAST else ""
+        return shown + self.theme.paint("dim", cut(what, room - len(end)) + end)
 
     def _doing(self, now: float) -> str:
         assert self.memory and self.memory.open
@@ -108,11 +119,12 @@ class Area:
         if reply is None or reply.asked_by != self.memory.open.last:
             return "Waiting for the model"
         if reply.waiting:
-            seconds = max(math.ceil(reply.waiting.seconds - (now - reply.since)), 0)
-            return f"{reply.waiting.why} Trying again in {seconds} s (attempt {reply.waiting.attempt})"
+            return _waiting(reply.waiting, reply.waiting.seconds - (now - reply.since))
+        if reply.thinking:
+            return f"{THINKING} {lasting(now - reply.thinking.since)}"
         if reply.calls:
             return "Calling " + ", ".join(reply.calls.values())
-        return "Thinking" if reply.thought else "Answering"
+        return "Answering"
 
     def _queued(self, columns: int) -> list[str]:
         rows = [f"next: {clean_line(text[:columns])}" for text in self.queue[:MOST_QUEUED]]
@@ -124,9 +136,10 @@ class Area:
         if self.reply is None or rows < 1:
             return []
         room = columns - len(INDENT)
-        if self.reply.thought:
-            thought = list(wrap(self.reply.thinking().strip(), room))[-rows:]
-            return [INDENT + self.theme.paint("thought", row) for row in thought]
+        if self.reply.thinking and self.reply.thinking.inked:
+            shown = min(rows, MOST_THOUGHT) if self.thoughts else 0
+            last = [row for row in wrap(self.reply.thinking.last, room) if row]
+            return [INDENT + self.theme.paint("thought", row) for row in last[len(last) - shown :]] if shown else []
         tail, first = self.reply.tail(room, rows + 1)
         shown = [INDENT + row if row else "" for row in tail[-rows:]]
         if first and 0 < len(tail) <= rows:
@@ -149,3 +162,10 @@ class Area:
             style = "selected" if index == chosen else ""
             shown.append(INDENT + self.theme.paint(style, padded) + self.theme.paint("dim", about))
         return shown
+
+
+def _waiting(waiting: Waiting, left: float) -> str:
+    """What a request that failed waits for, `left` seconds before it is made again."""
+    of = f" of {waiting.most}" if waiting.most else ""
+    when = f"in {math.ceil(left)} s " if left > 0 else ""
+    return f"Trying again {when}(attempt {waiting.attempt}{of}): {waiting.why}"

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from ikigai.core.errors import Refused
+from ikigai.core.secrets import without_secrets
 
 KNOWN = ("sensible-editor", "editor", "nano", "vim", "vi")
 
@@ -33,7 +34,7 @@ async def edit(text: str) -> str:
         path = Path(folder) / "message.md"
         path.write_text(text, "utf-8", "replace")
         try:
-            process = await asyncio.create_subprocess_exec(*program, str(path))
+            process = await asyncio.create_subprocess_exec(*program, str(path), env=without_secrets(os.environ))
         except OSError as error:
             what = f"The editor {program[0]} does not start: {error.strerror}."
             raise Refused(what, "Set $VISUAL or $EDITOR to another one.") from None

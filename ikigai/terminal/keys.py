@@ -41,6 +41,7 @@ class Actions(Protocol):
     def redraw(self) -> None: ...
     def suspend(self) -> None: ...
     def edit(self) -> None: ...
+    def unfold(self) -> None: ...
 
 
 def offer(buffer: Buffer, sources: Sources) -> None:
@@ -137,6 +138,9 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources)
         actions.edit()
 
     @on("c-o")
+    def _(event: KeyPressEvent) -> None:
+        actions.unfold()
+
     @on(Keys.Escape, "#")
     @on(Keys.Escape, Keys.Any)  # Alt with a key that means nothing
     def _(event: KeyPressEvent) -> None:

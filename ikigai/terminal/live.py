@@ -2,18 +2,19 @@
 
 delta ──► tail (live) ──► finished block, saved as a draft ──► scrollback
                                          the rest, once stored ──►
+thinking ──► its end (live) ──► folded, when words or a call begin, behind all that was said before it ──►
 """
 
 import time
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ikigai.core.reply import Delta, TextDelta, ThinkingDelta, ToolCallDelta, Waiting
 from ikigai.core.sanitize import clean, storable
 from ikigai.terminal.markdown import MarkdownStream
 from ikigai.terminal.render import Voice
 
-_THOUGHT = 2000
-"""Characters of thinking that are kept to be shown."""
+_LAST = 2000
+"""Characters of thinking that can be in sight."""
 
 
 class Piece(NamedTuple):
@@ -23,19 +24,70 @@ class Piece(NamedTuple):
     voice: Voice
 
 
-class _Part:
-    """The words of one assistant message: a reply has several when words stand between its tool calls."""
+class Folded(NamedTuple):
+    """All that was thought in one go, and how long that took."""
 
-    def __init__(self, start: int) -> None:
+    text: str
+    seconds: float
+
+
+Rising: TypeAlias = Piece | Folded
+"""What goes up into the scrollback."""
+
+
+class Thinking:
+    """What the model thinks just now. A delta costs the same however much came before it."""
+
+    def __init__(self) -> None:
+        self.since = time.monotonic()
+        self._said: list[str] = []
+        self._last = ""
+        self._ended = False  # what comes next is another block
+        self.inked = False  # there is something to read
+
+    def add(self, delta: ThinkingDelta) -> None:
+        text = f"\n\n{delta.text}" if self._ended and self.inked and delta.text else delta.text
+        self._ended = bool(delta.signature) or (self._ended and not delta.text)
+        self._said.append(text)
+        self._last += text
+        if len(self._last) > 2 * _LAST:  # rarely: where it begins decides where its rows break
+            self._last = self._last[-_LAST:]
+        self.inked = self.inked or bool(text.strip())
+
+    @property
+    def text(self) -> str:
+        """All of it so far."""
+        return "".join(self._said)
+
+    @property
+    def last(self) -> str:
+        """The end of it, made safe."""
+        return clean(self._last).strip()
+
+
+class _Part:
+    """The words of one assistant message, or of what lies between two thoughts in it, and the thought before them."""
+
+    def __init__(self, start: int, thought: Folded | None = None) -> None:
         self.start = start  # characters of the reply before it
+        self.thoughts = int(thought is not None)
         self.said: list[str] = []
         self.stream = MarkdownStream()
         self.voice = Voice()
+        self._thought = thought
 
-    def take(self, upto: int | None = None) -> list[Piece]:
-        return [Piece(source, self.voice) for source in self.stream.take(upto)]
+    def take(self, upto: int | None = None) -> list[Rising]:
+        """What of it may go up when so many characters of it are saved; None: all that is finished.
 
-    def rest(self) -> list[Piece]:
+        A thought is safe once words behind it are.
+        """
+        if upto is not None and upto <= 0:
+            return []
+        thought, self._thought = self._thought, None
+        pieces = [Piece(source, self.voice) for source in self.stream.take(upto)]
+        return [thought, *pieces] if thought else [*pieces]
+
+    def rest(self) -> list[Rising]:
         self.stream.finish()
         return self.take()
 
@@ -48,65 +100,89 @@ class LiveReply:
         self.waiting: Waiting | None = None  # for the next attempt, since `since`
         self.since = time.monotonic()
         self.calls: dict[int, str] = {}  # index → name, as far as it came
-        self.thought = ""
+        self.thinking: Thinking | None = None
         self._parts: list[_Part] = []
         self._characters = 0
-        self._called = False  # a call came after the last words
+        self._saved = 0
+        self._closed = True  # the next words begin a part
 
-    def add(self, event: Delta | Waiting) -> None:
+    def add(self, event: Delta | Waiting) -> list[Rising]:
+        """Take the next delta; gives what can go up because of it alone: a thought that has come to its end."""
         self.waiting = event if isinstance(event, Waiting) else None
+        risen: list[Rising] = []
         match event:
             case TextDelta(text) if text:
-                if not self._parts or self._called:
-                    self._parts.append(_Part(self._characters))
-                    self._called = False
+                risen = self._fold()
+                if self._closed:
+                    self._begin()
                 self._parts[-1].said.append(text)
                 self._parts[-1].stream.feed(text)
                 self._characters += len(text)
-                self.thought = ""
-            case ThinkingDelta(text):
-                self.thought = (self.thought + text)[-_THOUGHT:]
+            case ThinkingDelta():
+                self.thinking = self.thinking or Thinking()
+                self.thinking.add(event)
+                if self.thinking.inked:
+                    self._close()
             case ToolCallDelta(index, _, name):
-                if self._parts and not self._called:
-                    self._parts[-1].stream.finish()
-                self._called = True
-                self.thought = ""
+                risen = self._fold()
+                self._close()
                 self.calls[index] = self.calls.get(index, "") + name
             case Waiting():
                 self.since = time.monotonic()
             case _:
                 pass
+        return risen
 
-    def saved(self, characters: int) -> list[Piece]:
+    def saved(self, characters: int) -> list[Rising]:
         """What may go up now that so many characters of the reply are in the database."""
+        self._saved = characters
         return [piece for part in self._parts for piece in part.take(characters - part.start)]
 
-    def stored(self, text: str) -> list[Piece]:
-        """The rest of an assistant message that is in the log now, `text` being all of it.
+    def stored(self, text: str, thoughts: int = 0) -> list[Rising]:
+        """The rest of an assistant message that is in the log now: `text` all its words, `thoughts` how many it has.
 
         The parts that it is made of are done. Words that are not those that were streamed are given whole: shown
         twice rather than not at all.
         """
-        pieces: list[Piece] = []
-        while self._parts:
-            said = storable("".join(self._parts[0].said))
+        pieces = self._fold()
+        while self._parts and (text or thoughts > 0):
+            part = self._parts[0]
+            said = storable("".join(part.said))
             if not text.startswith(said):
                 break
-            pieces += self._parts.pop(0).rest()
-            text = text[len(said) :]
-            if not text:
-                return pieces
+            pieces += part.rest()
+            text, thoughts = text[len(said) :], thoughts - part.thoughts
+            del self._parts[0]
+        if not text:
+            return pieces
         part = _Part(0)
         part.stream.feed(text)
         return pieces + part.rest()
 
+    def dropped(self) -> list[Rising]:
+        """The thoughts that nothing came of: the reply was cut off."""
+        return self._fold() + [each for part in self._parts for each in part.take() if isinstance(each, Folded)]
+
     def tail(self, width: int, rows: int) -> tuple[list[str], bool]:
         """The last rows of what has not gone up, as plain text, and whether that is how what is said begins."""
-        if not self._parts:
+        part = next((part for part in reversed(self._parts) if part.said), None)
+        if part is None:
             return [], False
-        part = self._parts[-1]
         return part.stream.tail(width, rows), not part.voice.begun
 
-    def thinking(self) -> str:
-        """The end of what the model thinks before it speaks, made safe."""
-        return clean(self.thought)
+    def _fold(self) -> list[Rising]:
+        """The thought is at its end: it goes up as soon as words behind it are saved, or with what is stored."""
+        thinking, self.thinking = self.thinking, None
+        if thinking is None or not thinking.inked:
+            return []
+        self._begin(Folded(thinking.text, time.monotonic() - thinking.since))
+        return self.saved(self._saved)
+
+    def _begin(self, thought: Folded | None = None) -> None:
+        self._parts.append(_Part(self._characters, thought))
+        self._closed = False
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._parts[-1].stream.finish()
+            self._closed = True

@@ -2,6 +2,7 @@
 
     ❯ what the user said          → tool(argument=value)
     ● what the model said         ← the first lines of what came of it
+    ∴ thought for 12 s: how it began … (Ctrl+O)
     · what happened to the conversation      ⚠ a warning      ✗ a turn that was stopped, and why
 
 Every function returns lines joined by line breaks, without one at the end, no wider than `width` cells (code, which the
@@ -19,7 +20,7 @@ from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.transcript import Block, Rule, Shown, Speaker
 from ikigai.terminal import theme as glyph
 from ikigai.terminal.markdown import MarkdownStream, render
-from ikigai.terminal.text import TAB, columns, cut, wrap
+from ikigai.terminal.text import TAB, columns, cut, lasting, wrap
 from ikigai.terminal.theme import Theme
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ LONGEST_MESSAGE = 40
 LONGEST_RESULT = 3
 SCREENFULS = 2
 """How much of a history is drawn anew."""
+OPENS = " (Ctrl+O)"
 MUCH = 1 << 16
 """Characters that are looked at where only a few rows are shown."""
 
@@ -57,6 +59,8 @@ def block(block: Block, width: int, theme: Theme) -> str:
         case Speaker.STOPPED:
             style = "error" if block.failed else "warning"
             drawn = _hung(glyph.STOPPED, style, _rows(block.text, width, LONGEST_MESSAGE), "", theme)
+        case Speaker.SHORT:
+            drawn = notice(block.text, width, theme)
         case Speaker.NOTE:
             drawn = _hung(glyph.NOTE, "dim", _rows(block.text, width, LONGEST_MESSAGE), "dim", theme)
     return drawn if block.remembered else "\n".join(map(theme.dimmed, drawn.split("\n")))
@@ -97,6 +101,18 @@ def piece(source: str, voice: Voice, width: int, theme: Theme) -> str:
     return drawn
 
 
+def thought(text: str, seconds: float | None, width: int, theme: Theme, full: bool = False, opens: bool = False) -> str:
+    """What was thought: one row with how it begins, or all of it; `opens` says that a key shows the rest."""
+    took = f"thought for {lasting(seconds)}" if seconds is not None and seconds >= 1 else "thought"
+    if full:
+        rows = wrap(clean(text).strip("\n"), width - INDENT)
+        return _hung(glyph.THOUGHT, "dim", [f"{took}:", *rows], "thought", theme)
+    words = " ".join(clean(text[:MUCH]).replace("**", "").split())  # summaries come with headings
+    key = OPENS if opens and width >= 2 * len(OPENS) + len(took) else ""
+    begins = cut(f"{glyph.THOUGHT} {took}: {words}", width - len(key))
+    return theme.paint("thought", begins + key)
+
+
 def notice(text: str, width: int, theme: Theme) -> str:
     return _hung(glyph.WARNING, "warning", _rows(text, width, LONGEST_MESSAGE), "", theme)
 
@@ -113,7 +129,7 @@ def last_screenfuls(shown: Sequence[Shown], width: int, height: int) -> int:
         each = shown[index]
         if isinstance(each, Rule):
             continue
-        taken = each.text.count("\n") + len(each.text) // width + 2
+        taken = each.text.count("\n") + len(each.text) // width + 2 + 2 * len(each.thoughts)
         rows += taken if each.speaker is Speaker.ASSISTANT else min(taken, LONGEST_MESSAGE)
         if rows > SCREENFULS * height and each.speaker is Speaker.USER:
             return index

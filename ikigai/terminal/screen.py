@@ -2,26 +2,30 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
+from ikigai.core import spending
 from ikigai.core.errors import Refused
-from ikigai.core.events import StoredEvent
+from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.memory import Memory
 from ikigai.core.reply import Delta, Waiting
+from ikigai.core.sanitize import clean
 from ikigai.core.transcript import Block, Rule, Shown, Speaker
 from ikigai.terminal import prompt, render
 from ikigai.terminal.area import Area
 from ikigai.terminal.completion import Sources
+from ikigai.terminal.entries import Entries
 from ikigai.terminal.keyboard import LONGEST_PASTE
 from ikigai.terminal.keys import bindings, offer
-from ikigai.terminal.live import LiveReply, Piece
+from ikigai.terminal.live import Folded, LiveReply, Rising
 from ikigai.terminal.pastes import Pastes
 from ikigai.terminal.scroll import Entry, Scroll
 from ikigai.terminal.stage import Stage
+from ikigai.terminal.text import wrap
 from ikigai.terminal.theme import Theme
 from ikigai.terminal.tty import Tty
 
@@ -37,6 +41,7 @@ class Screen:
     `on_submit` takes what was sent, also while a turn is open, also before `begin` has got anywhere; `on_interrupt` a
     wish to stop the turn, `on_quit` to leave; `on_take_back` gives the newest queued message back, "" if there is none;
     `on_signal` takes INT, TERM, HUP or QUIT, HUP also when the terminal has gone. `sources` completes arguments.
+    `thinking` says how a model's thoughts are shown: "fold" (in a row, once it speaks), "full" or "hide".
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class Screen:
         on_take_back: Callable[[], str],
         on_signal: Callable[[int], object],
         sources: Sources,
+        thinking: str = "fold",
     ) -> None:
         self.submit, self.interrupt, self.leave = on_submit, on_interrupt, on_quit
         self._take_back = on_take_back
@@ -63,6 +69,10 @@ class Screen:
         layout = prompt.layout(self._buffer, tty)
         self._stage = Stage(tty, theme, self._area, layout, keys, on_signal, self._scroll.drained)
         self._asked = 0.0
+        self._area.thoughts = thinking != "hide"
+        self._entries = Entries(theme, thinking)
+        self._lent = False  # another program has the terminal
+        self.usage: list[int] = []  # usage events of this session
 
     async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Show the prompt and take keys until `close`; `begin` starts as soon as the prompt is visible.
@@ -88,29 +98,28 @@ class Screen:
     def history(self, shown: Sequence[Shown], skipped: int) -> None:
         """The last screenfuls of a stretch of history, drawn anew; `skipped` events lie before it."""
 
-        def draw(columns: int) -> Iterator[Entry]:
-            first = render.last_screenfuls(shown, columns, self._tty.size()[1])
-            yield from (self._entry(each, columns) for each in shown[:first] if isinstance(each, Rule))
-            if skipped + first:
-                yield Entry(render.skipped(skipped + first, columns, self._theme))
-            yield from (self._entry(each, columns) for each in shown[first:])
-
-        self._scroll.add(draw)
+        self._entries.folded = ""
+        for each in shown:
+            self._entries.fold(each)
+        self._scroll.add(lambda columns: self._entries.history(shown, skipped, columns, self._tty.size()[1]))
 
     def show(self, block: Block) -> None:
-        if block.speaker is Speaker.ASSISTANT and self._area.reply:
-            self._say(self._area.reply.stored(block.text))
-        else:
-            self._scroll.add(lambda columns: [self._entry(block, columns)], big=len(block.text) > BIG)
+        reply = self._area.reply
+        if block.speaker is Speaker.ASSISTANT and reply:
+            self._say(reply.stored(block.text, len(block.thoughts)))
+            return
+        if block.speaker is Speaker.STOPPED and reply:
+            self._say(reply.dropped())
+        self._entries.fold(block)
+        self._scroll.add(lambda columns: self._entries.of(block, columns), big=len(block.text) > BIG)
 
     def rule(self, rule: Rule) -> None:
-        self._scroll.add(lambda columns: [self._entry(rule, columns)])
+        self._scroll.add(lambda columns: self._entries.of(rule, columns))
 
     def live(self, asked_by: int, event: Delta | Waiting) -> None:
         if self._area.reply is None or self._area.reply.asked_by != asked_by:
             self._area.reply = LiveReply(asked_by)
-        self._area.reply.add(event)
-        self._stage.soon()
+        self._say(self._area.reply.add(event))
 
     def saved(self, asked_by: int, characters: int) -> None:
         if self._area.reply and self._area.reply.asked_by == asked_by:
@@ -126,7 +135,9 @@ class Screen:
         self._stage.soon()
 
     def stored(self, event: StoredEvent) -> None:
-        pass
+        if isinstance(event.event, UsageReported):
+            self.usage.append(event.id)
+            self._area.spent += spending.spent(event.event)
 
     def notice(self, text: str) -> None:
         self._scroll.add(lambda columns: [Entry(render.notice(text, columns, self._theme), "notice")])
@@ -177,8 +188,7 @@ class Screen:
         if now - self._asked < LEAVE:
             return True
         self._asked = now
-        self._area.hint = "Ctrl+C again leaves"
-        asyncio.get_running_loop().call_later(LEAVE, self._unhint)
+        self._hint("Ctrl+C again leaves")
         return False
 
     def take_back(self) -> bool:
@@ -199,9 +209,41 @@ class Screen:
         self._stage.suspend()
 
     def edit(self) -> None:
-        self._stage.start(self._edited())
+        self._lend(self._edited)
+
+    def unfold(self) -> None:
+        """Show all of the newest thought, also of one that is still going on."""
+        thinking = self._area.reply.thinking if self._area.reply else None
+        text = thinking.text if thinking and thinking.inked else self._entries.folded
+        if text:
+            self._lend(lambda: self._paged(text))
+        else:
+            self._hint("There is nothing to open")
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _lend(self, use: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Let another program have the terminal, one at a time."""
+
+        async def lent() -> None:
+            try:
+                await use()
+            finally:
+                self._lent = False
+
+        if not self._lent:
+            self._lent = True
+            self._stage.start(lent())
+
+    async def _paged(self, text: str) -> None:
+        from ikigai.terminal.pager import page
+
+        rows = wrap(clean(text).strip("\n"), self._tty.size()[0])
+        try:
+            with self._stage.away():
+                await page("\n".join(rows) + "\n")
+        except Refused as refusal:
+            self.notice(str(refusal))
 
     async def _edited(self) -> None:
         from ikigai.terminal.editor import edit
@@ -220,21 +262,16 @@ class Screen:
         self._buffer.document = Document(text)
         self._stage.invalidate()
 
-    def _entry(self, shown: Shown, columns: int) -> Entry:
-        if isinstance(shown, Rule):
-            return Entry(render.rule(shown, columns, self._theme))
-        tools = shown.speaker in (Speaker.TOOL_CALL, Speaker.TOOL_RESULT)
-        return Entry(render.block(shown, columns, self._theme), "tools" if tools else "")
-
-    def _say(self, pieces: list[Piece]) -> None:
-        for source, voice in pieces:
-
-            def draw(columns: int, source: str = source, voice: render.Voice = voice) -> list[Entry]:
-                drawn = render.piece(source, voice, columns, self._theme)
-                return [Entry(drawn)] if drawn else []
-
-            self._scroll.add(draw, big=len(source) > BIG)
+    def _say(self, pieces: list[Rising]) -> None:
+        for piece in pieces:
+            self._entries.fold(piece)
+            text = piece.text if isinstance(piece, Folded) else piece.source
+            self._scroll.add(lambda columns, piece=piece: self._entries.risen(piece, columns), big=len(text) > BIG)
         self._stage.soon()
+
+    def _hint(self, text: str) -> None:
+        self._area.hint = text
+        asyncio.get_running_loop().call_later(LEAVE, self._unhint)
 
     def _unhint(self) -> None:
         self._area.hint = ""

@@ -1,8 +1,9 @@
-"""The status line: who, which model, how full the context is, what fell out of it, where it is all kept."""
+"""The status line: who, which model, how full the context is, what fell out of it, what it cost, where it is kept."""
 
-from ikigai.core import tokens
+from ikigai.core import spending, tokens
 from ikigai.core.memory import Memory
 from ikigai.core.sanitize import clean_line
+from ikigai.core.spending import Spent
 from ikigai.terminal.text import columns, cut
 from ikigai.terminal.theme import Theme
 
@@ -11,12 +12,14 @@ CELLS = 4
 FULL, ALMOST = 0.95, 0.80
 """Shares of the *model's* context from which the meter is red and yellow; the budget may be as full as it likes."""
 
+NOTHING = Spent()
+
 Part = tuple[str, str]
 """(style, text)"""
 
 
-def line(agent: str, memory: Memory | None, database: Part, width: int, theme: Theme) -> str:
-    """The fullest version that fits into `width` cells."""
+def line(agent: str, memory: Memory | None, database: Part, width: int, theme: Theme, spent: Spent = NOTHING) -> str:
+    """The fullest version that fits into `width` cells; `spent` is what this session did."""
     trouble = database[0] == "warning"  # told at any width
     name, model, meter, percent, out = clean_line(agent), "", ("", ""), ("", ""), ""
     if memory is not None:
@@ -25,8 +28,12 @@ def line(agent: str, memory: Memory | None, database: Part, width: int, theme: T
         turns = memory.window.older.turns
         out = f"{turns:,} out" if turns else ""
     short = model.rpartition("/")[2]
+    cost = ("dim", spending.short(spent))
     for parts in (
-        (("", name), ("dim", model), meter, ("dim", out), database),
+        (("", name), ("dim", model), meter, ("dim", out), cost, database),
+        (("", name), ("dim", short), meter, ("dim", out), cost, database),
+        (("", name), ("dim", short), meter, ("dim", out), cost),
+        (("", name), ("dim", short), meter, ("dim", out), ("dim", spending.money(spent)), database),
         (("", name), ("dim", short), meter, ("dim", out), database),
         (("", name), ("dim", short), meter, ("dim", out)),
         (("", name), ("dim", short), percent, ("dim", out)),

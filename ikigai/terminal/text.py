@@ -1,4 +1,4 @@
-"""Plain text measured in terminal cells: how wide it is, cut to a width, wrapped at words."""
+"""Plain text measured in terminal cells: how wide it is, cut to a width, wrapped at words; and time in words."""
 
 from collections.abc import Iterator
 
@@ -23,6 +23,12 @@ def cut(text: str, width: int) -> str:
             break
         taken += 1
     return text[:taken] + "…" if width > 0 else ""
+
+
+def lasting(seconds: float) -> str:
+    """A stretch of time as people say it: 12 s, 3 min 4 s."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def wrap(text: str, width: int) -> Iterator[str]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 USER, ASSISTANT, CALL, RESULT, NOTE, WARNING, STOPPED = "❯", "●", "→", "←", "·", "⚠", "✗"
+THOUGHT = "∴"
 
 _STYLES = {
     "user": "1",

@@ -24,6 +24,9 @@ ROWS = {
     "S6": ("s06_stream", "CPU to stream 50 KB of Markdown against one final rich render"),
     "S9": ("s09_memory", "peak memory at the prompt against a bare prompt_toolkit prompt"),
     "S10": ("s10_modules", "modules loaded at the first prompt that takes keys"),
+    "S11": ("s11_delay", "own delay from Enter to the request and from the answer to the screen, against bare httpx"),
+    "S13": ("s13_tokens", "error of the token figure against what the provider counts"),
+    "REQ": ("s14_request", "building a request for a window of 100,000 tokens, against encoding it all anew"),
 }
 
 

@@ -141,7 +141,7 @@ class _Author(Agent):
             self._call_tools()
         if rng.random() < 0.005:
             why = "The provider is overloaded. Try again later."
-            self.happen(Failed(self.job(CallModel), why, (), UsageReported(MODEL, failure="overloaded", attempts=8)))
+            self.happen(Failed(self.job(CallModel), why, (), UsageReported(MODEL, failure="overloaded", attempt=8)))
             return
         self._reply(Text(self._prose.markdown(15 + min(int(rng.expovariate(1 / 120)), 1200))))
 

@@ -8,7 +8,7 @@ from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, Use
 from ikigai.core.memory import Run, blank, ended, evolve, request
 from ikigai.core.messages import Text
 from ikigai.core.ports import Limits
-from ikigai.providers.chat import ChatEncoder, dumps, wire
+from ikigai.providers.chat import ChatEncoder
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose
 
@@ -64,7 +64,7 @@ class _Talk:
         return time.perf_counter() - began
 
     def body(self) -> bytes:
-        return dumps(wire(request(self.memory)))
+        return ChatEncoder().body(request(self.memory))
 
     def serialised(self) -> float:
         began = time.perf_counter()

@@ -53,6 +53,10 @@ class Terminal:
         """When the last turn of a made-up history was on screen."""
         return self.until(LAST_WORD)
 
+    def type(self, text: str) -> None:
+        """Press these keys."""
+        self._child.send(text)
+
     def until_end(self) -> None:
         """When the program has ended by itself, however long it takes."""
         self._child.expect(pexpect.EOF, timeout=None)

@@ -6,14 +6,15 @@ import pytest
 
 from ikigai.core import codec
 from ikigai.core.events import Cleared, Rewound, StoredEvent, Totals, TurnEnded
-from ikigai.providers.chat import dumps, parts
-from tests.bench import s03_append, s05_window, s06_stream
+from ikigai.providers.chat import ChatEncoder
+from tests.bench import s03_append, s05_window, s06_stream, s11_delay, s13_tokens, s14_request
 from tests.bench.figures import Figure, as_json, percentile, table
 from tests.bench.generator import LAST_WORD, history
 from tests.bench.histories import fill
 from tests.bench.s01_start import start
 from tests.bench.terminal import home
 from tests.core.oracle import Said
+from tests.providers.formats import FORMATS
 
 CONVERSATION = {"user", "assistant", "tool_call", "tool_started", "tool_result", "usage", "turn_end"}
 
@@ -45,7 +46,7 @@ def test_the_totals_of_a_history_are_what_a_recount_finds() -> None:
                 live = [turn for turn in live if turn[0] <= to]
             case TurnEnded():
                 said = Said(opened, row.seq, event.ending).sent()
-                size = sum(1 + len(dumps(part)) for message in said for part in parts(message))
+                size = sum(map(ChatEncoder().message, said))
                 before = sum((totals for _, totals in live), Totals())
                 before_previous = sum((totals for _, totals in live[:-1]), Totals())
                 assert event == TurnEnded(event.ending, event.reason, opened[0].id, size, before, before_previous)
@@ -75,6 +76,22 @@ def test_a_full_window_is_measured_and_counted_to_the_byte() -> None:
 
 def test_a_streaming_answer_is_measured() -> None:
     assert len(_judged(s06_stream.compare(500, 1_000, rounds=1))) == 2
+
+
+def test_an_exchange_is_measured_over_every_format(dsn: str) -> None:
+    fill(dsn, 10)
+    figures = s11_delay.compare(list(FORMATS), 1, {"IKIGAI_DATABASE_URL": dsn}, warm_up=0)
+    assert len(_judged(figures)) == 2 * len(FORMATS)
+
+
+async def test_tokens_are_compared_with_what_the_provider_counts() -> None:
+    pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
+    figures = await s13_tokens.compare(300, ["CJK", "tool calls"])
+    assert all(figure.base > 100 for figure in figures) and len(_judged(figures)) == 2
+
+
+def test_a_request_is_measured_in_every_format() -> None:
+    assert len(_judged(s14_request.compare(500, 1_000, rounds=1))) == 8
 
 
 def test_a_figure_is_told_with_its_ratio_and_its_bar() -> None:

@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from ikigai.core.events import Totals
-from ikigai.core.memory import Memory, Status, request
+from ikigai.core.events import Totals, TurnEnded, UsageReported
+from ikigai.core.memory import Memory, Status, plain_size, request
 from ikigai.core.messages import Role, ToolResult
 from ikigai.core.request import Request
 from ikigai.core.transcript import rule
@@ -29,11 +29,30 @@ def agrees(memory: Memory, told: Oracle) -> None:
     sent = request(memory)
     assert sent == told.request()
     assert memory.size == told.size()
-    if memory.status is not Status.RUNNING_TOOLS and sent.messages:
-        assert memory.size == len(encoder(memory.model).body(sent)), "byte for byte"
+    assert plain_size(memory) == told.plain()
+    if memory.status is not Status.RUNNING_TOOLS and sent.messages and not any(map(told.counts, told.kept)):
+        assert memory.size == encoder(memory.model).weight(sent), "byte for byte"
     is_sound(sent)
     is_within_bounds(memory)
     agrees_with_rule(memory)
+
+
+def counts_as_told(memory: Memory, ended: TurnEnded, usage: UsageReported | None, counted: int) -> None:
+    """A turn's end holds its plain bytes, and the tokens that the counter of this run has for it.
+
+    `memory` is that in which it was decided, `usage` the last request's, `counted` what the provider said if asked.
+    """
+    counter, model = memory.run.counter, memory.model
+    size = encoder(model).message
+    expected = {"bytes": 0, "provider": counted, "calibrated": 0}[counter]
+    if counter == "calibrated" and usage and usage.usage.input and usage.size:
+        expected = round(ended.size * min(2.0, max(0.02, usage.usage.input / usage.size))) or 1
+    elif counter == "calibrated" and memory.full.turns:
+        newest = memory.full.turns[-1]
+        plain = sum(map(size, newest.messages))
+        if newest.size != plain:
+            expected = round(ended.size * min(2.0, max(0.02, newest.size / 4 / plain))) or 1
+    assert (ended.tokens, ended.counted) == (expected, f"{counter} {model}" if expected else "")
 
 
 def counted(*totals: Totals) -> tuple[tuple[int, int], ...]:

@@ -1,13 +1,16 @@
 """Two small encoders that measure real JSON bodies, and the bodies themselves to compare with.
 
 `Chat` writes the results of tools as messages of their own and arguments as text; `Blocks` writes lists of blocks, the
-results inside a user's message, and arguments as objects, which makes them shorter than the model wrote them.
+results inside a user's message, and arguments as objects, which makes them shorter than the model wrote them. Of an
+image the one counts the bytes, the other the pixels.
 """
 
 import json
+import math
 from typing import Any
 
-from ikigai.core.messages import Block, Message, Role, Text, Thinking, ToolCall, ToolResult
+from ikigai.core import tokens
+from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.ports import Encoder, Limits
 from ikigai.core.request import Request
 
@@ -23,11 +26,20 @@ class Chat:
         """The whole body of the request, serialised at once."""
         return dumped({**self._head(request), "messages": [m for said in request.messages for m in self._wire(said)]})
 
+    def weight(self, request: Request) -> int:
+        """What the whole body measures: its length, but an image four bytes for each of its tokens."""
+        images = [image for message in request.messages for image in message.images]
+        return len(self.body(request)) + sum(4 * self.image_tokens(image) - len(image.data) for image in images)
+
     def envelope(self, request: Request) -> int:
         return len(dumped({**self._head(request), "messages": []})) - 1
 
     def message(self, message: Message) -> int:
-        return sum(len(dumped(wire)) + 1 for wire in self._wire(message))
+        hidden = sum(len(image.data) - 4 * self.image_tokens(image) for image in message.images)
+        return sum(len(dumped(wire)) + 1 for wire in self._wire(message)) - hidden
+
+    def image_tokens(self, image: Image) -> int:
+        return tokens.image(image.data)
 
     def _head(self, request: Request) -> dict[str, Any]:
         head: dict[str, Any] = {"model": request.model, "max_tokens": request.max_output, "stream": True}
@@ -50,6 +62,8 @@ class Chat:
                 if isinstance(block, ToolResult)
             ]
         wire: dict[str, Any] = {"role": message.role.value, "content": message.text}
+        if message.images:
+            wire["images"] = [f"data:{image.media_type};base64,{image.data}" for image in message.images]
         if message.calls:
             wire["tool_calls"] = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.calls]
         return [wire]
@@ -62,17 +76,22 @@ class Blocks(Chat):
         role = "assistant" if message.role is Role.ASSISTANT else "user"
         return [{"role": role, "content": [_block(block) for block in message.blocks]}]
 
+    def image_tokens(self, image: Image) -> int:
+        return math.ceil(image.width * image.height / 750)
+
 
 def _block(block: Block) -> dict[str, Any]:
     match block:
         case Text(text):
             return {"type": "text", "text": text}
+        case Image(media_type, data):
+            return {"type": "image", "media_type": media_type, "data": data}
         case Thinking(text, signature):
             return {"type": "thinking", "thinking": text, "signature": signature}
         case ToolCall(id, name, arguments):
             return {"type": "tool_use", "id": id, "name": name, "input": json.loads(arguments)}
-        case ToolResult(call_id, content, is_error):
-            return {"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": is_error}
+        case ToolResult(call_id, content, is_error, name):
+            return {"type": "tool_result", "tool_use_id": call_id, "name": name, "content": content, "error": is_error}
 
 
 ENCODERS: dict[str, Chat] = {"chat": Chat(), "blocks": Blocks()}
@@ -87,6 +106,12 @@ def encoder(model: str) -> Chat:
 def limits(model: str) -> Limits:
     """What a model "…/tiny", "…/small" or "…/large" can take; of no model nothing to speak of."""
     return LIMITS[model.partition("/")[2] or "tiny"]
+
+
+def cramped(model: str) -> Limits:
+    """Two thirds of that: the same models as another configuration knows them."""
+    given = limits(model)
+    return Limits(given.context * 2 // 3, given.max_output)
 
 
 _conforms: Encoder = Chat()

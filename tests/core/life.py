@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
+from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core import loading as loading_module
@@ -30,37 +31,40 @@ from ikigai.core.machine import (
     StartTool,
     Submitted,
     ToolDone,
+    Used,
     work,
 )
-from ikigai.core.memory import Run, Status
-from ikigai.core.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
+from ikigai.core.memory import Run, Status, plain_size
+from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Draft
 from ikigai.core.sanitize import storable
 from tests.core.agreement import agrees
 from tests.core.oracle import Oracle
 from tests.core.program import Program
-from tests.core.worlds import LABELS, RUNS, blocks, calls, places, words
+from tests.core.worlds import COUNTS, LABELS, RUNS, blocks, calls, counts, images, places, runs, words
 
 
 class Life(Program):
     """One program with one agent open at a time, others asleep."""
 
-    @initialize(run=st.sampled_from(RUNS), texts=st.lists(words, max_size=6))
-    def begin(self, run: Run, texts: list[str]) -> None:
+    @initialize(run=runs, texts=st.lists(words, max_size=6), count=counts)
+    def begin(self, run: Run, texts: list[str], count: int) -> None:
         self.start(self.agents[0], run)
-        self.turns(texts, results=0)
+        self.turns(texts, results=0, count=count)
 
     # People
 
-    @rule(text=words)
-    def submit(self, text: str) -> None:
-        self.happen(Submitted(text))
+    @rule(text=words, shown=images)
+    def submit(self, text: str, shown: tuple[Image, ...]) -> None:
+        self.happen(Submitted(text, shown))
 
     @precondition(lambda self: self.memory.open is not None)
-    @rule(said=blocks)
-    def interrupt(self, said: tuple[ReplyBlock, ...]) -> None:
+    @rule(said=blocks, count=st.none() | counts)
+    def interrupt(self, said: tuple[ReplyBlock, ...], count: int | None) -> None:
         said = said if self.jobs(CallModel) else ()
-        facts = self.happen(Interrupted(said))
+        usage = None if count is None else self.usage(count)
+        facts = self.happen(Interrupted(said, usage))
+        assert [fact for fact in facts if isinstance(fact, ev.UsageReported)] == [usage] * (usage is not None)
         assert facts and self.memory.open is None
         self.words_are_kept(said, facts)
 
@@ -119,14 +123,14 @@ class Life(Program):
             assert self.memory.settings.get(key) == (self.run.below.get(key) if value is None else value)
 
     @precondition(lambda self: self.memory.status is Status.IDLE)
-    @rule(texts=st.lists(words, min_size=1, max_size=8), results=st.integers(0, 2))
-    def whole_turns(self, texts: list[str], results: int) -> None:
+    @rule(texts=st.lists(words, min_size=1, max_size=8), results=st.integers(0, 2), count=counts, shown=images)
+    def whole_turns(self, texts: list[str], results: int, count: int, shown: tuple[Image, ...]) -> None:
         """Some turns at once, so that the window has something to leave out."""
-        self.turns(texts, results)
+        self.turns(texts, results, count, shown)
 
-    def turns(self, texts: list[str], results: int) -> None:
+    def turns(self, texts: list[str], results: int, count: int = 0, shown: tuple[Image, ...] = ()) -> None:
         for text in texts:
-            self.happen(Submitted(text))
+            self.happen(Submitted(text, shown))
             if results and self.jobs(CallModel):
                 self.replied(tuple(ToolCall(f"r{n}", "look") for n in range(results)))
             while self.jobs(StartTool):
@@ -134,14 +138,27 @@ class Life(Program):
                 (running,) = self.jobs(RunTool)
                 self.happen(ToolDone(running, ToolResult(running.call.id, text)))
             if self.jobs(CallModel):
-                self.replied((Text(text),))
+                self.replied((Text(text),), count=count)
                 assert self.memory.window.turns, "the turn just ended is in the window"
 
     @precondition(lambda self: self.memory.status is Status.IDLE)
-    @rule(text=words, said=blocks, fails=st.booleans())
-    def broken_turn(self, text: str, said: tuple[ReplyBlock, ...], fails: bool) -> None:
+    @rule(text=words, said=blocks, fails=st.booleans(), count=counts)
+    def broken_turn(self, text: str, said: tuple[ReplyBlock, ...], fails: bool, count: int) -> None:
         if self.happen(Submitted(text)):
-            (self.fail if fails else self.interrupt)(said)
+            (self.fail if fails else self.interrupt)(said, count)
+
+    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @rule(texts=st.lists(words, min_size=1, max_size=4), long=st.integers(1, 6), count=counts, said=blocks)
+    def squeezing_turn(self, texts: list[str], long: int, count: int, said: tuple[ReplyBlock, ...]) -> None:
+        """A turn that older ones have to make room for, and that may come to less once it has been counted."""
+        self.turns(texts, results=0)
+        if self.happen(Submitted("?" * 150 * long)):
+            squeezed = self.memory.window
+            self.live_equals_replayed()
+            self.memory_is_what_the_rules_say()
+            self.replied((*said, Text("!")), count=count)
+            if self.run.counter == "bytes" and self.memory.open is None:
+                assert len(self.memory.window.turns) <= len(squeezed.turns) + 1, "what left stays away"
 
     # Models and tools
 
@@ -152,29 +169,41 @@ class Life(Program):
             self.replied((Text(text), *asked))
             assert len(self.jobs(StartTool)) == len(asked)
 
-    def replied(self, said: tuple[ReplyBlock, ...], stop: StopReason = StopReason.END) -> tuple[ev.Event, ...]:
+    def usage(self, count: int, failure: str = "") -> ev.UsageReported:
+        """A request that the provider counted, of which the program knows what it sent; of a side call it does not."""
+        size = 0 if count == COUNTS[1] else plain_size(self.memory)
+        return ev.UsageReported(self.memory.model, Usage(count, 3, cached=count), 0.5, failure=failure, size=size)
+
+    def replied(
+        self, said: tuple[ReplyBlock, ...], stop: StopReason = StopReason.END, count: int = 0
+    ) -> tuple[ev.Event, ...]:
         (job,) = self.jobs(CallModel)
-        usage = ev.UsageReported(self.memory.model, Usage(7, 3), 0.5)
-        return self.happen(Replied(job, said, stop, usage))
+        return self.happen(Replied(job, said, stop, self.usage(count), count))
+
+    @rule(count=counts)
+    def side_call(self, count: int) -> None:
+        """Also an attempt that is made again: nothing changes but the ledger."""
+        usage, before = self.usage(count, failure="rate"), self.memory
+        assert self.happen(Used(usage)) == (usage,) and self.memory == before
 
     def words_are_kept(self, said: tuple[ReplyBlock, ...], facts: tuple[ev.Event, ...]) -> None:
         words = [storable(block.text) for block in said if isinstance(block, Text)]
         assert "".join(fact.text for fact in facts if isinstance(fact, ev.AssistantMessage)) == "".join(words)
 
     @precondition(lambda self: self.memory.status is Status.WAITING)
-    @rule(said=blocks, stop=st.sampled_from(StopReason))
-    def reply(self, said: tuple[ReplyBlock, ...], stop: StopReason) -> None:
-        facts = self.replied(said, stop)
+    @rule(said=blocks, stop=st.sampled_from(StopReason), count=counts)
+    def reply(self, said: tuple[ReplyBlock, ...], stop: StopReason, count: int) -> None:
+        facts = self.replied(said, stop, count)
         self.words_are_kept(said, facts)
         asked = sum(isinstance(block, ToolCall) for block in said)
         assert sum(isinstance(fact, ToolCall) for fact in facts) == asked
         assert (self.memory.open is None) is (asked == 0)
 
     @precondition(lambda self: self.memory.status is Status.WAITING)
-    @rule(said=blocks)
-    def fail(self, said: tuple[ReplyBlock, ...]) -> None:
+    @rule(said=blocks, count=st.none() | counts)
+    def fail(self, said: tuple[ReplyBlock, ...], count: int | None) -> None:
         (job,) = self.jobs(CallModel)
-        usage = ev.UsageReported(self.memory.model, failure="rate")
+        usage = None if count is None else self.usage(count, failure="rate")
         facts = self.happen(Failed(job, "Too many requests.", said, usage))
         assert facts and self.memory.open is None
         self.words_are_kept(said, facts)
@@ -242,7 +271,7 @@ class Life(Program):
         self.past_jobs.clear()
         self.start(data.draw(st.sampled_from(self.agents)), self.run)
 
-    @rule(run=st.none() | st.sampled_from(RUNS), asked=st.booleans(), draft=st.none() | words, stale=st.booleans())
+    @rule(run=st.none() | runs, asked=st.booleans(), draft=st.none() | words, stale=st.booleans())
     def crash(self, run: Run | None, asked: bool, draft: str | None, stale: bool) -> None:
         """The program dies, with or without a saved draft, and starts again, perhaps under another configuration."""
         if asked:
@@ -292,17 +321,17 @@ class Life(Program):
 def family_life(machine: type[Life]) -> None:
     """One life that is always lived: children and grandchildren, and a parent that changes after they left."""
     life = machine()
-    life.start(life.agents[0], RUNS[0])
-    life.turns(["a", "b"], results=1)
+    life.start(life.agents[0], replace(RUNS[0], counter="provider"))
+    life.turns(["a", "b"], results=1, count=40)
     life.change("budget", 300)
     life.there_and_back(["a", "b"], "a")
     life.fork(["now", "newest turn_end"], clear=True)
-    life.turns(["c"], results=2)
-    for agent in (life.agents[1], life.agents[0], life.agents[2]):
-        life.start(agent, RUNS[0])
+    life.turns(["c"], results=2, count=9)
+    for place, counter in ((1, "provider"), (0, "bytes"), (2, "calibrated")):
+        life.start(life.agents[place], replace(RUNS[0], counter=counter))
         life.live_equals_replayed()
         life.memory_is_what_the_rules_say()
-        life.crash(RUNS[3], True, "I was say", False)
+        life.crash(replace(RUNS[3], counter="calibrated"), True, "I was say", False)
     life.teardown()
 
 

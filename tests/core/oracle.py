@@ -10,7 +10,7 @@ from ikigai.core import events as ev
 from ikigai.core.memory import Run
 from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult
 from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN, UNANSWERED, Request
-from tests.core.encoders import encoder, limits
+from tests.core.encoders import encoder
 
 
 @dataclass
@@ -20,6 +20,8 @@ class Said:
     rows: list[ev.StoredEvent]
     end: int = 0
     ending: ev.Ending | None = None
+    tokens: int = 0
+    counted: str = ""
 
     @property
     def id(self) -> int:
@@ -30,22 +32,29 @@ class Said:
         found: list[Message] = []
         for row in self.rows:
             match row.event:
-                case ev.UserMessage(text):
-                    found.append(Message(Role.USER, (Text(text),)))
+                case ev.UserMessage(text, images):
+                    words = [Text(text)] if text or not images else []
+                    found.append(Message(Role.USER, (*images, *words)))
                 case ev.AssistantMessage(blocks):
-                    kept = [b for b in blocks if not (isinstance(b, Text) and b.text == "")]
+                    unsent = [b for b in blocks if (b.text if isinstance(b, Text) else b.signature) == ""]
+                    kept = [b for b in blocks if b not in unsent]
                     _add(found, Role.ASSISTANT, *kept)
                 case ToolCall():
                     _add(found, Role.ASSISTANT, row.event)
-                case ToolResult():
-                    _add(found, Role.TOOL, row.event)
+                case ToolResult(id, content, error):
+                    _add(found, Role.TOOL, ToolResult(id, content, error, self.named(id)))
                 case _:
                     pass
         return found
 
+    def named(self, id: str) -> str:
+        """The tool that was called under this id."""
+        return next(row.event.name for row in self.rows if isinstance(row.event, ToolCall) and row.event.id == id)
+
     def sent(self) -> list[Message]:
         """As a model is sent them: results right behind their calls and in their order, none missing."""
-        results = {row.event.call_id: row.event for row in self.rows if isinstance(row.event, ToolResult)}
+        came = [b for message in self.messages() for b in message.blocks if isinstance(b, ToolResult)]
+        results = {result.call_id: result for result in came}
         started = {row.event.call_id for row in self.rows if isinstance(row.event, ev.ToolStarted)}
         found: list[Message] = []
         for message in self.messages():
@@ -54,7 +63,7 @@ class Said:
             found.append(message)
             answers = []
             for call in message.calls:
-                lost = ToolResult(call.id, OUTCOME_UNKNOWN if call.id in started else NOT_RUN, True)
+                lost = ToolResult(call.id, OUTCOME_UNKNOWN if call.id in started else NOT_RUN, True, call.name)
                 answers.append(results.get(call.id, lost))
             if answers:
                 found.append(Message(Role.TOOL, tuple(answers)))
@@ -119,6 +128,7 @@ class Oracle:
             case ev.TurnEnded(ending):
                 assert self.open
                 self.open.end, self.open.ending = row.id, ending
+                self.open.tokens, self.open.counted = row.event.tokens, row.event.counted
                 self.turns.append(self.open)
                 self.open = None
             case _:
@@ -137,7 +147,7 @@ class Oracle:
     @property
     def room(self) -> int:
         """Tokens: the context less the reply (a quarter of it at most) and a tenth."""
-        given = limits(self.model)
+        given = self.run.limits(self.model)
         return given.context - min(given.max_output, given.context // 4) - given.context // 10
 
     @property
@@ -170,17 +180,34 @@ class Oracle:
         """Bytes of the request as the log has it so far, calls without results unanswered."""
         return self._bytes(self.first, self.open.messages() if self.open else [])
 
-    def _bytes(self, first: int, opened: list[Message], notice: bool = True) -> int:
-        request = self._request(first, opened, notice)
-        nothing = 0 if request.messages else 1  # the separator that a first message would not need
-        return len(encoder(self.model).body(request)) - nothing
+    def plain(self) -> int:
+        """Bytes of the request that is sent now, whatever its turns count for."""
+        return self._weight(self.request())
 
-    def _request(self, first: int, opened: list[Message], notice: bool = True) -> Request:
+    def counts(self, turn: Said) -> int:
+        """Tokens that were stored for the turn by the counter of this run, of this model; 0 for none."""
+        wanted = f"{self.run.counter} {self.model}"
+        return turn.tokens if self.run.counter != "bytes" and turn.counted == wanted else 0
+
+    def _bytes(self, first: int, opened: list[Message], notice: bool = True) -> int:
+        """The body without the turns that somebody counted, and four bytes for each of their tokens."""
+        measured = [turn for turn in self.turns[first:] if not self.counts(turn)]
+        tokens = sum(self.counts(turn) for turn in self.turns[first:])
+        return self._weight(self._request(first, opened, notice, measured)) + 4 * tokens
+
+    def _weight(self, request: Request) -> int:
+        nothing = 0 if request.messages else 1  # the separator that a first message would not need
+        return encoder(self.model).weight(request) - nothing
+
+    def _request(
+        self, first: int, opened: list[Message], notice: bool = True, kept: list[Said] | None = None
+    ) -> Request:
         older = sum(len(messages) for messages in self.sent[:first]) if notice else 0
         s = "" if older == 1 else "s"
         told = [Message(Role.USER, (Text(f"[conversation truncated — {older} older message{s} omitted]"),))]
-        turns = [message for messages in self.sent[first:] for message in messages]
-        given = limits(self.model)
+        kept = self.turns[first:] if kept is None else kept
+        turns = [message for turn in kept for message in turn.sent()]
+        given = self.run.limits(self.model)
         return Request(
             model=self.model.partition("/")[2],
             messages=(*(told if older else []), *turns, *opened),

@@ -7,8 +7,9 @@ from hypothesis.stateful import RuleBasedStateMachine
 from ikigai.core import events as ev
 from ikigai.core.errors import Refused
 from ikigai.core.loading import loading
-from ikigai.core.machine import Input, Job, Opened, decide, work
+from ikigai.core.machine import Input, Job, Opened, Replied, decide, work
 from ikigai.core.memory import Memory, Run, Status, accepts, evolve
+from tests.core.agreement import counts_as_told
 from tests.core.memory_log import Logs, MemoryLog
 
 
@@ -46,6 +47,11 @@ class Program(RuleBasedStateMachine):
         except Refused as refusal:
             assert refusal.what and refusal.remedy
             return ()
+        for fact in facts:
+            if isinstance(fact, ev.TurnEnded):
+                reported = [fact for fact in facts if isinstance(fact, ev.UsageReported)]
+                counted = happened.counted if isinstance(happened, Replied) else 0
+                counts_as_told(self.memory, fact, reported[-1] if reported else None, counted)
         if facts:
             self.store(facts)
         return facts

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ikigai.core import codec
 from ikigai.core import events as ev
-from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.sanitize import storable
 
 GOLDEN = [json.loads(line) for line in (Path(__file__).parents[1] / "golden" / "rows.jsonl").read_text().splitlines()]
@@ -27,21 +27,23 @@ values = text | number | seconds | st.booleans() | st.none()
 def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[ev.Event]:
     choices = st.dictionaries(text, values, max_size=4)
     blocks = st.lists(st.builds(Text, text) | st.builds(Thinking, text, text, text), max_size=4).map(tuple)
-    usage = st.builds(Usage, number, number, number, number)
+    usage = st.builds(Usage, number, number, number, number, number)
+    images = st.lists(st.builds(Image, text, text, number, number, text), max_size=2).map(tuple)
+    count = (seconds, st.none() | seconds, text, number, text, st.none() | seconds, text, text, number)
     return st.one_of(
-        st.builds(ev.UserMessage, text),
+        st.builds(ev.UserMessage, text, images),
         st.builds(ev.AssistantMessage, blocks, st.sampled_from(StopReason), text, st.booleans()),
         st.builds(ToolCall, text, text, text, text),
-        st.builds(ToolResult, text, text, st.booleans()),
+        st.builds(ToolResult, text, text, st.booleans(), text),
         st.builds(ev.ToolStarted, text),
-        st.builds(ev.TurnEnded, st.sampled_from(ev.Ending), text, number, number, totals, totals),
+        st.builds(ev.TurnEnded, st.sampled_from(ev.Ending), text, number, number, totals, totals, number, text),
         st.builds(ev.Cleared, choices),
         st.builds(ev.Marked, text),
         st.builds(ev.Rewound, number),
         st.builds(ev.SettingsChanged, choices, st.dictionaries(text, text, max_size=4)),
         st.builds(ev.Forked, text, st.none() | number),
         st.builds(ev.CommandRan, text, text),
-        st.builds(ev.UsageReported, text, usage, seconds, st.none() | seconds, text, number, text),
+        st.builds(ev.UsageReported, text, usage, *count),
     )
 
 

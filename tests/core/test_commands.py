@@ -19,10 +19,10 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/rewind", RewindTo("")),
     ("/rewind before the mess", RewindTo("before the mess")),
     ("/model", Local("model")),
-    ("/model openai/gpt-5-mini", Change({"level": None, "model": "openai/gpt-5-mini"})),
+    ("/model openai/gpt-5-mini", Change({"level": "", "model": "openai/gpt-5-mini"})),
     ("/model openai/gpt-5-mini:high", Change({"model": "openai/gpt-5-mini", "level": "high"})),
-    ("/model openrouter/meta/llama:free", Change({"level": None, "model": "openrouter/meta/llama:free"})),
-    ("/model x/:high", Change({"level": None, "model": "x/:high"})),
+    ("/model openrouter/meta/llama:free", Change({"level": "", "model": "openrouter/meta/llama:free"})),
+    ("/model x/:high", Change({"level": "", "model": "x/:high"})),
     ("/model default", Change({"model": None, "level": None})),
     ("/system", Local("system")),
     ("/system Answer in verse.", Change({"system": "Answer in verse."})),
@@ -30,6 +30,11 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/budget", Local("context")),
     ("/budget 200k", Change({"budget": 200_000})),
     ("/budget default", Change({"budget": None})),
+    ("/think", Local("think")),
+    ("/think high", Change({"level": "high"})),
+    ("/think off", Change({"level": "off"})),
+    ("/think default", Change({"level": None})),
+    ("/cost", Local("cost")),
     ("/help", Local("help")),
     ("/help mark", Local("help", "mark")),
     ("/status", Local("status")),
@@ -55,6 +60,9 @@ REFUSED = [
     ("/model /gpt", "'/gpt' is no model.", "PROVIDER/NAME"),
     ("/model openai/", "'openai/' is no model.", "PROVIDER/NAME"),
     ("/model openai/gpt 5", "'openai/gpt 5' is no model.", "PROVIDER/NAME"),
+    ("/think hard", "'hard' is no thinking level.", "off, min, low, med, high"),
+    ("/think HIGH", "'HIGH' is no thinking level.", "'default'"),
+    ("/cost all", "/cost takes no argument.", "/cost alone"),
     ("/budget lots", "'lots' is no budget.", "100k"),
     ("/budget -5", "'-5' is no budget.", "100k"),
 ]
@@ -78,9 +86,18 @@ def test_every_command_of_the_table_is_tried_here() -> None:
     assert len(commands.BY_NAME) == len(COMMANDS) + sum(len(command.aliases) for command in COMMANDS)
 
 
+TYPED = [line for line, meaning in MEANINGS if isinstance(meaning, Change | Clear | RewindTo | SetMark)]
+
+
+@pytest.mark.parametrize("line", [line for line in TYPED if not line.startswith("/model")])
+def test_what_was_typed_can_be_told_again(line: str) -> None:
+    meaning = parse(line)
+    assert not isinstance(meaning, Local) and parse(commands.typed(meaning)) == meaning
+
+
 @given(st.text(max_size=20))
 def test_any_line_has_a_meaning_or_a_refusal(text: str) -> None:
-    for line in ("/" + text, f"/budget {text}", f"/model {text}", f"/mark {text}"):
+    for line in ("/" + text, f"/budget {text}", f"/model {text}", f"/think {text}"):
         try:
             parse(line)
         except Refused as refusal:

@@ -1,14 +1,20 @@
 """What loading asks for: as much as the window needs, whatever lies behind it."""
 
-import pytest
+from typing import cast
 
+import pytest
+from msgspec.structs import replace
+
+from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.loading import PAGE, loading
 from ikigai.core.machine import (
     Approved,
+    CallModel,
     Change,
     Clear,
     Interrupted,
+    Replied,
     RewindTo,
     RunTool,
     SetMark,
@@ -17,7 +23,7 @@ from ikigai.core.machine import (
     ToolDone,
 )
 from ikigai.core.memory import Run, request
-from ikigai.core.messages import Text, ToolCall, ToolResult
+from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from tests.core.agent import RUN, Agent
 from tests.core.agreement import is_sound
 from tests.core.encoders import encoder, limits
@@ -68,6 +74,41 @@ def test_with_the_sliding_off_loading_stops_one_turn_beyond_the_room() -> None:
     memory = log.load(loading(run, "a"))
     assert rows_asked(log, run) <= PAGE + 1
     assert memory.used > memory.room and memory.window.size - memory.window.turns[0].size <= memory.room * 4
+
+
+def counted_history(turns: int, tokens: int) -> MemoryLog:
+    """The same turns, each counted by the provider of chat/large."""
+    log = history(turns)
+    for n, row in enumerate(log.rows):
+        if row.kind == "turn_end":
+            ended = cast(ev.TurnEnded, row.event().event)
+            counted = replace(ended, tokens=tokens, counted="provider chat/large")
+            log.rows[n] = row._replace(data=codec.encode(counted).data)
+    return log
+
+
+def test_of_counted_turns_so_many_are_read_as_their_counts_allow() -> None:
+    """Counts of a tenth and of ten times what the bytes come to: the window goes by the counts, and so does reading."""
+    for tokens, kept in ((5, 392), (500, 3)):  # of 2,000, less envelope and notice
+        run = replace(SMALL, counter="provider")
+        log = counted_history(1_000, tokens)
+        assert len(log.load(loading(run, "a")).window.turns) == kept
+        assert rows_asked(log, run) <= 3 * (kept + 2) + PAGE
+        assert log.load(loading(SMALL, "a")) == replace(history(1_000).load(loading(SMALL, "a")), run=SMALL)
+
+
+def test_a_huge_turn_whose_count_does_not_fit_is_not_read_at_all() -> None:
+    agent = Agent(replace(SMALL, counter="provider"))
+    agent.happen(Submitted("Look everywhere."))
+    names = [f"c{n}" for n in range(2 * PAGE)]
+    agent.store((ev.AssistantMessage(), *(ToolCall(name, "look") for name in names)))
+    agent.store(tuple(ToolResult(name, "z") for name in names))
+    usage = ev.UsageReported("chat/large")
+    agent.happen(Replied(agent.job(CallModel), (Text("Nothing."),), StopReason.END, usage, counted=9_000))
+    agent.turn()
+    assert len(agent.memory.window.turns) == 1
+    assert rows_asked(agent.log, agent.run) <= 1 + PAGE
+    assert agent.loaded() == agent.memory
 
 
 def test_nothing_is_read_behind_a_clear() -> None:
@@ -144,9 +185,9 @@ def test_a_damaged_row_neither_stops_loading_nor_makes_a_request_unsound(damage:
     agent = Agent()
     for n in range(3):
         agent.happen(Submitted(f"{n}?"))
-        agent.reply(ToolCall("c", "look"))
+        agent.reply(ToolCall(f"c{n}", "look"))
         agent.happen(Approved(agent.job(StartTool)))
-        agent.happen(ToolDone(agent.job(RunTool), ToolResult("c", "seen")))
+        agent.happen(ToolDone(agent.job(RunTool), ToolResult(f"c{n}", "seen")))
         agent.reply(Text("Done."))
     place = max(n for n, row in enumerate(agent.log.rows) if row.kind == damage and row.id < 14)
     agent.log.rows[place] = agent.log.rows[place]._replace(data='{"broken": ')

@@ -59,6 +59,30 @@ def test_ids_of_calls_are_new_within_the_whole_turn() -> None:
     assert [agent.job(StartTool, n).call.id for n in (0, 1)] == ["c_2", "c_2_2"]
 
 
+def test_calls_without_ids_get_different_ones() -> None:
+    agent = asked()
+    agent.reply(x(""), x("call_2"), x(""))
+    assert [agent.job(StartTool, n).call.id for n in (0, 1, 2)] == ["call", "call_2", "call_3"]
+
+
+def test_ids_of_calls_are_new_within_the_whole_context() -> None:
+    """Anthropic refuses a request in which two calls have one id, and some servers begin anew with every reply."""
+    agent = asked()
+    agent.reply(x("c"))
+    agent.happen(Interrupted())
+    agent.happen(Submitted("Again."))
+    agent.reply(x("c"))
+    assert agent.job(StartTool).call.id == "c_2"
+
+
+def test_the_error_of_a_malformed_call_quotes_it() -> None:
+    agent = asked()
+    agent.reply(ToolCall("", "look", "{}", malformed='{"a": \0'), ToolCall("", "look", "{}", malformed="5"))
+    answers = agent.memory.open.messages[-1].blocks if agent.memory.open else ()
+    quoted = {b.call_id: b.content.partition("They began: ")[2] for b in answers if isinstance(b, ToolResult)}
+    assert quoted == {"call": '{"a": \ufffd', "call_2": "5"}
+
+
 def test_ids_that_become_equal_in_the_database_stay_apart() -> None:
     agent = asked()
     agent.reply(x("\ud800"), x("\ud801"))

@@ -26,15 +26,17 @@ from ikigai.core.machine import (
     StartTool,
     Submitted,
     ToolDone,
+    Used,
     work,
 )
 from ikigai.core.memory import Run, Status
-from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.ports import Draft
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 
-# The states. "idle" has one turn behind it and the mark m; "tools" has c1 asked for, c2 begun, c3 done.
+# The states. "idle" has a turn with the call o behind it and the mark m; "tools" has c1 asked for, c2 begun, c3 done;
+# "astray" has two rounds of calls that are all of no tool, "mixed" the same with one of a tool in the first.
 # Facts: ! stands for interrupted or an error. Jobs: "call" the model, "start" or "run" a tool.
 TABLE = """
 state   | input              | facts                                                     | then    | jobs
@@ -44,8 +46,11 @@ idle    | open, draft        |                                                  
 idle    | open, other budget | settings(budget)                                          | idle    |
 idle    | submit             | user                                                      | waiting | call
 idle    | submit nothing     | user                                                      | waiting | call
+idle    | submit a picture   | user                                                      | waiting | call
 idle    | interrupt          |                                                           | idle    |
 idle    | interrupt, words   |                                                           | idle    |
+idle    | interrupt, usage   | usage                                                     | idle    |
+idle    | used               | usage                                                     | idle    |
 idle    | reply              |                                                           | idle    |
 idle    | fail               |                                                           | idle    |
 idle    | approve c1         |                                                           | idle    |
@@ -67,7 +72,10 @@ waiting | open, other budget | turn_end(interrupted) settings(budget)           
 waiting | submit             | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | interrupt          | turn_end(interrupted)                                     | idle    |
 waiting | interrupt, words   | assistant! turn_end(interrupted)                          | idle    |
-waiting | interrupt, thought | turn_end(interrupted)                                     | idle    |
+waiting | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
+waiting | interrupt, both    | assistant! usage turn_end(interrupted)                    | idle    |
+waiting | used               | usage                                                     | waiting | call
+waiting | interrupt, thought | assistant! turn_end(interrupted)                          | idle    |
 waiting | interrupt, call    | assistant! turn_end(interrupted)                          | idle    |
 waiting | reply              | assistant usage turn_end(completed)                       | idle    |
 waiting | reply nothing      | assistant usage turn_end(completed)                       | idle    |
@@ -75,12 +83,17 @@ waiting | reply, calls       | assistant tool_call(x) tool_call(y) usage        
 waiting | reply, only a call | assistant tool_call(x) usage                              | tools   | start x
 waiting | reply, words amid  | assistant tool_call(x) assistant tool_call(y) usage       | tools   | start x, start y
 waiting | reply, same ids    | assistant tool_call(x) tool_call(x_2) usage               | tools   | start x, start x_2
+waiting | reply, id of old   | assistant tool_call(o_2) usage                            | tools   | start o_2
+waiting | reply, no id       | assistant tool_call(call) usage                           | tools   | start call
 waiting | reply, malformed   | assistant tool_call(b) tool_result(b)! usage              | waiting | call
 waiting | reply, both        | assistant tool_call(b) tool_call(x) tool_result(b)! usage | tools   | start x
 waiting | reply, cut off     | assistant tool_call(x) tool_call(y) tool_result(y)! usage | tools   | start x
+waiting | reply, refused     | assistant usage turn_end(completed)                       | idle    |
+waiting | reply, refused call | assistant tool_call(x) tool_result(x)! usage turn_end(completed) | idle    |
 waiting | late reply         |                                                           | waiting | call
 waiting | fail               | usage turn_end(failed)                                    | idle    |
 waiting | fail, words        | assistant! usage turn_end(failed)                         | idle    |
+waiting | fail, unsent       | turn_end(failed)                                          | idle    |
 waiting | late fail          |                                                           | waiting | call
 waiting | approve c1         |                                                           | waiting | call
 waiting | result of c2       |                                                           | waiting | call
@@ -94,6 +107,8 @@ tools   | open, draft        | turn_end(interrupted)                            
 tools   | open, other budget | turn_end(interrupted) settings(budget)                    | idle    |
 tools   | submit             | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | interrupt          | turn_end(interrupted)                                     | idle    |
+tools   | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
+tools   | used               | usage                                                     | tools   | start c1, run c2
 tools   | reply              |                                                           | tools   | start c1, run c2
 tools   | fail               |                                                           | tools   | start c1, run c2
 tools   | approve c1         | tool_started(c1)                                          | tools   | run c1, run c2
@@ -109,6 +124,12 @@ tools   | rewind             | refused: The agent is busy (running tools).      
 tools   | change budget      | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 
 last    | result of c1       | tool_result(c1)                                           | waiting | call
+
+astray  | reply              | assistant usage turn_end(completed)                       | idle    |
+astray  | reply, calls       | assistant tool_call(x) tool_call(y) usage turn_end(failed) | idle   |
+astray  | reply, malformed   | assistant tool_call(b) tool_result(b)! usage turn_end(failed) | idle |
+astray  | reply, a real one  | assistant tool_call(x) tool_call(t) usage                 | tools   | start x, start t
+mixed   | reply, calls       | assistant tool_call(x) tool_call(y) usage                 | tools   | start x, start y
 """
 
 CELLS = [tuple(cell.strip() for cell in line.split("|")) for line in TABLE.splitlines()[3:] if line]
@@ -116,7 +137,9 @@ CELLS = [tuple(cell.strip() for cell in line.split("|")) for line in TABLE.split
 
 def idle() -> Agent:
     agent = Agent()
-    agent.turn()
+    agent.happen(Submitted("?"))
+    agent.reply(ToolCall("o", "look", "{}", malformed="["))
+    agent.reply(Text("!"))
     agent.happen(SetMark("m"))
     return agent
 
@@ -142,6 +165,22 @@ def last() -> Agent:
     agent.happen(ToolDone(agent.job(RunTool), ToolResult("c2", "seen")))
     agent.happen(Approved(agent.job(StartTool)))
     return agent
+
+
+def astray(*first: str) -> Agent:
+    """Waiting behind two rounds of calls; there is one tool, `touch`."""
+    agent = Agent(Run(RUN.below, limits, encoder, tools=(ToolSpec("touch", "", "{}"),)))
+    agent.happen(Submitted("Do it."))
+    for names in (("look", *first), ("look",)):
+        agent.reply(*(ToolCall("", name) for name in names))
+        while agent.memory.status is Status.RUNNING_TOOLS:
+            agent.happen(Approved(agent.job(StartTool)))
+            agent.happen(ToolDone(job := agent.job(RunTool), ToolResult(job.call.id, "No.", is_error=True)))
+    return agent
+
+
+def mixed() -> Agent:
+    return astray("touch")
 
 
 def reply(*said: ReplyBlock, late: bool = False, stop: StopReason = StopReason.END) -> Callable[[Agent], Input]:
@@ -171,6 +210,7 @@ def x(id: str = "x") -> ToolCall:
     return ToolCall(id, "look")
 
 
+USAGE = ev.UsageReported("m", Usage(70, 3), size=280)
 BAD = ToolCall("b", "look", "{}", malformed="[")
 INPUTS: dict[str, Callable[[Agent], Input]] = {
     "open": lambda agent: Opened(),
@@ -180,22 +220,32 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "open, other budget": lambda agent: Opened(),
     "submit": lambda agent: Submitted("Hello."),
     "submit nothing": lambda agent: Submitted(""),
+    "submit a picture": lambda agent: Submitted("", (Image("image/png", "iVBO", 2, 1),)),
     "interrupt": lambda agent: Interrupted(),
     "interrupt, words": lambda agent: Interrupted((Text("I was say"),)),
     "interrupt, thought": lambda agent: Interrupted((Thinking("Hm."),)),
     "interrupt, call": lambda agent: Interrupted((Text("I look."), x())),
+    "interrupt, usage": lambda agent: Interrupted((), USAGE),
+    "interrupt, both": lambda agent: Interrupted((Text("I was say"),), USAGE),
+    "used": lambda agent: Used(USAGE),
     "reply": reply(Text("Yes.")),
     "reply nothing": reply(),
     "reply, calls": reply(Text("I look."), x(), x("y")),
     "reply, only a call": reply(x()),
     "reply, words amid": reply(Text("This"), x(), Text("and that"), x("y")),
     "reply, same ids": reply(Text("I look."), x(), x()),
+    "reply, id of old": reply(x("o")),
+    "reply, no id": reply(x("")),
     "reply, malformed": reply(BAD),
     "reply, both": reply(BAD, x()),
     "reply, cut off": reply(Text("I look."), x(), x("y"), stop=StopReason.LENGTH),
+    "reply, refused": reply(stop=StopReason.REFUSED),
+    "reply, refused call": reply(Text("I look."), x(), stop=StopReason.REFUSED),
+    "reply, a real one": reply(x(), ToolCall("t", "touch")),
     "late reply": reply(Text("Yes."), late=True),
     "fail": fail(),
     "fail, words": fail(Text("I was say")),
+    "fail, unsent": lambda agent: Failed(asked(agent, False), "There is no model.", ()),
     "late fail": fail(late=True),
     "approve c1": lambda agent: Approved(StartTool(*call(agent, "c1"))),
     "approve c2": lambda agent: Approved(StartTool(*call(agent, "c2"))),
@@ -243,7 +293,8 @@ def told_job(job: Job) -> str:
 
 @pytest.mark.parametrize(("state", "happened", "facts", "then", "jobs"), CELLS, ids=lambda cell: cell or "-")
 def test_cell(state: str, happened: str, facts: str, then: str, jobs: str) -> None:
-    agent = {"idle": idle, "waiting": waiting, "tools": tools, "last": last}[state]()
+    states = {"idle": idle, "waiting": waiting, "tools": tools, "last": last, "astray": astray, "mixed": mixed}
+    agent = states[state]()
     if happened == "open, other budget":
         agent = reopened_below(agent, 7)
     try:
@@ -277,3 +328,12 @@ def test_the_table_has_every_input_in_every_state() -> None:
     for state in ("idle", "waiting", "tools"):
         happened = {type(INPUTS[cell[1]](idle())) for cell in CELLS if cell[0] == state}
         assert happened == set(get_args(Input))
+
+
+def test_a_model_that_keeps_calling_what_is_not_there_is_named_with_what_it_calls() -> None:
+    agent = astray()
+    names = ("ls", "cat", "ls", "x" * 90)
+    *_, end = agent.happen(reply(*(ToolCall("", name) for name in names))(agent))
+    assert isinstance(end, ev.TurnEnded) and end.reason == (
+        f"chat/large keeps calling tools that do not exist (ls, cat, {'x' * 40}). /model chooses another."
+    )

@@ -131,9 +131,9 @@ def test_turns_that_were_interrupted_or_failed_stay_with_their_pairs_closed() ->
     agent.happen(Interrupted())
     *_, answers, last = request(agent.memory).messages
     assert answers.blocks == (
-        ToolResult("x", NOT_RUN, is_error=True),
-        ToolResult("y", OUTCOME_UNKNOWN, is_error=True),
-        ToolResult("z", "seen"),
+        ToolResult("x", NOT_RUN, is_error=True, name="look"),
+        ToolResult("y", OUTCOME_UNKNOWN, is_error=True, name="look"),
+        ToolResult("z", "seen", name="look"),
     )
     assert last.role is Role.ASSISTANT
     assert agent.loaded() == agent.memory
@@ -163,6 +163,19 @@ def test_the_open_turn_may_exceed_the_budget_but_not_the_room() -> None:
     assert agent.memory.cutoff == agent.memory.open.first
     assert request(agent.memory).messages[0].text == "[conversation truncated — 2 older messages omitted]"
     assert agent.loaded() == agent.memory
+
+
+def test_what_fills_the_ceiling_to_the_byte_fits_and_one_byte_more_does_not() -> None:
+    run = Run({"model": "chat/large", "budget": 100}, limits, encoder)
+    probe = Agent(run)
+    probe.turn("a", "b")
+    probe.turn("c", "d")
+    left = 4 * probe.memory.ceiling - probe.memory.size
+    for more, kept in ((0, ["a", "c"]), (1, ["c"])):
+        agent = Agent(run)
+        agent.turn("a", "b")
+        agent.turn("c", "d" + "x" * (left + more))
+        assert asked(agent.memory) == kept and agent.loaded() == agent.memory
 
 
 def test_after_a_change_of_model_turns_are_measured_anew() -> None:

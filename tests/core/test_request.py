@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ikigai.core import events as ev
-from ikigai.core.messages import Message, Role, Text, ToolCall, ToolResult
+from ikigai.core.messages import Image, Message, Role, Text, ToolCall, ToolResult
 from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN, UNANSWERED, closed, grow, notice, paired
 
 
@@ -13,7 +13,7 @@ def call(id: str) -> ToolCall:
 
 
 def result(id: str, content: str = "seen") -> ToolResult:
-    return ToolResult(id, content)
+    return ToolResult(id, content, name="look")
 
 
 def user(text: str = "?") -> Message:
@@ -68,6 +68,17 @@ def test_any_sequence_comes_out_whole(messages: tuple[Message, ...], started: fr
                 assert block.is_error is (block.call_id not in first)
 
 
+def test_a_result_has_the_name_of_the_call_it_answers() -> None:
+    nameless, wrong = ToolResult("a", "x"), ToolResult("a", "x", True, name="other")
+    for result in (nameless, wrong):
+        for messages in (
+            (tool(result), user(), assistant(call("a"))),
+            (assistant(call("a"), ToolCall("a", "other")), tool(result)),
+        ):
+            *_, answers = paired(messages, frozenset())
+            assert answers == tool(ToolResult("a", "x", result.is_error, "look"))
+
+
 def test_what_is_whole_already_is_left_alone() -> None:
     whole = (
         user(),
@@ -85,7 +96,7 @@ def test_results_follow_in_the_order_of_the_calls() -> None:
 
 def test_a_missing_result_says_whether_the_call_may_have_run() -> None:
     _, answers = paired((assistant(call("a"), call("b")),), frozenset("a"))
-    assert answers == tool(ToolResult("a", OUTCOME_UNKNOWN, True), ToolResult("b", NOT_RUN, True))
+    assert answers == tool(ToolResult("a", OUTCOME_UNKNOWN, True, "look"), ToolResult("b", NOT_RUN, True, "look"))
 
 
 def test_a_turn_that_ended_ends_with_the_models_word() -> None:
@@ -117,9 +128,25 @@ def test_events_make_messages_join_them_or_are_not_sent() -> None:
     assert messages == (
         user(),
         assistant(Text("This"), call("a"), Text("and that"), call("b")),
-        tool(result("a"), result("b")),
+        tool(ToolResult("a", "seen", name="look"), ToolResult("b", "seen", name="look")),
         assistant(Text("Done.")),
     )
+
+
+def test_images_stand_before_the_words_and_alone_without_them() -> None:
+    images = tuple(Image("image/png", "iVBO", n, n) for n in (1, 2))
+    assert grow((), ev.UserMessage("What?", images)) == (Message(Role.USER, (*images, Text("What?"))),)
+    assert grow((), ev.UserMessage("", images)) == (Message(Role.USER, images),)
+    assert grow((), ev.UserMessage("")) == (user(""),)
+
+
+def test_a_result_has_the_name_of_its_call_whatever_the_log_says() -> None:
+    messages = (assistant(ToolCall("a", "look"), ToolCall("b", "see")), assistant(ToolCall("a", "hear")))
+    for name in ("", "wrong"):
+        *_, answered = grow(messages, ToolResult("b", "seen", name=name))
+        assert answered == tool(ToolResult("b", "seen", name="see"))
+    assert grow(messages, result("a"))[-1] == tool(ToolResult("a", "seen", name="hear")), "the newest call's"
+    assert grow(messages, ToolResult("c", "seen", name="x"))[-1] == tool(ToolResult("c", "seen"))
 
 
 def test_two_messages_of_the_user_stay_two() -> None:

@@ -3,17 +3,21 @@
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.machine import Change, Clear, RewindTo, SetMark, Submitted
+from ikigai.core.machine import CallModel, Change, Clear, Replied, RewindTo, SetMark, Submitted
 from ikigai.core.memory import Run
-from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.transcript import Block, Rule, Speaker, block, fresh, rule
+from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.transcript import Block, Rule, Speaker, block, blocks, fresh, rule
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 
+SHOT, UNNAMED = Image("image/png", "iVBO", 640, 480, "shot.png"), Image("image/jpeg", "/9j/", 2, 1)
 SHOWN: list[tuple[ev.Event, Speaker | None, str]] = [
     (ev.UserMessage("Hello."), Speaker.USER, "Hello."),
+    (ev.UserMessage("What?", (SHOT,)), Speaker.USER, "[image shot.png, 640×480]\nWhat?"),
+    (ev.UserMessage("", (SHOT, UNNAMED)), Speaker.USER, "[image shot.png, 640×480]\n[image image/jpeg, 2×1]"),
     (ev.AssistantMessage((Thinking("Hm."), Text("Good "), Text("day."))), Speaker.ASSISTANT, "Good day."),
-    (ev.AssistantMessage((Thinking("Hm."),)), None, ""),
+    (ev.AssistantMessage((Thinking("Hm."),)), Speaker.ASSISTANT, ""),
+    (ev.AssistantMessage((Thinking(" \n"), Thinking("", "signed"))), None, ""),
     (ToolCall("c", "look", '{"at":1}'), Speaker.TOOL_CALL, '{"at":1}'),
     (ToolCall("c", "look", "{}", '{"at":'), Speaker.TOOL_CALL, '{"at":'),
     (ToolResult("c", "seen"), Speaker.TOOL_RESULT, "seen"),
@@ -46,8 +50,47 @@ def stored(event: ev.Event, id: int = 5) -> ev.StoredEvent:
 @pytest.mark.parametrize(("event", "speaker", "text"), SHOWN, ids=lambda cell: type(cell).__name__)
 def test_what_is_shown(event: ev.Event, speaker: Speaker | None, text: str) -> None:
     made = block(stored(event))
-    assert made == (made and Block(5, made.speaker, made.text, made.name, made.failed))
+    assert made == (made and Block(5, made.speaker, made.text, made.name, made.failed, True, made.thoughts))
     assert (made and made.speaker, made and made.text) == (speaker, None if speaker is None else text)
+
+
+def test_thoughts_stand_where_they_were_thought() -> None:
+    blocks = (
+        Thinking("One."),
+        Thinking("", "signature without words"),
+        Thinking("And on."),
+        Text("Some "),
+        Text("words. "),
+        Thinking(" "),
+        Text("More. "),
+        Thinking("Two."),
+        Text(""),
+        Thinking("Three."),
+        Text("The end."),
+        Thinking("Afterthought."),
+    )
+    made = block(stored(ev.AssistantMessage(blocks)))
+    assert made and made.text == "Some words. More. The end."
+    assert [part if isinstance(part, str) else (part.at, part.text) for part in made.parts] == [
+        (0, "One.\n\nAnd on."),
+        "Some words. More. ",
+        (18, "Two.\n\nThree."),
+        "The end.",
+        (26, "Afterthought."),
+    ]
+
+
+def test_a_block_without_thoughts_is_its_words() -> None:
+    for text, parts in (("words", ["words"]), ("", [])):
+        assert list(Block(1, Speaker.ASSISTANT, text).parts) == parts
+
+
+def test_images_are_told_above_the_words() -> None:
+    images = (Image("image/png", "aGk=", 30, 20, "cat.png"), Image("image/webp", "aGk=", 5, 4))
+    made = block(stored(ev.UserMessage("What are @cat.png and the other?", images)))
+    assert made and made.text == ("[image cat.png, 30×20]\n[image image/webp, 5×4]\nWhat are @cat.png and the other?")
+    alone = block(stored(ev.UserMessage("", images[:1])))
+    assert alone and alone.text == "[image cat.png, 30×20]"
 
 
 def test_what_takes_memory_away_says_that_the_history_stays() -> None:
@@ -167,7 +210,29 @@ def test_a_child_is_shown_with_what_it_inherited() -> None:
     assert shown(child) == ["a", "b", "Forked", "e", "f"]
 
 
-def test_stop_reasons_do_not_change_what_is_shown() -> None:
-    for stop in StopReason:
-        made = block(stored(ev.AssistantMessage((Text("Yes."),), stop)))
-        assert made and (made.text, made.failed) == ("Yes.", False)
+SHORT = {
+    StopReason.LENGTH: "The reply was cut off: it reached its longest length.",
+    StopReason.REFUSED: "The model refused to answer.",
+}
+
+
+@pytest.mark.parametrize("stop", StopReason)
+@pytest.mark.parametrize("said", [(Text("Yes."),), (Thinking("Hm."),), ()])
+def test_behind_a_reply_stands_why_it_is_short(stop: StopReason, said: tuple[Text | Thinking, ...]) -> None:
+    event = ev.AssistantMessage(said, stop)
+    made = blocks(stored(event), remembered=False)
+    reply = [] if (only := block(stored(event), remembered=False)) is None else [only]
+    assert [each.text for each in reply] == (
+        ["".join(each.text for each in said if isinstance(each, Text))] if said else []
+    )
+    behind = [Block(5, Speaker.SHORT, SHORT[stop], remembered=False)] if stop in SHORT else []
+    assert list(made) == [*reply, *behind]
+
+
+def test_why_a_reply_is_short_is_shown_again_in_its_place() -> None:
+    agent = Agent()
+    agent.happen(Submitted("a"))
+    agent.happen(Replied(agent.job(CallModel), (), StopReason.REFUSED, ev.UsageReported("m/n")))
+    agent.turn("b", "c")
+    drawn = [each.text for each in fresh(agent.log.history(agent.name), agent.memory) if isinstance(each, Block)]
+    assert drawn == ["a", "The model refused to answer.", "b", "c"]

@@ -1,11 +1,12 @@
-"""What agents are put through: configurations of the program, words, replies."""
+"""What agents are put through: configurations of the program, words and images, replies, what providers count."""
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ikigai.core.events import Choices
 from ikigai.core.memory import Run
-from ikigai.core.messages import Text, Thinking, ToolCall, ToolSpec
-from tests.core.encoders import encoder, limits
+from ikigai.core.messages import Image, Text, Thinking, ToolCall, ToolSpec
+from tests.core.encoders import cramped, encoder, limits
 
 TOOLS = (ToolSpec("look", "Looks at a thing.", '{"type":"object","properties":{"at":{"type":"string"}}}'),)
 plain: Choices = {"model": "chat/tiny", "budget": 100_000, "system": "Be kind."}
@@ -16,14 +17,22 @@ RUNS = (
     Run({"model": "chat/small", "budget": 200}, limits, encoder, {"level": "high"}, {"level": "--model"}, TOOLS),
     Run(plain, limits, encoder, {"budget": 90}, {"budget": "IKIGAI_SLIDING_CONTEXT_TOKENS"}),
     Run(plain, limits, encoder, {"model": "blocks/tiny", "budget": 0}, {"model": "--model", "budget": "--budget"}),
+    Run(plain, cramped, encoder, tools=TOOLS),
 )
+runs = st.builds(replace, st.sampled_from(RUNS), counter=st.sampled_from(["bytes", "provider", "calibrated"]))
+COUNTS = (0, 1, 9, 40, 150, 1_000_000)
+counts = st.sampled_from(COUNTS)
+"""What a provider counts of a turn or a request, in tokens: right, far off, or nothing."""
 LABELS = ("", "a", "b", "7")
 places = st.sampled_from(["now", "newest turn_end", "nowhere"])
 
+sides = st.sampled_from([1, 32, 300])
 odd = st.sampled_from(["", "\0nul", "\ud800lone", 'quote" back\\slash\n', "árvíztűrő 🦉 漢字", "x" * 200, "ö" * 700])
+pictures = st.builds(Image, st.just("image/png"), st.sampled_from(["", "iVBO" * 9, "/9j/" * 400]), sides, sides, odd)
+images = st.lists(pictures, max_size=2).map(tuple)
 words = st.text(st.characters(codec="utf-8"), max_size=30) | odd
 arguments = st.sampled_from(["{}", '{"at":"x"}', '{ "at" :   "wide" }', '{"at":"\\u0000\\n"}'])
-calls = st.builds(ToolCall, st.sampled_from(["c1", "c2", "c3"]), st.just("look"), arguments)
+calls = st.builds(ToolCall, st.sampled_from(["c1", "c2", "c3", ""]), st.sampled_from(["look", "see"]), arguments)
 malformed = st.builds(ToolCall, st.just("c1"), st.just("look"), st.just("{}"), st.sampled_from(["[", "5"]))
 thoughts = st.builds(Thinking, words, st.sampled_from(["", "sig="]), st.sampled_from(["", "anthropic"]))
 blocks = st.lists(st.one_of(st.builds(Text, words), thoughts, calls, calls, malformed), max_size=5).map(tuple)

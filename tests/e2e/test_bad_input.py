@@ -237,7 +237,9 @@ def _cut(account: Account) -> None:
         ('model = "gpt"\n', ("config.toml:1: model cannot be 'gpt'.", "provider/name")),
         ('[database]\nurl = "mysql://x"\n', ("config.toml:2: database.url cannot be 'mysql://x'.",)),
         ('[providers.mine]\napi_key_env = "MINE"\n', ("the provider mine has no base_url.", "Add one")),
-        ('[providers.openai]\napi_key = "sk-1234567890"\n', ("has no place in a file.", "environment variable")),
+        ('[providers.openai]\napi_key = "sk-1234567890"\n', ("has no place in a file.", "ikigai login")),
+        ('[providers.mine]\nbase_url = "http://h/v1"\napi = "soap"\n', ("providers.mine.api cannot be 'soap'",)),
+        ('[context]\ntoken_counter = "exact"\n', ("context.token_counter cannot be 'exact'", "Allowed:")),
     ],
 )  # fmt: skip
 def test_a_bad_configuration(account: Account, text: str, words: tuple[str, ...]):
@@ -260,7 +262,9 @@ def test_a_bad_variable(account: Account, value: str):
         (["--config", "/nowhere"], 2, ("/nowhere does not exist.", "--config")),
         (["-m", "gpt"], 2, ("--model cannot be 'gpt'.", "provider/name")),
         (["-m", "nobody/x"], 2, ("There is no provider 'nobody'", "[providers.nobody]")),
-        (["-m", "openai/gpt-5-mini"], 1, ("There is no key for OpenAI.", "OPENAI_API_KEY")),
+        (["-m", "openai/gpt-5-mini"], 1, ("There is no key for OpenAI.", "ikigai login openai", "OPENAI_API_KEY")),
+        (["-m", "anthropic/claude-x"], 1, ("There is no key for Anthropic.", "ikigai login anthropic")),
+        (["-m", "openai/gpt-4.1:high"], 2, ("gpt-4.1 does not think", "another model")),
         (["-m", "scripted/nowhere"], 1, ("cannot be played",)),
         (["-m", "local/smollm2-135m", "--new"], 1, ("weights are not here.", "ikigai setup")),
     ],
@@ -368,7 +372,7 @@ def test_failures_at_the_terminal(account: Account, wire: Wire):
         program.say("one")
         program.wait_for("✗ wire did not accept the key (401): bad key. Check the key for wire.")
         program.say("two")
-        program.wait_for("wire could not answer (503): busy. Trying again in 2")
+        program.wait_for("Trying again in 29 s (attempt 2 of 8): wire could not answer (503): busy.")
         program.type("\x1b")
         program.wait(lambda: account.turns() == ["failed", "interrupted"], "the end of the turn")
         program.say("three")

@@ -39,7 +39,8 @@ def test_json(account: Account):
     assert set(made) == RESULT
     assert (made["text"], made["model"], made["stop"]) == ("hello", "scripted/echo", "end")
     assert [made["agent"]] == account.agents()
-    assert set(made["usage"]) == {"input", "output", "cached", "thinking"} and made["usage"]["input"] > 0
+    assert set(made["usage"]) == {"input", "output", "cached", "written", "thinking", "cost", "unpriced"}
+    assert made["usage"]["input"] > 0
     (began,) = [data["first"] for _, _, data in account.rows("turn_end")]
     assert made["turn"] == began
 
@@ -55,8 +56,25 @@ def test_json_of_a_turn_that_failed_says_why(account: Account, wire: Wire):
 
 def test_json_of_a_refusal_without_words(account: Account, wire: Wire):
     wire.answers(completion("", finish="content_filter"))
-    made = json.loads(account.run(*WIRE, "-p", "hello", "--output-format", "json").stdout)
+    result = account.run(*WIRE, "-p", "hello", "--output-format", "json")
+    made = json.loads(result.stdout)
     assert (made["text"], made["stop"]) == ("", "refused")
+    assert (result.stderr, result.returncode) == ("ikigai: The model refused to answer.\n", 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "finish", "code", "words"),
+    [
+        ("No.", "content_filter", 0, "The model refused to answer."),
+        ("Half a", "length", 0, "The reply was cut off: it reached its longest length."),
+        ("", "length", 0, "The reply was cut off: it reached its longest length."),
+    ],
+)
+def test_a_reply_that_is_short_says_so(account: Account, wire: Wire, said: str, finish: str, code: int, words: str):
+    wire.answers(completion(said, finish=finish))
+    result = account.run(*WIRE, "-p", "hello")
+    assert (result.stdout, result.stderr, result.returncode) == (said and f"{said}\n", f"ikigai: {words}\n", code)
+    assert account.endings() == ["completed"]
 
 
 @pytest.mark.parametrize("format", ["text", "stream-json"])
@@ -218,7 +236,8 @@ def test_stopped_by_a_signal(account: Account, wire: Wire, number: signal.Signal
 def _result(account: Account, text: str, stop: str) -> dict[str, object]:
     (name,) = account.agents()
     (began,) = [data["first"] for _, _, data in account.rows("turn_end")]
-    usage = {"input": 0, "output": 0, "cached": 0, "thinking": 0}
+    counts = dict.fromkeys(("input", "output", "cached", "written", "thinking"), 0)
+    usage = {**counts, "unpriced": 1, "cost": None}  # nobody said what the part that came took
     return {
         "type": "result",
         "text": text,

@@ -270,7 +270,7 @@ def test_a_forks_history_is_its_ancestors_too(account: Account):
 def test_no_model_yet(account: Account):
     with account.terminal(columns=120) as program:
         program.ready()
-        program.wait_for("`ikigai setup` fetches a small one; /model PROVIDER/NAME chooses another.")
+        program.wait_for("`ikigai login` stores a key, `ikigai setup` fetches a small local model.")
         program.say("hello")
         program.wait_for("There is no model to ask.")
         program.wait_for_input("hello")
@@ -286,7 +286,7 @@ def test_a_configured_model_without_its_key(account: Account):
     account.configure('model = "openai/gpt-5-mini"\n')
     with account.terminal(columns=120) as program:
         program.ready()
-        program.wait_for("⚠ There is no key for OpenAI. Set OPENAI_API_KEY, or choose another model.")
+        program.wait_for("⚠ There is no key for OpenAI. Run `ikigai login openai`, set OPENAI_API_KEY, or")
         program.say("/model scripted/echo")
         program.wait_for("Model: scripted/echo")
         program.say("hello")

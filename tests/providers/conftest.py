@@ -8,6 +8,8 @@ from ikigai.core.messages import Message, Role, Text
 from ikigai.core.ports import Provider
 from ikigai.core.reply import Accumulator, Broke, Finished, ProviderEvent, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request import Request
+from ikigai.core.tokens import BYTES_PER_TOKEN
+from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.openai import OpenAIProvider
 from tests.wire_server import WireServer
 
@@ -46,3 +48,10 @@ def reply(events: list[ProviderEvent]) -> Accumulator:
         if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
             accumulator.add(event)
     return accumulator
+
+
+def measured(encoder: BodyEncoder, request: Request) -> int:
+    """The length of a request's body as the encoder measures it, with what it says for images put back."""
+    images = [image for message in request.messages for image in message.images]
+    hidden = sum(len(image.data) - BYTES_PER_TOKEN * encoder.image_tokens(image) for image in images)
+    return encoder.envelope(request) + sum(map(encoder.message, request.messages)) + hidden

@@ -6,13 +6,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec
-from ikigai.core.reply import Broke, Failure, Finished, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.messages import (
+    Image,
+    Message,
+    Role,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
+from ikigai.core.reply import Broke, Counted, Failure, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request import Request
-from ikigai.providers.chat import ChatEncoder, Reading, events, wire
+from ikigai.providers.chat import ChatEncoder, ChatReader
 from ikigai.providers.failures import Target
 from ikigai.providers.openai import OpenAIProvider
-from tests.providers.conftest import ask, reply
+from tests.providers.conftest import ask, measured, reply
 from tests.providers.requests import requests
 from tests.wire_server import chunk
 
@@ -20,8 +31,13 @@ from tests.wire_server import chunk
 @given(requests)
 def test_the_encoder_is_exact_for_the_official_form_too(request_: Request):
     encoder = ChatEncoder(official=True)
-    sizes = encoder.envelope(request_) + sum(map(encoder.message, request_.messages))
-    assert sizes == len(json.dumps(wire(request_, official=True), ensure_ascii=False, separators=(",", ":")).encode())
+    body = encoder.body(request_)
+    assert measured(encoder, request_) == len(body)
+    assert body == json.dumps(json.loads(body), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def wire(request: Request) -> dict[str, object]:
+    return json.loads(ChatEncoder().body(request))
 
 
 def test_a_request_in_its_wire_form():
@@ -56,7 +72,7 @@ def test_a_request_in_its_wire_form():
                 ],
             },
             {"role": "tool", "tool_call_id": "c1", "content": "a\nb"},
-            {"role": "tool", "tool_call_id": "c2", "content": "[empty]"},
+            {"role": "tool", "tool_call_id": "c2", "content": "[error] [empty]"},
             {
                 "role": "assistant",
                 "content": None,
@@ -80,6 +96,25 @@ def test_a_request_in_its_wire_form():
         "reasoning_effort": "medium",
         "max_tokens": 100,
     }
+
+
+def test_images_stand_where_they_were_shown():
+    image = Image("image/png", "aGk=", 64, 32, "a.png")
+    request = Request("m", (Message(Role.USER, (image, Text("What is it?"))), Message(Role.USER, (image,))))
+    part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    assert wire(request)["messages"] == [
+        {"role": "user", "content": [part, {"type": "text", "text": "What is it?"}]},
+        {"role": "user", "content": [part]},
+    ]
+    blind = json.loads(ChatEncoder(images=False).body(request))["messages"]
+    words = "[image a.png left out: this model sees no images]"
+    assert blind == [{"role": "user", "content": f"{words}\n\nWhat is it?"}, {"role": "user", "content": words}]
+
+
+def test_images_are_counted_by_openais_formula_at_openai_alone():
+    image = Image("image/png", "x" * 10_000, 1024, 1024)
+    assert ChatEncoder(official=True).image_tokens(image) == 1659
+    assert ChatEncoder().image_tokens(image) == 150
 
 
 @pytest.mark.parametrize(
@@ -109,12 +144,11 @@ def test_levels(level: str, effort: str | None):
     ],
 )
 def test_only_openai_itself_gets_max_completion_tokens(address: str, official: bool):
-    encoder = OpenAIProvider("openai", address).encoder
-    request = ask(max_output=8192)
-    size = encoder.envelope(request) + sum(map(encoder.message, request.messages))
-    assert size == len(json.dumps(wire(request, official), separators=(",", ":")))
-    assert ("max_completion_tokens" if official else "max_tokens") in wire(request, official)
-    assert not {"max_completion_tokens", "max_tokens"} & wire(ask(), official).keys()
+    encoder = OpenAIProvider("openai", address, api="chat").encoder("test-model")
+    limits = {"max_completion_tokens", "max_tokens"}
+    sent = json.loads(encoder.body(ask(max_output=8192))).keys() & limits
+    assert sent == {"max_completion_tokens" if official else "max_tokens"}
+    assert not limits & json.loads(encoder.body(ask())).keys()
 
 
 def call(**fields: object) -> dict[str, object]:
@@ -186,8 +220,8 @@ def test_calls_in_the_shapes_that_servers_send(shape: str):
 def read(*chunks: object, taken: frozenset[str] = frozenset()):
     """What the pure reader makes of these chunks, and its end."""
     ids = iter(f"new_{number}" for number in range(1, 100))
-    reading = Reading(Target("openai", "m", "http://x"), taken, lambda: next(ids))
-    return [event for one in chunks for event in events(one, reading)], reading.end()
+    reader = ChatReader(Target("openai", "m", "http://x"), taken, lambda: next(ids))
+    return [event for one in chunks for event in reader.events(one)], reader.end()
 
 
 @pytest.mark.parametrize(
@@ -230,6 +264,15 @@ def test_reasoning_under_its_other_name():
     assert found == [ThinkingDelta("hm", vendor="openai-chat"), TextDelta("x")]
 
 
+def test_counts_that_come_before_the_end_are_told():
+    counts = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cache_write_tokens": 4}}
+    found, end = read(
+        chunk({"content": "x"}, usage=counts), chunk(finish="stop", usage={**counts, "prompt_tokens": 10})
+    )
+    assert found == [TextDelta("x"), Counted(Usage(9, 1, written=4))]
+    assert end == Finished(StopReason.END, Usage(10, 1, written=4))
+
+
 @pytest.mark.parametrize(
     "usage", [None, {}, [], "many", {"prompt_tokens": -1}, {"prompt_tokens": 10**30, "prompt_tokens_details": 3}]
 )
@@ -255,10 +298,10 @@ json_values = st.recursive(
 
 
 @given(st.lists(json_values | json_values.map(lambda value: {"choices": [{"delta": value}]}), max_size=4))
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_no_chunk_of_any_shape_breaks_the_reader(chunks: list[object]):
     found, end = read(*chunks)
-    assert all(isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta | Broke) for event in found)
+    assert all(isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta | Counted | Broke) for event in found)
     assert isinstance(end, Finished | Broke)
 
 

@@ -1,12 +1,13 @@
 """Words for failures, without a server: what a full context is called, and how long a server asks to wait."""
 
 import json
+import ssl
 from pathlib import Path
 
 import pytest
 
 from ikigai.core.reply import Failure
-from ikigai.providers.failures import Target, answered, reported, retry_after
+from ikigai.providers.failures import Target, answered, reported, retry_after, thrown
 
 TARGET = Target("openai", "m", "http://x")
 ERRORS = json.loads((Path(__file__).parent.parent / "golden" / "context_exceeded.json").read_text())
@@ -18,6 +19,69 @@ def test_what_servers_say_when_the_context_is_exceeded(error: dict):
     kinds = {answered(TARGET, error["status"], body, {}, 0).kind, reported(TARGET, body).kind}
     assert (kinds == {Failure.CONTEXT}) is error["exceeded"]
     assert error["exceeded"] or Failure.CONTEXT not in kinds
+
+
+@pytest.mark.parametrize("status", [400, 429])
+@pytest.mark.parametrize("words", ["API", "workspace API"])
+def test_a_limit_that_its_owner_set_is_no_credit(status: int, words: str):
+    said = f"You have reached your specified {words} usage limits. You will regain access on 2026-12-01 at 00:00 UTC."
+    kind = {400: "invalid_request_error", 429: "rate_limit_error"}[status]
+    body = {"type": "error", "error": {"type": kind, "message": said}}
+    found = {answered(TARGET, status, body, {"retry-after": "5"}, 0).kind, reported(TARGET, body).kind}
+    assert found == {Failure.QUOTA}
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_said(status: int):
+    broke = answered(TARGET, status, "<html>moved</html>", {"location": "http://y/"}, 0)
+    assert broke.kind is Failure.NOT_FOUND and "model" not in broke.text
+    assert broke.text == f"What answers at http://x redirects to another address ({status})."
+    assert "base_url of openai" in broke.remedy
+
+
+PROXIES = [f"{scheme}_proxy" for scheme in ("http", "https", "all", "no")]
+
+
+@pytest.mark.parametrize(
+    ("environment", "address", "words"),
+    [
+        ({}, "https://api.x", ""),
+        (
+            {"HTTPS_PROXY": "http://me:secret@proxy.x:3128"},
+            "https://api.x",
+            " through the proxy proxy.x:3128 (HTTPS_PROXY)",
+        ),
+        ({"https_proxy": "proxy.x"}, "https://api.x/v1", " through the proxy proxy.x (https_proxy)"),
+        ({"ALL_PROXY": "socks5://[::1]:9"}, "http://api.x", " through the proxy [::1]:9 (ALL_PROXY)"),
+        ({"http_proxy": "http://h:1"}, "https://api.x", ""),
+        ({"https_proxy": "http://h:1"}, "https://localhost:8", ""),
+        ({"https_proxy": "http://h:1", "no_proxy": "api.x"}, "https://api.x", ""),
+        ({"https_proxy": "http://h:no"}, "https://api.x", " through the proxy in https_proxy"),
+    ],
+)
+def test_a_proxy_is_named(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], address: str, words: str):
+    for name in PROXIES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    broke = thrown(Target("openai", "m", address), ConnectionRefusedError(), begun=False)
+    assert broke.text == f"openai cannot be reached at {address}{words}: nothing listens there."
+    assert ("proxy" in broke.remedy) is bool(words)
+
+
+@pytest.mark.parametrize(
+    "raised", [FileNotFoundError(2, "No such file"), PermissionError(13, "Denied"), ssl.SSLError()]
+)
+def test_certificates_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, raised: OSError):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    broke = thrown(TARGET, raised, begun=False)
+    assert broke.kind is Failure.UNAVAILABLE
+    assert broke.text == f"The certificates in {tmp_path}/none.pem cannot be read: No such file or directory."
+    assert "SSL_CERT_FILE" in broke.remedy
+    assert thrown(TARGET, ConnectionRefusedError(), begun=False).kind is Failure.UNREACHABLE
+    (tmp_path / "none.pem").write_text("")
+    assert "certificates in" not in thrown(TARGET, raised, begun=False).text
 
 
 @pytest.mark.parametrize(

@@ -283,6 +283,20 @@ async def test_a_server_that_needs_no_key(wire_server: WireServer, monkeypatch: 
     await provider.close()
 
 
+async def test_what_the_environment_says_for_openai_goes_to_nobody_else(
+    wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-canary")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-canary")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-canary")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer canary\nX-Mine: canary")
+    provider = OpenAIProvider("local", wire_server.base_url, KEY)
+    await collect(provider)
+    assert "canary" not in str(wire_server.requests[0].headers)
+    assert wire_server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    await provider.close()
+
+
 async def test_endless_words_of_a_server_are_shortened(provider: OpenAIProvider, wire_server: WireServer):
     wire_server.script = [failure(400, "x" * 100_000)]
     [broke] = await collect(provider)

@@ -8,9 +8,11 @@ import pytest
 from ikigai.core.messages import StopReason
 from ikigai.core.reply import Broke, Failure, Finished, ProviderEvent, TextDelta, Waiting
 from ikigai.core.request import Request
+from ikigai.providers.openai import OpenAIProvider
 from ikigai.providers.retry import Retrying, wait
 from ikigai.providers.scripted import Break, Call, Hang, Reply, Scripted, Think
 from tests.providers.conftest import ask, collect, reply
+from tests.wire_server import WireServer, failure
 
 PASSING = (Failure.RATE, Failure.OVERLOADED, Failure.UNREACHABLE, Failure.CUT)
 
@@ -28,25 +30,40 @@ def test_what_is_sent_again(kind: Failure):
 )
 @pytest.mark.parametrize("jitter", [0.0, 0.25, 0.999])
 def test_how_long_the_wait_is(attempt: int, longest: float, jitter: float):
-    assert wait(Failure.OVERLOADED, attempt, None, shown=False, jitter=jitter) == jitter * longest
+    assert wait(Failure.OVERLOADED, attempt, None, shown=False, jitter=jitter) == (0.5 + jitter / 2) * longest
+
+
+@pytest.mark.parametrize("kind", PASSING)
+def test_a_wait_is_never_next_to_nothing(kind: Failure):
+    assert wait(kind, 1, None, shown=False, jitter=0.0) == 0.5
 
 
 @pytest.mark.parametrize(
     ("asked", "waited"),
-    [(0.5, 0.5), (1, 1), (60, 60), (60.1, None), (86400, None), (0, 0.5), (-1, 0.5), (float("nan"), 0.5)],
+    [(0.5, 0.5), (1, 1), (60, 60), (60.1, None), (86400, None), (0, 0.75), (-1, 0.75), (float("nan"), 0.75)],
 )
 def test_a_wait_the_server_asks_for(asked: float, waited: float | None):
     assert wait(Failure.RATE, 1, asked, shown=False, jitter=0.5) == waited
 
 
-async def play(*replies: Reply) -> tuple[list[ProviderEvent], list[float], Scripted]:
+@pytest.mark.parametrize(
+    ("taken", "asked", "waited"),
+    [(179, 1, 1), (179.1, 1, None), (120, 60, 60), (120.1, 60, None), (179.25, None, 0.75), (179.3, None, None)],
+)
+def test_the_last_try_begins_within_three_minutes(taken: float, asked: float | None, waited: float | None):
+    assert wait(Failure.RATE, 1, asked, shown=False, jitter=0.5, taken=taken) == waited
+
+
+async def play(*replies: Reply, each: float = 0.0) -> tuple[list[ProviderEvent], list[float], Scripted]:
+    """All events, the waits, the provider; by a clock on which only waits and requests (`each`) take time."""
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
     scripted = Scripted(replies)
-    return await collect(Retrying(scripted, sleep, lambda: 0.5)), slept, scripted
+    retrying = Retrying(scripted, sleep, lambda: 0.5, lambda: sum(slept) + each * len(scripted.requests))
+    return await collect(retrying), slept, scripted
 
 
 BUSY = (Break(Failure.OVERLOADED, "Too busy."),)
@@ -55,8 +72,12 @@ BUSY = (Break(Failure.OVERLOADED, "Too busy."),)
 async def test_it_passes():
     events, slept, scripted = await play(BUSY, (Break(Failure.RATE, "Slow.", retry_after=7),), BUSY, "Hello")
     waits = [event for event in events if isinstance(event, Waiting)]
-    assert waits == [Waiting(0.5, 2, "Too busy."), Waiting(7, 3, "Slow."), Waiting(2, 4, "Too busy.")]
-    assert slept == [0.5, 7, 2]
+    assert waits == [
+        Waiting(0.75, 2, "Too busy.", "overloaded", "", 8),
+        Waiting(7, 3, "Slow.", "rate", "", 8),
+        Waiting(3, 4, "Too busy.", "overloaded", "", 8),
+    ]
+    assert slept == [0.75, 7, 3]
     assert reply(events).text == "Hello"
     assert events.index(waits[-1]) < events.index(TextDelta("Hell"))
     assert len({id(request) for request in scripted.requests}) == 1
@@ -67,8 +88,30 @@ async def test_it_does_not_pass():
     assert [event.attempt for event in events[:-1] if isinstance(event, Waiting)] == [2, 3, 4, 5, 6, 7, 8]
     assert len(events) == 8
     assert events[-1] == Broke(Failure.OVERLOADED, "Too busy. Given up after 8 attempts.")
-    assert slept == [0.5, 1, 2, 4, 8, 15, 15]
+    assert slept == [0.75, 1.5, 3, 6, 12, 22.5, 22.5]
     assert len(scripted.requests) == 8
+
+
+async def test_it_takes_too_long():
+    events, slept, _ = await play(*[BUSY] * 20, each=50)
+    assert slept == [0.75, 1.5, 3]
+    assert events[-1] == Broke(Failure.OVERLOADED, "Too busy. Given up after 4 attempts.")
+
+
+async def test_the_request_id_of_what_failed_goes_with_the_wait(wire_server: WireServer, provider: OpenAIProvider):
+    wire_server.script[:] = [failure(503, "busy", x_request_id="req_7"), "Hello"]
+    events = await collect(Retrying(provider, jitter=lambda: 0.0))
+    waits = [event for event in events if isinstance(event, Waiting)]
+    assert [(event.failure, event.request_id) for event in waits] == [("overloaded", "req_7")]
+
+
+class Counting(Scripted):
+    async def count(self, request: Request) -> int | None:
+        return len(request.messages)
+
+
+async def test_counting_is_handed_on():
+    assert await Retrying(Counting()).count(ask()) == 1
 
 
 @pytest.mark.parametrize("shown", ["x", Think("x"), Call("x")])

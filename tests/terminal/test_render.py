@@ -1,17 +1,25 @@
 """Blocks, the rule and the status line at any width."""
 
+from decimal import Decimal
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prompt_toolkit.buffer import Buffer
 
-from ikigai.core.memory import Memory, Run, blank
+from ikigai.core.events import StoredEvent, UserMessage
+from ikigai.core.memory import Memory, Run, blank, evolve
 from ikigai.core.messages import Message
 from ikigai.core.ports import Limits
+from ikigai.core.reply import Waiting
 from ikigai.core.request import Request
+from ikigai.core.spending import Spent
 from ikigai.core.transcript import Block, Rule, Speaker
 from ikigai.core.window import Totals, Window
 from ikigai.terminal import render, status
+from ikigai.terminal.area import Area
+from ikigai.terminal.live import LiveReply
 from ikigai.terminal.text import columns, cut, wrap
 from ikigai.terminal.theme import Theme, theme, unstyled
 
@@ -60,6 +68,7 @@ def test_signs():
     assert first(Speaker.TOOL_RESULT) == "← text"
     assert first(Speaker.STOPPED, "interrupted") == "✗ interrupted"
     assert first(Speaker.NOTE) == "· text"
+    assert first(Speaker.SHORT) == "⚠ text"
     assert render.notice("careful", 40, PLAIN) == "⚠ careful"
 
 
@@ -126,8 +135,10 @@ def memory(used: int = 42_100, budget: int = 100_000, context: int = 200_000, ou
 FULL = "amber-fox · openai/gpt-5-mini:med · ctx 42.1k/100k ██░░ 42% · 12 out · embedded"
 
 
-def line(width: int, of: Memory | None = None, database: tuple[str, str] = ("dim", "embedded")) -> str:
-    return status.line("amber-fox", memory() if of is None else of, database, width, PLAIN)
+def line(
+    width: int, of: Memory | None = None, database: tuple[str, str] = ("dim", "embedded"), spent: Spent = status.NOTHING
+) -> str:
+    return status.line("amber-fox", memory() if of is None else of, database, width, PLAIN, spent)
 
 
 def test_the_status_line_says_what_fits():
@@ -137,6 +148,38 @@ def test_the_status_line_says_what_fits():
     assert line(40) == "amber-fox · gpt-5-mini:med · ctx 42%"
     assert line(20) == "ctx 42%"
     assert line(3) == ""
+
+
+def test_what_the_session_took_is_told_where_it_fits():
+    spent = Spent(requests=3, input=12_345, output=4_500, cost=Decimal("0.1234"), unpriced=1)
+    full = FULL.replace(" · embedded", " · ↑12.3k ↓4.5k $0.12+? · embedded")
+    short = full.replace("openai/", "")
+    assert line(120, spent=spent) == full and line(len(full) - 1, spent=spent) == short
+    assert line(len(short) - 1, spent=spent) == short.removesuffix(" · embedded")
+    cost = FULL.replace("openai/", "").replace(" · embedded", " · $0.12+? · embedded")
+    assert line(len(cost), spent=spent) == cost
+    assert line(75, spent=spent) == FULL.replace("openai/", "")
+    assert line(120, spent=spent, database=("warning", "gone")).endswith(" · ↑12.3k ↓4.5k $0.12+? · gone")
+    assert line(12, spent=spent, database=("warning", "unreachable")) == "unreachable"
+
+
+@pytest.mark.parametrize("width", [20, 30, 38, 60, 200])
+def test_how_to_stop_a_wait_is_told_before_all_of_why(width: int):
+    area = Area(PLAIN, Buffer())
+    area.memory, area.reply = opened(), LiveReply(1)
+    area.reply.add(Waiting(7.0, 3, "Anthropic is overloaded (529): try later.", "overloaded", "", 8))
+    area.began = area.reply.since
+    (row,) = [row for row in area.around(1, width, 24)[0] if "Trying" in row]
+    assert columns(row) <= width
+    if width == 200:
+        told = "Trying again in 7 s (attempt 3 of 8): Anthropic is overloaded (529): try later."
+        assert row.endswith(f" {told} · 0 s · Esc stops")
+    else:
+        assert row.endswith("… · Esc stops") == (width >= 38)
+
+
+def opened() -> Memory:
+    return evolve(memory(), StoredEvent(1, "a", 1, 0.0, UserMessage("hi")))
 
 
 def test_trouble_is_told_at_any_width():

@@ -192,7 +192,8 @@ def test_an_editor_that_is_not_there_is_told(tmp_path: Path):
 
 def test_hints_waits_tools_and_thoughts_are_shown(console: Console):
     console.send("retry\r")
-    console.until("The provider is overloaded. Trying again in 30 s (attempt 2)")
+    console.until("Trying again in 30 s (attempt 2 of 8): The provider is overloaded. · ")
+    console.until("Trying again in 29 s (attempt 2 of 8)", 5)
     console.send("\x1b")
     console.until("✗ interrupted")
     console.send("tools\r")
@@ -204,7 +205,7 @@ def test_hints_waits_tools_and_thoughts_are_shown(console: Console):
     console.send("think\r")
     console.until("Thinking")
     console.until("● Thought through.")
-    assert "quick brown fox" not in console.history
+    assert console.history.count("∴ thought: the quick brown fox") == 1
 
 
 def test_the_status_line_tells_of_trouble(console: Console):

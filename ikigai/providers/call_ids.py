@@ -1,0 +1,17 @@
+"""The ids that a model's calls get: its own, unless one is missing or was used before in the conversation."""
+
+from collections.abc import Callable, Iterable
+
+
+class CallIds:
+    """The ids of calls in one conversation: one that is missing or `taken` is replaced by a new one."""
+
+    def __init__(self, taken: Iterable[str], new: Callable[[], str]) -> None:
+        self._taken = set(taken)
+        self._new = new
+
+    def own(self, id: str) -> str:
+        """The id for a call that the server calls `id`."""
+        given = id if id and id not in self._taken else self._new()
+        self._taken.add(given)
+        return given

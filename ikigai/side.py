@@ -1,0 +1,63 @@
+"""Side calls: one question to a model beside the conversation (a summary, a match, a title), and what it took."""
+
+from __future__ import annotations
+
+from ikigai.core.events import UsageReported
+from ikigai.core.messages import Message, Role, StopReason, Text
+from ikigai.core.ports import Provider
+from ikigai.core.record import Record
+from ikigai.core.reply import Accumulator, Broke, Counted, Finished, Waiting
+from ikigai.core.request import Request
+from ikigai.metering import Meter, Price, unpriced
+
+
+class Completed(Record, frozen=True):
+    """What came of a side call. `usage` has a row for each request that was sent, to be stored by the caller (`Used`).
+
+    With a `failure` the text is what had come until then. `stop` tells a whole answer from one that was cut at
+    `max_output` tokens, or refused.
+    """
+
+    text: str
+    usage: tuple[UsageReported, ...]
+    failure: Broke | None = None
+    stop: StopReason = StopReason.END
+
+
+async def complete(
+    provider: Provider,
+    model: str,
+    system: str,
+    text: str,
+    *,
+    purpose: str,
+    max_output: int,
+    level: str = "",
+    price: Price = unpriced,
+) -> Completed:
+    """Ask `model` ("provider/name") of this provider once, without tools; tried again as the provider does.
+
+    `purpose` names the call in the ledger, `max_output` is in tokens, `level` a thinking level. Never raises but for
+    cancellation, and then nobody learns what was spent: rather bound it by `max_output`.
+    """
+    asked = Request(
+        model.partition("/")[2],
+        (Message(Role.USER, (Text(text),)),),
+        system=system,
+        level=level,
+        max_output=max_output,
+    )
+    reply, usage = Accumulator(), list[UsageReported]()
+    last: Finished | Broke | None = None
+    async for event in Meter(provider, asked, model, price, purpose).events():
+        match event:
+            case UsageReported():
+                usage.append(event)
+            case Finished() | Broke():
+                last = event
+            case Counted() | Waiting():
+                pass
+            case _:
+                reply.add(event)
+    failure = last if isinstance(last, Broke) else None
+    return Completed(reply.text, tuple(usage), failure, last.stop if isinstance(last, Finished) else StopReason.END)

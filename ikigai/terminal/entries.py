@@ -1,0 +1,66 @@
+"""What is shown, as entries of the scrollback: stored events, what rises from a reply; and what is folded in them."""
+
+from collections.abc import Iterator, Sequence
+
+from ikigai.core.transcript import Block, Rule, Shown, Speaker, Thought
+from ikigai.terminal import render
+from ikigai.terminal.live import Folded, Rising
+from ikigai.terminal.scroll import Entry
+from ikigai.terminal.theme import Theme
+
+STEPS = "steps"
+"""The group of what a model does on its way to an answer: thoughts in a row, tool calls and their results."""
+
+
+class Entries:
+    """Draws in `theme`. `thinking` says how a model's thoughts are shown: "fold" (in a row), "full" or "hide".
+
+    `folded` is all of the newest one; whoever shows a thought says so to `fold` first.
+    """
+
+    def __init__(self, theme: Theme, thinking: str) -> None:
+        self._theme, self._thinking = theme, thinking
+        self.folded = ""
+
+    def fold(self, shown: Shown | Rising) -> None:
+        """Remember the newest thought in what is going to be shown."""
+        if isinstance(shown, Block) and shown.thoughts:
+            self.folded = shown.thoughts[-1].text
+        elif isinstance(shown, Folded):
+            self.folded = shown.text
+
+    def history(self, shown: Sequence[Shown], skipped: int, columns: int, rows: int) -> Iterator[Entry]:
+        """The last screenfuls of it; `skipped` events lie before it."""
+        first = render.last_screenfuls(shown, columns, rows)
+        for each in shown[:first]:
+            if isinstance(each, Rule):
+                yield from self.of(each, columns)
+        if skipped + first:
+            yield Entry(render.skipped(skipped + first, columns, self._theme))
+        for each in shown[first:]:
+            yield from self.of(each, columns)
+
+    def of(self, shown: Shown, columns: int) -> Iterator[Entry]:
+        if isinstance(shown, Rule):
+            yield Entry(render.rule(shown, columns, self._theme))
+        elif shown.speaker is Speaker.ASSISTANT:
+            for part in shown.parts:
+                if isinstance(part, Thought):
+                    yield from self._thought(part.text, None, columns)
+                else:
+                    words = Block(shown.id, shown.speaker, part, remembered=shown.remembered)
+                    yield Entry(render.block(words, columns, self._theme))
+        else:
+            tools = shown.speaker in (Speaker.TOOL_CALL, Speaker.TOOL_RESULT)
+            yield Entry(render.block(shown, columns, self._theme), STEPS if tools else "")
+
+    def risen(self, piece: Rising, columns: int) -> Iterator[Entry]:
+        if isinstance(piece, Folded):
+            yield from self._thought(piece.text, piece.seconds, columns)
+        elif drawn := render.piece(piece.source, piece.voice, columns, self._theme):
+            yield Entry(drawn)
+
+    def _thought(self, text: str, seconds: float | None, columns: int) -> Iterator[Entry]:
+        if self._thinking != "hide":
+            full, opens = self._thinking == "full", text is self.folded
+            yield Entry(render.thought(text, seconds, columns, self._theme, full, opens), "" if full else STEPS)

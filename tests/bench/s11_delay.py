@@ -1,0 +1,89 @@
+"""S11: the program's own delay, from Enter to the request's first byte and from the answer's to the screen.
+
+A server on this machine tells when bytes came and went, a terminal when the word of the answer was written; against
+the same exchange with httpx and nothing else. The program has run for a while: its SDK is loaded.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.bench import histories
+from tests.bench.exchanges import Exchanges, word
+from tests.bench.figures import Figure
+from tests.bench.terminal import Terminal, home
+from tests.providers.formats import FORMATS
+
+BAR = 1.5
+WARM_UP = 2
+"""Exchanges of each side that do not count: the SDK is loaded by then, and caches are full."""
+REST = 0.5
+"""Seconds between two exchanges: what was said is stored, and the screen is at rest."""
+
+
+class Delay(NamedTuple):
+    """Seconds from Enter to the request, and from the answer to the screen."""
+
+    sending: float
+    showing: float
+
+
+def measure(quick: bool) -> list[Figure]:
+    with histories.history(10) as history, home(history) as environ:
+        return compare(["chat"], 2, environ) if quick else compare(list(FORMATS), 30, environ)
+
+
+def compare(formats: list[str], rounds: int, environ: dict[str, str], warm_up: int = WARM_UP) -> list[Figure]:
+    """So many exchanges over each format, in turns with the bare ones; `environ` says where the database is."""
+    taken: dict[str, list[Delay]] = {name: [] for name in ("bare", *formats)}
+    with ExitStack() as stack:
+        server = stack.enter_context(Exchanges())
+        sides = {name: stack.enter_context(_running(name, server.address, environ)) for name in taken}
+        for number in range(warm_up + rounds):
+            for name, terminal in sides.items():
+                delay = _exchange(terminal, server)
+                if number >= warm_up:
+                    taken[name].append(delay)
+    return [figure for name in formats for figure in _figures(name, taken[name], taken["bare"])]
+
+
+@contextmanager
+def _running(name: str, address: str, environ: dict[str, str]) -> Iterator[Terminal]:
+    """The program with a provider of this format, or the bare one, at its prompt."""
+    with home() as own:
+        environ = {**own, **environ, "HOME": own["HOME"]}
+        arguments = ("-m", "tests.bench.bare_http", f"{address}/v1/chat/completions")
+        if name != "bare":
+            form = FORMATS[name]
+            folder = Path(environ["HOME"], ".config", "ikigai")
+            folder.mkdir(parents=True)
+            served = f'[providers.bench]\nbase_url = "{address}{form.path}"\napi = "{form.api}"\n'
+            folder.joinpath("config.toml").write_text(served)
+            arguments = ("-m", "ikigai", "--new", "-m", f"bench/{form.name}")
+        terminal = Terminal(arguments, environ)
+        try:
+            terminal.until_prompt()
+            terminal.wait(REST)
+            yield terminal
+        finally:
+            terminal.close()
+
+
+def _figures(name: str, taken: list[Delay], bare: list[Delay]) -> Iterator[Figure]:
+    (sending, showing), (bare_sending, bare_showing) = zip(*taken, strict=True), zip(*bare, strict=True)
+    yield Figure("S11", f"Enter until the request, {name}", "s", sending, "bare httpx", bare_sending, BAR)
+    yield Figure("S11", f"first byte until the screen, {name}", "s", showing, "bare httpx", bare_showing, BAR)
+
+
+def _exchange(terminal: Terminal, server: Exchanges) -> Delay:
+    number = len(server.came) + 1
+    terminal.type(f"Question {number}")
+    terminal.wait(REST)
+    entered = time.perf_counter()
+    terminal.type("\r")
+    terminal.until(word(number))
+    shown = time.perf_counter()
+    terminal.wait(REST)
+    return Delay(server.came[-1] - entered, shown - server.went[-1])

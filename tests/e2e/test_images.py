@@ -1,0 +1,275 @@
+"""Images over the real program: from a word that is typed to the body of the request, and what survives in between."""
+
+import base64
+import json
+import os
+import signal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+from PIL import Image as Pillow
+
+from tests.e2e.account import ECHO, WIRE, Account, Wire, refused
+from tests.invariants import check
+from tests.wire_server import Answer, completion
+
+PREFIX = "data:image/png;base64,"
+
+
+def picture(path: Path, width: int = 60, height: int = 40, **options: Any) -> str:
+    """A PNG that is sent as it is; its base64."""
+    Pillow.new("RGB", (width, height), (10, 200, 30)).save(path, **options)
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def shown(message: dict[str, Any]) -> list[str]:
+    """The base64 of the images of a message as the server got it."""
+    if isinstance(message["content"], str):
+        return []
+    urls = [part["image_url"]["url"] for part in message["content"] if part["type"] == "image_url"]
+    return [url.partition(";base64,")[2] for url in urls]
+
+
+def said(message: dict[str, Any]) -> str:
+    if isinstance(message["content"], str):
+        return message["content"]
+    return "".join(part["text"] for part in message["content"] if part["type"] == "text")
+
+
+def stored(account: Account) -> list[tuple[str, list[str]]]:
+    """Texts and images of the messages in the log."""
+    rows = account.rows("user")
+    return [(text, [image["data"] for image in data.get("images", [])]) for _, text, data in rows]
+
+
+def test_an_image_reaches_the_model_and_stays_in_the_conversation(account: Account, wire: Wire):
+    cat = picture(account.home / "cat.png")
+    wire.answers("A green thing.", "Still green.", "As before.")
+    with account.terminal(*WIRE) as program:
+        program.ready().say("what is @cat.png, please?")
+        program.wait_for("● A green thing.")
+        program.settled()
+        assert "❯ [image cat.png, 60×40]\n  what is @cat.png, please?" in program.text()
+        assert [(said(each), shown(each)) for each in wire.messages()] == [("what is @cat.png, please?", [cat])]
+        (account.home / "cat.png").unlink()
+        program.say("and now?")
+        program.wait_for("● Still green.")
+        assert [shown(each) for each in wire.messages()] == [[cat], [], []]
+        program.settled()
+        program.kill()
+    with account.terminal(*WIRE) as program:
+        program.ready().wait_for("[image cat.png, 60×40]")
+        program.say("and after that?")
+        program.wait_for("● As before.")
+        assert [shown(each) for each in wire.messages()] == [[cat], [], [], [], []]
+        program.leave()
+    assert account.endings() == ["completed"] * 3
+    assert stored(account)[0] == ("what is @cat.png, please?", [cat])
+
+
+def test_a_kill_right_after_the_message_keeps_its_image(account: Account, wire: Wire):
+    cat = picture(account.home / "cat.png")
+    wire.answers(Answer(end="hang"), "Here it is.")
+    with account.terminal(*WIRE) as program:
+        program.ready().say("look: @cat.png")
+        assert wire.asked()
+        program.kill()
+    with account.terminal(*WIRE) as program:
+        program.ready().wait_for("the program ended")
+        program.say("well?")
+        program.wait_for("● Here it is.")
+        program.leave()
+    assert shown(wire.messages()[0]) == [cat]
+    assert account.endings() == ["interrupted", "completed"]
+
+
+def test_a_photo_is_made_fit_and_tells_nothing(account: Account, wire: Wire):
+    photo = Pillow.frombytes("RGB", (4000, 3000), Random(3).randbytes(4000 * 3000 * 3)).resize((4000, 3000))
+    exif = photo.getexif()
+    exif[0x0112], exif[0x010F] = 6, "SECRETCAMERA"
+    photo.save(account.home / "photo.jpg", exif=exif, quality=60)
+    with account.terminal(*WIRE) as program:
+        program.ready().say("see @photo.jpg")
+        program.wait_for("[image photo.jpg, 1176×1568]")
+        program.wait_for("● You said")
+        program.leave()
+    ((data,),) = [shown(each) for each in wire.messages()]
+    assert len(data) < 1_400_000 and b"SECRETCAMERA" not in base64.b64decode(data)
+
+
+def test_what_cannot_be_attached_is_said_and_given_back(account: Account, wire: Wire):
+    picture(account.home / "cat.png")
+    (account.home / "broken.png").write_bytes((account.home / "cat.png").read_bytes()[:60])
+    with account.terminal(*WIRE, columns=100) as program:
+        program.ready().say("see @gone.png")
+        program.wait_for("⚠ There is no file gone.png. Check the name after the @, or take the @ away.")
+        program.wait_for_input("see @gone.png")
+        program.type("\x15see @broken.png\r")
+        program.wait_for("⚠ broken.png is damaged or incomplete. Open it in another program and save it anew.")
+        program.wait_for_input("see @broken.png")
+        program.type("\x15")
+        assert not wire.requests and not stored(account)
+        program.say("write to me@example.com, @anna, and see @notes")
+        program.wait_for("● You said: write to me@example.com, @anna, and see @notes")
+        program.leave()
+    assert stored(account) == [("write to me@example.com, @anna, and see @notes", [])]
+
+
+def test_queued_messages_keep_their_images(account: Account, wire: Wire):
+    cat, dog = picture(account.home / "cat.png"), picture(account.home / "my dog.png", 50, 50)
+    wire.answers(completion("Slow. " * 30, pause=0.05))
+    with account.terminal(*WIRE) as program:
+        program.ready().say("begin")
+        program.wait_for("● Slow.")
+        program.say("first @cat.png")
+        program.wait_for("next: first @cat.png")
+        program.say('second @"my dog.png"')
+        program.wait_for("second")
+        program.wait_for("next: second")
+        program.type("\x1b[A")
+        program.wait_for_input('second @"my dog.png"')
+        program.type(" again\r")
+        program.wait_for("● You said: ")
+        program.wait(lambda: len(account.turns()) == 3, "the end of the third turn")
+        program.leave()
+    assert stored(account) == [("begin", []), ("first @cat.png", [cat]), ('second @"my dog.png" again', [dog])]
+    assert account.endings() == ["completed"] * 3
+
+
+def test_esc_gives_queued_messages_back_with_their_images(account: Account, wire: Wire):
+    cat = picture(account.home / "cat.png")
+    wire.answers(Answer(end="hang"))
+    with account.terminal(*WIRE) as program:
+        program.ready().say("begin")
+        assert wire.asked()
+        program.say("then @cat.png")
+        program.wait_for("next: then @cat.png")
+        program.type("\x1b")
+        program.wait_for_input("then @cat.png")
+        program.type("\r")
+        program.wait(lambda: account.turns() == ["interrupted", "completed"], "the second turn")
+        program.leave()
+    assert stored(account)[1] == ("then @cat.png", [cat])
+
+
+def large(path: Path) -> None:
+    """A picture that takes a while to read."""
+    Pillow.frombytes("RGB", (5000, 5000), Random(1).randbytes(75_000_000)).save(path, quality=50)
+
+
+def test_nothing_overtakes_a_message_whose_image_is_being_read(account: Account):
+    large(account.home / "large.jpg")
+    with account.terminal(*ECHO) as program:
+        program.ready().type("one @large.jpg\rtwo\r/mark here\rthree\r")
+        program.wait(lambda: len(account.turns()) == 3, "three turns")
+        program.settled()
+        program.leave()
+    kinds = [(kind, content) for kind, content, _ in account.rows("user", "mark")]
+    assert kinds == [("user", "one @large.jpg"), ("user", "two"), ("mark", "here"), ("user", "three")]
+    assert [len(images) for _, images in stored(account)] == [1, 0, 0]
+
+
+def test_leaving_at_once_keeps_the_message_with_its_image(account: Account):
+    large(account.home / "large.jpg")
+    with account.terminal(*ECHO) as program:
+        program.ready().type("one @large.jpg\r/exit\r")
+        assert program.ended() == 0
+        program.assert_restored()
+    assert [(text, len(images)) for text, images in stored(account)] == [("one @large.jpg", 1)]
+    check(account.dsn)
+
+
+def test_what_cannot_be_saved_is_kept_with_its_images(account: Account):
+    cat = picture(account.home / "cat.png")
+    with account.terminal(*ECHO, columns=200) as program:
+        program.ready()
+        with psycopg.connect(account.dsn) as connection:
+            query = "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            ((backend,),) = connection.execute(query).fetchall()
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            program.type("first @cat.png\r")
+            program.wait_for("unreachable")
+            program.type("second @cat.png\r")
+            program.wait_for("next: second")
+            (account.home / "cat.png").unlink()
+            program.type("\x04")
+            assert program.ended() == 75
+        finally:
+            os.kill(backend, signal.SIGCONT)
+        program.assert_restored()
+    (file,) = (account.home / ".local" / "state" / "ikigai").glob("unsaved-*.jsonl")
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    kept = [(row["content"], [image["data"] for image in json.loads(row["data"])["images"]]) for row in rows]
+    assert kept == [("first @cat.png", [cat]), ("second @cat.png", [cat])]
+
+
+def test_a_blind_model_is_said_and_the_image_is_there_for_others(account: Account, wire: Wire):
+    cat = picture(account.home / "cat.png")
+    file = account.home / ".config" / "ikigai" / "config.toml"
+    file.write_text(file.read_text() + '[models."wire/blind"]\nimages = "no"\n')
+    with account.terminal(columns=100) as program:
+        program.ready().say("/model wire/blind")
+        program.wait_for("Model: wire/blind")
+        program.say("see @cat.png")
+        program.wait_for("⚠ wire/blind sees no images: they are kept in the conversation for models that do.")
+        program.wait_for("● You said")
+        program.settled()
+        assert not any(map(shown, wire.messages())) and "[image cat.png left out" in said(wire.messages()[-1])
+        program.say("/model wire/x")
+        program.wait_for("Model: wire/x")
+        program.say("and you?")
+        program.wait(lambda: len(account.turns()) == 2, "the second turn")
+        assert shown(wire.messages()[0]) == [cat]
+        program.leave()
+
+
+# -- print mode ---------------------------------------------------------------------------------------------------
+
+
+def test_images_on_the_command_line(account: Account, wire: Wire):
+    cat, dog = picture(account.home / "cat.png"), picture(account.home / "my dog.png", 50, 50)
+    (account.home / "notes.txt").write_text("Notes that mention @cat.png and @gone.png.")
+    result = account.run(*WIRE, "-p", "compare", "@cat.png", "with", "@my dog.png", "@notes.txt", input="and @gone.png")
+    assert (result.returncode, result.stderr) == (0, "")
+    ((message),) = wire.messages()
+    assert said(message) == (
+        'compare @cat.png with @"my dog.png"\n\nFile notes.txt:\n\n'
+        "Notes that mention @cat.png and @gone.png.\n\nand @gone.png"
+    )
+    assert shown(message) == [cat, dog]
+    assert [images for _, images in stored(account)] == [[cat, dog]]
+
+
+def test_an_image_alone(account: Account, wire: Wire):
+    cat = picture(account.home / "cat.png")
+    assert account.run(*WIRE, "-p", "@cat.png").returncode == 0
+    assert (said(wire.messages()[0]), shown(wire.messages()[0])) == ("@cat.png", [cat])
+
+
+def test_images_on_the_command_line_of_the_repl(account: Account, wire: Wire):
+    dog = picture(account.home / "my dog.png")
+    with account.terminal(*WIRE, "what is", "@my dog.png") as program:
+        program.ready().wait_for("● You said")
+        program.leave()
+    assert stored(account) == [('what is @"my dog.png"', [dog])]
+
+
+@pytest.mark.parametrize("cut", [60, 30])
+def test_a_broken_image_on_the_command_line(account: Account, wire: Wire, cut: int):
+    picture(account.home / "cat.png")
+    (account.home / "broken.png").write_bytes((account.home / "cat.png").read_bytes()[:cut])
+    refused(account.run(*WIRE, "-p", "see", "@broken.png"), 2, "broken.png is damaged or incomplete.")
+    assert not wire.requests and not account.agents()
+
+
+def test_a_blind_model_on_the_command_line(account: Account, wire: Wire):
+    picture(account.home / "cat.png")
+    file = account.home / ".config" / "ikigai" / "config.toml"
+    file.write_text(file.read_text() + '[models."wire/blind"]\nimages = "no"\n')
+    result = account.run("-m", "wire/blind", "-p", "see", "@cat.png")
+    assert result.returncode == 0
+    assert "wire/blind sees no images" in result.stderr and not any(map(shown, wire.messages()))

@@ -1,0 +1,243 @@
+"""`ikigai login`: keys typed, pasted and piped in; tried, stored, used, and seen nowhere."""
+
+import json
+import os
+import shutil
+import signal
+import stat
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ikigai.store import embedded
+from tests.e2e.account import ECHO, Account, Wire, lines_of, refused
+from tests.wire_server import Answer, failure
+
+SECRET = "sk-canary-of-the-test-0123456789"
+JSON = {"Content-Type": "application/json"}
+LIST = Answer(b'{"object": "list", "data": [{"id": "gpt-5-mini"}, {"id": "gpt-5"}]}', 200, JSON)
+CLAUDES = Answer(b'{"data": [{"type": "model", "id": "claude-x"}], "has_more": false}', 200, JSON)
+
+
+def key_file(account: Account) -> Path:
+    return account.home / ".config" / "ikigai" / "keys.json"
+
+
+def stored(account: Account) -> dict[str, str]:
+    return json.loads(key_file(account).read_text()) if key_file(account).exists() else {}
+
+
+@pytest.fixture
+def addresses(wire: Wire) -> dict[str, str]:
+    """Variables by which the vendors are the test's own server."""
+    root = wire.server.base_url.removesuffix("/v1")
+    return {"OPENAI_BASE_URL": root + "/v1", "ANTHROPIC_BASE_URL": root, "GOOGLE_GEMINI_BASE_URL": root}
+
+
+def test_a_key_is_typed_tried_stored_and_used(account: Account, wire: Wire, addresses: dict[str, str]):
+    wire.answers(CLAUDES)
+    with account.terminal("login", "anthropic", "--debug", columns=200, env=addresses) as program:
+        program.wait_for("Keys are made at https://platform.claude.com/settings/keys")
+        program.wait_for("Key for anthropic (it is not shown):")
+        program.type(f"  {SECRET}\r")
+        assert program.ended() == 0
+        assert f"The key of anthropic works; it is stored in {key_file(account)}." in program.words()
+        assert SECRET.encode() not in program.raw
+        program.assert_restored()
+    assert wire.requests[0].path.startswith("/v1/models") and wire.requests[0].headers["x-api-key"] == SECRET
+    assert stored(account) == {"anthropic": SECRET}
+    assert stat.S_IMODE(key_file(account).stat().st_mode) == 0o600
+    assert stat.S_IMODE(key_file(account).parent.stat().st_mode) == 0o700
+
+    wire.answers(failure(400, "no"))
+    result = account.run("-m", "anthropic/claude-x", "-p", "hi", "--debug", **addresses)
+    assert wire.requests[1].path == "/v1/messages" and wire.requests[1].headers["x-api-key"] == SECRET
+    shown = account.run("config", **addresses).stdout
+    assert "API key of anthropic" in shown and shown.rstrip().endswith("login")
+    listed = account.run("login", "--list", **addresses).stdout
+    assert [line.split(maxsplit=1) for line in listed.splitlines()[:3]] == [
+        ["anthropic", "login"],
+        ["openai", "no key"],
+        ["google", "no key"],
+    ]
+    seen = f"{result.stdout}{result.stderr}{shown}{listed}{account.log_file()}{account.rows()}"
+    assert "canary" not in seen
+
+
+def test_the_provider_is_asked_for_where_none_is_named(account: Account, wire: Wire, addresses: dict[str, str]):
+    wire.answers(LIST)
+    with account.terminal("login", columns=120, env=addresses) as program:
+        program.wait_for("Provider (anthropic, openai, google")
+        program.type("openai\r")
+        program.wait_for("Key for openai")
+        program.type(f"{SECRET}\r")
+        assert program.ended() == 0
+    assert stored(account) == {"openai": SECRET}
+
+
+def test_a_key_is_piped_in_and_another_provider_of_ones_own(account: Account, wire: Wire):
+    wire.answers(LIST)
+    result = account.run("login", "wire", input=f"{SECRET}\n")
+    assert result.returncode == 0, result.stderr
+    assert wire.requests[0].headers["authorization"] == f"Bearer {SECRET}"
+    wire.answers("Hello.")
+    assert account.run("-m", "wire/x", "-p", "hi").stdout == "Hello.\n"
+    assert wire.requests[1].headers["authorization"] == f"Bearer {SECRET}"
+    wire.answers("Hello again.")
+    assert account.run("-m", "wire/x", "-p", "hi", WIRE_KEY="sk-of-the-environment").stdout == "Hello again.\n"
+    assert wire.requests[2].headers["authorization"] == "Bearer sk-of-the-environment"
+    assert "environment WIRE_KEY (before login)" in account.run("login", "--list", WIRE_KEY="x").stdout
+    result = account.run("login", "--remove", "wire")
+    assert (result.returncode, result.stdout) == (0, "The key of wire is forgotten.\n")
+    assert account.run("login", "wire", "--remove").stdout == "No key of wire was stored.\n"
+    assert stored(account) == {}
+
+
+def test_a_login_says_that_the_environment_goes_first(account: Account, wire: Wire, addresses: dict[str, str]):
+    wire.answers(LIST)
+    result = account.run("login", "openai", input=SECRET, OPENAI_API_KEY="sk-other", **addresses)
+    assert result.returncode == 0 and "OPENAI_API_KEY is set as well and goes before it." in result.stdout
+
+
+def test_a_key_that_the_vendor_refuses_is_not_stored(account: Account, wire: Wire, addresses: dict[str, str]):
+    for provider in ("openai", "anthropic", "google"):
+        wire.answers(failure(401, f"bad key {SECRET}"))
+        result = account.run("login", provider, input=SECRET, **addresses)
+        refused(result, 1, "did not accept the key (401)", "Nothing was stored.")
+        assert "canary" not in result.stderr + account.log_file()
+    assert stored(account) == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "doubt"),
+    [
+        (failure(503, "busy"), "could not answer (503)"),
+        (failure(404, "no such path"), "(404)"),
+        (failure(403, "not for listing"), "did not accept the key (403)"),
+        (failure(401, "Missing scopes: api.model.read"), "Missing scopes"),
+        (Answer(b'{"object": "list", "data": []}', 200, JSON), "named no model"),
+        (Answer(b"<html>hello</html>", 200, {"Content-Type": "text/html"}), "is no model: it sent a page"),
+    ],
+    ids=["503", "404", "403", "scopes", "empty", "a page"],
+)
+def test_a_key_that_cannot_be_tried_is_stored_with_a_word(account: Account, wire: Wire, answer: Answer, doubt: str):
+    wire.answers(answer)
+    result = account.run("login", "wire", input=SECRET)
+    assert result.returncode == 0, result.stderr
+    assert "The key of wire could not be tried; it is stored in" in result.stdout and doubt in result.stdout
+    assert stored(account) == {"wire": SECRET}
+
+
+def test_nobody_answers(account: Account, wire: Wire):
+    result = account.run("login", "dead", input=SECRET)
+    assert result.returncode == 0 and "dead cannot be reached at http://127.0.0.1:1/v1" in result.stdout
+    assert stored(account) == {"dead": SECRET}
+
+
+@pytest.mark.parametrize("text", ["", "\n", "sk a", "sk-1\nsk-2", "sk-\x1b[31m", "sk-é", "k" * 20_000])
+def test_what_is_no_key(account: Account, text: str):
+    result = account.run("login", "openai", input=text)
+    refused(result, 1, "othing was stored.")
+    assert stored(account) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["login"], 2, ("Whose key is it?", "anthropic, openai, google")),
+        (["login", "nobody"], 2, ("There is no provider 'nobody'", "[providers.nobody]")),
+        (["login", "local"], 1, ("The local model needs no key.",)),
+        (["login", "--remove"], 2, ("Whose key is it?",)),
+    ],
+)
+def test_logins_that_are_none(account: Account, arguments: list[str], code: int, words: tuple[str, ...]):
+    refused(account.run(*arguments, input=SECRET), code, *words)
+    assert stored(account) == {}
+
+
+@pytest.mark.parametrize(("key", "code"), [("\x03", 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), ("\x04", 1)])
+def test_a_question_that_is_not_answered(account: Account, key: "str | signal.Signals", code: int):
+    with account.terminal("login", "openai", columns=120) as program:
+        program.wait_for("Key for openai")
+        program.type("sk-half")
+        if isinstance(key, str):
+            program.type("\x15" + key)
+        else:
+            program.process.send_signal(key)
+        assert program.ended() == code
+        program.assert_restored()
+        assert b"sk-half" not in program.raw and "Traceback" not in program.text()
+    assert stored(account) == {}
+
+
+def test_a_file_that_is_no_key_file(account: Account):
+    file = key_file(account)
+    file.parent.mkdir(parents=True)
+    file.write_text("{canary")
+    for arguments in (["config"], ["login", "--list"], [*ECHO, "-p", "hi"]):
+        result = account.run(*arguments)
+        refused(result, 2, f"{file} is damaged", "log in again")
+        assert "canary" not in result.stderr
+
+
+def test_no_key_reaches_a_child(account: Account, wire: Wire, tmp_path: Path):
+    """PostgreSQL's own programs; those of the local model and of the embedded server have tests beside them."""
+    wire.answers(LIST)
+    account.run("login", "wire", input=SECRET)
+    account.run(*ECHO, "-p", "hi")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "pg_dump"  # writes down what it is given, and does what it should
+    program.write_text(f'#!/bin/sh\nenv > {tmp_path}/environment\nexec {embedded.binaries()}/pg_dump "$@"\n')
+    program.chmod(0o755)
+    keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "WIRE_KEY"), SECRET)
+    result = account.run(
+        "db", "dump", str(tmp_path / "dump"), PATH=f"{folder}:{os.environ['PATH']}", PGAPPNAME="kept", **keys
+    )
+    assert result.returncode == 0, result.stderr
+    told = (tmp_path / "environment").read_text()
+    assert "canary" not in told and "PGAPPNAME=kept" in told
+    assert b"canary" not in (tmp_path / "dump").read_bytes()
+
+
+def test_no_key_reaches_the_embedded_server(tmp_path: Path):
+    home = tmp_path / "home"
+    home.mkdir()
+    account = Account(home, "embedded")
+    keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"), SECRET)
+    with account.terminal(*ECHO, env=keys) as program:
+        program.ready()
+        servers = [
+            process
+            for process in psutil.process_iter(["name", "cmdline", "environ"])
+            if process.info["name"] in ("postgres", "python", "python3") and str(home) in str(process.info["cmdline"])
+        ]
+        found = [process for process in servers if process.pid != program.process.pid]
+        assert found and not [process for process in found if "canary" in str(process.info["environ"])]
+        program.leave()
+
+
+def test_keys_and_who_answers_in_setup(account: Account, wire: Wire, addresses: dict[str, str]):
+    wire.answers(CLAUDES)
+    account.run("login", "anthropic", input=SECRET, **addresses)
+    result = account.run("setup", OPENAI_API_KEY="sk-2", **addresses)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[1:] == [
+        "key        anthropic: stored by ikigai login",
+        "key        openai: in the environment (OPENAI_API_KEY)",
+        "ready      anthropic/claude-sonnet-5-5 will answer. Start with: ikigai",
+    ]
+    rows = {row["key"]: row for row in lines_of(account.run("config", "--json", OPENAI_API_KEY="sk-2").stdout)}
+    assert rows["API key of anthropic"] == {"key": "API key of anthropic", "value": "set", "origin": "login"}
+    assert rows["API key of openai"]["origin"] == "environment OPENAI_API_KEY"
+    shutil.rmtree(key_file(account).parent)
+
+
+def test_what_an_sdk_would_log_of_a_request_stays_out_of_the_log(account: Account, wire: Wire):
+    account.configure(f'[providers.wire]\nbase_url = "{wire.server.base_url}"\napi = "anthropic"\n')
+    wire.answers(failure(400, "no"))
+    result = account.run("-m", "wire/x", "--debug", "-p", "a private matter", ANTHROPIC_LOG="debug", OPENAI_LOG="debug")
+    assert result.returncode == 1 and len(wire.requests) == 1
+    assert "DEBUG ikigai" in account.log_file() and "private" not in account.log_file()
+    assert "private" not in result.stderr

@@ -1,0 +1,237 @@
+"""`ikigai models`; thinking levels from flag, configuration and prompt; the keys that say how to treat a provider."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.account import ECHO, Account, Wire, lines_of, refused
+from tests.wire_server import Answer, failure
+
+JSON = {"Content-Type": "application/json"}
+SECRET = "sk-canary-of-the-test-0123456789"
+THINKER = '[models."wire/x"]\nlevels = ["low", "high"]\n'
+
+
+def listing(*models: dict[str, object]) -> Answer:
+    return Answer(json.dumps({"object": "list", "data": models}).encode(), 200, JSON)
+
+
+def configure(account: Account, wire: Wire, *more: str) -> None:
+    table = f'[providers.wire]\nbase_url = "{wire.server.base_url}"\napi_key_env = "WIRE_KEY"\n'
+    account.configure("".join((*more[:1], table, *more[1:])))
+
+
+# -- the list ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_known_of_a_vendor_without_asking_it(account: Account):
+    result = account.run("models", "--json", ANTHROPIC_API_KEY=SECRET)
+    assert (result.returncode, result.stderr) == (0, "")
+    rows = lines_of(result.stdout)
+    assert len(rows) > 5 and {row["provider"] for row in rows} == {"anthropic"}
+    for row in rows:
+        assert row["model"].startswith("anthropic/claude-")
+        assert row["context"] >= 100_000 and row["max_output"] > 1_000 and row["images"] is True
+        assert set(row["levels"]) <= {"off", "min", "low", "med", "high"}
+        assert 0 < row["input_price"] < row["output_price"] < 1_000
+    table = account.run("models", "anthropic", ANTHROPIC_API_KEY=SECRET).stdout.splitlines()
+    assert table[0].split() == ["model", "context", "output", "levels", "images", "$/M", "in", "$/M", "out"]
+    assert [line.split()[0] for line in table[1:]] == [row["model"] for row in rows]
+
+
+def test_only_those_that_a_key_is_at_hand_for(account: Account):
+    def providers(**env: str) -> set[str]:
+        return {row["provider"] for row in lines_of(account.run("models", "--json", **env).stdout)}
+
+    assert providers(OPENAI_API_KEY="k") == {"openai"}
+    assert providers(OPENAI_API_KEY="k", GOOGLE_API_KEY="k") == {"openai", "google"}
+    refused(account.run("models"), 1, "There is no key, and no local model.", "ikigai login")
+    refused(account.run("models", "google"), 1, "There is no key for Google.", "ikigai login google")
+    refused(account.run("models", "nobody"), 2, "There is no provider 'nobody'")
+
+
+def test_a_server_is_asked_and_its_answer_kept(account: Account, wire: Wire):
+    configure(account, wire, 'model = "wire/mine"\n', '[models."wire/mine"]\ninput_price = 2\noutput_price = 4.5\n')
+    assert [row["model"] for row in lines_of(account.run("models", "--json").stdout)] == ["wire/mine"]
+    wire.answers(listing({"id": "big", "context_length": 65_536}, {"id": "small"}))
+    result = account.run("models", "wire", "--refresh", "--json", WIRE_KEY=SECRET)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert wire.requests[0].path == "/v1/models" and wire.requests[0].headers["authorization"] == f"Bearer {SECRET}"
+    found = {row["model"]: row for row in lines_of(result.stdout)}
+    assert list(found) == ["wire/big", "wire/small", "wire/mine"]
+    assert found["wire/big"]["context"] == 65_536 and found["wire/big"]["input_price"] is None
+    assert (found["wire/mine"]["input_price"], found["wire/mine"]["output_price"]) == (2, 4.5)
+    assert account.run("models", "--json").stdout == result.stdout and len(wire.requests) == 1
+    with account.terminal(columns=120) as program:
+        program.ready()
+        program.type("/model wire/")
+        program.wait(lambda: "/model wire/" in program.text(), "the echo")
+        program.type("b")
+        program.wait_for("wire/big")
+        program.type("\x03")
+        program.leave()
+
+
+def test_those_that_do_not_answer_are_said_beside_the_list(account: Account, wire: Wire):
+    wire.answers(listing({"id": "one"}))
+    result = account.run("models", "--refresh")
+    assert result.returncode == 0
+    assert "dead cannot be reached at http://127.0.0.1:1/v1" in result.stderr and "wire/one" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "words"),
+    [
+        (failure(401, f"bad {SECRET}"), 1, "did not accept the key (401)"),
+        (failure(503, "busy"), 75, "could not answer (503)"),
+    ],
+)
+def test_when_nobody_answers(account: Account, wire: Wire, answer: Answer, code: int, words: str):
+    wire.answers(answer)
+    result = account.run("models", "wire", "--refresh", WIRE_KEY=SECRET)
+    refused(result, code, words)
+    assert SECRET not in result.stderr + account.log_file()
+
+
+# -- levels ------------------------------------------------------------------------------------------------------
+
+
+def test_a_level_on_the_command_line_that_the_model_has_or_not(account: Account, wire: Wire):
+    configure(account, wire, "", THINKER)
+    result = account.run("-m", "wire/x:med", "-p", "hi")
+    refused(result, 2, "x has no level med; it has low, high", "another model")
+    refused(account.run("-p", "hi", IKIGAI_MODEL="wire/x:off"), 2, "x cannot think less than low; it has low, high")
+    assert not wire.requests and account.rows("user") == []
+    assert account.run("-m", "wire/x:high", "-p", "hi").returncode == 0
+    assert wire.requests[0].json["reasoning_effort"] == "high"
+
+
+@pytest.mark.parametrize("word", ["hgih", "HIGH", ""])
+def test_a_mistyped_level_is_not_taken_for_a_part_of_the_name(account: Account, wire: Wire, word: str):
+    env = {"ANTHROPIC_API_KEY": SECRET, "ANTHROPIC_BASE_URL": wire.server.base_url}
+    for way in ({"IKIGAI_MODEL": f"anthropic/claude-sonnet-5-5:{word}"}, {}):
+        account.configure(f'model = "anthropic/claude-sonnet-5-5:{word}"\n')
+        result = account.run("-p", "hi", **env, **way)
+        refused(result, 2, f"claude-sonnet-5-5 has no level {word or chr(39) * 2}; it has off, low, med, high.")
+    assert not wire.requests and account.rows("user") == []
+
+
+def test_a_name_with_a_colon_stays_one(account: Account, wire: Wire):
+    configure(account, wire)
+    assert account.run("-m", "wire/qwen3:8b", "-p", "hi").returncode == 0
+    assert wire.requests[0].json["model"] == "qwen3:8b"
+
+
+def test_a_level_in_the_configuration_that_the_model_lacks_is_said_and_left_out(account: Account, wire: Wire):
+    configure(account, wire, 'model = "wire/x:med"\n', THINKER)
+    result = account.run("-p", "hi")
+    assert result.returncode == 0
+    assert "x has no level med; it has low, high. The level in the configuration is not used" in result.stderr
+    assert "reasoning_effort" not in wire.requests[0].json and wire.requests[0].json["model"] == "x"
+    with account.terminal(columns=120) as program:
+        program.ready()
+        program.wait_for("⚠ x has no level med")
+        assert " wire/x · ctx" in program.status()
+        program.leave()
+
+
+def test_levels_at_the_prompt(account: Account, wire: Wire):
+    configure(account, wire, 'model = "wire/x:high"\n', THINKER)
+    with account.terminal(columns=120) as program:
+        program.ready()
+        program.say("/think")
+        program.wait_for("wire/x thinks at high (from configuration")
+        program.wait_for("it has low, high; /think LEVEL chooses one")
+        program.say("/think med")
+        program.wait_for("x has no level med; it has low, high.")
+        program.say("/model wire/x:min")
+        program.wait_for("x cannot think less than low; it has low, high.")
+        assert "wire/x:high · ctx" in program.status()
+        program.say("/think low")
+        program.wait(lambda: "wire/x:low · ctx" in program.status(), "the level in the status line")
+        program.say("/status")
+        program.wait_for("model        wire/x:low")
+        program.say("hello")
+        program.wait_for("● You said: hello")
+        assert wire.requests[-1].json["reasoning_effort"] == "low"
+        program.settled()
+        program.say("/think default")
+        program.wait(lambda: "wire/x:high · ctx" in program.status(), "the configured level")
+        program.say("/model wire/y")  # the level was that of the other model
+        program.wait(lambda: "wire/y · ctx" in program.status(), "the other model")
+        program.say("/think")
+        program.wait_for("wire/y thinks at the model's own default")
+        program.say("/model default")
+        program.wait(lambda: "wire/x:high · ctx" in program.status(), "the configured model")
+        program.leave()
+    with account.terminal(columns=120) as program:
+        program.ready()
+        assert "wire/x:high · ctx" in program.status()
+        program.leave()
+
+
+def test_a_model_that_does_not_think(account: Account, wire: Wire):
+    configure(account, wire, 'model = "wire/x"\n', '[models."wire/x"]\nlevels = ["off"]\n')
+    with account.terminal(columns=120) as program:
+        program.ready()
+        program.say("/think")
+        program.wait_for("wire/x does not think.")
+        program.say("/think low")
+        program.wait_for("x does not think; it has no level but off.")
+        program.leave()
+
+
+# -- how turns are counted, how long to wait, how a server is spoken to ------------------------------------------
+
+
+def test_how_turns_are_counted(account: Account, wire: Wire):
+    configure(account, wire, 'model = "wire/x"\n', '[context]\ntoken_counter = "calibrated"\n')
+    assert account.run("-p", "hi").returncode == 0
+    [(_, _, end)] = account.rows("turn_end")
+    assert end["counted"] == "calibrated wire/x" and end["tokens"] > 0
+    assert account.run("-p", "hi", IKIGAI_TOKEN_COUNTER="bytes").returncode == 0
+    assert "counted" not in account.rows("turn_end")[1][2]
+
+
+def test_how_long_a_server_may_be_silent(account: Account, wire: Wire):
+    configure(account, wire, "", "[providers.slow]\nfirst_seconds = 1\n" + f'base_url = "{wire.server.base_url}"\n')
+    wire.answers(*[Answer(b"", end="hang")] * 8)
+    with account.terminal("-m", "slow/x", columns=120) as program:
+        program.ready()
+        program.say("hello")
+        program.wait_for("slow sent nothing for 1 seconds")
+        program.type("\x1b")
+        program.leave()
+
+
+def test_a_provider_can_be_spoken_to_another_way(account: Account, wire: Wire):
+    configure(account, wire, "", f'[providers.other]\napi = "responses"\nbase_url = "{wire.server.base_url}"\n')
+    wire.answers(failure(400, "no"))
+    refused(account.run("-m", "other/x", "-p", "hi"), 1, "other refused the request (400): no.")
+    wire.answers(failure(400, "no"))
+    refused(account.run("-m", "wire/x", "-p", "hi", IKIGAI_PROVIDERS_WIRE_API="responses"), 1, "wire refused")
+    assert [request.path for request in wire.requests] == ["/v1/responses"] * 2
+    assert account.run(*ECHO, "-p", "hi").returncode == 0
+
+
+# -- the SDK -----------------------------------------------------------------------------------------------------
+
+
+def test_another_model_s_sdk_is_loaded_when_it_is_chosen(account: Account, wire: Wire):
+    """Not by the Enter that sends the next message: it takes a second."""
+    table = f'[providers.claude]\nbase_url = "{wire.server.base_url}"\napi = "anthropic"\n'
+    account.configure(f'model = "scripted/echo"\n{table}')
+
+    def loaded() -> bool:  # of the SDK's modules one is a library of its own
+        return "jiter" in Path(f"/proc/{program.process.pid}/maps").read_text()
+
+    with account.terminal(columns=120) as program:
+        program.ready()
+        program.say("hello")
+        program.wait_for("● hello")
+        assert not loaded()
+        program.say("/model claude/x")
+        program.wait(loaded, "the SDK")
+        assert not wire.requests
+        program.leave()

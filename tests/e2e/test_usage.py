@@ -1,0 +1,240 @@
+"""The ledger over the whole program: its rows, `ikigai usage`, /cost, the status line, and waits that are seen."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.e2e.account import WIRE, Account, Wire, lines_of, refused
+from tests.wire_server import Answer, completion, failure
+
+
+@pytest.fixture
+def priced(account: Account) -> Iterator[Wire]:
+    """A model server with two models: wire/x costs 1000 and 2000 dollars a million tokens, of wire/y nobody knows."""
+    with Wire().running() as wire:
+        account.configure(
+            f'[providers.wire]\nbase_url = "{wire.server.base_url}"\napi_key_env = "WIRE_KEY"\n'
+            '[models."wire/x"]\ninput_price = 1000.0\noutput_price = 2000.0\n'
+        )
+        yield wire
+
+
+def counted(text: str, input: int, output: int, cached: int = 0, thinking: int = 0, **more: Any) -> Answer:
+    usage = {
+        "prompt_tokens": input,
+        "completion_tokens": output,
+        "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens_details": {"reasoning_tokens": thinking},
+    }
+    return completion(text, usage=usage, **more)
+
+
+BUSY = failure(503, "busy", Retry_After="0.05", x_request_id="req_busy")
+OTHER = ("-m", "wire/y")
+
+
+def table(text: str) -> dict[str, list[str]]:
+    """The lines of a table of figures by their first cell."""
+    lines = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if "  " in line]
+    return {line[0]: line[1:] for line in lines}
+
+
+def test_every_request_is_a_row_and_the_reports_add_them_up(account: Account, priced: Wire):
+    priced.answers(
+        BUSY,
+        counted("one", 100, 10, 80, 4),
+        failure(401, "bad key"),
+        counted("three", 50, 5),
+        counted("four", 1_000_000, 1),
+    )
+    for arguments in ((*WIRE, "one"), (*WIRE, "two"), (*OTHER, "three"), (*WIRE, "--new", "four")):
+        account.run("-p", *arguments)
+    rows = [data for _, _, data in account.rows("usage")]
+    assert [(row["model"], row.get("attempt", 1), row.get("failure", ""), row.get("cost")) for row in rows] == [
+        ("wire/x", 1, "overloaded", 0.0),
+        ("wire/x", 2, "", 0.12),
+        ("wire/x", 1, "auth", 0.0),
+        ("wire/y", 1, "", None),
+        ("wire/x", 1, "", 1000.002),
+    ]
+    assert rows[0]["request_id"] == "req_busy" and "purpose" not in rows[1] and rows[1]["size"] > 50
+    assert rows[1]["priced_by"] == "configuration" and rows[1]["seconds"] >= rows[1]["first_token_seconds"] > 0
+    assert account.endings() == ["completed", "failed", "completed", "completed"]
+
+    today = date.today().isoformat()
+    told = account.run("usage").stdout
+    assert told.split()[:9] == ["day", "requests", "in", "cached", "out", "thinking", "cost", "failed", "retried"]
+    line = ["5", "1,000,150", "80", "16", "4", "$1,000.12+?", "2", "1"]
+    assert table(told)[today] == table(told)["total"] == line
+    assert told.endswith("\n1 request without a known price is not in the cost.\n")
+
+    by_model = table(account.run("usage", "--by", "model").stdout)
+    assert by_model["wire/x"] == ["4", "1,000,100", "80", "11", "4", "$1,000.12", "2", "1"]
+    assert by_model["wire/y"] == ["1", "50", "0", "5", "0", "?", "0", "0"] and by_model["total"] == line
+
+    first, second = account.agents()
+    by_agent = table(account.run("usage", "--by", "agent").stdout)
+    assert by_agent[first][0] == "4" and by_agent[second][:2] == ["1", "1,000,000"] and by_agent["total"] == line
+    assert table(account.run("usage", "--agent", second).stdout)["total"][0] == "1"
+    assert "known price" not in account.run("usage", "--agent", second).stdout
+
+
+def test_json_is_exact(account: Account, priced: Wire):
+    priced.answers(*(counted("x", 1, 0) for _ in range(3)), counted("y", 7, 1))
+    for n in range(3):
+        account.run(*WIRE, "-p", str(n))
+    account.run(*OTHER, "-p", "y")
+    result = account.run("usage", "--json", "--by", "model", "--since", "1d").stdout
+    made = json.loads(result, parse_float=Decimal)
+    assert set(made) == {"by", "since", "agent", "rows", "total"}
+    assert (made["by"], made["since"], made["agent"]) == ("model", date.today().isoformat(), None)
+    assert [(row["model"], row["requests"], row["cost"]) for row in made["rows"]] == [
+        ("wire/x", 3, Decimal("0.003")),
+        ("wire/y", 1, None),
+    ]
+    assert made["total"]["cost"] == Decimal("0.003") and made["total"]["unpriced"] == 1
+    assert set(made["total"]) == {
+        "requests", "failed", "interrupted", "retried", "input", "cached", "written", "output", "thinking", "cost",
+        "unpriced",
+    }  # fmt: skip
+
+
+def test_since_and_days(account: Account, priced: Wire):
+    account.run(*WIRE, "-p", "now")
+    with psycopg.connect(account.dsn) as other:  # some of it happened earlier
+        for days, seq in ((1, 101), (2, 102), (40, 103)):
+            other.execute(
+                "insert into messages (event_id, agent_id, seq, kind, data, created_at)"
+                " select gen_random_uuid(), id, %s, 'usage', '{\"model\": \"a/b\"}', now() - make_interval(days => %s)"
+                " from agents",
+                (seq, days),
+            )
+
+    def days(*arguments: str, **env: str) -> list[str]:
+        return [row["day"] for row in json.loads(account.run("usage", "--json", *arguments, **env).stdout)["rows"]]
+
+    today = date.today()
+    assert days() == [(today - timedelta(days=n)).isoformat() for n in (40, 2, 1, 0)]
+    assert days("--since", "1d") == [today.isoformat()]
+    assert days("--since", "3d") == [(today - timedelta(days=n)).isoformat() for n in (2, 1, 0)]
+    assert days("--since", (today - timedelta(days=1)).isoformat())[0] == (today - timedelta(days=1)).isoformat()
+    # Somewhere it is tomorrow already, or yesterday still.
+    east, west = days(TZ="Pacific/Kiritimati"), days(TZ="Pacific/Pago_Pago")
+    assert len(east) == len(west) == 4 and east[-1] > west[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--since", "yesterday"), "'yesterday' is no day; write 2026-11-30, or 7d"),
+        (("--since", "2026-02-30"), "'2026-02-30' is no day"),
+        (("--since", "20261130"), "is no day"),
+        (("--since", "0d"), "is no day"),
+        (("--by", "moon"), "invalid choice: 'moon'"),
+    ],
+)
+def test_what_cannot_be_asked(account: Account, arguments: tuple[str, ...], words: str):
+    result = account.run("usage", *arguments)
+    assert result.returncode == 2 and words in result.stderr and "Traceback" not in result.stderr
+
+
+def test_nothing_to_add_up(account: Account):
+    assert account.run("db", "migrate").returncode == 0
+    assert account.run("usage").stdout == "There are no requests to add up.\n"
+    made = json.loads(account.run("usage", "--json").stdout)
+    assert made["rows"] == [] and made["total"]["cost"] == 0
+    refused(account.run("usage", "--agent", "nobody"), 2, "There is no agent nobody.")
+
+
+def test_print_mode_adds_up_its_turn(account: Account, priced: Wire):
+    calls = completion("", calls=[{"name": "none"}], usage={"prompt_tokens": 10, "completion_tokens": 1})
+    priced.answers(BUSY, calls, counted("done", 20, 2, 5, 1))
+    made = json.loads(account.run(*WIRE, "-p", "go", "--output-format", "json").stdout)
+    assert made["usage"] == {
+        "input": 30, "output": 3, "cached": 5, "written": 0, "thinking": 1, "cost": 0.036, "unpriced": 0,
+    }  # fmt: skip
+    priced.answers(BUSY, counted("done", 20, 2))
+    result = lines_of(account.run(*OTHER, "-p", "go", "--output-format", "stream-json").stdout)[-1]
+    assert (result["usage"]["cost"], result["usage"]["unpriced"]) == (0.0, 1), "the failed attempt cost nothing"
+    priced.answers(counted("done", 20, 2))
+    made = json.loads(account.run(*OTHER, "-p", "go", "--output-format", "json").stdout)
+    assert (made["usage"]["cost"], made["usage"]["unpriced"]) == (None, 1)
+
+
+def test_the_status_line_and_cost(account: Account, priced: Wire):
+    priced.answers(counted("before", 7, 7))
+    account.run(*WIRE, "-p", "before")
+    priced.answers(counted("● one", 12_300, 450), counted("two", 100, 0), counted("three", 100, 0))
+    with account.terminal(*WIRE, columns=120) as program:
+        program.ready()
+        assert "↑" not in program.status() and "$" not in program.status()
+        program.say("first")
+        program.wait(lambda: "↑12.3k ↓450 $13.20 · " in program.status(), "the cost")
+        program.say("second")
+        program.wait(lambda: "↑12.4k ↓450 $13.30 · " in program.status(), "the cost of both")
+        program.say("/cost")
+        program.wait_for("in all")
+        found = table(program.text())
+        assert found["this session"] == ["2", "12,400", "0", "450", "$13.30"]
+        assert found["this agent"] == found["today"] == found["in all"] == ["3", "12,407", "0", "457", "$13.32"]
+        program.say("/new")
+        program.wait(lambda: account.agents()[0] not in program.status(), "the other agent")
+        program.settled()
+        program.say("third")
+        program.wait(lambda: "↑12.5k ↓450 $13.40 · " in program.status(), "the cost of both agents")
+        program.leave()
+    with account.terminal(*OTHER, columns=120) as program:
+        program.ready()
+        priced.answers(counted("four", 1000, 1))
+        program.say("fourth")
+        program.wait(lambda: "↑1k ↓1 $? · " in program.status(), "the unknown cost")
+        program.say("/cost")
+        program.wait_for("1 request without a known price is not in the cost.")
+        found = table(program.text())
+        assert found["this session"] == ["1", "1,000", "0", "1", "?"] and found["this agent"][-1] == "$0.1000+?"
+        program.leave()
+
+
+def test_a_wait_counts_down_and_esc_ends_it(account: Account, priced: Wire):
+    priced.answers(failure(529, "Overloaded", Retry_After="25"), "never")
+    with account.terminal(*WIRE, columns=140) as program:
+        program.ready()
+        program.say("go")
+        program.wait_for("s (attempt 2 of 8): wire ")
+        seen: set[int] = set()
+
+        def ticking() -> bool:
+            seen.update(int(found) for found in re.findall(r"Trying again in (\d+) s", program.text()))
+            return len(seen) >= 3
+
+        program.wait(ticking, "three seconds of the countdown")
+        assert max(seen) <= 25 and len(set(range(min(seen), max(seen) + 1)) - seen) == 0
+        assert "Esc stops" in program.text()
+        began = time.monotonic()
+        program.type("\x1b")
+        program.wait_for("✗ interrupted")
+        assert time.monotonic() - began < 5
+        program.leave()
+    assert len(priced.requests) == 1 and account.endings() == ["interrupted"]
+    assert [data.get("failure") for _, _, data in account.rows("usage")] == ["overloaded"]
+
+
+def test_an_interrupted_reply_has_its_row(account: Account, priced: Wire):
+    priced.answers(completion("word " * 400, pause=0.02))
+    with account.terminal(*WIRE) as program:
+        program.ready()
+        program.say("go")
+        program.wait_for("word word")
+        program.type("\x1b")
+        program.wait_for("✗ interrupted")
+        program.leave()
+    (row,) = (data for _, _, data in account.rows("usage"))
+    assert row["failure"] == "interrupted" and "cost" not in row and row["first_token_seconds"] > 0
+    assert table(account.run("usage").stdout)["total"] == ["1", "0", "0", "0", "0", "?", "0", "0"]

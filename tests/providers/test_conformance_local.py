@@ -1,0 +1,194 @@
+"""Every adapter for real: llama.cpp serves the small model and speaks Messages, Responses and Chat Completions."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
+from typing import Any
+
+import httpx
+import pytest
+
+from ikigai.core.events import AssistantMessage, UsageReported
+from ikigai.core.machine import CallModel, Change, Interrupted, Replied, Submitted
+from ikigai.core.memory import Run, request
+from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.ports import Limits
+from ikigai.core.reply import Accumulator, Broke, Counted, Failure, Finished, TextDelta
+from ikigai.core.request import Request
+from ikigai.providers.local import LocalServer
+from ikigai.providers.models import Traits
+from ikigai.providers.openai import OpenAIProvider
+from tests.conftest_local import smol_weights
+from tests.providers.conformance import PICTURE, TOOLS, Talk
+from tests.providers.conftest import ask, collect, reply
+from tests.providers.formats import FORMATS
+
+pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
+
+SPOKEN = ("messages", "responses", "chat")
+CONTEXT = 2048
+DEADLINE = 30  # seconds; reached only by what would never end
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LocalServer]:
+    server = LocalServer.start(smol_weights(), context=CONTEXT)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+async def adapters(server: LocalServer) -> AsyncIterator[dict[str, Any]]:
+    """By format, each as a provider of that name."""
+    made = {}
+    for name in SPOKEN:
+        form = FORMATS[name]
+        api = {"api": form.api} if form.make is OpenAIProvider else {}
+        traits = Traits("adaptive" if name == "messages" else "effort", ("off", "low"), images=False)
+        made[name] = form.make(name, server.base_url, server.api_key, traits=lambda _, t=traits: t, **api)
+    yield made
+    for provider in made.values():
+        await provider.close()
+
+
+def talk_with(adapters: dict[str, Any], server: LocalServer, name: str) -> Talk:
+    def encoder(model: str) -> Any:
+        provider, _, model = model.partition("/")
+        return adapters[provider].encoder(model)
+
+    settings = {"model": f"{name}/{server.name}", "system": "You answer briefly.", "budget": 100_000}
+    return Talk(Run(settings, lambda _: Limits(CONTEXT, 24), encoder))
+
+
+async def answered(talk: Talk, adapters: dict[str, Any]) -> tuple[str, UsageReported]:
+    """Ask the model; gives back what it said and what that took."""
+    sent = request(talk.memory)
+    found = await collect(adapters[talk.memory.provider], sent)
+    ended = found[-1]
+    assert isinstance(ended, Finished), ended
+    assert ended.stop in (StopReason.END, StopReason.LENGTH)
+    usage = UsageReported(talk.memory.model, ended.usage, size=talk.memory.size)
+    facts = talk.happen(Replied(talk.job(CallModel), reply(found).blocks(), ended.stop, usage))
+    assert len([event for event in found if isinstance(event, TextDelta)]) > 1, "it is streamed"
+    return "".join(fact.text for fact in facts if isinstance(fact, AssistantMessage)), usage
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+async def test_several_turns(adapters: dict[str, Any], server: LocalServer, name: str):
+    talk, inputs = talk_with(adapters, server, name), list[int]()
+    for question in ("Say hello to all of us.", "What is the capital of France?", "Tell me more about it."):
+        talk.happen(Submitted(question))
+        text, report = await answered(talk, adapters)
+        assert text.strip()
+        assert 1 < report.usage.output <= 24
+        assert 0 <= report.usage.cached < report.usage.input
+        inputs.append(report.usage.input)
+    assert 15 < inputs[0] < inputs[1] < inputs[2]
+    assert report.usage.cached > inputs[1] // 2, "what was sent before is known to it"
+
+
+async def test_one_conversation_over_all_of_them(adapters: dict[str, Any], server: LocalServer):
+    """The same history costs the same tokens, whichever format it was sent in."""
+    talk, costs = talk_with(adapters, server, SPOKEN[0]), {}
+    for name in SPOKEN:
+        if talk.memory.provider != name:
+            talk.happen(Change({"model": f"{name}/{server.name}"}))
+        talk.happen(Submitted(f"I am asking by {name}."))
+        for other in SPOKEN:
+            sent = request(talk.memory)
+            ended = (await collect(adapters[other], Request(sent.model, sent.messages, sent.system, max_output=1)))[-1]
+            assert isinstance(ended, Finished)
+            costs.setdefault(name, set()).add(ended.usage.input)
+        await answered(talk, adapters)
+    assert all(len(inputs) == 1 for inputs in costs.values()), costs
+    assert len(talk.memory.window.turns) == len(SPOKEN)
+
+
+HISTORY = (
+    Message(Role.USER, (PICTURE, Text("List it."))),
+    Message(
+        Role.ASSISTANT,
+        (
+            Thinking("a", "c2ln", "anthropic/claude-sonnet-5-5"),
+            Thinking("b", "c2ln", "google/gemini-3.8-flash"),
+            Text("I look."),
+            ToolCall("call:1|é", "ls", '{"path": "."}'),
+            ToolCall("x" * 90, "cat"),
+        ),
+    ),
+    Message(Role.TOOL, (ToolResult("call:1|é", "a.txt", name="ls"), ToolResult("x" * 90, "no", True, "cat"))),
+    Message(Role.ASSISTANT, (Text("One file."),)),
+    Message(Role.USER, (Text("And then?"),)),
+)
+"""Everything that a history can hold, made by everybody else."""
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+async def test_a_history_of_everybodys_and_every_level(adapters: dict[str, Any], server: LocalServer, name: str):
+    for level in ("", "off", "low"):
+        request = Request(server.name, HISTORY, "Be brief.", TOOLS, level, 8)
+        found = await collect(adapters[name], request)
+        assert isinstance(found[-1], Finished), found
+        assert reply(found).blocks()
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+async def test_a_reply_that_is_interrupted_ends_there(adapters: dict[str, Any], server: LocalServer, name: str):
+    talk = talk_with(adapters, server, name)
+    talk.happen(Submitted("Count from 1 to 1000, one number on every line."))
+    sent, said = request(talk.memory), Accumulator()
+    long = Request(sent.model, sent.messages, sent.system, max_output=1500)
+    async with aclosing(adapters[name].stream(long)) as stream:
+        async for event in stream:
+            if isinstance(event, TextDelta):
+                said.add(event)
+            if len(said.text) > 20:
+                assert (await asyncio.to_thread(slot, server))["is_processing"]
+                break
+    [said_so_far, *_] = talk.happen(Interrupted(said.blocks()))
+    assert isinstance(said_so_far, AssistantMessage) and said_so_far.interrupted
+    await until(lambda: not slot(server)["is_processing"])
+    assert slot(server)["n_prompt_tokens"] < 1000, "it went on without us"
+    talk.happen(Submitted("Thank you."))
+    assert (await answered(talk, adapters))[0]
+
+
+def slot(server: LocalServer) -> dict[str, Any]:
+    root = server.base_url.removesuffix("v1")
+    headers = {"Authorization": f"Bearer {server.api_key}"}
+    return httpx.get(f"{root}slots", headers=headers, timeout=DEADLINE, trust_env=False).json()[0]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + DEADLINE
+    while not await asyncio.to_thread(condition):
+        assert time.monotonic() < end
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+async def test_what_does_not_fit(adapters: dict[str, Any], name: str):
+    [broke] = await collect(adapters[name], ask("hello " * 2 * CONTEXT))
+    assert isinstance(broke, Broke)
+    assert broke.kind is Failure.CONTEXT
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+async def test_a_wrong_key(adapters: dict[str, Any], server: LocalServer, name: str):
+    form = FORMATS[name]
+    stranger: Any = form.connect(server.base_url.removesuffix("/v1"), "sk-wrong")
+    [broke] = await collect(stranger, ask())
+    assert isinstance(broke, Broke)
+    assert broke.kind is Failure.AUTH
+    await stranger.close()
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+async def test_it_lists_its_model_and_counts_as_it_bills(adapters: dict[str, Any], server: LocalServer, name: str):
+    assert [model.id for model in await adapters[name].models()] == [server.name]
+    request = ask("Say hello to all of them.", system="Be brief.", max_output=1)
+    counted = await adapters[name].count(request)
+    events = await collect(adapters[name], request)
+    billed = [event.usage.input for event in events if isinstance(event, Counted | Finished)]
+    assert counted == (None if name == "chat" else billed[-1])

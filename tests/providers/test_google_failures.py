@@ -1,0 +1,375 @@
+"""The Google adapter when the answer is an error, when there is none, and what must never be shown."""
+
+import asyncio
+import json
+import shutil
+import ssl
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ikigai.core.errors import ConfigError
+from ikigai.core.reply import Broke, Counted, Failure
+from ikigai.providers.google import GoogleProvider
+from ikigai.providers.retry import Retrying
+from tests.providers.conftest import KEY, ask, collect, reply
+from tests.providers.gemini import BAD_KEY, PLAN, USAGE, call, chunk, delay, failed, quota, said, sse, stream, text
+from tests.wire_server import Answer, WireServer
+
+
+def address(server: WireServer) -> str:
+    return f"http://127.0.0.1:{server.port}"
+
+
+@pytest.fixture
+async def provider(wire_server: WireServer) -> AsyncIterator[GoogleProvider]:
+    provider = GoogleProvider("google", address(wire_server), KEY)
+    yield provider
+    await provider.close()
+
+
+MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
+DAY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
+METRIC = "* Quota exceeded for metric: generate_content_free_tier_input_token_count, limit"
+EXHAUSTED = "RESOURCE_EXHAUSTED"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words", "retry_after"),
+    [
+        (failed(400, "bad tool", "INVALID_ARGUMENT"), Failure.REFUSED, "google refused the request (400): bad", None),
+        (BAD_KEY, Failure.AUTH, "google did not accept the key (400): API key not valid.", None),
+        (failed(400, "API key expired. Please renew the API key."), Failure.AUTH, "did not accept the key", None),
+        (
+            failed(400, "User location is not supported for the API use.", "FAILED_PRECONDITION"),
+            Failure.REFUSED,
+            "google refused the request (400): User location is not supported",
+            None,
+        ),
+        (
+            failed(400, "The input token count (1200001) exceeds the maximum number of tokens allowed (1048576)."),
+            Failure.CONTEXT,
+            "The conversation is too long for test-model (400): The input token count (1200001)",
+            None,
+        ),
+        (failed(401, "", "UNAUTHENTICATED"), Failure.AUTH, "google did not accept the key (401).", None),
+        (failed(403, "Your API key was leaked"), Failure.AUTH, "google did not accept the key (403): Your", None),
+        (
+            failed(404, "models/test-model is not found for API version v1beta", "NOT_FOUND"),
+            Failure.NOT_FOUND,
+            "google knows no model test-model at {address} (404): models/test-model is not found",
+            None,
+        ),
+        (failed(408), Failure.OVERLOADED, "google could not answer (408).", None),
+        (failed(409), Failure.OVERLOADED, "google could not answer (409).", None),
+        (failed(413), Failure.CONTEXT, "The conversation is too long for test-model (413).", None),
+        (failed(422), Failure.REFUSED, "google refused the request (422).", None),
+        (
+            failed(429, "Resource has been exhausted (e.g. check quota).", EXHAUSTED),
+            Failure.RATE,
+            "google says that requests come too fast (429): Resource has been exhausted",
+            None,
+        ),
+        (failed(429, PLAN, EXHAUSTED, quota(MINUTE), delay("38.86s")), Failure.RATE, "come too fast (429)", 38.86),
+        (failed(429, f"{PLAN}\n{METRIC}: 5\nPlease retry in 2.5s."), Failure.RATE, "come too fast (429)", 2.5),
+        (
+            failed(429, f"{PLAN}\n{METRIC}: 250000", EXHAUSTED, quota("InputTokensPerModelPerMinute"), delay("1s")),
+            Failure.RATE,
+            "google says that requests come too fast (429)",
+            1,
+        ),
+        (failed(429, "", EXHAUSTED, Retry_After="7"), Failure.RATE, "come too fast (429).", 7),
+        (failed(429, PLAN, EXHAUSTED, quota(MINUTE, DAY), delay("9s")), Failure.QUOTA, "credit is used up (429)", 9),
+        (failed(429, PLAN, EXHAUSTED), Failure.QUOTA, "google says that the credit is used up (429): You", None),
+        (
+            failed(429, f"{PLAN}\n{METRIC}: 0, model: gemini-x\nPlease retry in 20.04s.", EXHAUSTED, delay("20s")),
+            Failure.QUOTA,
+            "google says that the credit is used up (429)",
+            20,
+        ),
+        (failed(500, "An internal error has occurred.", "INTERNAL"), Failure.OVERLOADED, "answer (500): An", None),
+        (failed(503, "The model is overloaded.", "UNAVAILABLE"), Failure.OVERLOADED, "answer (503): The", None),
+        (failed(503, "", "UNAVAILABLE", delay("3s")), Failure.OVERLOADED, "answer (503).", 3),
+        (failed(504, "", "DEADLINE_EXCEEDED"), Failure.OVERLOADED, "google could not answer (504).", None),
+        (Answer(b"<html>no</html>", 502), Failure.OVERLOADED, "google could not answer (502).", None),
+        (Answer(b"plain words", 400), Failure.REFUSED, "google refused the request (400): plain words.", None),
+        (Answer(b'"\xff\xfe', 400), Failure.REFUSED, "google refused the request (400)", None),
+        (Answer(b"[" * 60_000, 500), Failure.OVERLOADED, "google could not answer (500)", None),
+        (Answer(b'{"error": {"code": 400, "details": 7}}', 400), Failure.REFUSED, "the request (400).", None),
+        (Answer(b'{"error": {"details": [3, {"violations": [4]}]}}', 429), Failure.RATE, "too fast (429).", None),
+        (Answer(b'{"error": {"details": [{"retryDelay": "soon"}]}}', 429), Failure.RATE, "too fast (429).", None),
+        (
+            Answer(b'[{"error": {"code": 404, "message": "no such"}}]', 404),
+            Failure.NOT_FOUND,
+            "google knows no model test-model at {address} (404): no such.",
+            None,
+        ),
+    ],
+)
+async def test_status(
+    provider: GoogleProvider,
+    wire_server: WireServer,
+    answer: Answer,
+    kind: Failure,
+    words: str,
+    retry_after: float | None,
+):
+    wire_server.script = [answer]
+    [broke] = await collect(provider)
+    assert isinstance(broke, Broke)
+    assert (broke.kind, broke.retry_after) == (kind, retry_after)
+    assert words.replace("{address}", address(wire_server)) in broke.text
+    assert broke.remedy.endswith(".")
+    assert len(wire_server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retry_after"),
+    [
+        ({"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}, Failure.OVERLOADED, None),
+        ({"code": 500, "message": "An internal error", "status": "INTERNAL"}, Failure.OVERLOADED, None),
+        (
+            {
+                "code": 429,
+                "message": "slow",
+                "status": EXHAUSTED,
+                "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "4s"}],
+            },
+            Failure.RATE,
+            4,
+        ),
+        ({"code": 429, "message": PLAN, "status": EXHAUSTED}, Failure.QUOTA, None),
+        ({"code": 400, "message": "The input token count exceeds the maximum"}, Failure.CONTEXT, None),
+        ({"code": 400, "message": "API key not valid."}, Failure.AUTH, None),
+        ("words alone", Failure.OVERLOADED, None),
+    ],
+)
+@pytest.mark.parametrize("said", ["", "Half"])
+@pytest.mark.parametrize("framed", [True, False])
+async def test_an_error_inside_the_stream(
+    provider: GoogleProvider,
+    wire_server: WireServer,
+    error: object,
+    kind: Failure,
+    retry_after: float | None,
+    said: str,
+    framed: bool,
+):
+    begin = sse(chunk(text(said))) if said else b""
+    # Google also sends errors as they are, over many lines and without "data: ".
+    end = sse({"error": error}) if framed else json.dumps({"error": error}, indent=2).encode() + b"\r\n"
+    wire_server.script = [Answer(begin + end)]
+    found = await collect(provider)
+    assert isinstance(found[-1], Broke)
+    assert (found[-1].kind, found[-1].retry_after) == (kind, retry_after)
+    assert reply(found).text == said
+
+
+@pytest.mark.parametrize(
+    ("last", "kind"),
+    [
+        (chunk(finish="SAFETY"), Failure.REFUSED),
+        (chunk(call("rm"), finish="PROHIBITED_CONTENT"), Failure.REFUSED),
+        ({"promptFeedback": {"blockReason": "BLOCKLIST"}}, Failure.REFUSED),
+        (chunk(finish="MALFORMED_FUNCTION_CALL", finishMessage="Malformed function call: print("), Failure.CUT),
+    ],
+)
+async def test_a_reply_that_google_withholds_is_said_and_counted(
+    provider: GoogleProvider, wire_server: WireServer, last: dict[str, object], kind: Failure
+):
+    wire_server.script = [stream({**last, "usageMetadata": USAGE, "responseId": "resp-2"})]
+    found = await collect(provider)
+    broke = found[-1]
+    assert isinstance(found[0], Counted)
+    assert isinstance(broke, Broke)
+    assert (broke.kind, broke.request_id) == (kind, "resp-2")
+    assert broke.text.startswith("google ")
+
+
+async def test_a_malformed_call_is_asked_for_again(provider: GoogleProvider, wire_server: WireServer):
+    wire_server.script = [stream(chunk(finish="MALFORMED_FUNCTION_CALL")), said("Better.")]
+    assert reply(await collect(Retrying(provider, jitter=lambda: 0.01))).text == "Better."
+    wire_server.script = [stream(chunk(finish="SAFETY")), said("Never.")]
+    found = await collect(Retrying(provider, sleep=_never))
+    assert isinstance(found[-1], Broke)
+
+
+@pytest.mark.parametrize("body", [b"<!DOCTYPE html><h1>Welcome", b"", b"x" * 1_000_000])
+async def test_a_page_instead_of_a_stream(provider: GoogleProvider, wire_server: WireServer, body: bytes):
+    wire_server.script = [Answer(body, headers={"Content-Type": "text/html; charset=utf-8"})]
+    [broke] = await collect(provider)
+    assert isinstance(broke, Broke)
+    assert broke.kind is Failure.NOT_FOUND
+    assert address(wire_server) in broke.text
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_a_page_that_never_ends(wire_server: WireServer, status: int):
+    wire_server.script = [Answer(b"<html>", status, {"Content-Type": "text/html"}, end="hang")]
+    provider = GoogleProvider("google", address(wire_server), KEY, first=1.0, idle=0.2)
+    await provider.warm()
+    [broke] = await collect(provider)
+    assert isinstance(broke, Broke)
+    assert broke.kind is Failure.CUT
+    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
+    await provider.close()
+
+
+@pytest.mark.parametrize(("status", "kind"), [(200, Failure.NOT_FOUND), (500, Failure.OVERLOADED)])
+async def test_a_long_page_is_not_read_to_its_end(
+    provider: GoogleProvider, wire_server: WireServer, status: int, kind: Failure
+):
+    wire_server.script = [Answer(b"x" * 1_000_000, status, {"Content-Type": "text/html"}, end="hang")]
+    [broke] = await collect(provider)
+    assert isinstance(broke, Broke)
+    assert broke.kind is kind
+    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
+
+
+async def test_an_error_dressed_as_success(provider: GoogleProvider, wire_server: WireServer):
+    answer = failed(503, "model is loading", "UNAVAILABLE")
+    answer.status = 200
+    wire_server.script = [answer]
+    [broke] = await collect(provider)
+    assert isinstance(broke, Broke)
+    assert broke.kind is Failure.OVERLOADED
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_redirects_are_not_followed(provider: GoogleProvider, wire_server: WireServer, status: int):
+    async with WireServer() as elsewhere:
+        wire_server.script = [Answer(b"", status, {"Location": f"{elsewhere.base_url}/x"}) for _ in range(2)]
+        [broke] = await collect(provider)
+        assert isinstance(broke, Broke)
+        assert broke.kind is Failure.NOT_FOUND
+        assert await provider.count(ask()) is None
+        assert elsewhere.requests == []
+
+
+async def test_nothing_listens(wire_server: WireServer):
+    await wire_server.stop()
+    provider = GoogleProvider("google", address(wire_server), KEY)
+    [broke] = await collect(provider)
+    await wire_server.start()
+    assert broke == Broke(
+        Failure.UNREACHABLE,
+        f"google cannot be reached at {provider.address}: nothing listens there.",
+        "Check the network and the address.",
+    )
+    await provider.close()
+
+
+async def test_a_name_nobody_knows():
+    provider = GoogleProvider("google", "http://user:pass@nowhere.invalid", KEY)
+    [broke] = await collect(provider)
+    assert isinstance(broke, Broke)
+    assert broke.kind is Failure.UNREACHABLE
+    assert broke.text == "google cannot be reached at http://nowhere.invalid: the name is not known."
+    await provider.close()
+
+
+async def test_cut_within_the_header():
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Ty")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    provider = GoogleProvider("google", f"http://127.0.0.1:{port}", KEY)
+    [broke] = await collect(provider)
+    assert isinstance(broke, Broke)
+    assert broke.kind is Failure.UNREACHABLE
+    await provider.close()
+    server.close()
+
+
+async def test_plain_text_where_tls_was_expected_is_not_tried_again():
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    await _unavailable(serve, None, "wrong version number")
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl to make a certificate")
+async def test_an_untrusted_certificate_is_not_tried_again(tmp_path: Path):
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(  # noqa: ASYNC221
+        f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1 "
+        f"-keyout {key} -out {certificate}".split(),
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter): ...
+
+    await _unavailable(serve, context, "self-signed certificate")
+
+
+async def _unavailable(serve: object, context: ssl.SSLContext | None, words: str) -> None:
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)  # type: ignore[arg-type]
+    port = server.sockets[0].getsockname()[1]
+    provider = GoogleProvider("google", f"https://127.0.0.1:{port}", KEY)
+    [broke] = await collect(Retrying(provider, sleep=_never))
+    assert isinstance(broke, Broke)
+    assert broke.kind is Failure.UNAVAILABLE
+    assert words in broke.text.lower().replace("_", " ").replace("self signed", "self-signed")
+    await provider.close()
+    server.close()
+
+
+async def _never(seconds: float) -> None:
+    raise AssertionError(f"waited {seconds}")
+
+
+async def test_a_proxy_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:9")
+    [broke] = await collect(GoogleProvider("google", "http://nowhere.invalid", KEY))
+    assert isinstance(broke, Broke)
+    assert broke.kind is Failure.UNAVAILABLE
+    assert "gopher" in broke.text
+
+
+@pytest.mark.parametrize("key", ["sk-1\n", "sk 1", "sk-\x00", "sk-é", "\ufeffsk-1"])
+def test_a_key_that_no_header_can_hold(key: str):
+    with pytest.raises(ConfigError) as caught:
+        GoogleProvider("google", "", key)
+    assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["generativelanguage.googleapis.com", "ftp://x", "http://", "http://x/?key=1", "a b"])
+def test_an_address_that_is_none(url: str):
+    with pytest.raises(ConfigError) as caught:
+        GoogleProvider("google", url, KEY)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("status", [200, 400, 401])
+async def test_the_key_shows_nowhere(
+    wire_server: WireServer, status: int, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+):
+    caplog.set_level("DEBUG")
+    provider = GoogleProvider("google", address(wire_server), KEY)
+    answer = failed(401, f"Incorrect API key\nprovided: {KEY}.")
+    answer.status = status
+    wire_server.script = [answer]
+    [broke] = await collect(provider)
+    assert isinstance(broke, Broke)
+    assert "Incorrect API key provided: [key]." in broke.text
+    shown = repr(provider) + str(broke) + caplog.text + "".join(capfd.readouterr())
+    assert KEY not in shown
+    await provider.close()
+
+
+async def test_endless_words_of_a_server_are_shortened(provider: GoogleProvider, wire_server: WireServer):
+    wire_server.script = [failed(400, "x" * 60_000)]
+    [broke] = await collect(provider)
+    assert isinstance(broke, Broke)
+    assert len(broke.text) == 400

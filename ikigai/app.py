@@ -19,21 +19,23 @@ import msgspec
 
 from ikigai import keys, paths
 from ikigai.config import Config, layers
-from ikigai.config.table import VENDORS, Model, Server
+from ikigai.config.table import VENDORS, Context, Model, Server
 from ikigai.core import codec
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Choices, Event
 from ikigai.core.loading import loading
-from ikigai.core.memory import Memory, Run
+from ikigai.core.memory import Memory, Rules, Run
 from ikigai.core.messages import Usage
 from ikigai.core.ports import View
+from ikigai.core.results import Caps
 from ikigai.metering import Price
 from ikigai.providers import listing
 from ikigai.providers.models import Listed, Models
 from ikigai.providers.pool import Endpoint, LocalModel, Pool
 from ikigai.providers.streaming import FIRST, IDLE
 from ikigai.runtime import Runtime
-from ikigai.tools.registry import Registry
+from ikigai.tools.read_result import ReadResult, Whole
+from ikigai.tools.registry import Registry, Tool
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
@@ -51,7 +53,7 @@ class World:
     """What one run of the program shares between its agents."""
 
     def __init__(
-        self, config: Config, database: Database, lease: Lease | None, pool: Pool, run: Run, tools: Registry
+        self, config: Config, database: Database, lease: Lease | None, pool: Pool, run: Run, tools: Sequence[Tool]
     ) -> None:
         self.config, self.database, self.pool, self.run = config, database, pool, run
         self._lease = lease
@@ -98,6 +100,18 @@ class World:
         elif "level" in values:
             self.pool.known.check(*wanted)
 
+    def fitting(self, memory: Memory, values: Choices) -> tuple[Choices, str]:
+        """The same change, in which another model keeps the agent's own level if it has that, and what is to be said.
+
+        What this means is said in the help of /model.
+        """
+        level = str(memory.own.get("level") or "")
+        if not (level and values.get("model") and values.get("level") == ""):
+            return values, ""
+        if why := lacking(self.pool, {**values, "level": level}):
+            return values, f"{why} It thinks as is its default now; /think chooses another level."
+        return {key: value for key, value in values.items() if key != "level"}, ""
+
     def level_notice(self, own: Choices) -> str:
         """What is to be said about thinking levels when an agent with these choices begins; "" for nothing."""
         if (
@@ -142,8 +156,14 @@ class World:
         """The memory of an agent that somebody else writes to."""
         return await self.database.reader(agent).load(loading(self.run, agent.id))
 
-    def runtime(self, memory: Memory, log: AgentLog, view: View, **limits: Any) -> Runtime:
-        return Runtime(memory, log, self.pool.provider, self.tools, view, price=make_price(self.config), **limits)
+    def learned(self, model: str) -> bool:
+        """Whether a provider has said in this run that the model takes less than was known."""
+        return self.pool.limits(model).context < self.pool.known.limits(model).context
+
+    def runtime(self, agent: Agent, memory: Memory, log: AgentLog, view: View, **limits: Any) -> Runtime:
+        tools = make_registry(self.tools, self.config, self.database.reader(agent).result)
+        price = make_price(self.config)
+        return Runtime(memory, log, self.pool.provider, tools, view, price=price, learn=self.pool.learn, **limits)
 
 
 def directory() -> str:
@@ -244,12 +264,21 @@ def make_price(config: Config) -> Price:
     return price
 
 
-def make_tools() -> Registry:
+def make_tools() -> tuple[Tool, ...]:
     """What models may do here: nothing yet."""
-    return Registry()
+    return ()
 
 
-def make_run(config: Config, pool: Pool, tools: Registry) -> Run:
+async def _nowhere(call_id: str) -> None:
+    """For those who want to know what tools there are, and run none."""
+
+
+def make_registry(tools: Sequence[Tool], config: Config, whole: Whole = _nowhere) -> Registry:
+    """These tools with the one that reads their whole results, `whole`; none where there is nothing to read."""
+    return Registry((*tools, ReadResult(whole, config.context.max_tool_result_tokens)) if tools else ())
+
+
+def make_run(config: Config, pool: Pool, tools: Sequence[Tool]) -> Run:
     """What this run brings to memory; without a configured model, the one that is at hand.
 
     Raises ConfigError when a flag or a variable asks for a thinking level that the model does not have; such a level
@@ -262,8 +291,19 @@ def make_run(config: Config, pool: Pool, tools: Registry) -> Run:
         below = {**below, "model": pool.default_model(config.keys)}
     if lacking(pool, below):
         below = {**below, "level": ""}
-    counter = config.context.token_counter
-    return Run(below, pool.limits, pool.encoder, above, layered.origins, tools.specs, counter)
+    specs, counter = make_registry(tools, config).specs, config.context.token_counter
+    return Run(below, pool.limits, pool.encoder, above, layered.origins, specs, counter, make_rules(config.context))
+
+
+def make_rules(context: Context) -> Rules:
+    """How the window is kept, besides the budget."""
+    caps = Caps(
+        context.max_tool_result_tokens,
+        context.tool_result_truncation,
+        context.tool_result_keep_first,
+        context.tool_result_keep_last,
+    )
+    return Rules(context.prune_fraction, context.keep_first_turn, context.max_history_tokens, caps)
 
 
 def lacking(pool: Pool, settings: Choices) -> str:

@@ -11,11 +11,11 @@ from functools import reduce
 import msgspec
 
 from ikigai.core.events import Ending, UsageReported
-from ikigai.core.machine import CallModel, Failed, Input, Interrupted, Replied, Used
-from ikigai.core.memory import Memory, frame, plain_size, request
+from ikigai.core.machine import CallModel, Exceeded, Failed, Input, Interrupted, Replied, Used
+from ikigai.core.memory import Memory, frame, measured, plain_size, request
 from ikigai.core.messages import ReplyBlock, ToolCall
 from ikigai.core.ports import Log, Provider, View
-from ikigai.core.reply import Accumulator, Broke, Counted, Finished, Waiting, facts, storable_blocks
+from ikigai.core.reply import Accumulator, Broke, Counted, Failure, Finished, Waiting, facts, storable_blocks
 from ikigai.core.request import Request, closed, grow
 from ikigai.core.spending import INTERRUPTED
 from ikigai.drafts import Drafts, Link
@@ -33,7 +33,8 @@ class Asking:
     def __init__(self, job: CallModel, memory: Memory, provider: Provider, price: Price) -> None:
         self._job, self._memory, self._provider = job, memory, provider
         self._reply = Accumulator()
-        self._meter = Meter(provider, request(memory), memory.model, price, size=plain_size(memory))
+        size, out = plain_size(memory), memory.window.older.turns
+        self._meter = Meter(provider, request(memory), memory.model, price, size=size, out=out)
         self._last: Finished | Broke | None = None
 
     async def run(self, store: Log, view: View, link: Link, tell: Callable[[Input], None]) -> None:
@@ -63,6 +64,8 @@ class Asking:
             case Finished(stop) if usage:
                 replied = Replied(job, self._reply.blocks(), stop, usage)
                 tell(msgspec.structs.replace(replied, counted=await self._counted(replied)))
+            case Broke(Failure.CONTEXT, text) if not self._reply.blocks():
+                tell(Exceeded(job, text, usage))
             case Broke(_, text, remedy):
                 tell(Failed(job, f"{text} {remedy}".strip(), self._reply.blocks(), usage))
 
@@ -88,7 +91,9 @@ class Asking:
         whole = closed(reduce(grow, said, turn.messages), turn.started, Ending.COMPLETED)
         try:
             async with asyncio.timeout(COUNT_WITHIN):
-                return await self._provider.count(Request(frame(memory).model, whole)) or 0
+                count = await self._provider.count(Request(frame(memory).model, whole)) or 0
+            # No token is less than a byte, and an image is measured by its tokens: more is a server's mistake.
+            return count if count <= measured(memory, whole) else 0
         except TimeoutError:
             return 0
         except Exception:  # a figure for the window is no reason for a turn to fail

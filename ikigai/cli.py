@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import io
 import logging
 import os
 import signal
@@ -36,6 +37,7 @@ print mode (-p, or when input is piped in):
   --output-format stream-json  one object per line; type is "event" (a stored event as it is in the log),
                                "delta" (words of the reply as they come), "thinking" (what the model thinks)
                                or "result" (the object of json)
+  /context, /status, /cost, /help and /model are answered without a model; json gives an object of figures
 
 exit codes:
   0    ok
@@ -150,6 +152,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("-p", "--print", action="store_true", help="answer once and exit")
     parser.add_argument("--output-format", choices=("text", "json", "stream-json"), help="of print mode (text)")
+    parser.add_argument(
+        "--json", action="store_const", const="json", dest="output_format", help="short for --output-format json"
+    )
     parser.add_argument("-c", "--continue", action="store_true", help="go on with the agent used last (the default)")
     parser.add_argument("-r", "--resume", metavar="NAME|ID", help="go on with this agent")
     parser.add_argument("--new", action="store_true", help="begin a fresh agent")
@@ -194,11 +199,19 @@ def _image(word: str) -> str:
 
 
 def _file(word: str) -> str:
+    from ikigai.images.files import NotOrdinary, opened
+
     path = Path(word[1:])
     try:
-        text = path.read_text(encoding="utf-8")
+        with opened(path) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8").read()
     except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not a text file.", "Attach files of UTF-8 text.") from None
+        also = " (images: PNG, JPEG, WebP and GIF)"
+        raise ConfigError(f"{path} is not a text file.", f"Attach files of UTF-8 text{also}.") from None
+    except NotOrdinary:  # it might never end, or never begin
+        raise ConfigError(f"{path} is no ordinary file.", "Copy what it holds into one, or pipe it in.") from None
+    except ValueError:
+        raise ConfigError(f"{str(path)!r} is no path.", "Check the name after the @.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the name after the @.") from None
     return f"File {path}:\n\n{text}"

@@ -52,7 +52,10 @@ def warm(price: Price, model: str) -> None:
 
 
 class Meter:
-    """One request to a model, sent once by `events`, and what it takes. `model` is "provider/name", `size` bytes."""
+    """One request to a model, sent once by `events`, and what it takes.
+
+    `model` is "provider/name", `size` bytes; `out` is how many turns are left out of it.
+    """
 
     def __init__(
         self,
@@ -62,9 +65,10 @@ class Meter:
         price: Price = unpriced,
         purpose: str = "",
         size: int = 0,
+        out: int = 0,
     ) -> None:
         self._provider, self._request, self._model = provider, request, model
-        self._price, self._purpose, self._size = price, purpose, size
+        self._price, self._purpose, self._size, self._out = price, purpose, size, out
         self._attempt = 0
         self._ended: UsageReported | None = None  # the attempt that has ended last, while no other is under way
 
@@ -132,6 +136,7 @@ class Meter:
                 failure=failure,
                 purpose=self._purpose,
                 size=self._size,
+                out=self._out,
             )
         if self._ended.cost is None:
             self._ended = await self._priced(self._ended)

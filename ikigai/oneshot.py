@@ -1,17 +1,24 @@
-"""Print mode's composition: open the agent, ask once, print, and say by the exit code what came of it."""
+"""Print mode's composition: open the agent, ask once, print, and say by the exit code what came of it.
+
+A command that only shows something is answered instead, without a model and without the agent's pen.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import contextlib
+import io
 import signal
+import sys
 
-from ikigai import headless, images
+from ikigai import answers, headless, images, reports
 from ikigai.app import World, spool
 from ikigai.config import Config
+from ikigai.core.commands import Local
 from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused
 from ikigai.core.events import Choices
+from ikigai.output import say
 
 PATIENCE = 20.0
 """Seconds that print mode waits for a lost database before it gives up with exit code 75."""
@@ -38,6 +45,8 @@ def run(config: Config, arguments: argparse.Namespace, text: str) -> int:
 
 async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> int:
     try:
+        if command := answers.print_command(text):
+            return await _show(config, arguments, command)
         pictures = await asyncio.to_thread(images.attach_all, images.named(arguments.words))
     except Refused as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
@@ -57,7 +66,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
         model = str(world.run.resolve(memory.own).get("model"))
         if pictures and not world.sees(model):
             printer.notice(images.unseen(model))
-        runtime = world.runtime(memory, log, printer, max_requests=arguments.max_turns, patience=PATIENCE)
+        runtime = world.runtime(agent, memory, log, printer, max_requests=arguments.max_turns, patience=PATIENCE)
         try:
             return await headless.answer(runtime, printer, text, pictures)
         finally:
@@ -66,6 +75,31 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
     finally:
         with contextlib.suppress(asyncio.CancelledError):
             await world.close()
+
+
+async def _show(config: Config, arguments: argparse.Namespace, command: Local) -> int:
+    """Print what the command answers: its text, or one object."""
+    if command.name in answers.ANYWHERE:
+        found = await answers.answer(command, config, None)
+    else:
+        world = await World.open(config)
+        try:
+            agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
+            memory = await world.look(agent)
+            place = answers.Place(world, agent, memory, memory.status.value)
+            found = await answers.answer(command, config, place)
+        finally:
+            await world.close()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # not every encoding has every character
+    match arguments.output_format:
+        case "json":
+            say(reports.json(found.figures))
+        case "stream-json":
+            say(reports.json({"type": "result", **found.figures}))
+        case _:
+            say(found.text)
+    return 0
 
 
 def _check_model(world: World, own: Choices) -> None:

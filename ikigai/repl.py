@@ -14,26 +14,22 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ikigai import images
-from ikigai.config import Config, describe
-from ikigai.core import about, commands, machine, transcript
+from ikigai.config import Config
+from ikigai.core import commands, machine
 from ikigai.core.commands import Local
-from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused, Unavailable
-from ikigai.core.events import UserMessage
+from ikigai.core.errors import ConfigError, IkigaiError, Refused, Unavailable
 from ikigai.core.memory import Memory
+from ikigai.seat import Seat
 from ikigai.terminal.screen import Screen
 from ikigai.terminal.theme import theme
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
+    from ikigai.answers import Place
     from ikigai.app import World
-    from ikigai.runtime import Runtime
-    from ikigai.store.agents import Agent
-    from ikigai.store.log import AgentLog
 
 log = logging.getLogger(__name__)
 
-HISTORY_EVENTS = 60
-"""Events drawn again on start: the last screenfuls."""
 PROMPTS = 500
 """Earlier messages offered by Up and Ctrl+R."""
 KEYS_FIRST = 0.005
@@ -53,6 +49,7 @@ class Repl:
     """One program at the terminal: its screen, its world once that is open, and the agent on screen."""
 
     screen: Screen
+    _seat: Seat
 
     def __init__(self, config: Config, arguments: argparse.Namespace, prompt: str) -> None:
         self._config, self._arguments = config, arguments
@@ -60,11 +57,6 @@ class Repl:
         self._early = [prompt] if prompt else []  # submitted while an agent was being opened, or behind a message
         self._reading: asyncio.Task[None] | None = None  # whose images are still being read
         self._world: World | None = None
-        self._agent: Agent | None = None
-        self._runtime: Runtime | None = None
-        self._store: AgentLog | None = None
-        self._loop: asyncio.Task[None] | None = None
-        self._memory: Memory | None = None  # of an agent that is only looked at
         self._background: set[asyncio.Task[None]] = set()
         self._agents: list[str] = []
         self._code = 0
@@ -79,11 +71,12 @@ class Repl:
             on_submit=self.submit,
             on_interrupt=self.interrupt,
             on_quit=self.leave,
-            on_take_back=lambda: self._runtime.unqueue() if self._runtime else "",
+            on_take_back=lambda: self._seat.runtime.unqueue() if self._seat.runtime else "",
             on_signal=lambda number: self.leave(128 + number),
             sources=sources,
             thinking=self._config.terminal.thinking,
         )
+        self._seat = Seat(self.screen, self._arguments.max_turns)
         try:
             await self.screen.run(self._open)
         finally:
@@ -108,8 +101,8 @@ class Repl:
         await asyncio.sleep(WARM_AFTER)
         if self._world and self.memory:
             await self._world.pool.warm(self.memory.model)
-        if self._runtime:
-            self._runtime.warm()
+        if self._seat.runtime:
+            self._seat.runtime.warm()
 
     async def _begin(self) -> None:
         self.screen.database("opening the database")
@@ -127,7 +120,8 @@ class Repl:
         self.screen.database(world.database_name)
         with self._moving():
             arguments = self._arguments
-            await self._enter(await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue")))
+            agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
+            await self._seat.take(world, agent)
         if unusable:
             self.screen.notice(unusable)
         self.screen.set_prompts(await world.database.prompts(PROMPTS))
@@ -141,7 +135,7 @@ class Repl:
             task.cancel()
         kept = ""
         with contextlib.suppress(Exception):
-            kept = await self._leave_agent()
+            kept = await self._seat.leave()
         if self._world:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self._world.close(), CLOSE_WITHIN)
@@ -155,7 +149,7 @@ class Repl:
         writable = False
         try:
             yield
-            writable = self._runtime is not None
+            writable = self._seat.runtime is not None
         finally:
             self._opening = False
             early, self._early = self._early, []
@@ -165,84 +159,11 @@ class Repl:
             elif early:
                 self.screen.returned("\n".join(early))
 
-    async def _enter(self, agent: Agent) -> None:
-        """Put this agent on screen: take its pen and go on, or, where another program holds it, show what was said."""
-        assert self._world
-        self._agent, self._memory = agent, None
-        try:
-            memory, self._store = await self._world.take(agent)
-        except Busy as busy:
-            self._memory = memory = await self._world.look(agent)
-            await self._draw(agent, memory)
-            self.screen.notice(f"{busy.what} It is shown read-only: /new begins another agent, /switch goes to one.")
-            return
-        await self._draw(agent, memory)
-        self._runtime = self._world.runtime(memory, self._store, self.screen, max_requests=self._arguments.max_turns)
-        self._loop = asyncio.create_task(self._runtime.run(), name=f"{agent.name} loop")
-        self._loop.add_done_callback(self._loop_ended)
-        if notice := self._world.level_notice(memory.own):
-            self.screen.notice(notice)
-        if not memory.run.resolve(memory.own).get("model"):
-            self.screen.notice("There is no model yet: no key, and no local model.")
-            self.screen.notice("`ikigai login` stores a key, `ikigai setup` fetches a small local model.")
-
-    async def _draw(self, agent: Agent, memory: Memory) -> None:
-        """The last screenfuls of the agent's history, the rule at its place."""
-        assert self._world
-        history = list(await self._world.database.reader(agent).history(None, HISTORY_EVENTS))
-        skipped = max(0, agent.events - len(history))  # a fork's history holds its ancestors' events, too
-        self.screen.agent(agent.name)
-        self.screen.history(transcript.fresh(history, memory), skipped)
-        self.screen.changed(memory)
-
-    async def _leave_agent(self) -> str:
-        """End the loop of the agent on screen and put its pen down; returns the sentence about what is not saved."""
-        if self._runtime and self._loop:
-            self._loop.remove_done_callback(self._loop_ended)
-            self._runtime.tell(machine.Interrupted())
-            self._runtime.inbox.put_nowait(None)
-            done, _ = await asyncio.wait({self._loop}, timeout=CLOSE_WITHIN)
-            if not done:
-                self._loop.cancel()
-                await asyncio.wait({self._loop}, timeout=CLOSE_WITHIN)
-        kept = self._spooled()
-        if self._store:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._store.close(), CLOSE_WITHIN)
-        self._runtime = self._loop = self._store = None
-        return kept
-
-    def _spooled(self) -> str:
-        """Keep in a file what the database has not taken; the sentence that says so."""
-        if not (self._runtime and self._agent and self._runtime.unsaved):
-            return ""
-        from ikigai.app import spool
-
-        unsent = [UserMessage(each.text, each.images) for each in self._runtime.unsent()]
-        return spool(self._agent.name, (*self._runtime.unsaved, *unsent))
-
-    def _loop_ended(self, loop: asyncio.Task[None]) -> None:
-        """The loop ended by itself: the pen was lost, or there is a bug. The words stay, nothing more is written."""
-        if loop.cancelled() or (error := loop.exception()) is None:
-            return
-        if unsent := self._runtime.unsent() if self._runtime else []:
-            self.screen.returned("\n".join(each.text for each in unsent))
-        kept = self._spooled()
-        self._memory, self._runtime = self.memory, None
-        if not isinstance(error, IkigaiError):
-            log.error("the loop ended", exc_info=error)
-            error = IkigaiError("Something in ikigai itself went wrong.", "The log file has the details; start again.")
-        self.screen.notice(f"{error} {kept} This agent is read-only now.".replace("  ", " "))
-
     @property
     def memory(self) -> Memory | None:
-        return self._runtime.memory if self._runtime else self._memory
+        return self._seat.memory
 
     # ── what the screen asks and tells ──
-
-    @property
-    def busy(self) -> bool:
-        return self._runtime is not None and self._runtime.busy
 
     def submit(self, text: str) -> None:
         """A line was entered: a command, or a message."""
@@ -281,14 +202,14 @@ class Repl:
         finally:
             self._reading = None
             early, self._early = self._early, []
-            if early and not self.busy:
+            if early and not self._seat.busy:
                 self.screen.queued(())
             for each in early:
                 self.submit(each)
 
     def interrupt(self) -> None:
-        if self._runtime:
-            self._runtime.tell(machine.Interrupted())
+        if self._seat.runtime:
+            self._seat.runtime.tell(machine.Interrupted())
 
     def _marks(self) -> list[str]:
         marks = self.memory.marks if self.memory else ()
@@ -302,13 +223,13 @@ class Repl:
 
     def _tell(self, happened: machine.Input) -> None:
         assert self._world
-        if self._runtime is None:
+        if self._seat.runtime is None:
             raise Refused("This agent is read-only here.", "/new begins another, /switch goes to one.")
         if isinstance(happened, machine.Change):
-            self._world.check(self._runtime.memory, happened.values)
+            self._world.check(self._seat.runtime.memory, happened.values)
             if model := happened.values.get("model"):  # another SDK, maybe: not when Enter is pressed
                 self._keep(asyncio.create_task(self._world.pool.warm(str(model)), name="warm"))
-        self._runtime.tell(happened)
+        self._seat.runtime.tell(happened)
 
     def _spawn(self, command: Local) -> None:
         self._keep(asyncio.create_task(self._local(command), name=f"/{command.name}"))
@@ -322,26 +243,14 @@ class Repl:
     async def _local(self, command: Local) -> None:
         try:
             match command.name:
-                case "help":
-                    self.screen.print_text(commands.help_text(command.argument))
                 case "exit":
                     self.leave()
                 case "new" | "switch":
                     await self._go(command)
-                case "config":
-                    rows = describe(self._config)
-                    self.screen.print_text("\n".join(f"{key} = {value}  ({origin})" for key, value, origin in rows))
-                case "model":
-                    self.screen.print_text(about.model(self.memory))
-                case "think":
-                    self.screen.print_text(about.thinking(self.memory, self._levels()))
-                case "system":
-                    system = self.memory.settings.get("system") if self.memory else ""
-                    self.screen.print_text(str(system or "There is no system prompt. /system TEXT sets one."))
-                case "cost":
-                    self.screen.print_text(await self._cost())
-                case "context" | "status":
-                    self.screen.print_text(self._status())
+                case _:
+                    from ikigai import answers
+
+                    self.screen.print_text((await answers.answer(command, self._config, self._place())).text)
         except IkigaiError as error:
             self.screen.notice(str(error))
         except Exception:
@@ -350,7 +259,7 @@ class Repl:
 
     def _move(self, command: Local) -> None:
         """Go to another agent. What is typed from now on is meant for that one."""
-        if self.busy:
+        if self._seat.busy:
             raise Refused("The agent is busy.", "Esc stops it; or wait for the end of the turn.")
         if command.name == "switch" and not command.argument:
             raise Refused("Which agent?", f"There are: {', '.join(self._agents)}")
@@ -364,27 +273,23 @@ class Repl:
                 agent = await self._world.create(command.argument)
             else:
                 agent = await self._world.database.agents.find(command.argument)
-            if self._runtime and self._agent and agent.id == self._agent.id:
+            if self._seat.runtime and self._seat.agent and agent.id == self._seat.agent.id:
                 raise Refused(f"{agent.name} is on the screen already.", "/new begins another agent.")
-            if kept := await self._leave_agent():
+            if kept := await self._seat.leave():
                 self.screen.notice(kept)
-            await self._enter(agent)
+            await self._seat.take(self._world, agent)
         await self._name_agents()
 
     async def _name_agents(self) -> None:
         assert self._world
         self._agents = [agent.name for agent in await self._world.database.agents.all()]
 
-    async def _cost(self) -> str:
-        from ikigai import reports
+    def _place(self) -> Place | None:
+        """What commands are asked about; None while no agent is open."""
+        from ikigai.answers import Place
 
-        if self._agent is None or self._world is None:
-            return "The conversation is being opened."
-        return await reports.cost_so_far(self._world.database, self.screen.usage, self._agent.id)
-
-    def _status(self) -> str:
         memory = self.memory
-        if memory is None or self._agent is None or self._world is None:
-            return "The conversation is being opened."
-        state = "read-only" if self._runtime is None else memory.status.value
-        return about.status(memory, f"{self._agent.name} ({self._agent.id})", state, self._world.database_name)
+        if memory is None or self._seat.agent is None or self._world is None:
+            return None
+        state = "read-only" if self._seat.runtime is None else memory.status.value
+        return Place(self._world, self._seat.agent, memory, state, self.screen.usage)

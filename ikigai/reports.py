@@ -72,21 +72,44 @@ async def usage(database: Database, arguments: argparse.Namespace) -> str:
     if arguments.json:
         found = [{arguments.by: name, **_figures(of)} for name, of in rows]
         asked = {"by": arguments.by, "since": arguments.since, "agent": arguments.agent}
-        return _JSON.encode({**asked, "rows": found, "total": _figures(total(of for _, of in rows))}).decode()
+        return json({**asked, "rows": found, "total": _figures(total(of for _, of in rows))})
     if not rows:
         return "There are no requests to add up."
-    return table(arguments.by, [*rows, ("total", total(of for _, of in rows))])
+    whole = total(of for _, of in rows)
+    told = table(arguments.by, [*rows, ("total", whole)])
+    return f"{told}\n{_left(whole)}" if whole.prunes else told
 
 
-async def cost_so_far(database: Database, session: Sequence[int], agent: str) -> str:
-    """What /cost answers; `session` are the usage events of this run, `agent` is the id of the one on screen."""
-    rows = [
-        ("this session", await database.spent(ids=session)),
+def _left(of: Spent) -> str:
+    """How often turns left the window."""
+    times = "once" if of.prunes == 1 else f"{of.prunes:,} times"
+    return f"Turns left the window {times}, {of.pruned:,} in all."
+
+
+async def spent_so_far(database: Database, session: Sequence[int] | None, agent: str) -> list[tuple[str, Spent]]:
+    """What /cost tells of; `session` are the usage events of this run, `agent` is the id of the one asked about."""
+    return [
+        *([("this session", await database.spent(ids=session))] if session is not None else ()),
         ("this agent", await database.spent(agent=agent)),
         ("today", await database.spent(since=_begins(date.today()))),
         ("in all", await database.spent()),
     ]
+
+
+def cost_so_far(rows: Sequence[tuple[str, Spent]]) -> str:
+    """What /cost answers."""
     return table("", rows, FEW)
+
+
+def json(value: Any) -> str:
+    """The value as one line of JSON, sums of money exact."""
+    return _JSON.encode(value).decode()
+
+
+def cost_figures(of: Spent) -> dict[str, Any]:
+    """What /cost says, to programs; `cost` as far as it is known, None when it is not at all."""
+    names = ("requests", "input", "cached", "written", "output", "thinking", "unpriced")
+    return {name: getattr(of, name) for name in names} | {"cost": of.known_cost}
 
 
 def table(title: str, rows: Sequence[tuple[str, Spent]], columns: Sequence[str] = tuple(COLUMNS)) -> str:

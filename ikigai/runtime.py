@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ikigai.asking import Asking
-from ikigai.core import tokens
+from ikigai.core import exceeded, tokens
 from ikigai.core.commands import typed
 from ikigai.core.errors import Refused, Unavailable
 from ikigai.core.events import CHANGES_THE_PAST, Event, UserMessage
@@ -21,6 +21,7 @@ from ikigai.core.machine import (
     CallModel,
     Change,
     Clear,
+    Exceeded,
     Failed,
     Input,
     Interrupted,
@@ -33,18 +34,21 @@ from ikigai.core.machine import (
     StartTool,
     Submitted,
     ToolDone,
+    Used,
     decide,
     work,
 )
-from ikigai.core.memory import Memory, evolve
-from ikigai.core.messages import Role, ToolResult
+from ikigai.core.memory import Memory, evolve, replace
+from ikigai.core.messages import ToolResult
 from ikigai.core.ports import Appended, Log, Provider, Tools, View
-from ikigai.core.transcript import blocks, rule
+from ikigai.core.transcript import Rule, blocks, redraws, rule
 from ikigai.drafts import Link
 from ikigai.metering import Price, unpriced, warm
 
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
 """Seconds between attempts to save while the database is away; the last one repeats."""
+SPACE = 1000
+"""Tokens that a conversation needs beside system prompt and tools: a few short turns."""
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -55,6 +59,7 @@ class Runtime:
 
     `provider` gives the provider of a model "provider/name". `max_requests` bounds the requests of a turn, 0 does not.
     `patience` is how long, in seconds, to wait for a lost database before Unavailable is raised; None is for ever.
+    `learn` takes a model and the context in tokens that its provider turned out to give it.
     `price` says what a request cost.
     """
 
@@ -68,18 +73,20 @@ class Runtime:
         max_requests: int = 0,
         patience: float | None = None,
         price: Price = unpriced,
+        learn: Callable[[str, int], None] = lambda model, context: None,
     ) -> None:
         self.memory = memory
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._tools, self._view = store, provider, tools, view
-        self._max_requests, self._patience, self._price = max_requests, patience, price
+        self._max_requests, self._patience, self._price, self._learn = max_requests, patience, price, learn
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still tidying up
         self._asked: dict[Job, Asking] = {}
         self._queue: deque[Input] = deque()  # of NEEDS_IDLE
         self._sent: list[str] = []  # while the database was away
         self._link = Link(view)
+        self._smaller: tuple[Job | None, int] = (None, 0)  # the request made smaller, and how often
 
     def tell(self, happened: Input) -> None:
         """Something happened; what the user sent is shown as waiting while the database is away."""
@@ -105,11 +112,16 @@ class Runtime:
         """Say it when system prompt and tools alone take more than a request may."""
         memory = self.memory
         least = tokens.count(memory.provider, memory.model, memory.envelope)
-        if least >= memory.ceiling:
-            self._view.notice(
-                f"System prompt and tools take {tokens.short(least)} tokens, and a request may have"
-                f" {tokens.short(memory.ceiling)}: only the newest turn will be sent. /budget raises that."
-            )
+        if least < memory.ceiling:
+            return
+        works = least + SPACE
+        helps = f"The smallest /budget that works is {works}."
+        if works > memory.room:  # no budget helps
+            helps = "/system makes it shorter, /model chooses a model with a larger context."
+        self._view.notice(
+            f"System prompt and tools take {tokens.short(least)} tokens, and a request may have"
+            f" {tokens.short(memory.ceiling)}: only the newest turn will be sent. {helps}"
+        )
 
     def warm(self) -> None:
         """Load what pricing a request takes, ahead of the first one."""
@@ -145,6 +157,8 @@ class Runtime:
             return
         if isinstance(happened, Interrupted):
             happened = await self._stopped()
+        if isinstance(happened, Exceeded) and happened.to in work(self.memory):
+            happened = await self._send_less(happened)
         try:
             facts = decide(self.memory, happened)
         except Refused as refusal:
@@ -176,23 +190,55 @@ class Runtime:
         self._queue.clear()
         return await asked[0].stop() if asked else Interrupted()  # a turn asks once at a time
 
+    async def _send_less(self, happened: Exceeded) -> Input:
+        """Let go of older turns and iterations and send the request again; a turn that cannot be made to fit fails.
+
+        Memory is loaded anew under the limits just learned, so that it is what a restart under them makes it.
+        """
+        job, tries = self._smaller
+        tries = tries + 1 if job == happened.to else 1
+        self._smaller = happened.to, tries
+        memory = self.memory
+        self._learn(memory.model, exceeded.learned(memory, happened.reason))
+        smaller = await self._patiently(lambda: self._store.load(loading(memory.run, memory.agent)))
+        self.memory = smaller
+        fails = tries > exceeded.TRIES or smaller.size >= memory.size or not memory.budget
+        if not fails:
+            sizes = " → ".join(tokens.short(each.used) for each in (memory, smaller))
+            self._view.notice(f"{happened.reason} Sending it again with less: {sizes} tokens.")
+        self._show_rule(rule(memory), memory.used)
+        if fails:
+            return Failed(happened.to, exceeded.complaint(smaller, happened.reason), (), happened.usage)
+        self._asked.pop(happened.to, None)
+        if task := self._jobs.pop(happened.to, None):
+            self._end(task)
+        return Used(happened.usage) if happened.usage else happened
+
     async def _record(self, facts: tuple[Event, ...]) -> None:
         """Store, fold the rows that came back, show them: in this order, and nothing when storing fails."""
         reload = any(isinstance(fact, CHANGES_THE_PAST) for fact in facts)
         self.unsaved = facts
         appended = await self._append(facts, reload)
         self.unsaved = ()
-        before = rule(self.memory)
+        before, used = rule(self.memory), self.memory.used
         for row in appended.rows:
-            self.memory = evolve(self.memory, row)
+            past = self.memory
+            self.memory = evolve(past, row)
+            if self.memory.window.older.turns > past.window.older.turns:
+                used = _unpruned(past, self.memory)
             self._view.stored(row)
             for shown in blocks(row):
                 self._view.show(shown)
         if appended.memory:
             self.memory = appended.memory
+        self._show_rule(before, used, again=any(map(redraws, facts)))
+
+    def _show_rule(self, before: Rule | None, used: int = 0, again: bool = False) -> None:
+        """Draw the rule where it is now, if it moved or is asked for `again`; `used` tokens there were before."""
         now = rule(self.memory)
-        if now and (before is None or now.before != before.before):
-            self._view.rule(now)
+        if now and (again or before is None or now.before != before.before):
+            left = 0 if again else now.turns - (before.turns if before and not before.cleared else 0)
+            self._view.rule(replace(now, left=left, used_before=used, used=self.memory.used) if left > 0 else now)
         elif before and not now:
             self._view.notice("Everything is in the context again.")
 
@@ -258,8 +304,7 @@ class Runtime:
 
     async def _call_model(self, job: CallModel) -> None:
         memory = self.memory
-        messages = memory.open.messages if memory.open else ()
-        requests = sum(message.role is Role.ASSISTANT for message in messages)
+        requests = memory.open.requests if memory.open else 0
         if self._max_requests and requests >= self._max_requests:
             why = f"Stopped after {requests} requests in one turn (--max-turns). Allow more, or send another message."
             self.inbox.put_nowait(Failed(job, why, ()))
@@ -277,6 +322,13 @@ class Runtime:
                 return ToolDone(job, ToolResult(call.id, why, is_error=True))
             case StartTool():
                 return Interrupted()
+
+
+def _unpruned(past: Memory, now: Memory) -> int:
+    """Tokens that the request of `now` would take, had no turn left the window of `past`."""
+    opened = past.open.size if past.open else 0
+    grown = now.open.size - opened if now.open else 0
+    return tokens.count(now.provider, now.model, past.size + grown)
 
 
 def _words(happened: Input) -> str:

@@ -109,6 +109,8 @@ def test_flags_go_before_variables_before_the_file(load):
         (("model",), "IKIGAI_MODEL"),
         (("context", "sliding_context_tokens"), "IKIGAI_SLIDING_CONTEXT_TOKENS"),
         (("context", "token_counter"), "IKIGAI_TOKEN_COUNTER"),
+        (("context", "prune_fraction"), "IKIGAI_PRUNE_FRACTION"),
+        (("context", "tool_result_keep_last"), "IKIGAI_TOOL_RESULT_KEEP_LAST"),
         (("terminal", "color"), "IKIGAI_TERMINAL_COLOR"),
         (("providers", "local", "model_file"), "IKIGAI_PROVIDERS_LOCAL_MODEL_FILE"),
         (("providers", "lm-studio", "base_url"), "IKIGAI_PROVIDERS_LM_STUDIO_BASE_URL"),
@@ -124,6 +126,9 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "base_url": "http://h/v1",
         "api": "responses",
         "token_counter": "provider",
+        "prune_fraction": "0.25",
+        "keep_first_turn": "true",
+        "tool_result_truncation": "both",
         "api_key_env": "MY_KEY",
         "model_file": "~/m.gguf",
         "start_with": "new",
@@ -137,7 +142,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         address = {f"IKIGAI_PROVIDERS_{name.upper()}_BASE_URL": "http://h/v1" for name in table.VENDORS}
         loaded = load("", {**address, table.variables(path)[0]: text})
         value = loaded.settings[path].value
-        assert str(value) == text and type(value) is type(table.KEYS[table.pattern(path)].default)
+        assert str(value).lower() == text.lower() and type(value) is type(table.KEYS[table.pattern(path)].default)
         assert loaded.origin(path) == f"environment {table.variables(path)[0]}"
 
 
@@ -161,6 +166,63 @@ def test_the_sliding_variable_refuses_anything_else(load, text):
     assert said.endswith("Allowed: a whole number of tokens, 0 to 1000000000.")
     assert "\n" not in said and len(said) < 250
     said.encode()
+
+
+@pytest.mark.parametrize(
+    "key, text, value",
+    [
+        ("prune_fraction", "0", 0.0),
+        ("prune_fraction", "0.5", 0.5),
+        ("keep_first_turn", "false", False),
+        ("max_history_tokens", "0", 0),
+        ("max_tool_result_tokens", "1", 1),
+        ("tool_result_truncation", "tail", "tail"),
+        ("tool_result_keep_first", "0", 0),
+        ("tool_result_keep_last", "1000000", 1_000_000),
+    ],
+)
+def test_the_window_by_variables(load, key, text, value):
+    loaded = load(f"[context]\n{key} = {json.dumps(value)}", {f"IKIGAI_{key.upper()}": text})
+    assert getattr(loaded.context, key) == value and loaded.kind(("context", key)) == "environment"
+    assert getattr(load(load.file.read_text()).context, key) == value
+
+
+@pytest.mark.parametrize(
+    "key, texts",
+    [
+        ("prune_fraction", ["", "0.51", "-0.1", "nan", "inf", "1e-1", ".5", "0,25", "25%", " 0.1", "1" * 400]),
+        ("keep_first_turn", ["", "1", "yes", "True", "on"]),
+        ("max_history_tokens", ["", "-1", "1.5", "20k", "1000000001"]),
+        ("max_tool_result_tokens", ["0", "-8", "8000.0"]),
+        ("tool_result_truncation", ["middle", "HEAD"]),
+        ("tool_result_keep_first", ["-1", "1000001", "two"]),
+        ("tool_result_keep_last", ["-1", "", "5.0"]),
+    ],
+)
+def test_what_the_window_cannot_be_set_to(load, key, texts):
+    allowed = f"Allowed: {table.KEYS['context', key].allowed}."
+    for text in texts:
+        if text or key != "tool_result_truncation":
+            said = refusal(load, "", {f"IKIGAI_{key.upper()}": text})
+            assert said.startswith(f"IKIGAI_{key.upper()} cannot be ") and said.endswith(allowed) and len(said) < 250
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["prune_fraction = 0.6", "prune_fraction = nan", "prune_fraction = '0.1'", "prune_fraction = true",
+     "keep_first_turn = 1", "max_history_tokens = -1", "max_history_tokens = 1.5", "max_tool_result_tokens = 0",
+     "tool_result_truncation = 'middle'", "tool_result_keep_first = -1", "tool_result_keep_last = 2.0"],
+)  # fmt: skip
+def test_what_the_file_cannot_set_the_window_to(load, line):
+    key = line.split()[0]
+    said = refusal(load, f"[context]\n{line}\n")
+    assert said.startswith(f"config.toml:2: context.{key} cannot be ")
+    assert said.endswith(f"Allowed: {table.KEYS['context', key].allowed}.")
+
+
+def test_the_defaults_of_the_window(load):
+    assert load("").context == table.Context(100_000, "bytes", 0.0, False, 0, 8000, "head", 2, 5)
+    assert load("[context]\nprune_fraction = 0").context.prune_fraction == 0
 
 
 def test_an_empty_variable_of_text_is_unset(load):

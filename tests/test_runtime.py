@@ -24,7 +24,7 @@ from ikigai.core.events import (
 from ikigai.core.loading import loading
 from ikigai.core.machine import Interrupted, SetMark, Submitted
 from ikigai.core.memory import Memory, Run, Status
-from ikigai.core.messages import Message, Role, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
+from ikigai.core.messages import Message, Role, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Appended, Draft
 from ikigai.core.reply import Counted, Failure, Finished, ProviderEvent, TextDelta, Waiting
 from ikigai.core.request import Request
@@ -141,8 +141,22 @@ class Session:
         return [event.ending for event in self.events(TurnEnded)]
 
 
+class Number(msgspec.Struct):
+    n: int = 0
+
+
+class Toy:
+    description, arguments = "a toy", Number
+
+    def __init__(self, name: str, run: Callable[[dict[str, object]], Awaitable[str]]) -> None:
+        self.name, self._run = name, run
+
+    async def run(self, arguments: Number) -> str:
+        return await self._run(msgspec.to_builtins(arguments))
+
+
 def tool(name: str, run: Callable[[dict[str, object]], Awaitable[str]]) -> Registry:
-    return Registry([(ToolSpec(name, "a toy", '{"type":"object"}'), run)])
+    return Registry([Toy(name, run)])
 
 
 async def test_a_turn_is_stored_shown_and_told_in_order():
@@ -706,22 +720,22 @@ async def test_a_turn_is_counted_by_the_provider_before_its_end_is_stored():
     async def run(arguments: dict[str, object]) -> str:
         return "seen"
 
-    session = counting([[Call("toy", {})], "done", "again"], 123, tools=tool("toy", run))
+    session = counting([[Call("toy", {})], "done", "again"], 23, tools=tool("toy", run))
     async with session.running():
         session.tell(Submitted("go"))
         await session.idle(1)
         session.tell(Submitted("on"))
         await session.idle(2)
     first, second = session.events(TurnEnded)
-    assert (first.tokens, second.tokens) == (123, 123) and first.counted == "provider chat/large"
-    assert session.runtime.memory.window.turns[0].size == 123 * 4
+    assert (first.tokens, second.tokens) == (23, 23) and first.counted == "provider chat/large"
+    assert session.runtime.memory.window.turns[0].size == 23 * 4
     one, two = session.provider.counted
     assert (one.model, one.system, one.tools) == ("large", "", ())
     assert [message.role for message in one.messages] == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
     assert two.messages == (Message(Role.USER, (Text("on"),)), Message(Role.ASSISTANT, (Text("again"),)))
 
 
-@pytest.mark.parametrize("result", [None, 0, RuntimeError("a bug")])
+@pytest.mark.parametrize("result", [None, 0, -5, 10**9, 10**30, RuntimeError("a bug")])
 async def test_without_a_count_bytes_do(result: Any):
     session = counting(["Hello"], result)
     async with session.running():
@@ -732,9 +746,22 @@ async def test_without_a_count_bytes_do(result: Any):
     assert session.runtime.memory.window.turns[0].size == end.size > 0
 
 
+async def test_a_count_may_be_as_many_tokens_as_the_turn_has_bytes_and_no_more():
+    size = sum(map(encoder("chat/large").message, SPOKEN))
+    for result, tokens in ((size, size), (size + 1, 0)):
+        session = counting(["Hello"], result)
+        async with session.running():
+            session.tell(Submitted("hi"))
+            await session.idle(1)
+        assert [end.tokens for end in session.events(TurnEnded)] == [tokens]
+
+
+SPOKEN = (Message(Role.USER, (Text("hi"),)), Message(Role.ASSISTANT, (Text("Hello"),)))
+
+
 async def test_a_count_that_takes_long_is_done_without(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.asking.COUNT_WITHIN", 0.05)
-    session = counting(["Hello"], 99, seconds=60)
+    session = counting(["Hello"], 9, seconds=60)
     async with session.running():
         session.tell(Submitted("hi"))
         await session.idle(1)
@@ -742,18 +769,18 @@ async def test_a_count_that_takes_long_is_done_without(monkeypatch: pytest.Monke
 
 
 async def test_what_is_sent_while_a_turn_is_counted_waits_for_its_end():
-    session = counting(["Hello", "Again"], 99, seconds=0.2)
+    session = counting(["Hello", "Again"], 9, seconds=0.2)
     async with session.running():
         session.tell(Submitted("one"))
         await session.provider.counting.wait()
         session.tell(Submitted("two"))
         await session.idle(2)
     assert ("two",) in session.view.told("queued")
-    assert session.ended() == [Ending.COMPLETED] * 2 and [end.tokens for end in session.events(TurnEnded)] == [99, 99]
+    assert session.ended() == [Ending.COMPLETED] * 2 and [end.tokens for end in session.events(TurnEnded)] == [9, 9]
 
 
 async def test_esc_while_a_turn_is_counted_ends_it_with_the_whole_reply():
-    session = counting(["Hello there", "never"], 99, seconds=60)
+    session = counting(["Hello there", "never"], 9, seconds=60)
     async with session.running():
         session.tell(Submitted("one"))
         await session.provider.counting.wait()
@@ -769,7 +796,7 @@ async def test_esc_while_a_turn_is_counted_ends_it_with_the_whole_reply():
 
 async def test_bytes_and_failures_ask_for_no_count():
     session = Session([], counter="bytes")
-    session.provider = Counting(["Hello", ("Half", *BUSY)], 99)
+    session.provider = Counting(["Hello", ("Half", *BUSY)], 9)
     async with session.running():
         session.tell(Submitted("one"))
         await session.idle(1)

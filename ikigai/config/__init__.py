@@ -82,15 +82,27 @@ def _from_file(file: Path, must_exist: bool) -> Iterator[Setting]:
 
 
 def _from_environment(environ: Mapping[str, str], providers: Iterable[str]) -> Iterator[Setting]:
-    """What variables set. An empty one is as good as unset where text is wanted; where a number is, it is none."""
+    """What variables set. An empty one is as good as unset where text is wanted; where anything else is, it is none."""
     for path in paths(providers, ()):
-        number = isinstance(KEYS[pattern(path)].default, int)
+        default = KEYS[pattern(path)].default
         for variable in variables(path):
             text = environ.get(variable)
-            if text or (number and text is not None):
-                value = int(text) if number and re.fullmatch("[0-9]{1,18}", text) else text
-                yield Setting(path, value, "environment", variable)
+            if text or (not isinstance(default, str) and text is not None):
+                yield Setting(path, _read(text, default), "environment", variable)
                 break
+
+
+def _read(text: str, default: Any) -> Any:
+    """The variable's text as a value like the key's default; as it is where it is none, to be refused."""
+    match default:
+        case bool():
+            return {"true": True, "false": False}.get(text, text)
+        case int() if re.fullmatch("[0-9]{1,18}", text):
+            return int(text)
+        case float() if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?", text):
+            return float(text)
+        case _:
+            return text
 
 
 def _from_flags(flags: Mapping[str, Any]) -> Iterator[Setting]:

@@ -35,6 +35,10 @@ Start = Annotated[Literal["last", "directory", "new"], Meta(title='"last", "dire
 Colour = Annotated[Literal["auto", "never", "always"], Meta(title='"auto", "never" or "always"')]
 Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number of tokens, 0 to 1000000000")]
 Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a whole number of tokens, 1 to 1000000000")]
+Part = Annotated[Literal["head", "tail", "both"], Meta(title='"head", "tail" or "both"')]
+Share = Annotated[float, Meta(ge=0, le=0.5, title="a number from 0 to 0.5")]
+Results = Annotated[int, Meta(ge=0, le=1_000_000, title="a whole number of results, 0 to 1000000")]
+Switch = Annotated[bool, Meta(title="true or false")]
 Dsn = Annotated[
     str,
     Meta(
@@ -82,6 +86,31 @@ class Context(Record, frozen=True):
             '"calibrated" with what the provider counted so far.'
         ),
     ] = "bytes"
+    prune_fraction: Annotated[
+        Share,
+        _help(
+            "The step, as a share of that budget, in which turns leave: 0.25 lets a quarter leave at once and then "
+            "none for long, so that providers' caches go on serving what stays. 0 lets no turn leave that still fits."
+        ),
+    ] = 0.0
+    keep_first_turn: Annotated[
+        Switch, _help("Whether the first turn since the last /clear stays, whatever leaves behind it.")
+    ] = False
+    max_history_tokens: Annotated[
+        Tokens, _help("The most that turns which have ended take, to keep room for the work of the next; 0 for no cap.")
+    ] = 0
+    max_tool_result_tokens: Annotated[
+        Size, _help("The most that a model is sent of one tool result; the log keeps all of it.")
+    ] = 8000
+    tool_result_truncation: Annotated[
+        Part, _help('What stays of a longer one: its "head", its "tail", or half of each with "both".')
+    ] = "head"
+    tool_result_keep_first: Annotated[
+        Results, _help("How many tool results of a turn, counted from its first, are never masked.")
+    ] = 2
+    tool_result_keep_last: Annotated[
+        Results, _help("How many of its newest are not masked yet. With both 0 nothing is masked.")
+    ] = 5
 
 
 class Database(Discreet, frozen=True):

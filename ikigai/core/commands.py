@@ -101,7 +101,7 @@ def budget(text: str) -> int | None:
         tokens, rest = divmod(int(whole + fraction) * unit, 10 ** len(fraction))
         if not rest and tokens <= 1_000_000_000:
             return tokens
-    raise Refused(f"{text!r} is no budget.", "Write tokens, for example 100k; 0 switches the window off.")
+    raise Refused(f"{text!r} is no budget.", "Write whole tokens, up to 1000M, for example 100k; 0 is off.")
 
 
 UNITS = {"": 1, "k": 1000, "m": 1_000_000}
@@ -116,6 +116,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("think", "[LEVEL]", "show or choose how much the model thinks: off, min, low, med, high", _think, "levels"),
     Command("system", "[text]", "show or set the system prompt; 'default' takes it back", _system),
     Command("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off", _budget),
+    Command("context", "", "what is in the window, by part, and what is out of it", _bare("context", Local("context"))),
     Command("cost", "", "tokens and cost: this session, this agent, everything", _bare("cost", Local("cost"))),
     Command("status", "", "agent, model, context, database", _local("status")),
     Command("config", "", "every setting, its value and where it comes from", _local("config")),
@@ -163,10 +164,22 @@ def typed(meaning: machine.Command) -> str:
 def help_text(name: str = "") -> str:
     """The table, or one line of it, as plain text."""
     if name:
-        command = BY_NAME.get(name.removeprefix("/"))
-        if command is None:
-            raise Refused(f"There is no command /{name.removeprefix('/')}.", "/help lists them.")
+        (command,) = _helped(name)
         also = f" (also /{', /'.join(command.aliases)})" if command.aliases else ""
         return f"/{command.name} {command.argument}".rstrip() + f": {command.help}{also}"
     width = max(len(f"/{command.name} {command.argument}") for command in COMMANDS)
     return "\n".join(f"{f'/{command.name} {command.argument}':<{width}}  {command.help}" for command in COMMANDS)
+
+
+def help_figures(name: str = "") -> list[dict[str, str]]:
+    """The same for programs: name, argument, help of each."""
+    return [{"name": each.name, "argument": each.argument, "help": each.help} for each in _helped(name)]
+
+
+def _helped(name: str) -> tuple[Command, ...]:
+    if not name:
+        return COMMANDS
+    command = BY_NAME.get(name.removeprefix("/"))
+    if command is None:
+        raise Refused(f"There is no command /{name.removeprefix('/')}.", "/help lists them.")
+    return (command,)

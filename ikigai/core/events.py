@@ -125,7 +125,8 @@ class UsageReported(Record, frozen=True):
     Tokens are the provider's own count; `seconds` end with the reply. `attempt` counts from 1, `failure` says how it
     ended ("" is well). `cost` is in US dollars by the prices named in `priced_by`, None where there is no price.
     `purpose` is what it was for: "" a turn, else a side call ("summary", "matching", "title" …). `size` is what was
-    sent, in bytes as measured then (`memory.plain_size`); 0 for side calls.
+    sent, in bytes as measured then (`memory.plain_size`), and `out` how many turns were left out of it; both 0 for side
+    calls.
     """
 
     model: str
@@ -139,6 +140,7 @@ class UsageReported(Record, frozen=True):
     priced_by: str = ""
     purpose: str = ""
     size: int = 0
+    out: int = 0
 
 
 class Unknown(Record, frozen=True):

@@ -7,17 +7,20 @@ a list in memory. What it costs grows with the window and the number of control 
 from collections.abc import Generator
 from typing import TypeAlias, cast
 
-from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, StoredEvent, TurnEnded, UserMessage
 from ikigai.core.lineage import Ancestor, Span, live, spans
-from ikigai.core.memory import Memory, Run, blank, counted_size, replace, replay
-from ikigai.core.messages import ToolResult
+from ikigai.core.memory import Memory, Run, blank, counted_size, history_room, replace, replay
+from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
+from ikigai.core.results import MASK, Caps
+from ikigai.core.window import Window
 
 CONTROL_KINDS = ("clear", "mark", "rewind", "settings", "fork")
 """Kinds that say what memory is; few and small, read whole within the spans."""
 TURN_KINDS = ("user", "assistant", "tool_call", "tool_started", "tool_result", "turn_end")
 """Kinds that turns are made of; read backwards, as far as the window reaches."""
+FIRST_PAGE = 16
+"""Rows asked for of the first turn at first: most have fewer."""
 PAGE = 256
 """Rows asked for at a time: a 100,000-token window is about two of these."""
 
@@ -35,10 +38,14 @@ class AskControls(Record, frozen=True):
 
 
 class AskPage(Record, frozen=True):
-    """Wants the newest `limit` events of TURN_KINDS in this span as tuple[StoredEvent, …], descending."""
+    """Wants the newest `limit` events of TURN_KINDS in this span as tuple[StoredEvent, …], descending.
+
+    With `ascending` it wants the oldest ones, ascending.
+    """
 
     span: Span
     limit: int = PAGE
+    ascending: bool = False
 
 
 Question: TypeAlias = AskAncestry | AskControls | AskPage
@@ -51,8 +58,11 @@ def loading(run: Run, agent: str) -> Loading:
     plan = spans(cast("tuple[Ancestor, ...]", (yield AskAncestry(agent))))
     controls = cast("tuple[StoredEvent, ...]", (yield AskControls(plan)))
     settled = replace(replay(blank(run, agent), controls), stale=False)
-    reach = _Reach(settled)
-    for span in reversed(live(plan, settled.gone)):
+    pieces = live(plan, settled.gone)
+    start = (yield from _first_turn(settled, pieces)) if run.rules.keep_first_turn and settled.budget else []
+    apart = replay(settled, start).window
+    reach = _Reach(settled, apart.size)
+    for span in reversed(pieces):
         asked = AskPage(span)
         while not reach.enough:
             page = cast("tuple[StoredEvent, ...]", (yield asked))
@@ -60,15 +70,43 @@ def loading(run: Run, agent: str) -> Loading:
             if len(page) < asked.limit:
                 break
             asked = AskPage(Span(span.agent, span.first, page[-1].id - 1))
-    return replay(settled, reach.whole_turns())
+    rows = reach.whole_turns()
+    if start and rows and rows[0].id > start[-1].id:
+        end = next((stored.event for stored in rows if isinstance(stored.event, TurnEnded)), None)
+        if end and end.before.turns > 1:
+            kept = Window(size=apart.size, total=apart.total, before_newest=apart.before_newest, first=apart.turns[0])
+            settled = replace(settled, window=kept, full=kept)
+        else:  # nothing lies between
+            rows = [*start, *rows]
+    return replay(settled, rows)
+
+
+def _first_turn(settled: Memory, pieces: tuple[Span, ...]) -> Generator[Question, Answer, list[StoredEvent]]:
+    """The rows of the first live turn; empty while none has ended. Damaged rows that make no turn are passed over."""
+    found: list[StoredEvent] = []
+    for span in pieces:
+        asked = AskPage(span, limit=FIRST_PAGE, ascending=True)
+        while True:
+            page = cast("tuple[StoredEvent, ...]", (yield asked))
+            for stored in page:
+                found.append(stored)
+                if isinstance(stored.event, TurnEnded):
+                    if replay(settled, found).window.turns:
+                        return found
+                    found = []
+            if len(page) < asked.limit:
+                break
+            asked = AskPage(Span(span.agent, page[-1].id + 1, span.last), limit=4 * asked.limit, ascending=True)
+    return []
 
 
 class _Reach:
-    """Rows read backwards so far, and whether they reach beyond the window."""
+    """Rows read backwards so far, and whether they reach beyond the window. `taken` bytes of it are taken already."""
 
-    def __init__(self, settled: Memory) -> None:
+    def __init__(self, settled: Memory, taken: int) -> None:
         self._settled = settled
-        self._allowed = tokens.most_bytes(settled.provider, settled.model, settled.ceiling) - settled.envelope
+        self._allowed = history_room(settled) - taken
+        self._least = _Least(settled.run.rules.caps)
         self._rows: list[StoredEvent] = []  # newest first
         self._ends: list[int] = []  # places of turn_end in _rows
         self._whole = 0  # turns read whole, the open one left out
@@ -85,8 +123,9 @@ class _Reach:
                 self._next_turn()
                 self._partial = counted_size(self._settled, stored.event)
                 self._by_bytes = not self._partial
+                self._least = _Least(self._settled.run.rules.caps)
             elif self._by_bytes:
-                self._partial += _characters(stored)
+                self._partial += self._least.of(stored)
             # The newest turn is read whole, whatever its size, and without a budget so is the one that overflows; of
             # any other a part, or the count stored with its end, can prove that it is too much.
             proven = self._settled.budget and self._whole and self._size + self._partial > self._allowed
@@ -97,9 +136,9 @@ class _Reach:
         """A turn_end: the turn after it has been read whole."""
         if self._ends:
             newest_first = self._rows[self._ends[-1] :]
-            window = replay(self._settled, reversed(newest_first)).window
+            window = replay(self._settled, reversed(newest_first)).full
             self._whole += len(window.turns)
-            self._size += window.size
+            self._size += window.turns[-1].size if window.turns else 0
         # With one turn beyond the ceiling in hand nothing older can matter.
         self.enough = self._whole > 0 and self._size > self._allowed
         self._ends.append(len(self._rows))
@@ -110,12 +149,31 @@ class _Reach:
         return rows[::-1]
 
 
-def _characters(stored: StoredEvent) -> int:
-    """What an event surely adds to a request; the arguments of a call may be sent in a shorter form."""
-    match stored.event:
-        case UserMessage(text) | ToolResult(content=text):
-            return len(text)
-        case AssistantMessage() as said:
-            return len(said.text)
-        case _:
-            return 0
+class _Least:
+    """What the rows of one turn, met from its end, surely add to a request, in bytes.
+
+    Of the iterations before its newest nothing is sure: they may have been dropped. A result may have been cut, to no
+    less than `most` characters, or masked, to no less than MASK; but for the last few, which never are.
+    """
+
+    def __init__(self, caps: Caps) -> None:
+        self._most, self._unmasked = caps.most, caps.keep_last
+        self._called = self._older = False
+
+    def of(self, stored: StoredEvent) -> int:
+        match stored.event:
+            case UserMessage(text):
+                return len(text)
+            case AssistantMessage() as said if not self._older:
+                return len(said.text)
+            case ToolCall():  # its arguments may be sent in a shorter form
+                self._called = True
+                return 0
+            case ToolResult(content=text):
+                self._older = self._older or self._called
+                self._unmasked -= 1
+                if self._older:
+                    return 0
+                return min(len(text), self._most if self._unmasked >= 0 else MASK)
+            case _:
+                return 0

@@ -6,13 +6,14 @@
     Replied         -                             the reply; turn_end completed behind it without calls or if refused,
                                                   failed behind the third in a row that calls only what is not there
     Failed          -                             what was said as interrupted reply, turn_end failed
+    Exceeded        -                             usage (the loop has sent less by then, or makes a Failed of it)
     Used            usage                         usage
     Approved        -                             tool_started
     ToolDone        -                             tool_result
     Interrupted     -                             what was said as interrupted reply, turn_end interrupted
     Clear, SetMark, RewindTo, Change   the fact   refused (the loop queues it)
 
-A Replied, Failed, Approved or ToolDone whose job is no longer wanted is late, and nothing follows from it.
+A Replied, Failed, Exceeded, Approved or ToolDone whose job is no longer wanted is late, and nothing follows from it.
 """
 
 from typing import TypeAlias
@@ -101,6 +102,14 @@ class Failed(Record, frozen=True):
     usage: UsageReported | None = None
 
 
+class Exceeded(Record, frozen=True):
+    """The provider says that the request is larger than the model's context; nothing was said yet."""
+
+    to: CallModel
+    reason: str
+    usage: UsageReported | None = None
+
+
 class Used(Record, frozen=True):
     """A request was sent that no reply comes of: an attempt that failed and is made again, or a side call."""
 
@@ -139,7 +148,9 @@ class Change(Record, frozen=True):
 
 
 Command: TypeAlias = Clear | SetMark | RewindTo | Change
-Input: TypeAlias = Opened | Submitted | Interrupted | Replied | Failed | Used | Approved | ToolDone | Command
+Input: TypeAlias = Opened | Submitted | Interrupted | Replied | Failed | Exceeded | Used | Approved | ToolDone | Command
+CERTAINLY = 4
+"""Times the model's context from which a message is refused unsent: below that, bytes may have counted too many."""
 NEEDS_IDLE = (Submitted, Clear, SetMark, RewindTo, Change)
 
 
@@ -159,10 +170,14 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
     match happened:
         case Opened(draft):
             return (*_recovered(memory, draft), *_reconfigured(memory))
-        case Replied(to=job) | Failed(to=job) | Approved(to=job) | ToolDone(of=job) if job not in work(memory):
+        case Replied(to=job) | Failed(to=job) | Exceeded(to=job) | Approved(to=job) | ToolDone(of=job) if (
+            job not in work(memory)
+        ):
             return ()
         case Used(usage):
             return (usage,)
+        case Exceeded(_, _, usage):  # the loop sends less, or says that it failed
+            return (usage,) if usage else ()
         case Interrupted(said, usage):
             spent = (usage,) if usage else ()
             if memory.open is None:
@@ -256,18 +271,25 @@ def _distinct(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBloc
 
 
 def _ids(memory: Memory) -> set[str]:
-    """The ids of all calls in context."""
-    ended = (message for turn in memory.full.turns for message in turn.messages)
-    opened = memory.open.messages if memory.open else ()
-    return {call.id for message in (*ended, *opened) for call in message.calls}
+    """The ids of all calls in context, and of those of the open turn that were dropped from it."""
+    first = (memory.full.first,) if memory.full.first else ()
+    ended = {call.id for turn in (*first, *memory.full.turns) for message in turn.messages for call in message.calls}
+    return ended | {call.id for _, call in memory.open.calls} if memory.open else ended
 
 
 def _submitted(memory: Memory, text: str, images: tuple[Image, ...]) -> tuple[Event, ...]:
     text = storable(text)
     if not memory.model:
         raise Refused("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai setup")
+    asked = measured(memory, grow((), UserMessage(text, images)))
+    alone = tokens.count(memory.provider, memory.model, memory.envelope + asked)
+    if alone > CERTAINLY * memory.limits.context:
+        raise Refused(
+            f"This message takes about {tokens.short(alone)} tokens, and {memory.model} takes"
+            f" {tokens.short(memory.limits.context)} in all.",
+            "Send less of it, or choose a model with a larger context with /model.",
+        )
     if not memory.budget:
-        asked = measured(memory, grow((), UserMessage(text, images)))
         size = tokens.count(memory.provider, memory.model, memory.size + asked)
         if memory.window.turns and size > memory.room:
             raise Refused(

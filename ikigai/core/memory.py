@@ -39,7 +39,9 @@ from ikigai.core.events import (
 from ikigai.core.messages import Message, ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Encoder, Limits
 from ikigai.core.record import Record
-from ikigai.core.request import Request, closed, grow, notice, paired
+from ikigai.core.request import Request, closed, notice, paired
+from ikigai.core.results import Caps
+from ikigai.core.turn import READ_RESULT, OpenTurn, grown, shrunk
 from ikigai.core.window import Turn, Window, fit, overflow
 
 replace = msgspec.structs.replace
@@ -59,6 +61,19 @@ ACCEPTS: dict[Status, frozenset[type]] = {
 RESTRICTED = frozenset[type]().union(*ACCEPTS.values())
 
 
+class Rules(Record, frozen=True):
+    """How the window is kept, besides the budget (`[context]`): tokens, and shares of the ceiling.
+
+    `prune_fraction` is the step by which the cutoff moves, `max_history` caps what the turns that have ended take
+    (0: nothing does), `caps` say what of tool results is sent.
+    """
+
+    prune_fraction: float = 0.0
+    keep_first_turn: bool = False
+    max_history: int = 0
+    caps: Caps = Caps()
+
+
 class Run(Record, frozen=True):
     """What this run of the program brings to memory: configuration, tools, and how to measure for a model.
 
@@ -74,6 +89,7 @@ class Run(Record, frozen=True):
     origins: dict[str, str] = {}  # noqa: RUF012  (msgspec gives every record its own)
     tools: tuple[ToolSpec, ...] = ()
     counter: str = "bytes"  # or "provider", "calibrated": how turns that have ended are counted
+    rules: Rules = Rules()
 
     def counted(self, model: str) -> str:
         """Whose count of a turn of this model holds, as `TurnEnded.counted` says it; empty for plain bytes."""
@@ -93,29 +109,14 @@ class Mark(Record, frozen=True):
     label: str
 
 
-class OpenTurn(Record, frozen=True):
-    """The turn under way. `calls` are its tool calls with the ids of their events, `last` its newest message event."""
-
-    first: int
-    last: int
-    messages: tuple[Message, ...] = ()
-    size: int = 0
-    calls: tuple[tuple[int, ToolCall], ...] = ()
-    started: frozenset[str] = frozenset()
-    answered: frozenset[str] = frozenset()
-
-    @property
-    def pending(self) -> tuple[tuple[int, ToolCall], ...]:
-        return tuple((id, call) for id, call in self.calls if call.id not in self.answered)
-
-
 class Memory(Record, frozen=True):
     """What the log means now. Status and what is pending are derived; sizes are kept as bytes.
 
     `window` are the turns that are sent, `full` those that were before the open turn grew: what had to make room for it
     is sent again if that comes to less once it has ended. `gone` are the open id intervals (to, rewind) that rewinds
     took away, `cleared` the clear that memory begins behind, `stale` says that the past changed and memory has to be
-    loaded before anything else is decided.
+    loaded before anything else is decided. `limits` are the model's as they were known when memory was loaded: whoever
+    learns others loads it again, for the fold must not change under the turns that it has folded.
     """
 
     run: Run
@@ -130,6 +131,7 @@ class Memory(Record, frozen=True):
     gone: tuple[tuple[int, int], ...] = ()
     cleared: int | None = None
     stale: bool = False
+    limits: Limits = Limits(0, 0)
 
     @property
     def status(self) -> Status:
@@ -151,10 +153,6 @@ class Memory(Record, frozen=True):
         """The sliding budget in tokens; 0 means that nothing slides out."""
         budget = self.settings.get("budget")
         return int(budget) if isinstance(budget, int) else 0
-
-    @property
-    def limits(self) -> Limits:
-        return self.run.limits(self.model)
 
     @property
     def room(self) -> int:
@@ -187,8 +185,9 @@ class Memory(Record, frozen=True):
 
     def remembers(self, id: int) -> bool:
         """Whether the event `id` of this lineage is in context."""
-        start = self.cutoff or (self.cleared or 0)
-        return id >= start and not any(low < id < high for low, high in self.gone)
+        start, first = self.cutoff or (self.cleared or 0), self.window.first
+        inside = id >= start or (first is not None and first.id <= id <= first.end)
+        return inside and not any(low < id < high for low, high in self.gone)
 
 
 def output_reserve(limits: Limits) -> int:
@@ -230,7 +229,7 @@ def replay(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
 def _apply(memory: Memory, stored: StoredEvent) -> Memory:
     match stored.event:
         case UserMessage() | AssistantMessage() | ToolCall() | ToolResult():
-            return _make_room(replace(memory, open=_grown(memory, stored)))
+            return _make_room(replace(memory, open=_grown(memory, stored.id, stored.event)))
         case ToolStarted(call_id):
             assert memory.open
             return replace(memory, open=replace(memory.open, started=memory.open.started | {call_id}))
@@ -258,22 +257,31 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
 def _settled(memory: Memory, own: Choices, settings: Choices) -> Memory:
     """Memory under these settings, its envelope measured anew; turns are measured anew by loading."""
     settled = replace(memory, own=own, settings=settings)
+    settled = replace(settled, limits=settled.run.limits(settled.model))
     return replace(settled, envelope=settled.run.encoder(settled.model).envelope(frame(settled)))
 
 
-def _grown(memory: Memory, stored: StoredEvent) -> OpenTurn:
-    turn = memory.open or OpenTurn(stored.id, stored.id)
-    event = stored.event
-    messages = grow(turn.messages, event)
-    size = turn.size
-    if messages is not turn.messages:
-        measure = memory.run.encoder(memory.model).message
-        size += measure(messages[-1])
-        if len(messages) == len(turn.messages):
-            size -= measure(turn.messages[-1])
-    calls = (*turn.calls, (stored.id, event)) if isinstance(event, ToolCall) else turn.calls
-    answered = turn.answered | {event.call_id} if isinstance(event, ToolResult) else turn.answered
-    return OpenTurn(turn.first, stored.id, messages, size, calls, turn.started, answered)
+def _grown(memory: Memory, id: int, event: Event) -> OpenTurn:
+    turn = memory.open or OpenTurn(id, id)
+    readable = any(tool.name == READ_RESULT for tool in memory.run.tools)
+    measure = memory.run.encoder(memory.model).message
+    return _shrunk(memory, grown(turn, id, event, memory.run.rules.caps, readable, measure))
+
+
+def _shrunk(memory: Memory, turn: OpenTurn) -> OpenTurn:
+    """The open turn within the room, as far as dropping iterations goes.
+
+    That depends on the turn alone, so that it comes to the same whatever stands before it: the longest notice is
+    reckoned with.
+    """
+    if not memory.budget or len(turn.calls) < 2:
+        return turn
+    most = _bytes(memory, memory.room) - memory.envelope - notice_size(memory, MANY)
+    return shrunk(turn, most, memory.run.encoder(memory.model).message)
+
+
+MANY = 10**12
+"""More messages than any notice will name."""
 
 
 def _make_room(memory: Memory) -> Memory:
@@ -290,16 +298,33 @@ def _close(memory: Memory, end: int, event: TurnEnded) -> Memory:
     whole = messages == memory.open.messages  # then it is measured already
     size = memory.open.size if whole else measured(memory, messages)
     size = counted_size(memory, event) or size
-    after = event.before + Totals(1, len(messages), event.size)
+    # As many messages as the log has: what was dropped depends on the model, and a stored count must not.
+    count = len(messages) + 2 * memory.open.iterations
+    after = event.before + Totals(1, count, event.size)
     turn = Turn(memory.open.first, end, messages, size, event.before, event.before_previous, after)
-    allowed = _bytes(memory, memory.ceiling) - memory.envelope
-    window = memory.full.push(turn)
-    window = _fit(memory, window, allowed, least=1) if memory.budget else overflow(window, allowed)
+    window = _fit_ended(memory, memory.full.push(turn))
     return replace(memory, open=None, window=window, full=window)
 
 
-def _fit(memory: Memory, window: Window, allowed: int, least: int) -> Window:
-    return fit(window, allowed, lambda older: notice_size(memory, older), least)
+def _fit_ended(memory: Memory, window: Window) -> Window:
+    """The window between turns."""
+    ceiling, rules = _bytes(memory, memory.ceiling), memory.run.rules
+    if not memory.budget:
+        return overflow(window, ceiling - memory.envelope)
+    step = int(rules.prune_fraction * ceiling)
+    return _fit(memory, window, history_room(memory), least=1, step=step)
+
+
+def history_room(memory: Memory) -> int:
+    """Bytes that turns which have ended may take, the notice included."""
+    allowed = _bytes(memory, memory.ceiling) - memory.envelope
+    cap = memory.run.rules.max_history
+    return min(allowed, _bytes(memory, cap)) if cap and memory.budget else allowed
+
+
+def _fit(memory: Memory, window: Window, allowed: int, least: int, step: int = 0) -> Window:
+    keep_first = memory.run.rules.keep_first_turn
+    return fit(window, allowed, lambda older: notice_size(memory, older), least, step, keep_first)
 
 
 def _bytes(memory: Memory, ceiling: int) -> int:
@@ -351,7 +376,8 @@ def ended(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str =
     `counted` is what the provider counted, in tokens, if it was asked.
     """
     assert memory.open
-    messages = closed(reduce(grow, said, memory.open.messages), memory.open.started, ending)
+    turn = reduce(lambda turn, fact: _grown(replace(memory, open=turn), turn.last, fact), said, memory.open)
+    messages = closed(turn.messages, turn.started, ending)
     size, place = measured(memory, messages), memory.full
     if memory.run.counter == "calibrated":
         usage = next((fact for fact in reversed(said) if isinstance(fact, UsageReported)), None)
@@ -381,6 +407,7 @@ def frame(memory: Memory) -> Request:
 def request(memory: Memory) -> Request:
     """What the model is sent now: notice, window, open turn; every call with its result."""
     older = notice(memory.window.older.messages)
+    first = memory.window.first.messages if memory.window.first else ()
     turns = [message for turn in memory.window.turns for message in turn.messages]
     opened = paired(memory.open.messages, memory.open.started) if memory.open else ()
-    return replace(frame(memory), messages=(*((older,) if older else ()), *turns, *opened))
+    return replace(frame(memory), messages=(*first, *((older,) if older else ()), *turns, *opened))

@@ -5,6 +5,8 @@ those between are masked (`masked`, `edge`); the edge advances in steps, so that
 with every call. Both are idempotent and never make a text longer.
 """
 
+import re
+
 from ikigai.core.record import Record
 from ikigai.core.tokens import BYTES_PER_TOKEN
 
@@ -56,7 +58,11 @@ def masked(text: str, whole: str = "") -> str:
     """What stands for an old result."""
     size = len(text.encode(errors="surrogatepass"))
     mask = f"[result masked — ~{size // BYTES_PER_TOKEN} tokens removed]{whole}"
-    return text if text.startswith("[result masked — ~") or len(mask.encode()) >= size else mask
+    return text if MASKED.fullmatch(text.removesuffix(whole)) or len(mask.encode()) >= size else mask
+
+
+MASKED = re.compile(r"\[result masked — ~\d+ tokens removed\]")
+MASK = len("[result masked — ~0 tokens removed]")
 
 
 def edge(results: int, caps: Caps) -> int:

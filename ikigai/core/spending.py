@@ -17,7 +17,8 @@ class Spent(Record, frozen=True):
     """The sum of some rows of the ledger. Tokens as in `Usage`; `cost` in US dollars.
 
     `failed` leaves out what the user `interrupted`; `retried` are requests that were sent again. `unpriced` are those
-    whose cost nobody knows: they are not in `cost`.
+    whose cost nobody knows: they are not in `cost`. `prunes` says how often turns had left the window since the request
+    before, `pruned` how many turns in all; both are sums over groups, and no row of the ledger has them by itself.
     """
 
     requests: int = 0
@@ -31,6 +32,8 @@ class Spent(Record, frozen=True):
     thinking: int = 0
     cost: Decimal = ZERO
     unpriced: int = 0
+    prunes: int = 0
+    pruned: int = 0
 
     def __add__(self, other: "Spent") -> "Spent":
         return Spent(*(getattr(self, name) + getattr(other, name) for name in Spent.__struct_fields__))

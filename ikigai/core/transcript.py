@@ -10,6 +10,7 @@ from ikigai.core.events import (
     Cleared,
     CommandRan,
     Ending,
+    Event,
     Forked,
     Marked,
     Rewound,
@@ -76,13 +77,17 @@ class Block(Record, frozen=True):
 class Rule(Record, frozen=True):
     """The line where the context begins: `turns` are out of it, `before` is the id of the first event in it.
 
-    `words` are the first words of that turn. With `cleared` the context begins behind the clear `before`.
+    `words` are the first words of that turn. With `cleared` the context begins behind the clear `before`. Where turns
+    have just left, `left` says how many, and the request came from `used_before` to `used` tokens by that.
     """
 
     before: int
     turns: int
     words: str
     cleared: bool = False
+    left: int = 0
+    used_before: int = 0
+    used: int = 0
 
 
 Shown: TypeAlias = Block | Rule
@@ -184,6 +189,17 @@ def rule(memory: Memory) -> Rule | None:
     if memory.cleared is not None:
         return Rule(memory.cleared, 0, "", cleared=True)
     return None
+
+
+def redraws(event: Event) -> bool:
+    """Whether the rule is drawn again behind this event wherever it is now: the user moved it, or looks for it."""
+    match event:
+        case Rewound():
+            return True
+        case SettingsChanged(_, origins):
+            return origins.get("budget") == "agent"
+        case _:
+            return False
 
 
 def fresh(history: list[StoredEvent], memory: Memory) -> list[Shown]:

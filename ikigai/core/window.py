@@ -6,6 +6,7 @@ That is what "remove the oldest turn until it fits" arrives at, whichever way me
 a run that does not fit today cannot fit once another turn has been added.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import eq
 from typing import overload
@@ -133,9 +134,10 @@ def fit(
     while len(window.turns) > least and window.size + notice_size(window.older.messages) > allowed:
         window = window.without_oldest(keep_first)
     if step and window.older.turns:
-        turns = window.turns
-        opens = (n for n, turn in enumerate(turns) if turn.before.bytes // step != turn.before_previous.bytes // step)
-        for _ in range(next(opens, 0)):
+        # Totals ascend, so the first turn that opens a step is the first that lies in another than its predecessors.
+        turns, begun = window.turns, window.turns[0].before_previous.bytes // step if window.turns else 0
+        opens = bisect_right(turns, begun, key=lambda turn: turn.before.bytes // step)
+        for _ in range(opens if opens < len(turns) else 0):
             window = window.without_oldest(keep_first)
     return window
 

@@ -5,12 +5,13 @@ when that file holds an image, by its first bytes, or when its name ends as an i
 and if it cannot be read the user has to hear it. E-mail addresses, @names and @files of other kinds are plain words.
 """
 
+import errno
 import os
 import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from ikigai.core.errors import Refused
 
@@ -105,34 +106,48 @@ def _path(name: str, folder: Path | None) -> Path | None:
 def _head(path: Path) -> str:
     """The media type of an image's file; empty for every other, and for what cannot be read."""
     try:
-        descriptor = _open(path)
+        with opened(path) as file:
+            return recognised(file.read(_HEAD))
     except (OSError, ValueError):
         return ""
-    with os.fdopen(descriptor, "rb") as file:
-        try:
-            return recognised(file.read(_HEAD)) if stat.S_ISREG(os.fstat(descriptor).st_mode) else ""
-        except OSError:
-            return ""
 
 
-def _open(path: Path) -> int:
-    """A descriptor to read from; anything but an ordinary file is not even opened, for that can wait or do things."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise IsADirectoryError
-    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+class NotOrdinary(OSError):
+    """A pipe, a device or a socket."""
+
+
+def opened(path: Path) -> BinaryIO:
+    """An ordinary file, to be read; nothing else is even opened, for that can wait or do things.
+
+    Raises NotOrdinary, another OSError, and ValueError for what is no path.
+    """
+    _ordinary(path.stat().st_mode)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _ordinary(os.fstat(descriptor).st_mode)  # something else may have taken its name meanwhile
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _ordinary(mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        raise NotOrdinary(errno.EINVAL, "no ordinary file")
 
 
 def read(path: Path, name: str) -> bytes:
     """All of an ordinary file. Raises Refused, calling it `name`."""
     again = "Check the name after the @, or take the @ away."
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise Refused(f"{name} is a folder, not an image.", again)
-        if not stat.S_ISREG(mode):
-            raise Refused(f"{name} is no ordinary file.", "Copy what it holds into a file first.")
-        with os.fdopen(_open(path), "rb") as file:
+        with opened(path) as file:
             data = file.read(LARGEST_FILE + 1)
+    except IsADirectoryError:
+        raise Refused(f"{name} is a folder, not an image.", again) from None
+    except NotOrdinary:
+        raise Refused(f"{name} is no ordinary file.", "Copy what it holds into a file first.") from None
     except FileNotFoundError:
         raise Refused(f"There is no file {name}.", again) from None
     except ValueError:

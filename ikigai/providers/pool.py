@@ -70,6 +70,7 @@ class Pool:
         self.known = known
         self._endpoints, self._local = endpoints, local
         self._made: dict[str, Provider] = {}
+        self._learned: dict[str, int] = {}  # contexts that turned out smaller than known, in tokens
         self._encoders: dict[str, Callable[[str], Encoder]] = {}
 
     def check(self, model: str, level: str = "") -> None:
@@ -99,7 +100,12 @@ class Pool:
         return self._encoders[provider](name)
 
     def limits(self, model: str) -> Limits:
-        return self.known.limits(model)
+        known = self.known.limits(model)
+        return Limits(min(known.context, self._learned.get(model, known.context)), known.max_output)
+
+    def learn(self, model: str, context: int) -> None:
+        """The model's provider takes no more than so many tokens, whatever is known of it; for this run."""
+        self._learned[model] = context
 
     def default_model(self, keys: Iterable[str]) -> str:
         """The model to start with when nobody chose one: of a provider that has a key, else the local one, else ""."""

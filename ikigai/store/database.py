@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Self
 
 from ikigai.core.errors import Busy
-from ikigai.core.events import StoredEvent
+from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.loading import Loading
 from ikigai.core.memory import Memory
 from ikigai.core.record import Record
@@ -152,3 +152,13 @@ class Reader:
         """
         async with self._session.use() as cursor:
             return await history.events(cursor, self._agent, before, limit)
+
+    async def result(self, call_id: str) -> str | None:
+        """The whole text that came of this tool call of the agent or an ancestor; None where nothing did."""
+        async with self._session.use() as cursor:
+            return await history.result(cursor, self._agent, call_id)
+
+    async def last_counted(self) -> UsageReported | None:
+        """The agent's newest request of which both the provider's count and our own size are known."""
+        async with self._session.use() as cursor:
+            return await usage.last_counted(cursor, self._agent)

@@ -22,3 +22,10 @@ async def prompts(cursor: Cursor, limit: int) -> list[str]:
     """What users typed last, over all agents: at most `limit` different texts, the newest first."""
     await cursor.execute(queries.PROMPTS, (4 * limit, limit), prepare=False)
     return [text for (text,) in await cursor.fetchall()]
+
+
+async def result(cursor: Cursor, agent: str, call_id: str) -> str | None:
+    """The whole text of the newest result of the call `call_id` in the agent's lineage; None where there is none."""
+    await cursor.execute(queries.RESULT, (agent, call_id), prepare=False)
+    rows = await cursor.fetchall()
+    return (rows[0][0] or "") if rows else None

@@ -119,12 +119,13 @@ cross join lateral (
 ) control
 order by id
 """
-PAGE = f"""
+_PAGE = f"""
 select {_ROW} from messages
 where agent_id = %s and id between %s and %s
   and kind in ('user', 'assistant', 'tool_call', 'tool_started', 'tool_result', 'turn_end')
-order by id desc limit %s
 """
+PAGE = _PAGE + "order by id desc limit %s"
+PAGE_ASCENDING = _PAGE + "order by id limit %s"
 # What images are is enough to look back at them; reading and parsing megabytes of each would take the start's time.
 _DATA_WITHOUT_PICTURES = """
 case when kind = 'user' and data ? 'images' then (
@@ -141,6 +142,18 @@ from line cross join lateral (
   select * from messages where agent_id = agent and id <= least(upto, %s) order by id desc limit %s
 ) event
 where not looped order by id desc limit %s
+"""
+
+# The whole text of a tool's result. The newest first: an id is unique among those in context, not for ever.
+RESULT = f"""
+{_ANCESTRY}
+select content from line cross join lateral (
+  select id, content from messages
+  where agent_id = agent and id <= coalesce(upto, 9223372036854775807)
+    and kind = 'tool_result' and data ->> 'call_id' = %s
+  order by id desc limit 1
+) found
+where not looped order by id desc limit 1
 """
 
 # The newest different prompts among the last so many; pasted books are left out.
@@ -179,6 +192,23 @@ select width_bucket(created_at, %(days)s::timestamptz[]), {_SPENT} {_LEDGER} gro
 """
 USAGE_BOUNDS = f"""
 select extract(epoch from min(created_at))::float8, extract(epoch from max(created_at))::float8 {_LEDGER}
+"""
+# How often turns left the window and how many, in the same groups.
+_PRUNES = """
+count(*), sum(turns) from prunes
+where created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
+  and (%(agent)s::uuid is null or agent_id = %(agent)s)
+group by 1
+"""
+PRUNES_BY_MODEL = f"select model, {_PRUNES}"
+PRUNES_BY_AGENT = f"select (select name from agents where id = agent_id), {_PRUNES}"
+PRUNES_BY_DAY = f"select width_bucket(created_at, %(days)s::timestamptz[]), {_PRUNES}"
+# The provider's own figure is worth comparing only where the request was measured, too.
+LAST_COUNTED = f"""
+select {_ROW} from (
+  select * from messages where agent_id = %s and kind = 'usage' order by seq desc limit 20
+) newest
+where ikigai_number(data #> '{{usage,input}}') > 0 and ikigai_number(data -> 'size') > 0 order by seq desc limit 1
 """
 
 # The state of the database ------------------------------------------------------------------------------------------

@@ -42,9 +42,9 @@ async def answer(cursor: Cursor, question: Question) -> Answer:
             firsts, lasts = [span.first for span in spans], [_last(span.last) for span in spans]
             await cursor.execute(queries.CONTROLS, (agents, firsts, lasts), prepare=False)
             return tuple(stored(agents[row[0] - 1], row[1:]) for row in await cursor.fetchall())
-        case AskPage(span, limit):
+        case AskPage(span, limit, ascending):
             bounds = (span.agent, span.first, _last(span.last), limit)
-            await cursor.execute(queries.PAGE, bounds, prepare=False)
+            await cursor.execute(queries.PAGE_ASCENDING if ascending else queries.PAGE, bounds, prepare=False)
             return tuple(stored(span.agent, row) for row in await cursor.fetchall())
 
 

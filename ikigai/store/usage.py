@@ -2,15 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, LiteralString, TypeAlias
 from uuid import UUID
 
+import msgspec
+
+from ikigai.core.events import UsageReported
 from ikigai.core.spending import Spent
 
 from . import queries
 from .connection import Cursor
+from .reading import stored
+
+replace = msgspec.structs.replace
 
 By: TypeAlias = Literal["day", "model", "agent"]
+_BY: dict[str, tuple[LiteralString, LiteralString]] = {
+    "model": (queries.USAGE_BY_MODEL, queries.PRUNES_BY_MODEL),
+    "agent": (queries.USAGE_BY_AGENT, queries.PRUNES_BY_AGENT),
+}
 
 
 async def spent(
@@ -30,16 +40,39 @@ async def spent_by(
     """
     which = _which(agent, since, None)
     if by != "day":
-        await cursor.execute(queries.USAGE_BY_MODEL if by == "model" else queries.USAGE_BY_AGENT, which, prepare=False)
-        return [(name, _spent(row)) for name, *row in await cursor.fetchall()]
+        spending, pruning = _BY[by]
+        await cursor.execute(spending, which, prepare=False)
+        rows = [(name, _spent(row)) for name, *row in await cursor.fetchall()]
+        pruned = await _pruned(cursor, pruning, which)
+        return [(name, _with(of, pruned.get(name))) for name, of in rows]
     await cursor.execute(queries.USAGE_BOUNDS, which, prepare=False)
     ((first, last),) = await cursor.fetchall()
     if first is None:
         return []
     # A second earlier: a moment right behind midnight may have been rounded.
     days = list(_days(datetime.fromtimestamp(first - 1).date(), datetime.fromtimestamp(last).date()))
-    await cursor.execute(queries.USAGE_BY_DAY, {**which, "days": [midnight(day) for day in days]}, prepare=False)
-    return [(days[number - 1].isoformat(), _spent(row)) for number, *row in await cursor.fetchall()]
+    which["days"] = [midnight(day) for day in days]
+    await cursor.execute(queries.USAGE_BY_DAY, which, prepare=False)
+    found = [(number, _spent(row)) for number, *row in await cursor.fetchall()]
+    pruned = await _pruned(cursor, queries.PRUNES_BY_DAY, which)
+    return [(days[number - 1].isoformat(), _with(of, pruned.get(number))) for number, of in found]
+
+
+async def last_counted(cursor: Cursor, agent: str) -> UsageReported | None:
+    """The agent's newest request of which both the provider's count and our own size are known."""
+    await cursor.execute(queries.LAST_COUNTED, (agent,), prepare=False)
+    events = [stored(agent, row).event for row in await cursor.fetchall()]
+    return next((event for event in events if isinstance(event, UsageReported)), None)
+
+
+async def _pruned(cursor: Cursor, query: LiteralString, which: dict[str, Any]) -> dict[Any, tuple[int, int]]:
+    """By group: how often turns left the window, and how many did."""
+    await cursor.execute(query, which, prepare=False)
+    return {key: (times, int(turns)) for key, times, turns in await cursor.fetchall()}
+
+
+def _with(of: Spent, pruned: tuple[int, int] | None) -> Spent:
+    return replace(of, prunes=pruned[0], pruned=pruned[1]) if pruned else of
 
 
 def midnight(day: date) -> datetime:

@@ -10,12 +10,14 @@ terminal wraps, excepted).
 """
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 import msgspec
 
+from ikigai.core import tokens
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.transcript import Block, Rule, Shown, Speaker
 from ikigai.terminal import theme as glyph
@@ -118,8 +120,20 @@ def notice(text: str, width: int, theme: Theme) -> str:
 
 
 def plain(text: str, width: int) -> str:
-    """Text of our own making, set apart by its indent."""
-    return "\n".join(" " * INDENT + row if row else "" for row in wrap(clean(text), width - INDENT))
+    """Text of our own making, set apart by its indent; what stands in a second column stays there when it wraps."""
+    rows = (row for line in clean(text).split("\n") for row in _columns(line, width - INDENT))
+    return "\n".join(" " * INDENT + row if row else "" for row in rows)
+
+
+def _columns(line: str, width: int) -> Iterator[str]:
+    found = re.match(r"\S+(?: \S+)* {2,}(?=\S)", line[:width])
+    column = found.end() if found else 0
+    if columns(line) <= width or not 0 < column <= width // 2:
+        yield from wrap(line, width)
+        return
+    first, *others = wrap(line[column:], width - column)
+    yield line[:column] + first
+    yield from (" " * column + row for row in others)
 
 
 def last_screenfuls(shown: Sequence[Shown], width: int, height: int) -> int:
@@ -159,12 +173,30 @@ def _labels(rule: Rule) -> Iterator[str]:
         yield "context"
         return
     out = f"{rule.turns:,} turn{'s' * (rule.turns != 1)} out"
+    if rule.left:
+        yield from _report(rule, out)
     words = clean_line(rule.words)
     for longest in (60, 40, 24, 12):
         if words:
             yield f'{out} · context begins: "{cut(words, longest)}"'
     yield f"{out} · context begins here"
     yield out
+
+
+def _report(rule: Rule, out: str) -> Iterator[str]:
+    """The same with what has just left, as long as there is room for that."""
+    short = f"{rule.turns:,} out, {rule.left:,} now"
+    sizes = f"{tokens.short(rule.used_before)} → {tokens.short(rule.used)}"
+    now = f"{out}, {rule.left:,} just now ({sizes} tokens)"
+    words = clean_line(rule.words)
+    if words:
+        for longest in (60, 40, 24):
+            yield f'{now} · context begins: "{cut(words, longest)}"'
+        for longest in (40, 24, 16):
+            yield f'{short} ({sizes}) · "{cut(words, longest)}"'
+    yield now
+    yield f"{short} ({sizes})"
+    yield short
 
 
 def _rows(text: str, width: int, most: int, wrapped: bool = True) -> list[str]:

@@ -20,11 +20,13 @@ ROWS = {
     "S1": ("s01_start", "start until keys are taken, and until the last turns are on screen"),
     "S2": ("s02_history", "the same with 1,000,000 events against 10"),
     "S3": ("s03_append", "one event appended, from decided to shown, against a bare INSERT"),
+    "S4": ("s04_load", "a window out of 1,000,000 events loaded, 100,000 replayed, against the rows undecoded"),
     "S5": ("s05_window", "accounting and pruning one turn at 100,000 messages against 1,000"),
     "S6": ("s06_stream", "CPU to stream 50 KB of Markdown against one final rich render"),
     "S9": ("s09_memory", "peak memory at the prompt against a bare prompt_toolkit prompt"),
     "S10": ("s10_modules", "modules loaded at the first prompt that takes keys"),
     "S11": ("s11_delay", "own delay from Enter to the request and from the answer to the screen, against bare httpx"),
+    "S12": ("s12_cost", "a conversation at a full window, priced with a prompt cache, by the way in which turns leave"),
     "S13": ("s13_tokens", "error of the token figure against what the provider counts"),
     "REQ": ("s14_request", "building a request for a window of 100,000 tokens, against encoding it all anew"),
 }

@@ -1,5 +1,6 @@
 """The bench on tiny sizes: what it makes up is sound, and what it measures can be measured. No time is judged."""
 
+import asyncio
 import json
 
 import pytest
@@ -7,7 +8,16 @@ import pytest
 from ikigai.core import codec
 from ikigai.core.events import Cleared, Rewound, StoredEvent, Totals, TurnEnded
 from ikigai.providers.chat import ChatEncoder
-from tests.bench import s03_append, s05_window, s06_stream, s11_delay, s13_tokens, s14_request
+from tests.bench import (
+    s03_append,
+    s04_load,
+    s05_window,
+    s06_stream,
+    s11_delay,
+    s12_cost,
+    s13_tokens,
+    s14_request,
+)
 from tests.bench.figures import Figure, as_json, percentile, table
 from tests.bench.generator import LAST_WORD, history
 from tests.bench.histories import fill
@@ -66,6 +76,20 @@ def test_the_program_shows_the_last_turn_of_a_history(dsn: str) -> None:
 
 async def test_one_event_is_measured(dsn: str) -> None:
     assert len(_judged(await s03_append.compare(dsn, events=10))) == 2
+
+
+def test_loading_is_measured(dsn: str) -> None:
+    fill(dsn, 2_000)
+    assert len(_judged(asyncio.run(s04_load.compare(dsn, 2_000, dsn, 2_000, rounds=1)))) == 2
+
+
+def test_ways_to_leave_the_window_are_priced() -> None:
+    figures = _judged(s12_cost.measure(quick=True))
+    cost = {
+        figure.what: figure.ratio for figure in s12_cost.measure(quick=True) if figure.against == "prune_fraction 0"
+    }
+    assert len(figures) == 3 and cost["prune_fraction 0: cost"] == 1.0
+    assert cost["prune_fraction 0.5: cost"] < cost["prune_fraction 0.25: cost"] < cost["prune_fraction 0.1: cost"] < 1
 
 
 def test_a_full_window_is_measured_and_counted_to_the_byte() -> None:

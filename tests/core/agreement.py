@@ -17,7 +17,9 @@ def agrees(memory: Memory, told: Oracle) -> None:
     assert [(mark.id, mark.label) for mark in memory.marks] == told.marks
     window = memory.window
     assert [(turn.id, turn.end) for turn in window.turns] == [(turn.id, turn.end) for turn in told.kept]
-    assert (window.older.turns, window.older.messages) == (told.first, told.older)
+    assert (window.older.turns, window.older.messages) == told.left_out(told.first)
+    apart = [told.turns[0].id] if told.apart(told.first) else []
+    assert ([window.first.id] if window.first else []) == apart
     for place, turn in enumerate(window.turns, start=told.first):
         assert counted(turn.before, turn.before_previous) == (told.before(place), told.before(place - 1))
     assert counted(window.total, window.before_newest) == (
@@ -29,8 +31,9 @@ def agrees(memory: Memory, told: Oracle) -> None:
     sent = request(memory)
     assert sent == told.request()
     assert memory.size == told.size()
-    assert plain_size(memory) == told.plain()
-    if memory.status is not Status.RUNNING_TOOLS and sent.messages and not any(map(told.counts, told.kept)):
+    if memory.status is not Status.RUNNING_TOOLS:
+        assert plain_size(memory) == told.plain()
+    if memory.status is not Status.RUNNING_TOOLS and sent.messages and not any(map(told.counts, told.turns)):
         assert memory.size == encoder(memory.model).weight(sent), "byte for byte"
     is_sound(sent)
     is_within_bounds(memory)
@@ -81,6 +84,8 @@ def is_within_bounds(memory: Memory) -> None:
         return
     if memory.open is None:
         assert memory.used <= memory.ceiling or len(memory.window.turns) <= 1
+        cap, history = memory.run.rules.max_history, memory.size - memory.envelope
+        assert not cap or history <= 4 * cap or len(memory.window.turns) <= 1
     else:
         assert memory.used <= memory.room or not memory.window.turns
 
@@ -88,6 +93,9 @@ def is_within_bounds(memory: Memory) -> None:
 def agrees_with_rule(memory: Memory) -> None:
     """The rule stands before the first event that the next request begins with."""
     drawn, sent = rule(memory), request(memory).messages
+    apart = len(memory.window.first.messages) if memory.window.first else 0
+    assert sent[:apart] == (memory.window.first.messages if memory.window.first else ())
+    sent = sent[apart:]
     truncated = bool(sent) and sent[0].text.startswith("[conversation truncated")
     assert (drawn is not None and not drawn.cleared) is truncated is (memory.window.older.turns > 0)
     if drawn and not drawn.cleared:
@@ -95,4 +103,6 @@ def agrees_with_rule(memory: Memory) -> None:
         if memory.open:
             turns.append((memory.open.first, memory.open.messages[0]))
         assert (drawn.before, sent[1]) == turns[0]
-        assert not memory.remembers(drawn.before - 1) and memory.remembers(drawn.before)
+        first = memory.window.first
+        assert memory.remembers(drawn.before) and not (first and first.end >= drawn.before)
+        assert not memory.remembers(drawn.before - 1) or (first and first.id <= drawn.before - 1 <= first.end)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core import loading as loading_module
+from ikigai.core.exceeded import learned
 from ikigai.core.loading import AskPage
 from ikigai.core.machine import (
     Approved,
@@ -41,16 +42,19 @@ from ikigai.core.sanitize import storable
 from tests.core.agreement import agrees
 from tests.core.oracle import Oracle
 from tests.core.program import Program
-from tests.core.worlds import COUNTS, LABELS, RUNS, blocks, calls, counts, images, places, runs, words
+from tests.core.worlds import COUNTS, LABELS, RUNS, blocks, calls, counts, images, places, rounds, runs, words
 
 
 class Life(Program):
     """One program with one agent open at a time, others asleep."""
 
-    @initialize(run=runs, texts=st.lists(words, max_size=6), count=counts)
-    def begin(self, run: Run, texts: list[str], count: int) -> None:
+    @initialize(run=runs, texts=st.lists(words, max_size=6), count=counts, rounds=rounds)
+    def begin(self, run: Run, texts: list[str], count: int, rounds: list[list[str]]) -> None:
         self.start(self.agents[0], run)
         self.turns(texts, results=0, count=count)
+        self.work_on("?", rounds)
+        if self.memory.open:
+            self.happen(Interrupted())
 
     # People
 
@@ -160,7 +164,53 @@ class Life(Program):
             if self.run.counter == "bytes" and self.memory.open is None:
                 assert len(self.memory.window.turns) <= len(squeezed.turns) + 1, "what left stays away"
 
+    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @rule(
+        text=words,
+        rounds=rounds,
+        backwards=st.booleans(),
+        looks=st.integers(0, 7),
+        said=blocks,
+    )
+    def working_turn(
+        self, text: str, rounds: list[list[str]], backwards: bool, looks: int, said: tuple[ReplyBlock, ...]
+    ) -> None:
+        self.work_on(text, rounds, backwards, looks)
+        if looks % 2 and self.memory.open:
+            self.replied(said)
+
+    def work_on(self, text: str, rounds: list[list[str]], backwards: bool = False, looks: int = -1) -> None:
+        """Many iterations with calls side by side: results are cut, masked, and as the last resort dropped."""
+        if not self.happen(Submitted(text)):
+            return
+        for number, results in enumerate(rounds):
+            self.replied((Text("…"), *(ToolCall("c", "look") for _ in results)))
+            for result in results:
+                self.happen(Approved(self.jobs(StartTool)[-backwards]))
+                (running,) = self.jobs(RunTool)
+                self.happen(ToolDone(running, ToolResult(running.call.id, result)))
+            if number == looks:
+                self.live_equals_replayed()
+                self.memory_is_what_the_rules_say()
+        assert self.memory.open and len(self.memory.open.calls) == sum(map(len, rounds)), "no two under one id"
+
     # Models and tools
+
+    @precondition(lambda self: self.memory.status is Status.WAITING)
+    @rule(limit=st.sampled_from([None, 1, 260, 300, 700]), again=st.integers(1, 3))
+    def too_large_for_the_provider(self, limit: int | None, again: int) -> None:
+        """The model turns out to take less than was known of it: memory is loaded anew, and so is the request made."""
+        for _ in range(again):
+            before = self.memory
+            reason = "Too long." if limit is None else f"The maximum context length is {limit} tokens."
+            self.learned.learn(before.model, learned(before, reason))
+            self.memory = self.loaded(self.agent)
+            smaller = self.memory.size < before.size
+            assert smaller or self.memory.size == before.size or not before.budget
+            if before.budget and (before.window.turns or before.used > self.memory.room) and not smaller:
+                opened, was = self.memory.open, before.open
+                assert opened and was and not before.window.turns and opened.messages == was.messages
+            assert work(self.memory) == work(before), "the same question"
 
     @precondition(lambda self: self.memory.status is Status.IDLE)
     @rule(text=words, asked=st.lists(calls, min_size=1, max_size=4))
@@ -296,6 +346,7 @@ class Life(Program):
         assert self.loaded(self.agent) == self.memory
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loading_module, "AskPage", partial(AskPage, limit=3))
+            patch.setattr(loading_module, "FIRST_PAGE", 1)
             assert self.loaded(self.agent) == self.memory, "in pages of three"
 
     @invariant()

@@ -106,9 +106,9 @@ class MemoryLog:
             case AskControls(spans):
                 rows = (row for span in spans for row in self._within(span) if row.kind in CONTROL_KINDS)
                 return tuple(row.event() for row in rows)
-            case AskPage(span, limit):
+            case AskPage(span, limit, ascending):
                 rows = [row for row in self._within(span) if row.kind in TURN_KINDS]
-                return tuple(row.event() for row in reversed(rows[-limit:]))
+                return tuple(row.event() for row in (rows[:limit] if ascending else reversed(rows[-limit:])))
 
     def _ancestry(self, agent: str) -> Iterable[Ancestor]:
         name, upto = agent if agent in self.agents else None, None

@@ -4,7 +4,10 @@ Nothing is kept from row to row but lists; the window is found by serialising wh
 incrementally has to agree with this.
 """
 
+import math
 from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.memory import Run
@@ -22,15 +25,16 @@ class Said:
     ending: ev.Ending | None = None
     tokens: int = 0
     counted: str = ""
+    size: int = 0
 
     @property
     def id(self) -> int:
         return self.rows[0].id
 
-    def messages(self) -> list[Message]:
-        """As they came: replies with their calls, results one message for each stretch of them."""
+    def messages(self, rows: int | None = None) -> list[Message]:
+        """As they came: replies with their calls, results one message for each stretch of them; of the first `rows`."""
         found: list[Message] = []
-        for row in self.rows:
+        for row in self.rows[:rows]:
             match row.event:
                 case ev.UserMessage(text, images):
                     words = [Text(text)] if text or not images else []
@@ -51,13 +55,13 @@ class Said:
         """The tool that was called under this id."""
         return next(row.event.name for row in self.rows if isinstance(row.event, ToolCall) and row.event.id == id)
 
-    def sent(self) -> list[Message]:
-        """As a model is sent them: results right behind their calls and in their order, none missing."""
-        came = [b for message in self.messages() for b in message.blocks if isinstance(b, ToolResult)]
+    def sent(self, messages: list[Message]) -> list[Message]:
+        """These of its messages as a model is sent them: results right behind their calls, in order, all there."""
+        came = [b for message in messages for b in message.blocks if isinstance(b, ToolResult)]
         results = {result.call_id: result for result in came}
         started = {row.event.call_id for row in self.rows if isinstance(row.event, ev.ToolStarted)}
         found: list[Message] = []
-        for message in self.messages():
+        for message in messages:
             if message.role is Role.TOOL:
                 continue
             found.append(message)
@@ -95,7 +99,9 @@ class Oracle:
         self.settings = self.effective()
         for row in self.history:
             self._read(row)
-        self.sent = [turn.sent() for turn in self.turns]
+        self.sent = [turn.sent(self.forms(turn)[-1]) for turn in self.turns]
+        self.log = [turn.sent(turn.messages()) for turn in self.turns]
+        self.opened = self.forms(self.open) if self.open else [[]]
         self.first = self._first()
 
     def effective(self) -> ev.Choices:
@@ -129,6 +135,7 @@ class Oracle:
                 assert self.open
                 self.open.end, self.open.ending = row.id, ending
                 self.open.tokens, self.open.counted = row.event.tokens, row.event.counted
+                self.open.size = row.event.size
                 self.turns.append(self.open)
                 self.open = None
             case _:
@@ -154,23 +161,99 @@ class Oracle:
     def kept(self) -> list[Said]:
         return self.turns[self.first :]
 
-    @property
-    def older(self) -> int:
-        """Messages in memory's reach that are not sent."""
-        return self.before(self.first)[1]
+    def apart(self, first: int) -> int:
+        """How many turns stand apart before a run that begins at this place: the first of all, if it is kept."""
+        return 1 if first and self.budget and self.run.rules.keep_first_turn else 0
+
+    def left_out(self, first: int) -> tuple[int, int]:
+        """Turns and messages of the log that are not sent where the run begins at this place."""
+        gone = self.log[self.apart(first) : first]
+        return len(gone), sum(map(len, gone))
 
     def before(self, place: int) -> tuple[int, int]:
         """How many turns and messages of live memory lie before the turn at this place."""
-        return max(place, 0), sum(len(messages) for messages in self.sent[: max(place, 0)])
+        return max(place, 0), sum(len(messages) for messages in self.log[: max(place, 0)])
 
     @property
     def cutoff(self) -> int | None:
-        if self.first == 0:
+        if not self.left_out(self.first)[0]:
             return None
         return self.kept[0].id if self.kept else self.open.id if self.open else None
 
     def request(self) -> Request:
-        return self._request(self.first, self.open.sent() if self.open else [])
+        return self._request(self.first, self.open.sent(self.opened[-1]) if self.open else [])
+
+    # What of a turn is sent
+
+    def forms(self, turn: Said) -> list[list[Message]]:
+        """Its messages after each of its rows: long results cut, old ones masked, and what was dropped by then."""
+        found: list[list[Message]] = []
+        dropped = 0
+        for rows in range(1, len(turn.rows) + 1):
+            whole = self._readable(turn.messages(rows))
+            left = _without(whole, dropped)
+            while self.budget and self._droppable(left) and self._alone(left) > self.room:
+                dropped += 1
+                left = _without(whole, dropped)
+            found.append([message for group in left for message in group])
+        return found
+
+    def _readable(self, messages: list[Message]) -> list[list[Message]]:
+        """The messages in groups, one for each iteration, a user's each in one of its own; results cut and masked."""
+        caps, place = self.run.rules.caps, 0
+        results = sum(isinstance(block, ToolResult) for message in messages for block in message.blocks)
+        masked = caps.keep_first
+        while caps.keep_first + caps.keep_last and masked + max(1, caps.keep_last) + caps.keep_last <= results:
+            masked += max(1, caps.keep_last)
+        groups: list[list[Message]] = []
+        for message in messages:
+            blocks: list[Block] = []
+            for block in message.blocks:
+                if isinstance(block, ToolResult):
+                    where = f" [read_result {block.call_id}]" if self._reads else ""
+                    text = self._cut(block.content, where)
+                    if caps.keep_first <= place < masked:
+                        text = _masked(text, where)
+                    block, place = ToolResult(block.call_id, text, block.is_error, block.name), place + 1
+                blocks.append(block)
+            if message.role is Role.TOOL:
+                groups[-1].append(Message(message.role, tuple(blocks)))
+            else:
+                groups.append([Message(message.role, tuple(blocks))])
+        return groups
+
+    @property
+    def _reads(self) -> bool:
+        return "read_result" in [tool.name for tool in self.run.tools]
+
+    def _cut(self, text: str, where: str) -> str:
+        """What is kept of a result: as many characters as fit into the bytes, if that saves twice the line."""
+        caps = self.run.rules.caps
+        total, most = len(text.encode()), caps.most * 4
+        names = {"head": "first", "tail": "last", "both": "first+last"}
+        line = f"[truncated: kept {names[caps.part]} ~{caps.most} of ~{total // 4} tokens ({caps.part})]{where}"
+        if total <= most or total - most <= 2 * len(line.encode()) + 8:
+            return text
+        half = most // 2
+        parts = {
+            "head": [_start(text, most), line],
+            "tail": [line, _start(text[::-1], most)[::-1]],
+            "both": [_start(text, half), line, _start(text[::-1], half)[::-1]],
+        }
+        return "\n\n".join(parts[caps.part])
+
+    def _droppable(self, groups: list[list[Message]]) -> bool:
+        """Whether there are two iterations, and the older one has all its results."""
+        iterations = [group for group in groups if group[0].calls]
+        if len(iterations) < 2:
+            return False
+        asked, *answers = iterations[0]
+        return sum(len(message.blocks) for message in answers) == len(asked.calls)
+
+    def _alone(self, groups: list[list[Message]]) -> int:
+        """Tokens of the request with nothing but this turn and the longest notice."""
+        messages = (_notice(10**12), *(message for group in groups for message in group))
+        return -(-self._weight(replace(self._frame(), messages=messages)) // 4)
 
     def tokens(self, first: int, opened: list[Message] | None = None) -> int:
         """Tokens of the request that begins with the turn at `first`, from its real body."""
@@ -178,7 +261,7 @@ class Oracle:
 
     def size(self) -> int:
         """Bytes of the request as the log has it so far, calls without results unanswered."""
-        return self._bytes(self.first, self.open.messages() if self.open else [])
+        return self._bytes(self.first, self.opened[-1])
 
     def plain(self) -> int:
         """Bytes of the request that is sent now, whatever its turns count for."""
@@ -191,26 +274,34 @@ class Oracle:
 
     def _bytes(self, first: int, opened: list[Message], notice: bool = True) -> int:
         """The body without the turns that somebody counted, and four bytes for each of their tokens."""
-        measured = [turn for turn in self.turns[first:] if not self.counts(turn)]
-        tokens = sum(self.counts(turn) for turn in self.turns[first:])
-        return self._weight(self._request(first, opened, notice, measured)) + 4 * tokens
+        tokens = sum(self.counts(self.turns[place]) for place in self._places(first))
+        return self._weight(self._request(first, opened, notice, uncounted=True)) + 4 * tokens
+
+    def _places(self, first: int) -> list[int]:
+        return [*range(self.apart(first)), *range(first, len(self.turns))]
 
     def _weight(self, request: Request) -> int:
         nothing = 0 if request.messages else 1  # the separator that a first message would not need
         return encoder(self.model).weight(request) - nothing
 
-    def _request(
-        self, first: int, opened: list[Message], notice: bool = True, kept: list[Said] | None = None
-    ) -> Request:
-        older = sum(len(messages) for messages in self.sent[:first]) if notice else 0
-        s = "" if older == 1 else "s"
-        told = [Message(Role.USER, (Text(f"[conversation truncated — {older} older message{s} omitted]"),))]
-        kept = self.turns[first:] if kept is None else kept
-        turns = [message for turn in kept for message in turn.sent()]
+    def _request(self, first: int, opened: list[Message], notice: bool = True, uncounted: bool = False) -> Request:
+        """With `uncounted` only the turns that nobody counted."""
+        older = self.left_out(first)[1] if notice else 0
+        told = [_notice(older)] if older else []
+        turns = [
+            (place, message)
+            for place in self._places(first)
+            if not (uncounted and self.counts(self.turns[place]))
+            for message in self.sent[place]
+        ]
+        apart = [message for place, message in turns if place < first]
+        run = [message for place, message in turns if place >= first]
+        return replace(self._frame(), messages=(*apart, *told, *run, *opened))
+
+    def _frame(self) -> Request:
         given = self.run.limits(self.model)
         return Request(
             model=self.model.partition("/")[2],
-            messages=(*(told if older else []), *turns, *opened),
             system=str(self.settings.get("system") or ""),
             tools=self.run.tools,
             level=str(self.settings.get("level") or ""),
@@ -225,9 +316,55 @@ class Oracle:
         if not self.budget:
             beyond = [first for first in places if self._bytes(first, [], notice=False) > self.room * 4]
             return max(beyond, default=0)
-        fitting = [first for first in places if self.tokens(first) <= min(self.budget, self.room)]
+        ceiling = min(self.budget, self.room)
+        fitting = [first for first in places if self.tokens(first) <= ceiling and self._history_fits(first)]
         first = min(fitting, default=places[-1])
-        if self.open:  # it may exceed the budget by its own size, never the room
-            while first < len(self.turns) and self.tokens(first, self.open.messages()) > self.room:
+        first = self._stepped(first, math.floor(self.run.rules.prune_fraction * (4 * ceiling)))
+        for opened in self.opened if self.open else ():  # it may exceed the budget by its own size, never the room
+            while first < len(self.turns) and self.tokens(first, opened) > self.room:
                 first += 1
         return first
+
+    def _history_fits(self, first: int) -> bool:
+        """What the turns take, the notice included, is no more than history may."""
+        most = self.run.rules.max_history
+        return not most or self._bytes(first, []) - self._weight(self._frame()) <= 4 * most
+
+    def _stepped(self, first: int, step: int) -> int:
+        """Where turns had to leave: the first turn of the run that opens a step of live memory, if any does."""
+        if not step or not self.left_out(first)[0]:
+            return first
+        sizes = [turn.size for turn in self.turns]
+        steps = [sum(sizes[:place]) // step for place in range(len(sizes))]
+        return next((place for place in range(first, len(sizes)) if steps[place] != steps[place - 1]), first)
+
+
+def _without(groups: list[list[Message]], iterations: int) -> list[list[Message]]:
+    """Without the first so many iterations; what a user said stays."""
+    kept: list[list[Message]] = []
+    for group in groups:
+        if group[0].calls and iterations:
+            iterations -= 1
+        else:
+            kept.append(group)
+    return kept
+
+
+def _start(text: str, most: int) -> str:
+    """As many of its first characters as take no more bytes."""
+    kept = ""
+    for character in text:
+        if len((kept + character).encode()) > most:
+            break
+        kept += character
+    return kept
+
+
+def _masked(text: str, where: str) -> str:
+    mask = f"[result masked — ~{len(text.encode()) // 4} tokens removed]{where}"
+    return mask if len(mask.encode()) < len(text.encode()) else text
+
+
+def _notice(older: int) -> Message:
+    s = "" if older == 1 else "s"
+    return Message(Role.USER, (Text(f"[conversation truncated — {older} older message{s} omitted]"),))

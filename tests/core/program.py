@@ -1,16 +1,47 @@
 """A program with one agent open, over any log: it does what the loop does, and looks at every step of it."""
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine
+from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Refused
 from ikigai.core.loading import loading
 from ikigai.core.machine import Input, Job, Opened, Replied, decide, work
 from ikigai.core.memory import Memory, Run, Status, accepts, evolve
+from ikigai.core.ports import Limits
 from tests.core.agreement import counts_as_told
 from tests.core.memory_log import Logs, MemoryLog
+
+
+class Learned:
+    """What providers turned out to give their models, as a pool of them keeps it: for every life its own."""
+
+    def __init__(self) -> None:
+        self.contexts: dict[str, int] = {}
+        self._taught: dict[Callable[[str], Limits], Callable[[str], Limits]] = {}
+
+    def learn(self, model: str, context: int) -> None:
+        self.contexts[model] = context
+
+    def taught(self, run: Run) -> Run:
+        """The run with limits that know better; those of one configuration are always the same function."""
+        known = run.limits
+        if known in self._taught.values():
+            return run
+
+        def limits(model: str) -> Limits:
+            given = known(model)
+            return Limits(min(given.context, self.contexts.get(model, given.context)), given.max_output)
+
+        return replace(run, limits=self._taught.setdefault(known, limits))
+
+
+def starts(memory: Memory) -> int:
+    """Bytes of live memory before the run of turns that is sent between turns."""
+    return memory.full.turns[0].before.bytes if memory.full.turns else 0
 
 
 class Program(RuleBasedStateMachine):
@@ -25,10 +56,12 @@ class Program(RuleBasedStateMachine):
         self.log = type(self).open_log()
         self.agents = [self.log.create("a0")]
         self.past_jobs: list[Job] = []
+        self.learned = Learned()
 
     def start(self, agent: str, run: Run) -> None:
         """Take the pen: load, and record what follows from that."""
         self.log.let_go(agent)
+        run = self.learned.taught(run)
         self.agent, self.run = agent, run
         self.memory = self.loaded(agent)
         self.happen(Opened(self.log.draft(agent)))
@@ -62,7 +95,10 @@ class Program(RuleBasedStateMachine):
         appended = self.log.append(self.agent, facts, loading(self.run, self.agent) if reload else None)
         for row in appended.rows:
             assert accepts(self.memory, row.event), "a decided fact belongs to its state"
+            before = self.memory
             self.memory = evolve(self.memory, row)
+            if isinstance(row.event, ev.TurnEnded):
+                assert starts(self.memory) >= starts(before), "the cutoff never moves back when a turn is added"
         assert self.memory.stale is reload
         self.memory = appended.memory or self.memory
         self.past_jobs.extend(jobs - work(self.memory))

@@ -34,6 +34,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/think high", Change({"level": "high"})),
     ("/think off", Change({"level": "off"})),
     ("/think default", Change({"level": None})),
+    ("/context", Local("context")),
     ("/cost", Local("cost")),
     ("/help", Local("help")),
     ("/help mark", Local("help", "mark")),

@@ -22,7 +22,7 @@ from ikigai.core.machine import (
     Submitted,
     ToolDone,
 )
-from ikigai.core.memory import Run, request
+from ikigai.core.memory import Rules, Run, request
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from tests.core.agent import RUN, Agent
 from tests.core.agreement import is_sound
@@ -133,6 +133,26 @@ def test_a_huge_turn_that_does_not_fit_is_not_read_to_its_beginning() -> None:
     assert agent.loaded() == agent.memory
 
 
+@pytest.mark.parametrize("of", ["user", "reply", "results"])
+def test_neither_is_one_of_few_long_words(of: str) -> None:
+    """Its words prove that it is too much, whatever else was cut, masked or dropped: older turns are not read."""
+    log = history(2_000)
+    last = cast("ev.TurnEnded", log.rows[-1].event().event)
+    log.append("a", ())
+    agent = Agent(SMALL, log)
+    assert agent.memory.window.total.turns == last.before.turns + 1
+    long = "z" * 9_000
+    agent.happen(Submitted(long if of == "user" else "?"))
+    if of == "results":
+        agent.store((ev.AssistantMessage(), *(ToolCall(f"c{n}", "look") for n in range(5))))
+        agent.store(tuple(ToolResult(f"c{n}", long) for n in range(5)))
+    agent.reply(Text(long if of == "reply" else "!"))
+    agent.turn()
+    assert len(agent.memory.window.turns) == 1
+    assert rows_asked(log) <= 2 + PAGE
+    assert agent.loaded() == agent.memory
+
+
 def test_the_newest_turn_is_read_whole_whatever_its_size() -> None:
     for budget in (0, 1, 100):
         agent = Agent(Run({"model": "chat/tiny", "budget": budget}, limits, encoder))
@@ -180,8 +200,9 @@ def test_an_agent_that_nobody_knows_is_blank() -> None:
     assert (memory.agent, len(memory.window.turns), memory.open, memory.marks) == ("nobody", 0, None, ())
 
 
+@pytest.mark.parametrize("rules", [Rules(), Rules(0.25, True)], ids=["plain", "first kept"])
 @pytest.mark.parametrize("damage", ["user", "turn_end", "assistant", "tool_call", "tool_result"])
-def test_a_damaged_row_neither_stops_loading_nor_makes_a_request_unsound(damage: str) -> None:
+def test_a_damaged_row_neither_stops_loading_nor_makes_a_request_unsound(damage: str, rules: Rules) -> None:
     agent = Agent()
     for n in range(3):
         agent.happen(Submitted(f"{n}?"))
@@ -191,8 +212,44 @@ def test_a_damaged_row_neither_stops_loading_nor_makes_a_request_unsound(damage:
         agent.reply(Text("Done."))
     place = max(n for n, row in enumerate(agent.log.rows) if row.kind == damage and row.id < 14)
     agent.log.rows[place] = agent.log.rows[place]._replace(data='{"broken": ')
-    again = Agent(RUN, agent.log)
+    again = Agent(replace(RUN, below={**RUN.below, "budget": 120}, rules=rules), agent.log)
     again.turn("And now?")
     assert again.loaded() == again.memory
     assert again.memory.window.turns[-1].messages[0].text == "And now?"
     is_sound(request(again.memory))
+
+
+def test_with_the_first_turn_kept_a_damaged_first_one_is_passed_over() -> None:
+    log = history(60)
+    log.rows[0] = log.rows[0]._replace(data='{"broken": ')
+    run = replace(SMALL, below={**SMALL.below, "budget": 300}, rules=Rules(keep_first_turn=True))
+    memory = log.load(loading(run, "a"))
+    first = memory.window.first
+    assert first and (first.id, first.before.turns) == (4, 1)
+    assert 1 < len(memory.window.turns) < 58
+    is_sound(request(memory))
+
+
+def test_with_the_first_turn_kept_and_one_between_that_one_is_out() -> None:
+    run = Run({"model": "chat/large", "budget": 200}, limits, encoder, rules=Rules(keep_first_turn=True))
+    agent = Agent(run)
+    for asked in ("first", "x" * 900, "last"):
+        agent.turn(asked)
+    older = agent.memory.window.older
+    assert (older.turns, older.messages) == (1, 2)
+    assert [message.text[:5] for message in request(agent.memory).messages] == ["first", "!", "[conv", "last", "!"]
+    assert agent.loaded() == agent.memory
+
+
+def test_what_was_dropped_of_an_older_turn_does_not_count_against_it() -> None:
+    agent = Agent(Run({"model": "chat/small", "budget": 100_000}, limits, encoder))
+    agent.happen(Submitted("Look."))
+    for n, length in enumerate((1_500, 900)):
+        agent.reply(ToolCall(f"c{n}", "look"))
+        agent.happen(Approved(agent.job(StartTool)))
+        agent.happen(ToolDone(agent.job(RunTool), ToolResult(f"c{n}", "z" * length)))
+    assert agent.memory.open and agent.memory.open.iterations == 1
+    agent.reply(Text("Seen."))
+    agent.turn()
+    assert len(agent.memory.window.turns) == 2
+    assert agent.loaded() == agent.memory

@@ -142,7 +142,12 @@ def test_without_a_model_nothing_can_be_asked_but_everything_else_works() -> Non
 
 def test_with_the_sliding_off_input_is_refused_when_the_context_is_full() -> None:
     agent = Agent(Run({"model": "chat/tiny", "budget": 0}, limits, encoder))
-    agent.happen(Submitted("x" * 5000))  # the first message is let through: there is nothing to clear
+    with pytest.raises(
+        Refused, match=r"This message takes about 1\.3k tokens, and chat/tiny takes 250 in all"
+    ) as refused:
+        agent.happen(Submitted("x" * 5000))
+    assert "/model" in refused.value.remedy
+    agent.happen(Submitted("x" * 2000))  # the first message is let through: there is nothing to clear
     agent.reply(Text("Long."))
     with pytest.raises(Refused, match="Context full") as refused:
         agent.happen(Submitted("?"))

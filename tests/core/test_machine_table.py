@@ -14,6 +14,7 @@ from ikigai.core.machine import (
     CallModel,
     Change,
     Clear,
+    Exceeded,
     Failed,
     Input,
     Interrupted,
@@ -53,6 +54,7 @@ idle    | interrupt, usage   | usage                                            
 idle    | used               | usage                                                     | idle    |
 idle    | reply              |                                                           | idle    |
 idle    | fail               |                                                           | idle    |
+idle    | exceeded           |                                                           | idle    |
 idle    | approve c1         |                                                           | idle    |
 idle    | result of c2       |                                                           | idle    |
 idle    | clear              | clear                                                     | idle    |
@@ -95,6 +97,9 @@ waiting | fail               | usage turn_end(failed)                           
 waiting | fail, words        | assistant! usage turn_end(failed)                         | idle    |
 waiting | fail, unsent       | turn_end(failed)                                          | idle    |
 waiting | late fail          |                                                           | waiting | call
+waiting | exceeded           | usage                                                     | waiting | call
+waiting | exceeded, unsent   |                                                           | waiting | call
+waiting | late exceeded      |                                                           | waiting | call
 waiting | approve c1         |                                                           | waiting | call
 waiting | result of c2       |                                                           | waiting | call
 waiting | clear              | refused: The agent is busy (waiting for the model).       | waiting | call
@@ -111,6 +116,7 @@ tools   | interrupt, usage   | usage turn_end(interrupted)                      
 tools   | used               | usage                                                     | tools   | start c1, run c2
 tools   | reply              |                                                           | tools   | start c1, run c2
 tools   | fail               |                                                           | tools   | start c1, run c2
+tools   | exceeded           |                                                           | tools   | start c1, run c2
 tools   | approve c1         | tool_started(c1)                                          | tools   | run c1, run c2
 tools   | approve c2         |                                                           | tools   | start c1, run c2
 tools   | approve c3         |                                                           | tools   | start c1, run c2
@@ -247,6 +253,9 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "fail, words": fail(Text("I was say")),
     "fail, unsent": lambda agent: Failed(asked(agent, False), "There is no model.", ()),
     "late fail": fail(late=True),
+    "exceeded": lambda agent: Exceeded(asked(agent, False), "Too long.", USAGE),
+    "exceeded, unsent": lambda agent: Exceeded(asked(agent, False), "Too long."),
+    "late exceeded": lambda agent: Exceeded(asked(agent, True), "Too long.", USAGE),
     "approve c1": lambda agent: Approved(StartTool(*call(agent, "c1"))),
     "approve c2": lambda agent: Approved(StartTool(*call(agent, "c2"))),
     "approve c3": lambda agent: Approved(StartTool(*call(agent, "c3"))),

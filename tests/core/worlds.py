@@ -4,8 +4,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ikigai.core.events import Choices
-from ikigai.core.memory import Run
+from ikigai.core.memory import Rules, Run
 from ikigai.core.messages import Image, Text, Thinking, ToolCall, ToolSpec
+from ikigai.core.results import Caps
 from tests.core.encoders import cramped, encoder, limits
 
 TOOLS = (ToolSpec("look", "Looks at a thing.", '{"type":"object","properties":{"at":{"type":"string"}}}'),)
@@ -18,8 +19,22 @@ RUNS = (
     Run(plain, limits, encoder, {"budget": 90}, {"budget": "IKIGAI_SLIDING_CONTEXT_TOKENS"}),
     Run(plain, limits, encoder, {"model": "blocks/tiny", "budget": 0}, {"model": "--model", "budget": "--budget"}),
     Run(plain, cramped, encoder, tools=TOOLS),
+    Run({**plain, "model": "chat/large", "budget": 400}, limits, encoder, tools=TOOLS),
+    Run({**plain, "model": "blocks/small"}, limits, encoder, tools=TOOLS),
 )
-runs = st.builds(replace, st.sampled_from(RUNS), counter=st.sampled_from(["bytes", "provider", "calibrated"]))
+READABLE = (*TOOLS, ToolSpec("read_result", "Reads one.", '{"type":"object"}'))
+few = st.integers(0, 3)
+caps = st.builds(Caps, st.integers(1, 20) | st.just(8000), st.sampled_from(["head", "tail", "both"]), few, few)
+rules = st.builds(
+    Rules, st.sampled_from([0.0, 0.1, 0.25, 0.5]), st.booleans(), st.sampled_from([0, 0, 30, 80, 150]), caps
+)
+some = st.sampled_from(RUNS) | st.sampled_from(RUNS[-2:])
+runs = st.builds(
+    replace,
+    some | st.builds(replace, some, tools=st.just(READABLE)),
+    counter=st.sampled_from(["bytes", "provider", "calibrated"]),
+    rules=rules | rules | st.just(Rules()),
+)
 COUNTS = (0, 1, 9, 40, 150, 1_000_000)
 counts = st.sampled_from(COUNTS)
 """What a provider counts of a turn or a request, in tokens: right, far off, or nothing."""
@@ -31,6 +46,9 @@ odd = st.sampled_from(["", "\0nul", "\ud800lone", 'quote" back\\slash\n', "árv�
 pictures = st.builds(Image, st.just("image/png"), st.sampled_from(["", "iVBO" * 9, "/9j/" * 400]), sides, sides, odd)
 images = st.lists(pictures, max_size=2).map(tuple)
 words = st.text(st.characters(codec="utf-8"), max_size=30) | odd
+outputs = st.sampled_from(["", "ok", "seen " * 20, "漢字🦉" * 20, "x" * 150, "y" * 300, "y" * 600]) | odd
+rounds = st.lists(st.lists(outputs, min_size=1, max_size=3), min_size=2, max_size=7)
+"""What comes of the tools of one turn, iteration by iteration."""
 arguments = st.sampled_from(["{}", '{"at":"x"}', '{ "at" :   "wide" }', '{"at":"\\u0000\\n"}'])
 calls = st.builds(ToolCall, st.sampled_from(["c1", "c2", "c3", ""]), st.sampled_from(["look", "see"]), arguments)
 malformed = st.builds(ToolCall, st.just("c1"), st.just("look"), st.just("{}"), st.sampled_from(["[", "5"]))

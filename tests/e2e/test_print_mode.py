@@ -1,6 +1,7 @@
 """Print mode over the real program: what goes out, what is stored, and the exit code."""
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -124,10 +125,21 @@ def test_files_are_attached(account: Account):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("missing", "missing cannot be read: No such file"), (".", "Is a directory"), ("binary", "not a text file")],
+    [
+        ("missing", "missing cannot be read: No such file"),
+        (".", "Is a directory"),
+        ("binary", "not a text file"),
+        ("pic.bmp", "images: PNG, JPEG, WebP and GIF"),
+        ("pipe", "no ordinary file"),
+        ("pipe.png", "no ordinary file"),
+        ("/dev/zero", "no ordinary file"),
+    ],
 )
 def test_a_file_that_cannot_be_attached(account: Account, name: str, words: str):
     (account.home / "binary").write_bytes(b"\x7fELF\xff\x00")
+    (account.home / "pic.bmp").write_bytes(b"BM\xff\x00")
+    for pipe in ("pipe", "pipe.png"):
+        os.mkfifo(account.home / pipe)
     refused(account.run(*ECHO, "-p", "explain", f"@{name}"), 2, words)
     assert not account.rows()
 

@@ -65,7 +65,7 @@ def test_the_rule_stands_where_the_next_request_begins(account: Account, wire: W
     begins, out, moved = "question 1 about things", 0, 0  # where the context does, as the screen says
     requests = iter(range(7))
     for line in lines:
-        if rule := re.search(r'─ (\d+) turns? out · context begins: "(.*)" ─', line):
+        if rule := re.search(r'─ (\d+) out, \d+ now \(.*\) · "(.*)" ─', line):
             assert int(rule[1]) > out, "each rule tells of another place"
             begins, out, moved = rule[2], int(rule[1]), moved + 1
         else:
@@ -129,7 +129,7 @@ def test_commands(account: Account):
             ("/help mark", "/mark [label]: remember this place"),
             ("/model", "scripted/echo (from flag --model)"),
             ("/system", "There is no system prompt. /system TEXT sets one."),
-            ("/budget", "0 turns in, 0 out; budget 100k"),
+            ("/budget", "100k (from default)"),
             ("/status", "model takes"),
             ("/config", "start_with = "),
         ):

@@ -1,4 +1,4 @@
-"""The real program with one toy tool, and a place at which it kills itself: KILL_AT and KILL_NUMBER in the environment.
+"""The real program with toy tools, and a place at which it kills itself: KILL_AT and KILL_NUMBER in the environment.
 
 KILL_AT is before:KIND or after:KIND (around the append that holds an event of that kind), draft (a draft has just been
 saved) or tool (the tool is running). TOOL_LOG gets a line per run of the tool: its side effect in the world.
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ikigai import app, cli
 from ikigai.core import codec
 from ikigai.core.events import Event
-from ikigai.core.messages import ToolSpec
 from ikigai.core.ports import Appended, Draft
 from ikigai.store.log import AgentLog
-from ikigai.tools.registry import Registry
 
 KILL_AT = os.environ.get("KILL_AT", "")
 
@@ -27,11 +27,25 @@ def die(at: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def touch(arguments: dict[str, object]) -> str:
-    with Path(os.environ["TOOL_LOG"]).open("a") as log:
-        log.write(f"{arguments.get('n')}\n")
-    die("tool")
-    return f"touched {arguments.get('n')}"
+class Number(msgspec.Struct):
+    n: int | None = None
+
+
+class Touch:
+    name, description, arguments = "touch", "Leaves a line in a file.", Number
+
+    async def run(self, arguments: Number) -> str:
+        with Path(os.environ["TOOL_LOG"]).open("a") as log:
+            log.write(f"{arguments.n}\n")
+        die("tool")
+        return f"touched {arguments.n}"
+
+
+class Lines:
+    name, description, arguments = "lines", "Prints so many lines.", Number
+
+    async def run(self, arguments: Number) -> str:
+        return "".join(f"line {n} of the toy\n" for n in range(arguments.n or 0))
 
 
 class DyingLog(AgentLog):
@@ -49,11 +63,9 @@ class DyingLog(AgentLog):
         die("draft")
 
 
-TOUCH = ToolSpec("touch", "Leaves a line in a file.", '{"type":"object","properties":{"n":{"type":"integer"}}}')
-
 if __name__ == "__main__":
     import ikigai.store.database
 
     ikigai.store.database.AgentLog = DyingLog  # type: ignore[misc]
-    app.make_tools = lambda: Registry([(TOUCH, touch)])
+    app.make_tools = lambda: (Touch(), Lines())
     sys.exit(cli.main())

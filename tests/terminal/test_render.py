@@ -112,6 +112,48 @@ def test_the_rule_is_as_wide_as_the_terminal(words: str, width: int, turns: int)
         assert columns(unstyled(render.rule(Rule(1, turns, words, cleared), width, COLOUR))) == width
 
 
+LEFT = Rule(
+    5, 12, "What is a sliding window, and why would one want it at all", left=3, used_before=98_000, used=95_012
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "told"),
+    [
+        (100, '12 turns out, 3 just now (98k → 95k tokens) · context begins: "What is a sliding windo…"'),
+        (60, '12 out, 3 now (98k → 95k) · "What is a sliding windo…"'),
+        (50, "12 turns out, 3 just now (98k → 95k tokens)"),
+        (40, "12 out, 3 now (98k → 95k)"),
+        (20, "12 out, 3 now"),
+        (12, ""),
+    ],
+)
+def test_the_rule_says_what_has_just_left(width: int, told: str):
+    assert render.rule(LEFT, width, PLAIN).strip("─ ") == told
+    assert "12 turns out, 3 just now" not in render.rule(msgspec.structs.replace(LEFT, left=0), 100, PLAIN)
+
+
+@given(st.text(alphabet="a日😀e\u0301\x1b\u202e "), st.integers(1, 140), st.integers(0, 99), st.booleans())
+def test_the_rule_is_one_clean_row_at_any_width(words: str, width: int, left: int, plain: bool):
+    rule = Rule(5, 12, words, left=left, used_before=98_000, used=95_012)
+    drawn = render.rule(rule, width, PLAIN if plain else COLOUR)
+    assert columns(unstyled(drawn)) == width and "\n" not in drawn and "\u202e" not in drawn
+    assert not plain or "\x1b" not in drawn
+    assert width < 19 or " out" in drawn
+
+
+def test_a_second_column_stays_one_when_it_wraps():
+    text = "budget       100k (from a file with a long name)\nmessages   346   86% ███████░\nwords without any column"
+    assert render.plain(text, 40).split("\n") == [
+        "  budget       100k (from a file with a",
+        "               long name)",
+        "  messages   346   86% ███████░",
+        "  words without any column",
+    ]
+    assert render.plain(text, 100) == "\n".join(f"  {line}" for line in text.split("\n"))
+    assert all(columns(row) <= 12 for row in render.plain(text, 12).split("\n"))
+
+
 class Body:
     def __init__(self, size: int) -> None:
         self.size = size

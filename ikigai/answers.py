@@ -1,0 +1,105 @@
+"""What commands that only show something answer, at the terminal and in print mode: as text, and as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from ikigai.config import Config, describe
+from ikigai.core import about, commands
+from ikigai.core.commands import Local
+from ikigai.core.context import context, told
+from ikigai.core.errors import Refused
+
+if TYPE_CHECKING:
+    from ikigai.app import World
+    from ikigai.core.memory import Memory
+    from ikigai.store.agents import Agent
+
+SHOWN = ("help", "config", "model", "think", "system", "cost", "context", "status")
+"""Commands that are answered here."""
+ANYWHERE = ("help", "config")
+"""Those that need no agent."""
+PRINTED = ("context", "status", "cost", "help", "model")
+"""Those that print mode answers."""
+
+
+class Answer(NamedTuple):
+    """`figures` says the same to programs, of the commands in PRINTED; costs in it are exact decimals."""
+
+    text: str
+    figures: dict[str, Any]
+
+
+class Place(NamedTuple):
+    """What is asked about: an agent and its memory. `session` are the usage events of this run, None without one."""
+
+    world: World
+    agent: Agent
+    memory: Memory
+    state: str
+    session: Sequence[int] | None = None
+
+
+async def answer(command: Local, config: Config, place: Place | None) -> Answer:
+    """What a command of SHOWN answers. Raises Refused, and whatever the database has to say."""
+    match command.name:
+        case "help":
+            return Answer(commands.help_text(command.argument), {"commands": commands.help_figures(command.argument)})
+        case "config":
+            rows = describe(config)
+            return Answer("\n".join(f"{key} = {value}  ({origin})" for key, value, origin in rows), {})
+        case _ if place is None:
+            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+        case "cost":
+            return await _cost(place)
+        case "context":
+            return await _context(place)
+        case _:
+            return _of_memory(command.name, place)
+
+
+def print_command(text: str) -> Local | None:
+    """The command that a message of print mode is, None for words to a model. Raises Refused for one that has no place
+    there.
+    """
+    if not commands.is_command(text):
+        return None
+    meaning = commands.parse(text)
+    if isinstance(meaning, Local) and meaning.name in PRINTED:
+        return meaning
+    shown = ", ".join(f"/{name}" for name in PRINTED)
+    raise Refused(
+        f"{text.split(maxsplit=1)[0]} has no place in print mode.", f"It answers {shown}; start ikigai for all."
+    )
+
+
+async def _cost(place: Place) -> Answer:
+    from ikigai import reports
+
+    rows = await reports.spent_so_far(place.world.database, place.session, place.agent.id)
+    return Answer(reports.cost_so_far(rows), {name.replace(" ", "_"): reports.cost_figures(of) for name, of in rows})
+
+
+async def _context(place: Place) -> Answer:
+    world, memory = place.world, place.memory
+    last = await world.database.reader(place.agent).last_counted()
+    found = context(memory, world.learned(memory.model), last)
+    return Answer(told(found), {"agent": place.agent.name, **msgspec.structs.asdict(found)})
+
+
+def _of_memory(name: str, place: Place) -> Answer:
+    world, agent, memory, state, _ = place
+    match name:
+        case "model":
+            return Answer(about.model(memory), about.model_figures(memory))
+        case "think":
+            return Answer(about.thinking(memory, world.pool.known.levels(memory.model)), {})
+        case "system":
+            system = memory.settings.get("system")
+            return Answer(str(system or "There is no system prompt. /system TEXT sets one."), {})
+        case _:
+            text = about.status(memory, f"{agent.name} ({agent.id})", state, world.database_name)
+            return Answer(text, about.status_figures(memory, agent.name, agent.id, state, world.database_name))

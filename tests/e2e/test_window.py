@@ -1,0 +1,219 @@
+"""The window as people see it: the rule on screen and the request behind it, /context, refusals, read_result."""
+
+import json
+import random
+import re
+
+import pytest
+
+from tests.e2e.account import ECHO, WIRE, Account, Wire, refused
+from tests.e2e.program import Program
+from tests.wire_server import Answer, completion
+
+BUDGET = {"IKIGAI_SLIDING_CONTEXT_TOKENS": "700"}
+
+
+def ruled(program: Program) -> tuple[str, int]:
+    """What the newest rule says: the first word of the first turn in context and the turns out; "", 0 without one."""
+    for line in reversed(program.scrollback()):
+        if "Everything is in the context again." in line:
+            break
+        if found := re.match(r'─+ (\d+) (?:turns? )?out.* "(\w+)', line):
+            return found[2], int(found[1])
+    return "", 0
+
+
+def drawn(program: Program) -> tuple[str, int]:
+    """The same as soon as the rule is where the status line says that it is."""
+
+    def out() -> int:
+        found = re.search(r" · (\d+) out\b", program.status())
+        return int(found[1]) if found else 0
+
+    for _ in range(3):
+        program.pump(0.1)
+    program.wait(lambda: ruled(program)[1] == out(), "the rule")
+    return ruled(program)
+
+
+def asked(wire: Wire, number: int = -1) -> tuple[str, int]:
+    """The first word of the first message of a request and how many messages its notice says are out;
+    with a notice, of the message behind it."""
+    said = [message["content"] for message in wire.messages(number)]
+    for content, following in zip(said, said[1:], strict=False):
+        if found := re.fullmatch(r"\[conversation truncated — (\d+) older messages? omitted\]", content):
+            return following.split()[0], int(found[1])
+    return said[0].split()[0], 0
+
+
+@pytest.mark.parametrize(
+    ("seed", "settings"), [(1, ""), (2, "prune_fraction = 0.5\n"), (3, "keep_first_turn = true\n")]
+)
+def test_the_rule_is_at_the_first_message_of_the_next_request(account: Account, wire: Wire, seed: int, settings: str):
+    file = account.home / ".config" / "ikigai" / "config.toml"
+    file.write_text(f"[context]\nsliding_context_tokens = 350\n{settings}{file.read_text()}")
+    draw, number, agreed = random.Random(seed), 0, 0
+
+    def turn(program: Program) -> None:
+        nonlocal number, agreed
+        number += 1
+        expected = drawn(program)
+        requests = len(wire.requests)
+        program.type(f"q{number} {'word ' * draw.choice((1, 20, 40, 90))}z{number}")
+        program.wait_for(f" z{number}")
+        program.type("\r")
+        program.wait(lambda: len(account.turns()) == number, f"the end of turn {number}")
+        program.settled()
+        assert len(wire.requests) == requests + 1
+        words, messages = asked(wire)
+        if expected[0]:
+            assert (words, messages) == (expected[0], 2 * expected[1]), program.text()
+            agreed += 1
+        else:
+            assert messages == 0, f"{messages} messages are out, and there is no rule:\n{program.text()}"
+
+    def budget(program: Program) -> None:
+        chosen = draw.choice((250, 250, 300, 100_000))
+        program.say(f"/budget {chosen}")
+        program.wait(lambda: f"· Budget: {chosen if chosen < 1000 else f'{chosen / 1000:g}k'} tokens" in program.text()
+                     or "That is chosen already." in program.text(), "the budget")  # fmt: skip
+        program.settled()
+
+    def marked(program: Program) -> None:
+        program.say(f"/mark m{number}")
+        program.wait_for(f"Mark m{number} set.")
+        for _ in range(draw.choice((1, 4))):
+            turn(program)
+        program.say("/rewind")
+        program.wait(lambda: len(account.rows("rewind")) > rewinds[0], "the rewind")
+        rewinds[0] += 1
+        program.settled()
+
+    rewinds = [0]
+    for _ in range(2):  # the second time is a restart
+        with account.terminal(*WIRE, columns=160, rows=40) as program:
+            program.ready()
+            for step in (turn, turn, turn, turn, turn, turn, budget, turn, marked, turn, budget, turn, turn):
+                step(program)
+            program.leave()
+    assert agreed >= 4 and set(account.endings()) == {"completed"}
+
+
+def test_what_left_is_told_once_and_counted(account: Account, wire: Wire):
+    with account.terminal(*WIRE, columns=100, env=BUDGET) as program:
+        program.ready()
+        for n in range(9):
+            program.type(f"q{n} {'word ' * 50}z{n}")
+            program.wait_for(f" z{n}")
+            program.type("\r")
+            program.wait(lambda n=n: len(account.turns()) == n + 1, "the end of the turn")
+        program.say("last")
+        program.wait_for("● You said: last")
+        program.leave()
+        rules = [line for line in program.scrollback() if " just now (" in line]
+    assert rules and all(re.search(r"(\d+) turns? out, \d+ just now \(\d+ → \d+ tokens\)", line) for line in rules)
+    outs = [data.get("out", 0) for _, _, data in account.rows("usage")]
+    assert outs == sorted(outs) and outs[-1] > 0
+    times = sum(after > before for before, after in zip(outs, outs[1:], strict=False))
+    told = account.run("usage").stdout.splitlines()[-1]
+    assert told == f"Turns left the window {'once' if times == 1 else f'{times} times'}, {outs[-1]} in all."
+    for by in ("day", "model", "agent"):
+        made = json.loads(account.run("usage", "--json", "--by", by).stdout)
+        assert (made["total"]["prunes"], made["total"]["pruned"]) == (times, outs[-1])
+        assert made["rows"][0]["pruned"] == outs[-1]
+
+
+@pytest.mark.parametrize("columns", [100, 40])
+def test_context_fits(account: Account, wire: Wire, columns: int):
+    with account.terminal(*WIRE, columns=columns, rows=40) as program:
+        program.ready()
+        program.say("hello")
+        program.wait_for("● You said: hello")
+        program.settled()
+        program.say("/context")
+        program.wait_for("compared")
+        lines = program.scrollback()
+        at = max(n for n, line in enumerate(lines) if "tokens in the next request" in line)
+        (free,) = [line for line in lines[at:] if line.startswith("  free")]
+        assert re.fullmatch(r"  free +[\d.]+k  100% ████████", free)
+        assert any(re.match(r"  messages +\d+ +0% ░+$", line) for line in lines[at:])
+        assert "said 10 (" in " ".join(" ".join(lines[at:]).split())
+        program.leave()
+
+
+def test_commands_of_print_mode(account: Account, wire: Wire):
+    account.run(*WIRE, "-p", "hello")
+    assert len(wire.requests) == 1
+    told = account.run(*WIRE, "-p", "/context")
+    assert told.returncode == 0 and "tokens in the next request" in told.stdout and "1 in, none out" in told.stdout
+    made = json.loads(account.run(*WIRE, "-p", "/context", "--json").stdout)
+    assert made["used"] == sum(part["tokens"] for part in made["parts"]) and made["turns"] == 1
+    assert made["compared"]["reported"] == 10 and [made["agent"]] == account.agents()
+    made = json.loads(account.run(*WIRE, "/status", "--output-format", "json").stdout)
+    assert (made["model"], made["state"], made["turns"]) == ("wire/x", "idle", 1)
+    assert json.loads(account.run(*WIRE, "-p", "/cost", "--json").stdout)["in_all"]["input"] == 10
+    assert "in all" in account.run(*WIRE, "-p", "/cost").stdout
+    assert json.loads(account.run(*WIRE, "-p", "/model", "--json").stdout)["model"] == "wire/x"
+    assert {"name": "clear", "argument": "", "help": "start with an empty context; the history stays"} in json.loads(
+        account.run("-p", "/help", "--json", IKIGAI_DATABASE_URL="postgresql://nowhere.invalid/x").stdout
+    )["commands"]
+    assert account.run("-p", "/help", PYTHONIOENCODING="ascii").returncode == 0
+    assert account.run(*WIRE, "-p", "/context", PYTHONIOENCODING="ascii").returncode == 0
+    refused(account.run(*WIRE, "-p", "/clear"), 2, "/clear has no place in print mode.")
+    refused(account.run(*WIRE, "-p", "/contxt"), 2, "There is no command /contxt. Did you mean /context")
+    assert len(wire.requests) == 1 and account.said("user") == ["hello"]
+
+
+def test_a_command_of_print_mode_takes_no_pen(account: Account):
+    with account.terminal(*ECHO) as program:
+        program.ready().say("mine")
+        program.wait_for("● mine")
+        assert '"turns":1' in account.run(*ECHO, "-p", "/context", "--json").stdout
+        program.leave()
+
+
+def test_a_full_context_with_the_window_off_is_refused_with_the_ways_out(account: Account, wire: Wire):
+    file = account.home / ".config" / "ikigai" / "config.toml"
+    file.write_text(f'{file.read_text()}[models."wire/x"]\ncontext = 2000\nmax_output = 200\n')
+    wire.answers("a " * 3_500)
+    with account.terminal(*WIRE, columns=120, env={"IKIGAI_SLIDING_CONTEXT_TOKENS": "0"}) as program:
+        program.ready().say("go")
+        program.wait(lambda: len(account.turns()) == 1, "the end of the turn")
+        program.say("more of it")
+        program.wait_for("and the window is off. Use /clear or /rewind, or switch the window on with /budget 100k.")
+        program.wait_for_input("more of it")
+        program.type("\x15")
+        program.leave()
+    assert len(wire.requests) == 1
+
+
+def test_a_budget_below_the_system_prompt_is_told_with_one_that_works(account: Account):
+    told = account.run(*ECHO, "--system-prompt", "x" * 8_000, "-p", "hi", IKIGAI_SLIDING_CONTEXT_TOKENS="1000")
+    found = re.search(r"only the newest turn will be sent\. The smallest /budget that works is (\d+)\.", told.stderr)
+    assert told.returncode == 0 and found
+    told = account.run(*ECHO, "--system-prompt", "x" * 8_000, "-p", "hi", IKIGAI_SLIDING_CONTEXT_TOKENS=found[1])
+    assert told.stderr == ""
+
+
+def test_what_was_cut_can_be_read(account: Account, wire: Wire):
+    def call(name: str, call: str, **arguments: object) -> Answer:
+        return completion("", calls=[{"name": name, "arguments": arguments, "id": call}])
+
+    wire.answers(
+        call("lines", "call_a", n=20_000),
+        call("read_result", "call_b", id="call_a", offset=100_000),
+        call("read_result", "call_c", id="call_a", grep="line 19999 "),
+        call("read_result", "call_d", id="call_x"),
+        "done",
+    )
+    result = account.run(*WIRE, "-p", "go", module="tests.e2e.toy", TOOL_LOG=str(account.home / "log"))
+    assert result.stdout == "done\n", result.stderr
+    offered = [tool["function"]["name"] for tool in wire.requests[0].json["tools"]]
+    assert offered == ["lines", "read_result", "touch"]
+    cut, page, found, none = (message["content"] for message in wire.messages() if message["role"] == "tool")
+    whole = "".join(f"line {n} of the toy\n" for n in range(20_000))
+    assert cut.startswith(whole[:30_000]) and cut.endswith(" [read_result call_a]") and len(cut) < 33_000
+    assert page.partition("\n")[2] == whole[100_000 : 100_000 + len(page.partition("\n")[2])] and len(page) > 30_000
+    assert found.endswith(": line 19999 of the toy") and found.startswith("[1 line]\n20000 (offset ")
+    assert "there is no tool result under the id 'call_x'." in none
+    assert account.said("tool_result")[0] == whole

@@ -1,0 +1,70 @@
+"""The registry: what is offered, how arguments are checked, and whatever happens as a result."""
+
+import json
+from typing import Annotated, Any
+
+import msgspec
+
+from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.tools.registry import Registry
+
+
+class Inner(msgspec.Struct, frozen=True):
+    deep: bool = False
+
+
+class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+    n: Annotated[int, msgspec.Meta(ge=0, description="How many.")]
+    inner: Inner = Inner()
+
+
+class Toy:
+    description, arguments = "a toy", Arguments
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def run(self, arguments: Any) -> str:
+        if arguments.n == 13:
+            raise OSError("no luck")
+        return f"{self.name} {arguments.n} {arguments.inner.deep}"
+
+
+TOYS = Registry([Toy("b"), Toy("a")])
+
+
+async def run(name: str, arguments: str, malformed: str = "") -> ToolResult:
+    return await TOYS.run(ToolCall("1", name, arguments, malformed))
+
+
+def test_tools_are_offered_in_the_order_of_their_names_with_a_plain_schema():
+    assert [spec.name for spec in TOYS.specs] == ["a", "b"] and TOYS.specs == Registry([Toy("a"), Toy("b")]).specs
+    schema = json.loads(TOYS.specs[0].schema)
+    assert (schema["type"], schema["required"], schema["additionalProperties"]) == ("object", ["n"], False)
+    assert schema["properties"]["n"] == {"type": "integer", "minimum": 0, "description": "How many."}
+    assert schema["$defs"]["Inner"]["properties"]["deep"]["type"] == "boolean"
+    assert Registry().specs == ()
+
+
+async def test_a_call_runs_with_its_arguments():
+    assert await run("a", '{"n": 2, "inner": {"deep": true}}') == ToolResult("1", "a 2 True")
+
+
+async def test_what_does_not_fit_is_told_in_words_with_the_schema():
+    for arguments, malformed, words in (
+        ('{"n": "2"}', "", "Expected `int`, got `str` - at `$.n`"),
+        ("{}", "", "missing required field `n`"),
+        ("", "", "missing required field `n`"),
+        ('{"n": 1, "m": 2}', "", "unknown field `m`"),
+        ('{"n": -1}', "", "`int` >= 0"),
+        ("{}", '{"n": ', "Input data was truncated"),
+        ("{}", "[1]", "Expected `object`, got `array`"),
+    ):
+        result = await run("a", arguments, malformed)
+        assert result.is_error and words in result.content and '"required":["n"]' in result.content, result
+
+
+async def test_unknown_tools_and_failures_are_results():
+    assert await run("c", "{}") == ToolResult("1", "There is no tool 'c'. Tools: a, b.", is_error=True)
+    assert await run("a", '{"n": 13}') == ToolResult("1", "OSError: no luck", is_error=True)
+    assert "Tools: none." in (await Registry().run(ToolCall("1", "a"))).content

@@ -227,6 +227,10 @@ class Repl:
             raise Refused("This agent is read-only here.", "/new begins another, /switch goes to one.")
         if isinstance(happened, machine.Change):
             self._world.check(self._seat.runtime.memory, happened.values)
+            values, notice = self._world.fitting(self._seat.runtime.memory, happened.values)
+            happened = machine.Change(values)
+            if notice:
+                self.screen.notice(notice)
             if model := happened.values.get("model"):  # another SDK, maybe: not when Enter is pressed
                 self._keep(asyncio.create_task(self._world.pool.warm(str(model)), name="warm"))
         self._seat.runtime.tell(happened)

@@ -475,14 +475,19 @@ def test_the_file_goes_below_flags_and_variables_above(load):
          'Allowed: "auto", "never" or "always".'),
         ('providers.local.model_file = "m.gguf"', "config.toml:1: providers.local.model_file cannot be 'm.gguf'. "
          "Allowed: a path that begins with / or ~/."),
+        ('[models."a/b"]\nlevels = ["low", 5, "max"]', 'config.toml:2: models."a/b".levels cannot be an array with 5. '
+         "Allowed: a list of levels (off, min, low, med, high)."),
+        ('[providers.x]\nbase_url = "http://h:99999/v1"', "config.toml:2: providers.x.base_url cannot be "
+         "'http://h:99999/v1'. Allowed: an address that begins with http:// or https://, and if it has a port, one up "
+         "to 65535."),
         ('[providers.x]\napi = "soap"', "config.toml:2: providers.x.api cannot be 'soap'. "
          'Allowed: "chat", "responses", "anthropic", "google" or "" (by its name).'),
         ('[context]\ntoken_counter = "exact"', "config.toml:2: context.token_counter cannot be 'exact'. "
          'Allowed: "bytes", "provider" or "calibrated".'),
         ('[providers.x]\nidle_seconds = -1', "config.toml:2: providers.x.idle_seconds cannot be -1. "
          "Allowed: a whole number of seconds, 0 to 86400."),
-        ('[models."a/b"]\nlevels = ["low", "max"]', 'config.toml:2: models."a/b".levels cannot be an array. '
-         "Allowed: a list of levels (off, min, low, med, high)."),
+        ('[models."a/b"]\nlevels = ["low", "max"]', 'config.toml:2: models."a/b".levels cannot be an array '
+         "with 'max'. Allowed: a list of levels (off, min, low, med, high)."),
         ('[models."a/b"]\nlevels = "low"', "config.toml:2: models.\"a/b\".levels cannot be 'low'. "
          "Allowed: a list of levels (off, min, low, med, high)."),
         ('[models."a/b"]\nimages = true', 'config.toml:2: models."a/b".images cannot be true. '
@@ -533,7 +538,9 @@ def test_a_key_in_the_file_is_refused_and_not_repeated(load, text):
     assert "variable" in said and "canary" not in said
 
 
-@pytest.mark.parametrize("value", ["gpt", "localhost:11434", "ftp://h", "http://", "http://a b"])
+@pytest.mark.parametrize(
+    "value", ["gpt", "localhost:11434", "ftp://h", "http://", "http://a b", "http://h:99999", "http://h:x/v1"]
+)
 def test_a_web_address_has_to_be_one(load, value):
     assert "OPENAI_BASE_URL cannot be" in refusal(load, "", {"OPENAI_BASE_URL": value})
 

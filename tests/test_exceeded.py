@@ -44,7 +44,8 @@ class Narrow(Session):
         super().__init__(replies, tools)
         self.learned = Learned()
         settings = {"model": MODEL, "level": "", "budget": budget, "system": ""}
-        self.run_settings = self.learned.taught(Run(settings, limits, encoder))
+        specs = tools.specs if tools else ()
+        self.run_settings = self.learned.taught(Run(settings, limits, encoder, tools=specs))
         store = log(self.logs) if log else LogOf(self.logs, AGENT)
         self.runtime = Runtime(
             self.load(),
@@ -171,7 +172,7 @@ async def test_a_turn_that_cannot_be_made_smaller_fails_at_once_and_says_what_is
 
 async def test_iterations_are_dropped_where_no_turns_are_left():
     async def look(arguments: dict[str, object]) -> str:
-        return "z" * 300
+        return "z" * 240
 
     calls = [[Call("toy", {"n": n}, id=f"c{n}")] for n in range(4)]
     session = Narrow([*calls, refused(), "Seen."], tool("toy", look))

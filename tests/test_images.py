@@ -353,6 +353,8 @@ def test_what_is_no_image(tmp_path: Path, data: bytes):
     path = tmp_path / "a.png"
     path.write_bytes(data)
     assert "is no PNG, JPEG, WebP or GIF" in refusal(path)
+    bitmap = path.rename(tmp_path / "a.bmp")
+    assert [refusal(each.path) for each in mentions("@a.bmp", tmp_path)] == [f"{bitmap} is no PNG, JPEG, WebP or GIF."]
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp", "a.gif"])
@@ -446,6 +448,7 @@ def album(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("@gone.JPEG.", ["gone.JPEG"]),
         ('@"gone too.webp"', ["gone too.webp"]),
         ("@fake.png", ["fake.png"]),
+        ("@scan.bmp and @scan.HEIC", ["scan.bmp", "scan.HEIC"]),
         ("@~nobody-at-all/x.gif", ["~nobody-at-all/x.gif"]),
         ("me@example.com wrote, cc a@cat.png", []),
         ("@anna said so, @everyone", []),

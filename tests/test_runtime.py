@@ -850,3 +850,15 @@ async def test_calibrated_sizes_follow_the_rows_of_the_ledger():
         await session.idle(1)
     (end,), (report,) = session.events(TurnEnded), session.events(UsageReported)
     assert end.tokens == round(end.size * min(1000 / report.size, 2.0)) and end.counted == "calibrated chat/large"
+
+
+async def test_a_model_that_calls_what_is_not_there_is_not_asked_for_ever():
+    session = Session([[Call("ls", {})]] * 9)
+    async with session.running():
+        session.tell(Submitted("go"))
+        await session.idle(1)
+    (end,) = session.events(TurnEnded)
+    assert end.ending is Ending.FAILED and end.reason.startswith(
+        "chat/large keeps calling tools that do not exist (ls)."
+    )
+    assert len(session.provider.requests) == 3

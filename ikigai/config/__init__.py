@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -122,7 +123,9 @@ def _checked(setting: Setting) -> Setting:
         raise mistakes.bad_name(setting, 'Write [models."provider/name"].')
     try:
         msgspec.convert(setting.value, KEYS[place].type)
-    except (msgspec.ValidationError, UnicodeEncodeError):  # the latter for undecodable bytes of a variable
+        if place[-1] == "base_url":
+            _ = urlsplit(setting.value).port
+    except (msgspec.ValidationError, ValueError):  # the latter for a port, and undecodable bytes of a variable
         raise mistakes.bad_value(setting) from None
     return setting
 

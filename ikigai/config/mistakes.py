@@ -3,18 +3,33 @@
 import difflib
 import re
 
+import msgspec
+
 from ikigai.config.table import KEYS, USUAL_VARIABLES, KeyPath, Setting, dotted, paths, pattern, variables
 from ikigai.core.errors import ConfigError
 
 
 def bad_value(setting: Setting) -> ConfigError:
     # People put the key itself where the name of its variable belongs.
-    value = "what stands there" if setting.path[-1] == "api_key_env" else _shown(setting.value)
+    value = "what stands there" if setting.path[-1] == "api_key_env" else _shown(setting.value) + _culprit(setting)
     where = f"{setting.place}: {dotted(setting.path)}" if setting.kind == "configuration" else setting.place
     remedy = f"Allowed: {KEYS[pattern(setting.path)].allowed}."
     if setting.place in USUAL_VARIABLES.values():
         remedy += f" If {setting.place} is meant for another program, set {variables(setting.path)[0]}: it goes first."
     return ConfigError(f"{where} cannot be {value}.", remedy)
+
+
+def _culprit(setting: Setting) -> str:
+    """The first thing in an array that is wrong there; empty where an array is wrong, or is not what it is."""
+    expected = KEYS[pattern(setting.path)]
+    if not (isinstance(setting.value, list) and isinstance(expected.default, tuple)):
+        return ""
+    for item in setting.value:
+        try:
+            msgspec.convert([item], expected.type)
+        except msgspec.ValidationError:
+            return f" with {_shown(item)}"
+    return ""
 
 
 def bad_name(setting: Setting, allowed: str) -> ConfigError:

@@ -46,7 +46,13 @@ Dsn = Annotated[
         title='a PostgreSQL address (postgresql://USER@HOST/NAME or "host=HOST dbname=NAME"), "libpq" or "embedded"',
     ),
 ]
-Url = Annotated[str, Meta(pattern=rf"^(https?://{_SIGN}+)?\Z", title="an address that begins with http:// or https://")]
+Url = Annotated[
+    str,
+    Meta(
+        pattern=rf"^(https?://{_SIGN}+)?\Z",
+        title="an address that begins with http:// or https://, and if it has a port, one up to 65535",
+    ),
+]
 Variable = Annotated[str, Meta(pattern=r"^([A-Z_][A-Z0-9_]*)?\Z", title="a variable's name in capitals, never a key")]
 File = Annotated[str, Meta(pattern=rf"^(~?/{_ANY}*)?\Z", title="a path that begins with / or ~/")]
 Counter = Annotated[Literal["bytes", "provider", "calibrated"], Meta(title='"bytes", "provider" or "calibrated"')]

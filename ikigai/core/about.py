@@ -10,7 +10,10 @@ from ikigai.core.memory import Memory
 def model(memory: Memory) -> str:
     """The model in force, who chose it, and what it takes."""
     if not memory.model:
-        return "There is no model. /model PROVIDER/NAME chooses one; `ikigai setup` fetches a small local one."
+        return (
+            "There is no model. /model PROVIDER/NAME chooses one; `ikigai login` stores a key,"
+            " `ikigai setup` fetches a small local model."
+        )
     limits = memory.limits
     return (
         f"{_model(memory)} (from {_origin(memory, 'model')})\n"

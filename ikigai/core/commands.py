@@ -21,7 +21,10 @@ Meaning: TypeAlias = machine.Command | Local
 
 
 class Command(Record, frozen=True):
-    """One line of the table. `completes` names what its argument can be: marks, models, agents, commands."""
+    """One line of the table. `completes` names what its argument can be: marks, models, agents, commands.
+
+    `more` is what only the help of this command says.
+    """
 
     name: str
     argument: str
@@ -29,6 +32,7 @@ class Command(Record, frozen=True):
     meaning: Callable[[str], Meaning]
     completes: str = ""
     aliases: tuple[str, ...] = ()
+    more: str = ""
 
 
 def _local(name: str) -> Callable[[str], Meaning]:
@@ -51,7 +55,7 @@ def _mark(argument: str) -> Meaning:
 
 
 def _model(argument: str) -> Meaning:
-    # A level belongs to the model it was named with, so that another model begins without one.
+    # Without a level: the program leaves that out where the agent's own one fits the new model.
     return machine.Change({"level": "", **model_choice(argument)}) if argument else Local("model")
 
 
@@ -61,12 +65,20 @@ def model_choice(text: str) -> machine.Choices:
         return {"model": None, "level": None}
     provider, slash, name = text.partition("/")
     if not (provider and slash and name) or any(character.isspace() for character in text):
-        raise Refused(f"{text!r} is no model.", "Write PROVIDER/NAME, for example openai/gpt-5-mini.")
+        meant = next((name for start, name in NAMED_LIKE.items() if text.startswith(start) and text.isprintable()), "")
+        meant = f"{meant}/{text}" if meant and not any(map(str.isspace, text)) and not slash else ""
+        how = f"Did you mean {meant}?" if meant else "Write PROVIDER/NAME, for example openai/gpt-5-mini."
+        raise Refused(f"{text!r} is no model.", how)
     bare, colon, level = name.rpartition(":")
     if bare and colon and level in LEVELS:
         return {"model": f"{provider}/{bare}", "level": level}
     return {"model": text}
 
+
+NAMED_LIKE = {"gpt-": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "claude-": "anthropic"} | {
+    "gemini-": "google"
+}
+"""How names of models begin, and the vendor who sells them."""
 
 LEVELS = ("off", "min", "low", "med", "high")
 
@@ -112,7 +124,14 @@ COMMANDS: tuple[Command, ...] = (
     Command("clear", "", "start with an empty context; the history stays", _bare("clear", machine.Clear())),
     Command("mark", "[label]", "remember this place", _mark),
     Command("rewind", "[label]", "go back to the newest mark, or the one named", machine.RewindTo, "marks"),
-    Command("model", "[PROVIDER/NAME[:LEVEL]]", "show or choose the model; 'default' takes it back", _model, "models"),
+    Command(
+        "model",
+        "[PROVIDER/NAME[:LEVEL]]",
+        "show or choose the model; 'default' takes it back",
+        _model,
+        "models",
+        more="The thinking level that you chose stays if the new model has it; else the model's own default holds.",
+    ),
     Command("think", "[LEVEL]", "show or choose how much the model thinks: off, min, low, med, high", _think, "levels"),
     Command("system", "[text]", "show or set the system prompt; 'default' takes it back", _system),
     Command("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off", _budget),
@@ -166,7 +185,8 @@ def help_text(name: str = "") -> str:
     if name:
         (command,) = _helped(name)
         also = f" (also /{', /'.join(command.aliases)})" if command.aliases else ""
-        return f"/{command.name} {command.argument}".rstrip() + f": {command.help}{also}"
+        more = f"\n{command.more}" if command.more else ""
+        return f"/{command.name} {command.argument}".rstrip() + f": {command.help}{also}{more}"
     width = max(len(f"/{command.name} {command.argument}") for command in COMMANDS)
     return "\n".join(f"{f'/{command.name} {command.argument}':<{width}}  {command.help}" for command in COMMANDS)
 

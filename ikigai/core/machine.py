@@ -219,9 +219,14 @@ def _stopped(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: st
 def _astray(memory: Memory, calls: tuple[ToolCall, ...]) -> str:
     """Why a turn is given up whose replies call only tools that are not offered, ASTRAY in a row; "" to go on."""
     offered = {tool.name for tool in memory.run.tools}
-    messages = memory.open.messages if memory.open else ()
-    rounds = [*(message.calls for message in messages if message.role is Role.ASSISTANT), calls][-ASTRAY:]
-    if len(rounds) < ASTRAY or any(call.name in offered for calls in rounds for call in calls):
+    turn = memory.open
+    if turn is None or turn.requests < ASTRAY - 1:
+        return ""
+    replies = [message.calls for message in turn.messages if message.role is Role.ASSISTANT][1 - ASTRAY :]
+    earlier = [call for reply in replies for call in reply]
+    if len(replies) < ASTRAY - 1:  # older ones had to make room
+        earlier = [call for _, call in turn.calls]
+    if any(call.name in offered for call in (*earlier, *calls)):
         return ""
     names = ", ".join(dict.fromkeys(call.name[:NAMED] for call in calls[:NAMES]))
     return f"{memory.model} keeps calling tools that do not exist ({names}). /model chooses another."
@@ -280,7 +285,7 @@ def _ids(memory: Memory) -> set[str]:
 def _submitted(memory: Memory, text: str, images: tuple[Image, ...]) -> tuple[Event, ...]:
     text = storable(text)
     if not memory.model:
-        raise Refused("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai setup")
+        raise Refused("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup")
     asked = measured(memory, grow((), UserMessage(text, images)))
     alone = tokens.count(memory.provider, memory.model, memory.envelope + asked)
     if alone > CERTAINLY * memory.limits.context:

@@ -19,7 +19,8 @@ PNG, JPEG, WEBP, GIF = "image/png", "image/jpeg", "image/webp", "image/gif"
 
 LARGEST_FILE = 50 << 20
 """Bytes; the longest photos of phones have half of that."""
-ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".gif")
+ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".avif")
+"""Of names that mean an image, also of kinds that no vendor takes: the user hears which ones can be taken."""
 
 _HEAD = 16
 _LONGEST_PATH = 4096

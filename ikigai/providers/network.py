@@ -22,11 +22,11 @@ def bracketed(host: str) -> str:
 
 def proxy(address: str) -> str:
     """The proxy between here and this address, "host:port (VARIABLE)", without its user and password; "" for none."""
-    from urllib.request import proxy_bypass_environment  # seldom needed, and slow to import
+    from urllib.request import proxy_bypass  # seldom needed, and slow to import
 
     url = urlsplit(address)
     host = url.hostname or ""
-    if loopback(host) or proxy_bypass_environment(host):
+    if loopback(host) or proxy_bypass(host):
         return ""
     names = [name for scheme in (url.scheme, "all") for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper())]
     variable = next((name for name in names if os.environ.get(name)), "")

@@ -160,7 +160,9 @@ class Pool:
         if name == "local":
             return Local(self._local, self._local_client)
         if not name:
-            raise IkigaiError("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai setup")
+            raise IkigaiError(
+                "There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup"
+            )
         vendor = self._vendor(name, self._key(name))
         self._encoders[name] = vendor.encoder
         return _Kept(vendor)

@@ -117,9 +117,13 @@ class Screen:
         self._scroll.add(lambda columns: self._entries.of(rule, columns))
 
     def live(self, asked_by: int, event: Delta | Waiting) -> None:
-        if self._area.reply is None or self._area.reply.asked_by != asked_by:
-            self._area.reply = LiveReply(asked_by)
-        self._say(self._area.reply.add(event))
+        reply = self._area.reply
+        begins = reply is None or reply.asked_by != asked_by or reply.waiting is not None
+        if reply is None or reply.asked_by != asked_by:
+            reply = self._area.reply = LiveReply(asked_by)
+        self._say(reply.add(event))
+        if begins and not isinstance(event, Waiting):
+            self._stage.at_once()
 
     def saved(self, asked_by: int, characters: int) -> None:
         if self._area.reply and self._area.reply.asked_by == asked_by:

@@ -138,6 +138,12 @@ class Stage:
                 self._timer.cancel()
             self._timer = loop.call_at(due, self._frame)
 
+    def at_once(self) -> None:
+        """Draw a frame now: there is something that the user has been waiting for."""
+        if self._timer:
+            self._timer.cancel()
+        self._frame()
+
     def _frame(self) -> None:
         self._timer = None
         if not self._app.is_running:

@@ -28,7 +28,7 @@ from ikigai.core.machine import (
     ToolDone,
 )
 from ikigai.core.memory import Run, evolve
-from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.providers import models
 from ikigai.providers.chat import ChatEncoder
 from tests.bench.prose import Prose
@@ -100,7 +100,8 @@ class _Author(Agent):
         self._at = 1_700_000_000.0
         self._news: list[Row] = []
         self._keeps = True
-        super().__init__(RUN)
+        offered = tuple(ToolSpec(name, "", "{}") for name in sorted({name for name, _ in CALLS}))
+        super().__init__(msgspec.structs.replace(RUN, tools=offered))
 
     def store(self, facts: tuple[Event, ...]) -> tuple[Event, ...]:
         for fact in facts:

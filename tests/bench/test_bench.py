@@ -7,6 +7,7 @@ import pytest
 
 from ikigai.core import codec
 from ikigai.core.events import Cleared, Rewound, StoredEvent, Totals, TurnEnded
+from ikigai.core.memory import Run
 from ikigai.providers.chat import ChatEncoder
 from tests.bench import (
     s03_append,
@@ -23,7 +24,8 @@ from tests.bench.generator import LAST_WORD, history
 from tests.bench.histories import fill
 from tests.bench.s01_start import start
 from tests.bench.terminal import home
-from tests.core.oracle import Said
+from tests.core.encoders import encoder, limits
+from tests.core.oracle import Oracle
 from tests.providers.formats import FORMATS
 
 CONVERSATION = {"user", "assistant", "tool_call", "tool_started", "tool_result", "usage", "turn_end"}
@@ -44,6 +46,7 @@ def test_a_history_is_the_same_every_time() -> None:
 
 def test_the_totals_of_a_history_are_what_a_recount_finds() -> None:
     rows = list(history(2_000, early=0.6))
+    plain = Run({"model": "chat/large", "budget": 0}, limits, encoder)  # nothing is dropped or left out by it
     assert CONVERSATION | {"mark", "rewind", "clear"} == {row.kind for row in rows}
     live: list[tuple[int, Totals]] = []  # turns in memory's reach: the end, and what they add
     opened: list[StoredEvent] = []
@@ -55,12 +58,13 @@ def test_the_totals_of_a_history_are_what_a_recount_finds() -> None:
             case Rewound(to=to):
                 live = [turn for turn in live if turn[0] <= to]
             case TurnEnded():
-                said = Said(opened, row.seq, event.ending).sent()
+                turn = Oracle(plain, [*opened, StoredEvent(row.seq, "a", row.seq, row.at, event)])
+                (said,), (whole,) = turn.sent, turn.log
                 size = sum(map(ChatEncoder().message, said))
                 before = sum((totals for _, totals in live), Totals())
                 before_previous = sum((totals for _, totals in live[:-1]), Totals())
                 assert event == TurnEnded(event.ending, event.reason, opened[0].id, size, before, before_previous)
-                live.append((row.seq, Totals(1, len(said), size)))
+                live.append((row.seq, Totals(1, len(whole), size)))
                 opened = []
             case _ if row.kind in CONVERSATION - {"usage"}:
                 opened.append(StoredEvent(row.seq, "a", row.seq, row.at, event))

@@ -18,6 +18,7 @@ from ikigai.core import loading as loading_module
 from ikigai.core.exceeded import learned
 from ikigai.core.loading import AskPage
 from ikigai.core.machine import (
+    ASTRAY,
     Approved,
     CallModel,
     Change,
@@ -185,6 +186,10 @@ class Life(Program):
             return
         for number, results in enumerate(rounds):
             self.replied((Text("…"), *(ToolCall("c", "look") for _ in results)))
+            if self.memory.open is None:
+                offered = {tool.name for tool in self.memory.run.tools}
+                assert number == ASTRAY - 1 and "look" not in offered, "given up for calling what is not there"
+                return
             for result in results:
                 self.happen(Approved(self.jobs(StartTool)[-backwards]))
                 (running,) = self.jobs(RunTool)
@@ -206,8 +211,9 @@ class Life(Program):
             self.learned.learn(before.model, learned(before, reason))
             self.memory = self.loaded(self.agent)
             smaller = self.memory.size < before.size
-            assert smaller or self.memory.size == before.size or not before.budget
-            if before.budget and (before.window.turns or before.used > self.memory.room) and not smaller:
+            fewer = len(self.memory.window.turns) < len(before.window.turns)  # a notice may be longer than they were
+            assert smaller or fewer or self.memory.size == before.size or not before.budget
+            if before.budget and (before.window.turns or before.used > self.memory.room) and not (smaller or fewer):
                 opened, was = self.memory.open, before.open
                 assert opened and was and not before.window.turns and opened.messages == was.messages
             assert work(self.memory) == work(before), "the same question"
@@ -243,11 +249,20 @@ class Life(Program):
     @precondition(lambda self: self.memory.status is Status.WAITING)
     @rule(said=blocks, stop=st.sampled_from(StopReason), count=counts)
     def reply(self, said: tuple[ReplyBlock, ...], stop: StopReason, count: int) -> None:
+        offered = {tool.name for tool in self.memory.run.tools}
         facts = self.replied(said, stop, count)
         self.words_are_kept(said, facts)
-        asked = sum(isinstance(block, ToolCall) for block in said)
-        assert sum(isinstance(fact, ToolCall) for fact in facts) == asked
-        assert (self.memory.open is None) is (asked == 0)
+        asked = [block for block in said if isinstance(block, ToolCall)]
+        assert sum(isinstance(fact, ToolCall) for fact in facts) == len(asked)
+        ended = [fact.ending for fact in facts if isinstance(fact, ev.TurnEnded)]
+        if asked and stop is not StopReason.REFUSED:
+            astray = not any(call.name in offered for call in asked)
+            assert not ended or (ended == [ev.Ending.FAILED] and astray)
+        else:
+            assert ended == [ev.Ending.COMPLETED]
+        assert (self.memory.open is None) is bool(ended)
+        if stop is StopReason.REFUSED:
+            assert not self.jobs(StartTool)
 
     @precondition(lambda self: self.memory.status is Status.WAITING)
     @rule(said=blocks, count=st.none() | counts)

@@ -58,6 +58,11 @@ REFUSED = [
     ("/quit now", "/exit takes no argument.", "/exit alone"),
     ("/mark " + "x" * 81, "A label has 80 characters at most.", "shorter"),
     ("/model gpt", "'gpt' is no model.", "PROVIDER/NAME"),
+    ("/model gpt-5", "'gpt-5' is no model.", "Did you mean openai/gpt-5?"),
+    ("/model claude-x:high", "'claude-x:high' is no model.", "Did you mean anthropic/claude-x:high?"),
+    ("/model gemini-9", "'gemini-9' is no model.", "Did you mean google/gemini-9?"),
+    ("/model gpt-5 mini", "'gpt-5 mini' is no model.", "PROVIDER/NAME"),
+    ("/model gpt-5/", "'gpt-5/' is no model.", "PROVIDER/NAME"),
     ("/model /gpt", "'/gpt' is no model.", "PROVIDER/NAME"),
     ("/model openai/", "'openai/' is no model.", "PROVIDER/NAME"),
     ("/model openai/gpt 5", "'openai/gpt 5' is no model.", "PROVIDER/NAME"),
@@ -168,6 +173,7 @@ def test_help_names_every_command_and_fits_the_screen() -> None:
     assert [line.split()[0] for line in lines] == [f"/{command.name}" for command in COMMANDS]
     assert max(map(len, lines)) <= 100
     assert help_text("exit") == help_text("/quit") == "/exit: leave; the conversation stays (also /quit)"
+    assert "level that you chose stays if the new model has it" in help_text("model")
     assert help_text("mark") == "/mark [label]: remember this place"
     with pytest.raises(Refused, match="There is no command /nonsense"):
         help_text("nonsense")

@@ -16,6 +16,7 @@ from tests.core.agent import Agent
 from tests.core.agreement import is_sound
 from tests.core.encoders import Chat, limits
 from tests.core.memory_log import MemoryLog
+from tests.core.worlds import TOOLS
 
 
 class Counting(Chat):
@@ -31,7 +32,8 @@ class Counting(Chat):
 
 def run_of(rules: Rules, budget: int = 20_000) -> tuple[Counting, Run]:
     counting = Counting()
-    return counting, Run({"model": "chat/large", "budget": budget}, limits, lambda model: counting, rules=rules)
+    settings: ev.Choices = {"model": "chat/large", "budget": budget}
+    return counting, Run(settings, limits, lambda model: counting, tools=TOOLS, rules=rules)
 
 
 def conversation(turns: int) -> Iterator[ev.StoredEvent]:

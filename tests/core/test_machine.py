@@ -133,7 +133,7 @@ def test_without_a_model_nothing_can_be_asked_but_everything_else_works() -> Non
     agent = Agent(Run({}, limits, encoder))
     with pytest.raises(Refused, match="no model") as refused:
         agent.happen(Submitted("Hello."))
-    assert "/model" in refused.value.remedy
+    assert "/model" in refused.value.remedy and "ikigai login" in refused.value.remedy
     assert agent.happen(SetMark("m")) and agent.happen(Clear())
     agent.happen(Change({"model": "chat/small"}))
     agent.turn()

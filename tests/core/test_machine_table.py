@@ -346,3 +346,15 @@ def test_a_model_that_keeps_calling_what_is_not_there_is_named_with_what_it_call
     assert isinstance(end, ev.TurnEnded) and end.reason == (
         f"chat/large keeps calling tools that do not exist (ls, cat, {'x' * 40}). /model chooses another."
     )
+
+
+def test_it_is_so_also_where_its_older_calls_had_to_make_room() -> None:
+    agent = Agent(Run({"model": "chat/tiny", "budget": 100_000}, limits, encoder))
+    agent.happen(Submitted("Do it."))
+    for n in range(2):
+        agent.reply(ToolCall(f"c{n}", "ls"))
+        agent.happen(Approved(agent.job(StartTool)))
+        agent.happen(ToolDone(agent.job(RunTool), ToolResult(f"c{n}", "no " * 300, is_error=True)))
+    assert agent.memory.open and agent.memory.open.iterations == 1, "the first one is not sent any more"
+    *_, end = agent.reply(ToolCall("c2", "ls"))
+    assert isinstance(end, ev.TurnEnded) and end.ending is ev.Ending.FAILED

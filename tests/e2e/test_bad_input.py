@@ -365,6 +365,27 @@ def test_a_full_context(account: Account):
     assert account.endings() == ["completed"] * 2
 
 
+def test_replies_that_are_short_at_the_terminal(account: Account, wire: Wire):
+    wire.answers(completion("Half a", finish="length"), completion("", finish="content_filter"))
+    cut, refused = "⚠ The reply was cut off: it reached its longest length.", "⚠ The model refused to answer."
+    with account.terminal(*WIRE, columns=100) as program:
+        program.ready()
+        program.say("one")
+        program.wait_for(cut)
+        program.settled()
+        program.say("two")
+        program.wait_for(refused)
+        program.settled()
+        live = [line for line in program.text().splitlines() if line.startswith(("●", "⚠"))]
+        program.leave()
+    assert live == ["● Half a", cut, refused]
+    with account.terminal(*WIRE, columns=100) as program:
+        program.ready()
+        program.wait_for(refused)
+        assert [line for line in program.text().splitlines() if line.startswith(("●", "⚠"))] == live
+        program.leave()
+
+
 def test_failures_at_the_terminal(account: Account, wire: Wire):
     wire.answers(failure(401, "bad key"), failure(503, "busy", Retry_After="30"))
     with account.terminal(*WIRE, columns=120) as program:

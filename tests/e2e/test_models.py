@@ -171,6 +171,23 @@ def test_levels_at_the_prompt(account: Account, wire: Wire):
         program.leave()
 
 
+def test_another_model_keeps_the_level_that_was_chosen_if_it_has_it(account: Account, wire: Wire):
+    levels = '[models."wire/x"]\nlevels = ["low", "high"]\n[models."wire/y"]\nlevels = ["off", "high"]\n'
+    configure(account, wire, 'model = "wire/x"\n', f'{levels}[models."wire/z"]\nlevels = ["low"]\n')
+    with account.terminal(columns=120) as program:
+        program.ready()
+        program.say("/think high")
+        program.wait(lambda: "wire/x:high · ctx" in program.status(), "the level")
+        program.say("/model wire/y")
+        program.wait(lambda: "wire/y:high · ctx" in program.status(), "the other model at the level")
+        program.say("/model wire/z")
+        program.wait_for("⚠ z cannot think more than low; it has low. It thinks as is its default now; /think chooses")
+        program.wait(lambda: "wire/z · ctx" in program.status(), "the third model at its own default")
+        program.say("/model wire/y")
+        program.wait(lambda: "wire/y · ctx" in program.status(), "a level that is gone stays so")
+        program.leave()
+
+
 def test_a_model_that_does_not_think(account: Account, wire: Wire):
     configure(account, wire, 'model = "wire/x"\n', '[models."wire/x"]\nlevels = ["off"]\n')
     with account.terminal(columns=120) as program:

@@ -131,7 +131,11 @@ def test_stopped_while_it_thinks(account: Account):
         program.say("on")
         program.wait_for("● Next.")
         program.leave()
-    assert account.endings() == ["interrupted", "completed"] and account.said("assistant") == ["Next."]
+    assert account.endings() == ["interrupted", "completed"] and account.said("assistant") == ["", "Next."]
+    with account.terminal("-m", "scripted/echo") as program:
+        program.ready().wait_for("● Next.")
+        assert len(thoughts(program)) == 1, "what was thought until then is in the log"
+        program.leave()
 
 
 @pytest.mark.parametrize("thinking", ["full", "hide"])

@@ -293,7 +293,7 @@ async def test_plain_text_where_tls_was_expected_is_not_tried_again():
         await writer.drain()
         writer.close()
 
-    await _unavailable(serve, None, "wrong version number")
+    await _unavailable(serve, None, "does not speak tls")
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl to make a certificate")

@@ -119,7 +119,7 @@ def test_whoever_is_not_there(tmp_path: Path):
     for model in ("nobody/x", "minee/x"):
         with pytest.raises(ConfigError, match=r"There is no provider .* \(there are: local, mine\)"):
             pool.check(model)
-    with pytest.raises(IkigaiError, match="There is no model to ask"):
+    with pytest.raises(IkigaiError, match=r"There is no model to ask\. .* ikigai login"):
         pool.check("")
     assert pool.encoder("nobody/x").envelope(ask()) > 0
 

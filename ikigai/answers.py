@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ikigai.config import Config, describe
-from ikigai.core import about, commands
-from ikigai.core.commands import Local
+from ikigai.core import about, commands, machine
+from ikigai.core.commands import Local, Meaning
 from ikigai.core.context import context, told
 from ikigai.core.errors import Refused
 
@@ -61,19 +61,18 @@ async def answer(command: Local, config: Config, place: Place | None) -> Answer:
             return _of_memory(command.name, place)
 
 
-def print_command(text: str) -> Local | None:
+def print_command(text: str) -> Meaning | None:
     """The command that a message of print mode is, None for words to a model. Raises Refused for one that has no place
     there.
     """
     if not commands.is_command(text):
         return None
     meaning = commands.parse(text)
-    if isinstance(meaning, Local) and meaning.name in PRINTED:
-        return meaning
-    shown = ", ".join(f"/{name}" for name in PRINTED)
-    raise Refused(
-        f"{text.split(maxsplit=1)[0]} has no place in print mode.", f"It answers {shown}; start ikigai for all."
-    )
+    if (isinstance(meaning, Local) and meaning.name not in PRINTED) or isinstance(meaning, machine.Edit):
+        shown = ", ".join(f"/{name}" for name in PRINTED)
+        what = f"{text.split(maxsplit=1)[0]} has no place in print mode."
+        raise Refused(what, f"It answers {shown}, and does what changes the context; start ikigai for all.")
+    return meaning
 
 
 async def _cost(place: Place) -> Answer:

@@ -20,7 +20,7 @@ import msgspec
 from ikigai import keys, paths
 from ikigai.config import Config, layers
 from ikigai.config.table import VENDORS, Context, Model, Server
-from ikigai.core import codec
+from ikigai.core import codec, matching
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Choices, Event
 from ikigai.core.loading import loading
@@ -291,8 +291,17 @@ def make_run(config: Config, pool: Pool, tools: Sequence[Tool]) -> Run:
         below = {**below, "model": pool.default_model(config.keys)}
     if lacking(pool, below):
         below = {**below, "level": ""}
-    specs, counter = make_registry(tools, config).specs, config.context.token_counter
-    return Run(below, pool.limits, pool.encoder, above, layered.origins, specs, counter, make_rules(config.context))
+    return Run(
+        below,
+        pool.limits,
+        pool.encoder,
+        above,
+        layered.origins,
+        make_registry(tools, config).specs,
+        (matching.SPEC,),
+        config.context.token_counter,
+        make_rules(config.context),
+    )
 
 
 def make_rules(context: Context) -> Rules:

@@ -38,6 +38,7 @@ print mode (-p, or when input is piped in):
                                "delta" (words of the reply as they come), "thinking" (what the model thinks)
                                or "result" (the object of json)
   /context, /status, /cost, /help and /model are answered without a model; json gives an object of figures
+  /clear, /mark, /rewind, /undo, /budget, /forget --yes … do what they do and print what they did
 
 exit codes:
   0    ok
@@ -159,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-r", "--resume", metavar="NAME|ID", help="go on with this agent")
     parser.add_argument("--new", action="store_true", help="begin a fresh agent")
     parser.add_argument("--max-turns", type=_count, default=0, metavar="N", help="at most N requests for one message")
+    parser.add_argument("--yes", action="store_true", help="agree to what print mode would ask")
     parser.add_argument("-m", "--model", metavar="PROVIDER/NAME[:LEVEL]", help="the model for this run")
     parser.add_argument("--system-prompt", metavar="TEXT", help="the system prompt for this run")
     parser.add_argument("-v", "-V", "--version", action="version", version=f"ikigai {__version__}")

@@ -12,14 +12,23 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ikigai.core import codec, spending
-from ikigai.core.events import AssistantMessage, Ending, StoredEvent, TurnEnded, UsageReported, UserMessage
-from ikigai.core.machine import Interrupted, Submitted
+from ikigai.core.events import (
+    AssistantMessage,
+    Ending,
+    SettingsChanged,
+    StoredEvent,
+    TurnEnded,
+    UsageReported,
+    UserMessage,
+)
+from ikigai.core.machine import Command, Interrupted, Plan, Retry, Submitted
 from ikigai.core.memory import Memory, Status
-from ikigai.core.messages import Image, StopReason
+from ikigai.core.messages import StopReason
 from ikigai.core.ports import Delta
+from ikigai.core.questions import Answered, Question
 from ikigai.core.reply import PASSING, SHORT, TextDelta, ThinkingDelta, Waiting
 from ikigai.core.sanitize import Cleaner, clean, storable
-from ikigai.core.transcript import Block, Rule
+from ikigai.core.transcript import Block, Rule, Speaker
 
 if TYPE_CHECKING:
     from ikigai.runtime import Runtime
@@ -34,18 +43,22 @@ class Printer:
     Its `usage` adds up every request of the turn: tokens, and `cost` in US dollars without that of the `unpriced`
     requests, null when it is not known at all.
 
+    A command that changes something prints what it did. Questions are answered with `yes`, or else with no.
+
     Text for a terminal is made safe; a pipe gets it as it is. When nobody takes it any more, the turn goes on all the
     same and is stored; `lost` says why the words ended.
     """
 
-    def __init__(self, format: str, agent: str) -> None:
-        self._format, self._agent = format, agent
+    def __init__(self, format: str, agent: str, yes: bool = False) -> None:
+        self._format, self._agent, self._yes = format, agent, yes
+        self.notes: list[Block] = []
         self._out = sys.stdout
         if isinstance(self._out, io.TextIOWrapper):
             self._out.reconfigure(errors="replace")  # not every encoding has every character
         self._cleaner = Cleaner() if self._out.isatty() else None
         self._idle = asyncio.Event()
         self._turn = 0
+        self._wished = True  # whether what was stored last is what the user wanted, and not how the run begins
         self._words: list[str] = []
         self._open_line = False
         self._told = ""
@@ -90,13 +103,25 @@ class Printer:
             held = self._cleaner.flush() if self._cleaner else ""
             self._put(held + "\n" * self._open_line)
 
+    def did(self) -> None:
+        """Write what a command did."""
+        said = "\n".join(note.text for note in self.notes)
+        if self._format == "text":
+            self._put((clean(said) if self._cleaner else said) + "\n" * bool(said))
+            return
+        made = {"text": said, "agent": self._agent, "events": [note.id for note in self.notes]}
+        self._line({"type": "result", **made} if self._format == "stream-json" else made)
+
     def stored(self, event: StoredEvent) -> None:
         if self._format == "stream-json":
             row = codec.encode(event.event)
             data = msgspec.json.decode(row.data) if row.data else None
             body = {"id": event.id, "seq": event.seq, "at": event.at, "kind": row.kind, "content": row.content}
             self._line({"type": "event", "agent": event.agent, **body, "data": data})
+        self._wished = True
         match event.event:
+            case SettingsChanged(_, origins):
+                self._wished = "agent" in origins.values()
             case UserMessage():
                 self._turn = self._turn or event.id
             case AssistantMessage() as said:
@@ -125,7 +150,16 @@ class Printer:
                 self._open_line = not text.endswith("\n")
 
     def show(self, block: Block) -> None:
-        pass
+        if block.speaker is Speaker.NOTE and self._wished:
+            self.notes.append(block)
+
+    async def ask(self, question: Question) -> Answered:
+        said = "\n".join((question.title, *question.lines))
+        if self._yes and question.yes:
+            self.notice(f"{said}\nYes, by --yes.")
+            return Answered(question.yes)
+        self.notice(f"{said}\nNobody can be asked here: no. --yes agrees beforehand.")
+        return Answered(question.default)
 
     def rule(self, rule: Rule) -> None:
         pass
@@ -162,15 +196,24 @@ class Printer:
                 self.lost = error
 
 
-async def answer(runtime: Runtime, printer: Printer, text: str, images: tuple[Image, ...] = ()) -> int:
-    """Submit `text` with its images, wait for the turn to end, and return the exit code.
+async def carry_out(runtime: Runtime, printer: Printer, command: Command) -> int:
+    """Do what the command says, print what it did, and return the exit code: 1 when it was refused or declined."""
+    runtime.inbox.put_nowait(command)
+    runtime.inbox.put_nowait(None)
+    await runtime.run()
+    printer.did()
+    return 0 if printer.notes else 1
+
+
+async def answer(runtime: Runtime, printer: Printer, asked: Submitted | Plan | Retry) -> int:
+    """Submit what is asked, wait for the turn to end, and return the exit code.
 
     0 answered, if not to the end; 1 failed or refused, also by the model without a word; 75 later.
     """
     loop = asyncio.create_task(runtime.run())
     ended = asyncio.create_task(printer.ended())
     try:
-        runtime.inbox.put_nowait(Submitted(text, images))
+        runtime.inbox.put_nowait(asked)
         await asyncio.wait({loop, ended}, return_when=asyncio.FIRST_COMPLETED)
         if loop.done():
             loop.result()  # the loop ends by itself only when it raises

@@ -18,6 +18,7 @@ from ikigai.config import Config
 from ikigai.core.commands import Local
 from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused
 from ikigai.core.events import Choices
+from ikigai.core.machine import Change, Plan, Retry, Submitted
 from ikigai.output import say
 
 PATIENCE = 20.0
@@ -45,22 +46,27 @@ def run(config: Config, arguments: argparse.Namespace, text: str) -> int:
 
 async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> int:
     try:
-        if command := answers.print_command(text):
+        command = answers.print_command(text)
+        if isinstance(command, Local):
             return await _show(config, arguments, command)
         pictures = await asyncio.to_thread(images.attach_all, images.named(arguments.words))
     except Refused as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
     world = await World.open(config)
     try:
-        if arguments.new:
+        asks = command is None or isinstance(command, Plan | Retry)
+        if arguments.new and asks:
             _check_model(world, {})  # no agent for nothing
         agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
         try:
             memory, log = await world.take(agent)
         except Busy as busy:
             raise Busy(busy.what, "Nothing was sent. --new begins a fresh agent beside it.", busy.holder) from None
-        _check_model(world, memory.own)
-        printer = headless.Printer(arguments.output_format or "text", agent.name)
+        if asks:
+            _check_model(world, memory.own)
+        if isinstance(command, Change):
+            world.check(memory, command.values)
+        printer = headless.Printer(arguments.output_format or "text", agent.name, arguments.yes)
         if notice := world.level_notice(memory.own):
             printer.notice(notice)
         model = str(world.run.resolve(memory.own).get("model"))
@@ -68,7 +74,9 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
             printer.notice(images.unseen(model))
         runtime = world.runtime(agent, memory, log, printer, max_requests=arguments.max_turns, patience=PATIENCE)
         try:
-            return await headless.answer(runtime, printer, text, pictures)
+            if command is None or isinstance(command, Plan | Retry):
+                return await headless.answer(runtime, printer, command or Submitted(text, pictures))
+            return await headless.carry_out(runtime, printer, command)
         finally:
             if runtime.unsaved:
                 printer.notice(spool(agent.name, runtime.unsaved))

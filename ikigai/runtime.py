@@ -7,43 +7,53 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ikigai.asking import Asking
 from ikigai.core import exceeded, tokens
-from ikigai.core.commands import typed
-from ikigai.core.errors import Refused, Unavailable
+from ikigai.core.commands import is_id, typed
+from ikigai.core.errors import IkigaiError, Refused, Unavailable
 from ikigai.core.events import CHANGES_THE_PAST, Event, UserMessage
 from ikigai.core.loading import loading
 from ikigai.core.machine import (
     NEEDS_IDLE,
     Approved,
     CallModel,
-    Change,
-    Clear,
+    Edit,
     Exceeded,
     Failed,
+    Forget,
     Input,
     Interrupted,
     Job,
+    Note,
+    Noted,
     Opened,
     Replied,
+    RewindAt,
     RewindTo,
     RunTool,
-    SetMark,
     StartTool,
     Submitted,
     ToolDone,
     Used,
     decide,
+    is_command,
+    marked,
+    newest_text,
     work,
 )
 from ikigai.core.memory import Memory, evolve, replace
 from ikigai.core.messages import ToolResult
 from ikigai.core.ports import Appended, Log, Provider, Tools, View
+from ikigai.core.selecting import turn_of
 from ikigai.core.transcript import Rule, blocks, redraws, rule
 from ikigai.drafts import Link
 from ikigai.metering import Price, unpriced, warm
+
+if TYPE_CHECKING:
+    from ikigai.core.loading import Reading
+    from ikigai.planning import Planner, World
 
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
 """Seconds between attempts to save while the database is away; the last one repeats."""
@@ -87,6 +97,8 @@ class Runtime:
         self._sent: list[str] = []  # while the database was away
         self._link = Link(view)
         self._smaller: tuple[Job | None, int] = (None, 0)  # the request made smaller, and how often
+        self._planner: tuple[int, Planner] | None = None  # of the planning talk that begins with this event
+        self._forgetting: asyncio.Task[None] | None = None  # what is named by ids is looked up and confirmed
 
     def tell(self, happened: Input) -> None:
         """Something happened; what the user sent is shown as waiting while the database is away."""
@@ -99,14 +111,23 @@ class Runtime:
         try:
             await self._take(Opened(await self._patiently(self._store.draft)))
             self._check_budget()
-            while (happened := await self.inbox.get()) is not None:
-                await self._take(happened)
+            while (happened := await self.inbox.get()) is not None or await self._asks_still():
+                if happened is not None:
+                    await self._take(happened)
                 while self._queue and self.memory.open is None:
                     await self._take(self._queue.popleft())
         finally:
-            for task in self._jobs.values():
+            for task in (*self._jobs.values(), *((self._forgetting,) if self._forgetting else ())):
                 self._end(task)
             await asyncio.gather(*self._ending, return_exceptions=True)
+
+    async def _asks_still(self) -> bool:
+        """Whether the end has to wait for what the user is being asked: wait for it, and be asked to end again."""
+        if self._forgetting is None or self._forgetting.done():
+            return False
+        await asyncio.wait({self._forgetting})
+        self.inbox.put_nowait(None)
+        return True
 
     def _check_budget(self) -> None:
         """Say it when system prompt and tools alone take more than a request may."""
@@ -157,9 +178,15 @@ class Runtime:
             return
         if isinstance(happened, Interrupted):
             happened = await self._stopped()
+        if isinstance(happened, Forget):
+            self._forgetting = asyncio.create_task(self._forget(happened), name="forget")
+            return
         if isinstance(happened, Exceeded) and happened.to in work(self.memory):
             happened = await self._send_less(happened)
         try:
+            if isinstance(happened, RewindTo) and not marked(self.memory, label := happened.label) and is_id(label):
+                happened = RewindAt(await self._place(int(label)))
+            returned = newest_text(self.memory) if isinstance(happened, Edit) else ""
             facts = decide(self.memory, happened)
         except Refused as refusal:
             self._view.notice(str(refusal))
@@ -169,9 +196,50 @@ class Runtime:
             return
         if facts:
             await self._record(facts)
+        if returned:
+            self._view.returned(returned)
         self._reconcile()
         self._tell_queue()
         self._view.changed(self.memory)
+
+    async def _place(self, id: int) -> int:
+        """The end of the turn that an event belongs to. Raises Refused."""
+        run, agent = self.memory.run, self.memory.agent
+        return await self._patiently(lambda: self._store.load(turn_of(run, agent, id)))
+
+    async def _forget(self, happened: Forget) -> None:
+        """Look what the ids name, ask the user, and forget it, unless the conversation has gone on meanwhile."""
+        from ikigai.planning import named
+
+        before = self.memory
+        try:
+            found = await named(self._planning(), before, happened)
+            if self.memory is not before:
+                raise Refused("The conversation has gone on meanwhile; nothing was forgotten.", "Ask again.")
+            if found is None:
+                self._view.notice("Nothing was forgotten.")
+            else:
+                self.inbox.put_nowait(found)
+        except IkigaiError as error:
+            self._view.notice(str(error))
+
+    def _planning(self) -> World:
+        from ikigai.planning import World
+
+        def load(asking: Reading[_T], /) -> Awaitable[_T]:
+            return self._patiently(lambda: self._store.load(asking))
+
+        return World(load, self._provider, self._price, self._view.ask, self.inbox.put_nowait)
+
+    async def _run_tool(self, job: RunTool) -> ToolDone:
+        opened = self.memory.open
+        if not (opened and opened.planning):
+            return ToolDone(job, await self._tools.run(job.call))
+        from ikigai.planning import Planner
+
+        if self._planner is None or self._planner[0] != opened.first:
+            self._planner = opened.first, Planner(self._planning(), self.memory)
+        return ToolDone(job, *await self._planner[1].run(job.call))
 
     def _tell_queue(self) -> None:
         unsaved = [fact.text for fact in self.unsaved if isinstance(fact, UserMessage)]
@@ -183,6 +251,8 @@ class Runtime:
         for job, task in self._jobs.items():
             if isinstance(job, CallModel):
                 self._end(task)
+        if self._forgetting:
+            self._end(self._forgetting)
         if undone := [_words(happened) for happened in self._queue if not isinstance(happened, Submitted)]:
             self._view.notice(f"Not done: {', '.join(undone)}.")
         if texts := [happened.text for happened in self._queue if isinstance(happened, Submitted)]:
@@ -296,8 +366,10 @@ class Runtime:
                     await self._call_model(job)
                 case StartTool():
                     self.inbox.put_nowait(Approved(job))
-                case RunTool(_, call):
-                    self.inbox.put_nowait(ToolDone(job, await self._tools.run(call)))
+                case RunTool():
+                    self.inbox.put_nowait(await self._run_tool(job))
+                case Note():
+                    self.inbox.put_nowait(Noted(job))
         except Exception:  # a bug: the turn must end all the same, and the log file says where
             log.exception("%s failed", _name(job))
             self.inbox.put_nowait(await self._broken(job))
@@ -320,7 +392,7 @@ class Runtime:
                 return await asking.fail(why) if asking else Failed(job, why, ())
             case RunTool(_, call):
                 return ToolDone(job, ToolResult(call.id, why, is_error=True))
-            case StartTool():
+            case StartTool() | Note():
                 return Interrupted()
 
 
@@ -336,10 +408,8 @@ def _words(happened: Input) -> str:
     match happened:
         case Submitted(text):
             return text
-        case Clear() | SetMark() | RewindTo() | Change():
-            return typed(happened)
         case _:
-            return ""
+            return typed(happened) if is_command(happened) else ""
 
 
 def _name(thing: Job | Input) -> str:

@@ -33,12 +33,14 @@ async def complete(
     purpose: str,
     max_output: int,
     level: str = "",
+    schema: str = "",
     price: Price = unpriced,
 ) -> Completed:
     """Ask `model` ("provider/name") of this provider once, without tools; tried again as the provider does.
 
-    `purpose` names the call in the ledger, `max_output` is in tokens, `level` a thinking level. Never raises but for
-    cancellation, and then nobody learns what was spent: rather bound it by `max_output`.
+    `purpose` names the call in the ledger, `max_output` is in tokens, `level` a thinking level. With a JSON
+    `schema` the vendor is asked to keep to it, where it can; the text is to be checked all the same. Never raises but
+    for cancellation, and then nobody learns what was spent: rather bound it by `max_output`.
     """
     asked = Request(
         model.partition("/")[2],
@@ -46,6 +48,7 @@ async def complete(
         system=system,
         level=level,
         max_output=max_output,
+        schema=schema,
     )
     reply, usage = Accumulator(), list[UsageReported]()
     last: Finished | Broke | None = None

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from ikigai.core import machine
 from ikigai.core.errors import Refused
 from ikigai.core.record import Record
+from ikigai.core.selecting import Wanted
 
 
 class Local(Record, frozen=True):
@@ -52,6 +53,55 @@ def _mark(argument: str) -> Meaning:
     if len(argument) > 80:
         raise Refused("A label has 80 characters at most.", "Use a shorter one.")
     return machine.SetMark(argument)
+
+
+def _rewind(argument: str) -> Meaning:
+    return machine.RewindTo(argument)
+
+
+def _filter(mode: str) -> Callable[[str], Meaning]:
+    """/forget and /remember: ids of messages where every part is one, else criteria in words for the model."""
+
+    def parse(argument: str) -> Meaning:
+        if not argument:
+            what = "criteria in words, or ids: 45-67, 70, last 3" if mode == "forget" else "criteria in words"
+            raise Refused(f"What to {mode}?", f"Give {what}.")
+        named = wanted(argument)
+        if named and mode == "forget":
+            return machine.Forget(named, argument)
+        return machine.Plan(mode, argument)
+
+    return parse
+
+
+def wanted(text: str) -> tuple[Wanted, ...]:
+    """What ids mean: parts N, N-M or "last N", divided by commas; () when any part is none of these. Raises Refused."""
+    found: list[Wanted] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(?:(?P<first>\d+)(?:\s*[-–]\s*(?P<last>\d+))?|last\s+(?P<back>\d+))", part.strip())
+        if match is None:
+            return ()
+        first, back = int(match["first"] or 0), int(match["back"] or 0)
+        last = int(match["last"] or first)
+        if max(first, last, back) > MOST or (match["back"] and not back) or first > last:
+            raise Refused(f"{part.strip()!r} names nothing.", "Write ids as 45-67, 70, or last 3 for turns.")
+        found.append(Wanted(back=back) if back else Wanted(first, last))
+    return tuple(found)
+
+
+MOST = 2**63 - 2
+"""More than any id."""
+
+
+def is_id(text: str) -> bool:
+    """Whether this can be the id of an event."""
+    return text.isascii() and text.isdecimal() and 0 < int(text) <= MOST
+
+
+def _undo(argument: str) -> Meaning:
+    if argument and not is_id(argument):
+        raise Refused(f"{argument!r} is no id of an event.", "/undo alone takes back the newest; or give its id.")
+    return machine.Undo(int(argument or 0))
 
 
 def _model(argument: str) -> Meaning:
@@ -123,7 +173,37 @@ COMMANDS: tuple[Command, ...] = (
     Command("help", "[command]", "what can be typed here", _local("help"), "commands"),
     Command("clear", "", "start with an empty context; the history stays", _bare("clear", machine.Clear())),
     Command("mark", "[label]", "remember this place", _mark),
-    Command("rewind", "[label]", "go back to the newest mark, or the one named", machine.RewindTo, "marks"),
+    Command(
+        "rewind",
+        "[label|ID]",
+        "go back to the newest mark, the one named, or the turn of an event",
+        _rewind,
+        "marks",
+        more="What came after leaves the context and stays in the history. The turn that the event belongs to stays.",
+    ),
+    Command(
+        "undo",
+        "[ID]",
+        "take back the newest clear, rewind or forget",
+        _undo,
+        more="Again goes further back. With the id of an undo it does what that one took back once more.",
+    ),
+    Command("retry", "", "take back the newest turn and send its message again", _bare("retry", machine.Retry())),
+    Command("edit", "", "take back the newest turn and edit its message", _bare("edit", machine.Edit())),
+    Command(
+        "forget",
+        "CRITERIA|IDS",
+        "forget messages: by meaning, or by ids (45-67, 70, last 3)",
+        _filter("forget"),
+        more="The model looks for what matches; with ids no model is asked. You see what was found and confirm.",
+    ),
+    Command(
+        "remember",
+        "CRITERIA",
+        "keep only the messages that match, and forget all else",
+        _filter("remember"),
+        more="The model looks for what matches. You see what was found and confirm.",
+    ),
     Command(
         "model",
         "[PROVIDER/NAME[:LEVEL]]",
@@ -174,6 +254,20 @@ def typed(meaning: machine.Command) -> str:
             return f"/mark {label}".rstrip()
         case machine.RewindTo(label):
             return f"/rewind {label}".rstrip()
+        case machine.RewindAt(to):
+            return f"/rewind {to}"
+        case machine.Forget(_, criteria) | machine.Filter(criteria=criteria):
+            return f"/forget {criteria}"
+        case machine.Plan(mode, criteria):
+            return f"/{mode} {criteria}"
+        case machine.Quote(text):
+            return text
+        case machine.Undo(id):
+            return f"/undo {id or ''}".rstrip()
+        case machine.Retry():
+            return "/retry"
+        case machine.Edit():
+            return "/edit"
         case machine.Change(values):
             key = next((key for key in ("model", "system", "budget", "level") if key in values), "")
             name = "think" if key == "level" else key

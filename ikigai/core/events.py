@@ -19,8 +19,15 @@ Choices: TypeAlias = dict[str, Value]
 
 
 class UserMessage(Record, frozen=True):
+    """What the user said; `alone` asks for no reply.
+
+    `planning` ("forget" or "remember") makes its turn the talk that plans a filter; `text` is the criteria then.
+    """
+
     text: str
     images: tuple[Image, ...] = ()
+    planning: str = ""
+    alone: bool = False
 
 
 class AssistantMessage(Record, frozen=True):
@@ -90,9 +97,48 @@ class Marked(Record, frozen=True):
 
 
 class Rewound(Record, frozen=True):
-    """Memory goes back: what lies after the event `to` and before this one is out of it."""
+    """Memory goes back: what lies after the event `to` and before this one is out of it. `label` is the mark's."""
 
     to: int
+    label: str = ""
+
+
+class FilterPlanned(Record, frozen=True):
+    """What a planning talk came to, as the user confirmed it; the filter follows the end of its turn.
+
+    `ranges` are whole turns, first event and turn_end; `ids` single events; `messages` is how many both come to,
+    `tokens` what they take.
+    """
+
+    ranges: tuple[tuple[int, int], ...] = ()
+    ids: tuple[int, ...] = ()
+    messages: int = 0
+    tokens: int = 0
+
+
+class Filtered(Record, frozen=True):
+    """Parts of memory are taken out of it; `mode` is "forget" or "remember" (then what is named is all the rest).
+
+    `ranges` are whole turns, first event and turn_end; `ids` single events, closed over pairs; `messages` is how many
+    both come to. `planning` is the first event of the talk that led to it, which ends right before this event and
+    leaves memory with it; 0 for none. `before` and `after` are tokens of the request as it stood and stands.
+    """
+
+    mode: str
+    criteria: str = ""
+    ranges: tuple[tuple[int, int], ...] = ()
+    ids: tuple[int, ...] = ()
+    planning: int = 0
+    messages: int = 0
+    before: int = 0
+    after: int = 0
+
+
+class Undone(Record, frozen=True):
+    """The clear, rewind, filter, summary or undo `of` this agent is out of force; `what` is its kind."""
+
+    of: int
+    what: str = ""
 
 
 class SettingsChanged(Record, frozen=True):
@@ -160,6 +206,9 @@ Event: TypeAlias = (
     | Cleared
     | Marked
     | Rewound
+    | FilterPlanned
+    | Filtered
+    | Undone
     | SettingsChanged
     | Forked
     | CommandRan
@@ -167,7 +216,7 @@ Event: TypeAlias = (
     | Unknown
 )
 
-CHANGES_THE_PAST: tuple[type, ...] = (Rewound, SettingsChanged)
+CHANGES_THE_PAST: tuple[type, ...] = (Rewound, Filtered, Undone, SettingsChanged)
 """Facts after which memory is loaded again: turns may leave it, or come back into reach of it."""
 
 

@@ -9,12 +9,13 @@ class Ancestor(Record, frozen=True):
     """One agent on the way from a leaf to the root.
 
     `upto` is the last of its events that the leaf shares, None for no limit (0 is a limit: nothing is shared);
-    `cleared` is its last clear within that limit.
+    `cleared` is its last clear within that limit, `undos` are the ids of all undos within it, each with what it names.
     """
 
     agent: str
     upto: int | None
     cleared: int | None
+    undos: tuple[tuple[int, int], ...] = ()
 
 
 class Span(Record, frozen=True):
@@ -25,8 +26,20 @@ class Span(Record, frozen=True):
     last: int | None
 
 
+def void(undos: Iterable[tuple[int, int]]) -> frozenset[int]:
+    """What is not in force: each undo names an event, and counts unless a later one that counts names it."""
+    found: set[int] = set()
+    for id, of in sorted(undos, reverse=True):
+        if id not in found:
+            found.add(of)
+    return frozenset(found)
+
+
 def spans(leaf_to_root: Iterable[Ancestor]) -> tuple[Span, ...]:
-    """What replay reads of each agent, oldest first: nothing lies before the first clear met on the way back."""
+    """What replay reads of each agent, oldest first: nothing lies before the first clear met on the way back.
+
+    The clears have to be in force.
+    """
     found: list[Span] = []
     for ancestor in leaf_to_root:
         found.append(Span(ancestor.agent, ancestor.cleared or 0, ancestor.upto))
@@ -36,7 +49,10 @@ def spans(leaf_to_root: Iterable[Ancestor]) -> tuple[Span, ...]:
 
 
 def live(spans: Iterable[Span], gone: Iterable[tuple[int, int]]) -> tuple[Span, ...]:
-    """The spans without the open intervals that rewinds took away, oldest first. Ids ascend along a lineage."""
+    """The spans without the open intervals that rewinds and filters took away, oldest first.
+
+    Ids ascend along a lineage.
+    """
     pieces = list(spans)
     for low, high in gone:
         pieces = [piece for span in pieces for piece in _without(span, low, high)]

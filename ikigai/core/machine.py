@@ -2,43 +2,53 @@
 
     happened        while idle                    while a turn is open
     Opened          settings, if they differ      the draft as interrupted reply, turn_end interrupted, settings
-    Submitted       user                          refused (the loop queues it)
+    Submitted, Plan, Quote   user                 refused (the loop queues it)
     Replied         -                             the reply; turn_end completed behind it without calls or if refused,
                                                   failed behind the third in a row that calls only what is not there
     Failed          -                             what was said as interrupted reply, turn_end failed
     Exceeded        -                             usage (the loop has sent less by then, or makes a Failed of it)
-    Used            usage                         usage
+    Used, Ran       usage, command                usage, command
     Approved        -                             tool_started
     ToolDone        -                             tool_result
+    Noted           -                             turn_end completed
     Interrupted     -                             what was said as interrupted reply, turn_end interrupted
-    Clear, SetMark, RewindTo, Change   the fact   refused (the loop queues it)
+    Clear, SetMark, RewindTo, RewindAt, Filter, Undo, Edit, Change   the fact, refused while busy (the loop queues it)
+    Retry           rewind, user                  refused (the loop queues it)
+
+Behind the turn_end of a talk that plans a filter stands the filter, however the talk ended: what was planned, and the
+talk itself, leave memory.
 
 A Replied, Failed, Exceeded, Approved or ToolDone whose job is no longer wanted is late, and nothing follows from it.
 """
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard, get_args
 
 from ikigai.core import tokens
 from ikigai.core.errors import Refused
 from ikigai.core.events import (
     Choices,
     Cleared,
+    CommandRan,
     Ending,
     Event,
+    Filtered,
+    FilterPlanned,
     Marked,
     Rewound,
     SettingsChanged,
     ToolStarted,
+    Undone,
     UsageReported,
     UserMessage,
 )
-from ikigai.core.memory import Memory, Status, ended, measured
+from ikigai.core.memory import REMOVED, Mark, Memory, Status, ended, measured, offered, replace, used_without_open
 from ikigai.core.messages import Image, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.ports import Draft
 from ikigai.core.record import Record
 from ikigai.core.reply import facts, interrupted, storable_blocks
 from ikigai.core.request import grow
 from ikigai.core.sanitize import storable
+from ikigai.core.selecting import Wanted
 
 
 class CallModel(Record, frozen=True):
@@ -61,7 +71,13 @@ class RunTool(Record, frozen=True):
     call: ToolCall
 
 
-Job: TypeAlias = CallModel | StartTool | RunTool
+class Note(Record, frozen=True):
+    """End the turn that asks for no reply; `asked_by` is the id of its message."""
+
+    asked_by: int
+
+
+Job: TypeAlias = CallModel | StartTool | RunTool | Note
 """What should be under way. Equal jobs are the same job: it is neither started twice nor cancelled."""
 
 
@@ -121,8 +137,15 @@ class Approved(Record, frozen=True):
 
 
 class ToolDone(Record, frozen=True):
+    """`also` are facts that the call came to, stored with its result."""
+
     of: RunTool
     result: ToolResult
+    also: tuple[FilterPlanned, ...] = ()
+
+
+class Noted(Record, frozen=True):
+    to: Note
 
 
 class Clear(Record, frozen=True):
@@ -141,17 +164,81 @@ class RewindTo(Record, frozen=True):
     label: str = ""
 
 
+class RewindAt(Record, frozen=True):
+    """Back to the end of a turn, the event `to`: somebody has looked that it is in memory."""
+
+    to: int
+
+
+class Forget(Record, frozen=True):
+    """Forget what is named by ids; the loop looks what that is and asks, and makes a Filter of it."""
+
+    wanted: tuple[Wanted, ...]
+    criteria: str = ""
+
+
+class Filter(Record, frozen=True):
+    """Forget these turns and events, as somebody has found them in memory and the user has confirmed."""
+
+    ranges: tuple[tuple[int, int], ...]
+    ids: tuple[int, ...]
+    messages: int
+    tokens: int
+    criteria: str = ""
+
+
+class Plan(Record, frozen=True):
+    """Talk with the model about what to "forget" or to "remember", by criteria in words."""
+
+    mode: str
+    criteria: str
+
+
+class Quote(Record, frozen=True):
+    """Bring a text into the conversation, without asking for a reply."""
+
+    text: str
+
+
+class Ran(Record, frozen=True):
+    """A command that changed nothing in memory was answered."""
+
+    line: str
+    output: str = ""
+
+
+class Undo(Record, frozen=True):
+    """Take back the newest clear, rewind, filter or summary; or the event `id`, which may be an undo, too."""
+
+    id: int = 0
+
+
+class Retry(Record, frozen=True):
+    """Go back to before the newest turn and send its message again."""
+
+
+class Edit(Record, frozen=True):
+    """Go back to before the newest turn; the loop gives its message back to the input line."""
+
+
 class Change(Record, frozen=True):
     """The agent's own choice of settings; None takes a choice back."""
 
     values: Choices
 
 
-Command: TypeAlias = Clear | SetMark | RewindTo | Change
-Input: TypeAlias = Opened | Submitted | Interrupted | Replied | Failed | Exceeded | Used | Approved | ToolDone | Command
+Command: TypeAlias = (
+    Clear | SetMark | RewindTo | RewindAt | Forget | Filter | Plan | Quote | Undo | Retry | Edit | Change
+)
+Happened: TypeAlias = Interrupted | Ran | Replied | Failed | Exceeded | Used | Approved | ToolDone | Noted
+Input: TypeAlias = Opened | Submitted | Happened | Command
 CERTAINLY = 4
 """Times the model's context from which a message is refused unsent: below that, bytes may have counted too many."""
-NEEDS_IDLE = (Submitted, Clear, SetMark, RewindTo, Change)
+NEEDS_IDLE = (Submitted, *get_args(Command))
+
+
+def is_command(happened: Input) -> TypeGuard[Command]:
+    return isinstance(happened, get_args(Command))
 
 
 def work(memory: Memory) -> frozenset[Job]:
@@ -159,6 +246,8 @@ def work(memory: Memory) -> frozenset[Job]:
     turn = memory.open
     if turn is None:
         return frozenset()
+    if turn.alone:
+        return frozenset({Note(turn.first)})
     if not turn.pending:
         return frozenset({CallModel(turn.last)})
     return frozenset(RunTool(id, call) if call.id in turn.started else StartTool(id, call) for id, call in turn.pending)
@@ -170,12 +259,14 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
     match happened:
         case Opened(draft):
             return (*_recovered(memory, draft), *_reconfigured(memory))
-        case Replied(to=job) | Failed(to=job) | Exceeded(to=job) | Approved(to=job) | ToolDone(of=job) if (
-            job not in work(memory)
-        ):
+        case (
+            Replied(to=job) | Failed(to=job) | Exceeded(to=job) | Approved(to=job) | ToolDone(of=job) | Noted(to=job)
+        ) if job not in work(memory):
             return ()
         case Used(usage):
             return (usage,)
+        case Ran(line, output):
+            return (CommandRan(storable(line), storable(output)),)
         case Exceeded(_, _, usage):  # the loop sends less, or says that it failed
             return (usage,) if usage else ()
         case Interrupted(said, usage):
@@ -187,7 +278,7 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
             said = (*facts(_distinct(memory, blocks), stop, memory.model), usage)
             calls = tuple(fact for fact in said if isinstance(fact, ToolCall))
             if not calls or stop is StopReason.REFUSED:  # asked again it would refuse again
-                return (*said, ended(memory, said, Ending.COMPLETED, counted=counted))
+                return _stopped(memory, said, Ending.COMPLETED, counted=counted)
             if why := _astray(memory, calls):
                 return _stopped(memory, said, Ending.FAILED, why)
             return said
@@ -196,8 +287,10 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
             return _stopped(memory, (*interrupted(blocks, memory.model), *spent), Ending.FAILED, reason)
         case Approved(StartTool(_, call)):
             return (ToolStarted(call.id),)
-        case ToolDone(_, result):
-            return (result,)
+        case ToolDone(_, result, also):
+            return (*also, result)
+        case Noted():
+            return _stopped(memory, (), Ending.COMPLETED)
         case _ if memory.status is not Status.IDLE:
             raise Refused(f"The agent is busy ({memory.status.value}).", "Esc stops it.")
         case Submitted(text, images):
@@ -207,18 +300,50 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
         case SetMark(label):
             return (Marked(label or _next_number(memory)),)
         case RewindTo(label):
-            return (Rewound(_place(memory, label)),)
+            return (_rewound(memory, label),)
+        case RewindAt(to):
+            return (_rewound_at(memory, to),)
+        case Forget():
+            raise Refused("Nobody has looked what these ids are.", "Name them again.")
+        case Filter(ranges, ids, messages, size, criteria):
+            after = max(0, memory.used - size)
+            return (Filtered("forget", criteria, ranges, ids, 0, messages, memory.used, after),)
+        case Plan(mode, criteria):
+            if not memory.run.planning:
+                raise Refused("Nothing here can look for messages by criteria.", "/forget takes ids, too.")
+            asked = _submitted(memory, criteria, ())
+            return tuple(replace(fact, planning=mode) for fact in asked)
+        case Quote(text):
+            return (UserMessage(storable(text), alone=True),)
+        case Undo(id):
+            return (_undone(memory, id),)
+        case Retry():
+            back, text, images = _newest(memory)
+            return (back, *_submitted(memory, text, images))
+        case Edit():
+            return _newest(memory)[:1]
         case Change(values):
             return _chosen(memory, values)
 
 
-def _stopped(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str = "") -> tuple[Event, ...]:
-    return (*said, ended(memory, said, ending, reason))
+def _stopped(
+    memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str = "", counted: int = 0
+) -> tuple[Event, ...]:
+    """The end of the turn; of a planning talk, with the filter that it came to."""
+    turn = memory.open
+    assert turn
+    facts = (*said, ended(memory, said, ending, reason, counted))
+    if not turn.planning:
+        return facts
+    plan, before = turn.plan or FilterPlanned(), used_without_open(memory)
+    after = max(0, before - plan.tokens)
+    named = (plan.ranges, plan.ids, turn.first, plan.messages)
+    return (*facts, Filtered(turn.planning, turn.criteria, *named, before, after))
 
 
 def _astray(memory: Memory, calls: tuple[ToolCall, ...]) -> str:
     """Why a turn is given up whose replies call only tools that are not offered, ASTRAY in a row; "" to go on."""
-    offered = {tool.name for tool in memory.run.tools}
+    known = {tool.name for tool in offered(memory)}
     turn = memory.open
     if turn is None or turn.requests < ASTRAY - 1:
         return ""
@@ -226,7 +351,7 @@ def _astray(memory: Memory, calls: tuple[ToolCall, ...]) -> str:
     earlier = [call for reply in replies for call in reply]
     if len(replies) < ASTRAY - 1:  # older ones had to make room
         earlier = [call for _, call in turn.calls]
-    if any(call.name in offered for call in (*earlier, *calls)):
+    if any(call.name in known for call in (*earlier, *calls)):
         return ""
     names = ", ".join(dict.fromkeys(call.name[:NAMED] for call in calls[:NAMES]))
     return f"{memory.model} keeps calling tools that do not exist ({names}). /model chooses another."
@@ -245,6 +370,8 @@ def _recovered(memory: Memory, draft: Draft | None) -> tuple[Event, ...]:
     said: tuple[Event, ...] = ()
     if draft and CallModel(draft.asked_by) in work(memory):
         said = interrupted((Thinking(draft.thinking), Text(draft.text)), memory.model)
+    if memory.open.alone:
+        return _stopped(memory, (), Ending.COMPLETED)
     return _stopped(memory, said, Ending.INTERRUPTED, "the program ended")
 
 
@@ -309,14 +436,53 @@ def _next_number(memory: Memory) -> str:
     return str(max(numbers, default=0) + 1)
 
 
-def _place(memory: Memory, label: str) -> int:
-    found = [mark for mark in memory.marks if not label or mark.label == label]
-    if found:
-        return found[-1].id
+def marked(memory: Memory, label: str) -> Mark | None:
+    """The newest mark, or the newest with this label."""
+    return next((mark for mark in reversed(memory.marks) if label in ("", mark.label)), None)
+
+
+def _rewound(memory: Memory, label: str) -> Rewound:
+    if mark := marked(memory, label):
+        return Rewound(mark.id, mark.label)
     if label and memory.marks:
         known = ", ".join(dict.fromkeys(mark.label for mark in reversed(memory.marks)))
         raise Refused(f"There is no mark {label!r} here.", f"Marks, newest first: {known}")
-    raise Refused("There is no mark to go back to.", "/mark sets one.")
+    raise Refused("There is no mark to go back to.", "/mark sets one; /rewind ID goes back to any turn.")
+
+
+def _rewound_at(memory: Memory, to: int) -> Rewound:
+    newest = memory.full.turns[-1].end if memory.full.turns else 0
+    if to >= newest and not any(mark.id > to for mark in memory.marks):
+        raise Refused(f"Nothing in the context comes after event {to}.", "/rewind with an earlier one goes back.")
+    return Rewound(to)
+
+
+def _newest(memory: Memory) -> tuple[Rewound, str, tuple[Image, ...]]:
+    """The way back to before the newest turn, and the message that began it."""
+    newest = memory.full.turns[-1] if memory.full.turns else None
+    if newest is None:
+        raise Refused("There is no turn to go back before.", "Send a message first.")
+    asked = newest.messages[0]
+    if asked.text == REMOVED:
+        raise Refused("The message of the newest turn was forgotten.", "/undo may bring it back.")
+    return Rewound(newest.id - 1), asked.text, tuple(block for block in asked.blocks if isinstance(block, Image))
+
+
+def newest_text(memory: Memory) -> str:
+    """The message that began the newest turn. Raises Refused as `Edit` does."""
+    return _newest(memory)[1]
+
+
+def _undone(memory: Memory, id: int) -> Undone:
+    if id:
+        found = [act for act in memory.acts if act.id == id]
+        how = "A clear, rewind, filter or undo of this agent can be, as long as it is in force."
+    else:
+        found = [act for act in memory.acts if act.kind != "undo" and not act.empty]
+        how = "/clear, /rewind, /forget and /remember can be undone."
+    if not found:
+        raise Refused(f"Event {id} cannot be undone." if id else "There is nothing to undo.", how)
+    return Undone(found[-1].id, found[-1].kind)
 
 
 def _chosen(memory: Memory, values: Choices) -> tuple[Event, ...]:

@@ -4,14 +4,19 @@
 replay folds the rows that loading read; both arrive at the same value.
 
     status              means                                    accepts, besides what is always accepted
-    idle                no open turn                             user, clear, mark, rewind
+    idle                no open turn                             user, clear, mark, rewind, filter, undo
     waiting for model   the open turn wants a reply              user (steering), assistant, tool_call, turn_end
-    running tools       calls of the open turn lack results      the same but user, and tool_started, tool_result
+    running tools       calls of the open turn lack results      the same but user, and tool_started, filter_plan,
+                                                                 tool_result
 
 A row that its state does not accept is a damaged log: it changes nothing, and is shown like any other. So is a second
 call under one id, and a start or a result of what is not pending.
+
+Rows that a filter took away are passed over, but for the place of a user's message. What is not in force never gets
+here: `loading` leaves it out.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import reduce
@@ -25,6 +30,8 @@ from ikigai.core.events import (
     Cleared,
     Ending,
     Event,
+    Filtered,
+    FilterPlanned,
     Forked,
     Marked,
     Rewound,
@@ -33,6 +40,7 @@ from ikigai.core.events import (
     ToolStarted,
     Totals,
     TurnEnded,
+    Undone,
     UsageReported,
     UserMessage,
 )
@@ -54,11 +62,13 @@ class Status(StrEnum):
 
 
 ACCEPTS: dict[Status, frozenset[type]] = {
-    Status.IDLE: frozenset({UserMessage, Cleared, Marked, Rewound}),
+    Status.IDLE: frozenset({UserMessage, Cleared, Marked, Rewound, Filtered, Undone}),
     Status.WAITING: frozenset({UserMessage, AssistantMessage, ToolCall, TurnEnded}),
-    Status.RUNNING_TOOLS: frozenset({AssistantMessage, ToolCall, ToolStarted, ToolResult, TurnEnded}),
+    Status.RUNNING_TOOLS: frozenset({AssistantMessage, ToolCall, ToolStarted, FilterPlanned, ToolResult, TurnEnded}),
 }
 RESTRICTED = frozenset[type]().union(*ACCEPTS.values())
+REMOVED = "[removed]"
+"""What stands for a user's message that a filter took away, so that user and model go on taking turns."""
 
 
 class Rules(Record, frozen=True):
@@ -88,6 +98,7 @@ class Run(Record, frozen=True):
     above: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
     origins: dict[str, str] = {}  # noqa: RUF012  (msgspec gives every record its own)
     tools: tuple[ToolSpec, ...] = ()
+    planning: tuple[ToolSpec, ...] = ()  # the tools of a talk that plans a filter, instead of the others
     counter: str = "bytes"  # or "provider", "calibrated": how turns that have ended are counted
     rules: Rules = Rules()
 
@@ -109,14 +120,23 @@ class Mark(Record, frozen=True):
     label: str
 
 
+class Act(Record, frozen=True):
+    """What this agent did to its memory and can undo: the event's id, and its kind. An `empty` filter took nothing."""
+
+    id: int
+    kind: str
+    empty: bool = False
+
+
 class Memory(Record, frozen=True):
     """What the log means now. Status and what is pending are derived; sizes are kept as bytes.
 
     `window` are the turns that are sent, `full` those that were before the open turn grew: what had to make room for it
-    is sent again if that comes to less once it has ended. `gone` are the open id intervals (to, rewind) that rewinds
-    took away, `cleared` the clear that memory begins behind, `stale` says that the past changed and memory has to be
-    loaded before anything else is decided. `limits` are the model's as they were known when memory was loaded: whoever
-    learns others loads it again, for the fold must not change under the turns that it has folded.
+    is sent again if that comes to less once it has ended. `gone` are the open id intervals that rewinds and filters
+    took away, `removed` the single events that filters did, ascending; `acts` what of all that is in force and this
+    agent's own, since the clear. `cleared` is the clear that memory begins behind, `stale` says that the past changed
+    and memory has to be loaded before anything else is decided. `limits` are the model's as they were known when memory
+    was loaded: whoever learns others loads it again, for the fold must not change under the turns that it has folded.
     """
 
     run: Run
@@ -129,6 +149,8 @@ class Memory(Record, frozen=True):
     open: OpenTurn | None = None
     marks: tuple[Mark, ...] = ()
     gone: tuple[tuple[int, int], ...] = ()
+    removed: tuple[int, ...] = ()
+    acts: tuple[Act, ...] = ()
     cleared: int | None = None
     stale: bool = False
     limits: Limits = Limits(0, 0)
@@ -187,7 +209,12 @@ class Memory(Record, frozen=True):
         """Whether the event `id` of this lineage is in context."""
         start, first = self.cutoff or (self.cleared or 0), self.window.first
         inside = id >= start or (first is not None and first.id <= id <= first.end)
-        return inside and not any(low < id < high for low, high in self.gone)
+        return inside and not any(low < id < high for low, high in self.gone) and not self.thinned(id, id)
+
+    def thinned(self, first: int, last: int) -> bool:
+        """Whether a filter took single events from between these two, both included."""
+        place = bisect_left(self.removed, first)
+        return place < len(self.removed) and self.removed[place] <= last
 
 
 def output_reserve(limits: Limits) -> int:
@@ -219,6 +246,10 @@ def accepts(memory: Memory, event: Event) -> bool:
 
 def evolve(memory: Memory, stored: StoredEvent) -> Memory:
     """The memory after one more stored event."""
+    if memory.removed and memory.thinned(stored.id, stored.id):
+        if not isinstance(stored.event, UserMessage):
+            return memory
+        stored = replace(stored, event=UserMessage(REMOVED))
     return _apply(memory, stored) if accepts(memory, stored.event) else memory
 
 
@@ -228,21 +259,31 @@ def replay(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
 
 def _apply(memory: Memory, stored: StoredEvent) -> Memory:
     match stored.event:
+        case UserMessage(planning=planning, alone=alone) if (planning or alone) and memory.open is None:
+            return _make_room(_begun(memory, stored.id, stored.event))
         case UserMessage() | AssistantMessage() | ToolCall() | ToolResult():
             return _make_room(replace(memory, open=_grown(memory, stored.id, stored.event)))
         case ToolStarted(call_id):
             assert memory.open
             return replace(memory, open=replace(memory.open, started=memory.open.started | {call_id}))
+        case FilterPlanned():
+            assert memory.open
+            return replace(memory, open=replace(memory.open, plan=stored.event))
         case TurnEnded():
             return _close(memory, stored.id, stored.event)
         case Cleared(own):
-            fresh = Memory(memory.run, memory.agent, {}, 0, cleared=stored.id)
+            fresh = Memory(memory.run, memory.agent, {}, 0, cleared=stored.id, acts=_acts(memory, stored, "clear")[-1:])
             return _settled(fresh, own, memory.run.resolve(own))
         case Marked(label):
             return replace(memory, marks=(*memory.marks, Mark(stored.id, label)))
         case Rewound(to):
             kept = tuple(mark for mark in memory.marks if mark.id <= to)
-            return replace(memory, marks=kept, gone=(*memory.gone, (to, stored.id)), stale=True)
+            gone, acts = (*memory.gone, (to, stored.id)), _acts(memory, stored, "rewind")
+            return replace(memory, marks=kept, gone=gone, acts=acts, stale=True)
+        case Filtered():
+            return _without(memory, stored, stored.event)
+        case Undone():
+            return replace(memory, acts=_acts(memory, stored, "undo"), stale=True)
         case SettingsChanged(values, origins):
             mine = {key: value for key, value in values.items() if origins.get(key) == "agent"}
             own: Choices = {key: value for key, value in {**memory.own, **mine}.items() if value is not None}
@@ -254,6 +295,29 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
             return memory
 
 
+def _acts(memory: Memory, stored: StoredEvent, kind: str, empty: bool = False) -> tuple[Act, ...]:
+    return (*memory.acts, Act(stored.id, kind, empty)) if stored.agent == memory.agent else memory.acts
+
+
+def _without(memory: Memory, stored: StoredEvent, filtered: Filtered) -> Memory:
+    """What a filter names leaves memory, and so does the talk that planned it, which ends right before it."""
+    gone = [(first - 1, end + 1) for first, end in filtered.ranges]
+    if filtered.planning:
+        gone.append((filtered.planning - 1, stored.id))
+    removed = tuple(sorted({*memory.removed, *filtered.ids}))
+    acts = _acts(memory, stored, "filter", empty=not filtered.ranges and not filtered.ids)
+    return replace(memory, gone=(*memory.gone, *gone), removed=removed, acts=acts, stale=True)
+
+
+def _begun(memory: Memory, id: int, event: UserMessage) -> Memory:
+    """A turn of a kind of its own begins; what a planning talk is framed by is measured for as long as it lasts."""
+    criteria = event.text if event.planning else ""
+    opened = OpenTurn(id, id, planning=event.planning, criteria=criteria, alone=event.alone)
+    begun = replace(memory, open=opened)
+    begun = replace(begun, envelope=begun.run.encoder(begun.model).envelope(frame(begun)))
+    return replace(begun, open=_grown(begun, id, event))
+
+
 def _settled(memory: Memory, own: Choices, settings: Choices) -> Memory:
     """Memory under these settings, its envelope measured anew; turns are measured anew by loading."""
     settled = replace(memory, own=own, settings=settings)
@@ -263,7 +327,7 @@ def _settled(memory: Memory, own: Choices, settings: Choices) -> Memory:
 
 def _grown(memory: Memory, id: int, event: Event) -> OpenTurn:
     turn = memory.open or OpenTurn(id, id)
-    readable = any(tool.name == READ_RESULT for tool in memory.run.tools)
+    readable = any(tool.name == READ_RESULT for tool in offered(memory))
     measure = memory.run.encoder(memory.model).message
     return _shrunk(memory, grown(turn, id, event, memory.run.rules.caps, readable, measure))
 
@@ -297,13 +361,17 @@ def _close(memory: Memory, end: int, event: TurnEnded) -> Memory:
     messages = closed(memory.open.messages, memory.open.started, event.ending)
     whole = messages == memory.open.messages  # then it is measured already
     size = memory.open.size if whole else measured(memory, messages)
-    size = counted_size(memory, event) or size
+    if not memory.thinned(memory.open.first, end):
+        size = counted_size(memory, event) or size
     # As many messages as the log has: what was dropped depends on the model, and a stored count must not.
     count = len(messages) + 2 * memory.open.iterations
     after = event.before + Totals(1, count, event.size)
     turn = Turn(memory.open.first, end, messages, size, event.before, event.before_previous, after)
+    planning, memory = memory.open.planning, replace(memory, open=None)
+    if planning:
+        memory = replace(memory, envelope=memory.run.encoder(memory.model).envelope(frame(memory)))
     window = _fit_ended(memory, memory.full.push(turn))
-    return replace(memory, open=None, window=window, full=window)
+    return replace(memory, window=window, full=window)
 
 
 def _fit_ended(memory: Memory, window: Window) -> Window:
@@ -388,9 +456,20 @@ def ended(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str =
     return TurnEnded(ending, reason, memory.open.first, size, place.total, place.before_newest, counted, by)
 
 
+def used_without_open(memory: Memory) -> int:
+    """Tokens of the request as it will be framed when the open turn has ended, without that turn."""
+    idle = replace(memory, open=None)
+    return replace(idle, envelope=idle.run.encoder(idle.model).envelope(frame(idle))).used
+
+
 def plain_size(memory: Memory) -> int:
     """Bytes of the request as it stands, whatever its turns count for: what `UsageReported.size` says of it."""
     return memory.envelope + measured(memory, request(memory).messages)
+
+
+def offered(memory: Memory) -> tuple[ToolSpec, ...]:
+    """The tools that the model has now."""
+    return memory.run.planning if memory.open and memory.open.planning else memory.run.tools
 
 
 def frame(memory: Memory) -> Request:
@@ -398,7 +477,7 @@ def frame(memory: Memory) -> Request:
     return Request(
         model=memory.model.partition("/")[2],
         system=str(memory.settings.get("system") or ""),
-        tools=memory.run.tools,
+        tools=offered(memory),
         level=str(memory.settings.get("level") or ""),
         max_output=output_reserve(memory.limits),
     )

@@ -1,18 +1,21 @@
 """What the loop needs of the world: the protocols that the edges fulfil without knowing one another."""
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ikigai.core.messages import Message, ToolCall, ToolResult, ToolSpec
+from ikigai.core.questions import Answered, Question
 from ikigai.core.record import Record
 from ikigai.core.reply import Delta, ProviderEvent, Waiting
 from ikigai.core.request import Request
 
 if TYPE_CHECKING:
     from ikigai.core.events import Event, StoredEvent
-    from ikigai.core.loading import Loading
+    from ikigai.core.loading import Loading, Reading
     from ikigai.core.memory import Memory
     from ikigai.core.transcript import Block, Rule
+
+_T = TypeVar("_T")
 
 
 class Limits(Record, frozen=True):
@@ -90,7 +93,9 @@ class Log(Protocol):
         """
         ...
 
-    async def load(self, loading: "Loading") -> "Memory": ...
+    async def load(self, asking: "Reading[_T]") -> "_T":
+        """Answer the questions that loading, or another reading, asks of the log."""
+        ...
 
     async def save_draft(self, draft: Draft) -> None:
         """Keep what a streaming reply has said so far; gone with the append that stores the reply or ends the turn."""
@@ -132,6 +137,10 @@ class View(Protocol):
 
     def away(self, is_away: bool) -> None:
         """The database cannot be reached, or takes nothing; or it is back."""
+        ...
+
+    async def ask(self, question: Question) -> Answered:
+        """Ask the user, and wait for the answer; cancellation takes the question back."""
         ...
 
     def returned(self, text: str) -> None:

@@ -17,8 +17,21 @@ UNANSWERED = {
 """What stands for the reply in a turn that ended without one, so that user and model go on taking turns."""
 
 
+PLANNING = """\
+/{mode} {criteria}
+
+Plan with the tool filter_context what leaves our context. Call it once with action "preview", mode "{mode}" and the \
+criteria above; it finds the messages, shows them to me and asks me. When its result comes I have agreed: call it once \
+with action "apply", mode "{mode}" and exactly the ids of matching_messages as message_ids. If it reports an error, do \
+not try again. At the end say in one short sentence what was done."""
+"""What the first message of a planning talk says to the model; people see the command."""
+
+
 class Request(Record, frozen=True):
-    """One request to a model, before any vendor's form: `model` is the vendor's own name, without the provider."""
+    """One request to a model, before any vendor's form: `model` is the vendor's own name, without the provider.
+
+    With a JSON `schema` the reply is to be one object of that form.
+    """
 
     model: str
     messages: tuple[Message, ...] = ()
@@ -26,12 +39,14 @@ class Request(Record, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
     level: str = ""
     max_output: int = 0
+    schema: str = ""
 
 
 def grow(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:
     """The messages of a turn with one more event: an event makes a message, joins the last one, or is not sent."""
     match event:
-        case UserMessage(text, images):
+        case UserMessage(text, images, planning):
+            text = PLANNING.format(mode=planning, criteria=text) if planning else text
             return (*messages, Message(Role.USER, (*images, Text(text)) if text or not images else images))
         case AssistantMessage(blocks):
             said = tuple(block for block in blocks if (block.text if isinstance(block, Text) else block.signature))

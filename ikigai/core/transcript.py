@@ -11,6 +11,8 @@ from ikigai.core.events import (
     CommandRan,
     Ending,
     Event,
+    Filtered,
+    FilterPlanned,
     Forked,
     Marked,
     Rewound,
@@ -18,6 +20,7 @@ from ikigai.core.events import (
     StoredEvent,
     ToolStarted,
     TurnEnded,
+    Undone,
     Unknown,
     UsageReported,
     UserMessage,
@@ -110,6 +113,8 @@ def blocks(stored: StoredEvent, remembered: bool = True) -> tuple[Block, ...]:
 
 def _said(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
     match stored.event:
+        case UserMessage(text, planning=planning) if planning:
+            return Speaker.USER, f"/{planning} {text}", "", False
         case UserMessage(text, images):
             return Speaker.USER, "\n".join((*map(_picture, images), text)).rstrip("\n"), "", False
         case AssistantMessage() as said:
@@ -119,12 +124,12 @@ def _said(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
             return Speaker.TOOL_CALL, malformed or arguments, name, bool(malformed)
         case ToolResult(_, content, is_error):
             return Speaker.TOOL_RESULT, content, "", is_error
-        case TurnEnded(Ending.COMPLETED) | ToolStarted() | UsageReported():
+        case TurnEnded(Ending.COMPLETED) | ToolStarted() | UsageReported() | FilterPlanned():
             return None
         case TurnEnded(ending, reason):
             return Speaker.STOPPED, reason or ending.value, "", ending is Ending.FAILED
         case other:
-            return Speaker.NOTE, _note(other), "", False
+            return Speaker.NOTE, _note(stored.id, other), "", False
 
 
 def _thoughts(blocks: tuple[Text | Thinking, ...]) -> tuple[Thought, ...]:
@@ -147,14 +152,19 @@ def _picture(image: Image) -> str:
     return f"[image {image.name or image.media_type}, {image.width}×{image.height}]"
 
 
-def _note(event: object) -> str:
+def _note(id: int, event: object) -> str:
     match event:
         case Cleared():
-            return "Context cleared: the next request starts empty. Everything said stays in the history."
+            return "Context cleared: the next request starts empty. The history stays; /undo takes this back."
         case Marked(label):
             return f"Mark {label} set. /rewind {label} comes back here."
-        case Rewound(to):
-            return f"Rewound to event {to}: what came after it is out of the context, and stays in the history."
+        case Rewound(to, label):
+            where = f"mark {label}" if label else f"event {to}"
+            return f"Rewound to {where}: what came after it is out of the context. /undo takes this back."
+        case Filtered():
+            return _filtered(event)
+        case Undone(of, what):
+            return f"Undone: the {what or 'event'} {of} no longer holds. /undo {id} takes this back."
         case SettingsChanged(values, origins):
             said = {key: value for key, value in values.items() if (key, value) != ("level", "") or len(values) == 1}
             return "; ".join(_setting(key, value, origins.get(key, "")) for key, value in said.items())
@@ -166,6 +176,16 @@ def _note(event: object) -> str:
             return f"[{kind}] {text}"
         case _:
             return ""
+
+
+def _filtered(event: Filtered) -> str:
+    if not event.ranges and not event.ids:
+        return f"Nothing was forgotten. This talk about it ({event.criteria}) has left the context."
+    sizes = f"{tokens.short(event.before)} → {tokens.short(event.after)} tokens"
+    said = f"{event.messages:,} message{'s' * (event.messages != 1)}"
+    if event.mode == "remember":
+        return f"Remembered only {event.criteria}: {said} forgotten, {sizes}. /undo takes this back."
+    return f"Forgotten: {event.criteria}: {said}, {sizes}. /undo takes this back."
 
 
 def _setting(key: str, value: Value, origin: str) -> str:
@@ -194,7 +214,7 @@ def rule(memory: Memory) -> Rule | None:
 def redraws(event: Event) -> bool:
     """Whether the rule is drawn again behind this event wherever it is now: the user moved it, or looks for it."""
     match event:
-        case Rewound():
+        case Rewound() | Filtered() | Undone():
             return True
         case SettingsChanged(_, origins):
             return origins.get("budget") == "agent"

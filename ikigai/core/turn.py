@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ikigai.core.events import Event
+from ikigai.core.events import Event, FilterPlanned
 from ikigai.core.messages import Message, Role, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request import grow
@@ -32,7 +32,8 @@ class OpenTurn(Record, frozen=True):
     """The turn under way. `calls` are its tool calls with the ids of their events, `last` its newest message event.
 
     `results` have come so far; those before `edge` are masked but for the first few, `dropped` of them are gone with
-    `iterations` that were dropped.
+    `iterations` that were dropped. `planning` and `criteria` are those of a talk that plans a filter, `plan` what it
+    came to. `alone` says that no reply is wanted.
     """
 
     first: int
@@ -46,6 +47,10 @@ class OpenTurn(Record, frozen=True):
     edge: int = 0
     dropped: int = 0
     iterations: int = 0
+    planning: str = ""
+    criteria: str = ""
+    plan: FilterPlanned | None = None
+    alone: bool = False
 
     @property
     def requests(self) -> int:

@@ -6,7 +6,6 @@ That is what "remove the oldest turn until it fits" arrives at, whichever way me
 a run that does not fit today cannot fit once another turn has been added.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import eq
 from typing import overload
@@ -87,11 +86,24 @@ class Turns(Sequence[Turn]):
 NO_TURNS = Turns()
 
 
+class Origin(Record, frozen=True):
+    """Where live memory begins, once filters or undos have changed what the stored totals counted.
+
+    `first` is the id of the first live turn and `before` the totals stored with it; `second` is the id of the turn
+    behind it. Both are 0 while there is none.
+    """
+
+    first: int = 0
+    before: Totals = Totals()
+    second: int = 0
+
+
 class Window(Record, frozen=True):
     """The turns that are sent, their size in bytes, and where live memory ends.
 
     `turns` is the run of newest turns; `first` is the first live turn where it is kept apart from them. `total` is all
-    live memory up to the newest turn, `before_newest` all before it; both survive when turns leave.
+    live memory up to the newest turn, `before_newest` all before it; both survive when turns leave. `origin` None means
+    that totals count from the first live turn.
     """
 
     turns: Turns = NO_TURNS
@@ -99,22 +111,36 @@ class Window(Record, frozen=True):
     total: Totals = Totals()
     before_newest: Totals = Totals()
     first: Turn | None = None
+    origin: Origin | None = None
 
     @property
     def older(self) -> Totals:
-        """What the window leaves out of live memory."""
+        """What the window leaves out of live memory; what was forgotten in between counts with it."""
         before = self.turns[0].before if self.turns else self.total
-        return before - self.first.after if self.first else before
+        if self.origin is None:
+            return before - self.first.after if self.first else before
+        out = self.origin.second if self.first else self.origin.first  # the first that can be left out
+        if not out or (self.turns and self.turns[0].id <= out):
+            return Totals()
+        left = before - (self.first.after if self.first else self.origin.before)
+        # Totals were stored under other filters; something is left out all the same.
+        return Totals(max(1, left.turns), max(1, left.messages), max(0, left.bytes))
 
     def push(self, turn: Turn) -> "Window":
-        return Window(self.turns.push(turn), self.size + turn.size, turn.after, turn.before, self.first)
+        origin = self.origin
+        if origin and not origin.first:
+            origin = Origin(turn.id, turn.before)
+        elif origin and not origin.second and turn.id > origin.first:
+            origin = Origin(origin.first, origin.before, turn.id)
+        return Window(self.turns.push(turn), self.size + turn.size, turn.after, turn.before, self.first, origin)
 
     def without_oldest(self, keep_first: bool = False) -> "Window":
         """Without the oldest turn of the run; with `keep_first` the first live turn stands apart instead of leaving."""
         oldest = self.turns[0]
-        kept = oldest if keep_first and not oldest.before.turns else self.first
+        begins = oldest.id == self.origin.first if self.origin else not oldest.before.turns
+        kept = oldest if keep_first and begins else self.first
         size = self.size if kept is oldest else self.size - oldest.size
-        return Window(self.turns.without_oldest(), size, self.total, self.before_newest, kept)
+        return Window(self.turns.without_oldest(), size, self.total, self.before_newest, kept, self.origin)
 
 
 def fit(
@@ -134,12 +160,15 @@ def fit(
     while len(window.turns) > least and window.size + notice_size(window.older.messages) > allowed:
         window = window.without_oldest(keep_first)
     if step and window.older.turns:
-        # Totals ascend, so the first turn that opens a step is the first that lies in another than its predecessors.
-        turns, begun = window.turns, window.turns[0].before_previous.bytes // step if window.turns else 0
-        opens = bisect_right(turns, begun, key=lambda turn: turn.before.bytes // step)
-        for _ in range(opens if opens < len(turns) else 0):
+        opening = (n for n, turn in enumerate(window.turns) if opens(turn, step))
+        for _ in range(next(opening, 0)):
             window = window.without_oldest(keep_first)
     return window
+
+
+def opens(turn: Turn, step: int) -> bool:
+    """Whether live memory before this turn lies in another step than before the turn preceding it."""
+    return turn.before.bytes // step != turn.before_previous.bytes // step
 
 
 def overflow(window: Window, allowed: int) -> Window:

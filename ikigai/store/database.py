@@ -2,12 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from ikigai.core.errors import Busy
 from ikigai.core.events import StoredEvent, UsageReported
-from ikigai.core.loading import Loading
-from ikigai.core.memory import Memory
+from ikigai.core.loading import Reading
 from ikigai.core.record import Record
 from ikigai.core.spending import Spent
 
@@ -15,6 +14,8 @@ from . import history, queries, reading, schema, usage
 from .agents import Agent, Agents
 from .connection import DEADLINE, Session
 from .log import AgentLog
+
+_T = TypeVar("_T")
 
 
 class Status(Record, frozen=True):
@@ -139,11 +140,11 @@ class Reader:
         self._session = session
         self._agent = agent
 
-    async def load(self, loading: Loading) -> Memory:
-        """Memory as of one moment, though somebody else may be writing."""
+    async def load(self, asking: Reading[_T]) -> _T:
+        """Memory as of one moment, or what else is asked of the log, though somebody else may be writing."""
         async with self._session.use() as cursor, cursor.connection.transaction():
             await cursor.execute(queries.SNAPSHOT)
-            return await reading.load(cursor, loading)
+            return await reading.load(cursor, asking)
 
     async def history(self, before: int | None, limit: int) -> tuple[StoredEvent, ...]:
         """The newest `limit` events of the agent and its ancestors with ids below `before` (None: all), ascending.

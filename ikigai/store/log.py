@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
 from uuid import UUID
 
 import psycopg
@@ -11,7 +12,7 @@ import psycopg
 from ikigai.core import codec
 from ikigai.core.errors import Busy, Refused, StoreError, Unavailable
 from ikigai.core.events import AssistantMessage, Event, StoredEvent, TurnEnded
-from ikigai.core.loading import Loading
+from ikigai.core.loading import Loading, Reading
 from ikigai.core.memory import Memory
 from ikigai.core.ports import Appended, Draft
 from ikigai.core.sanitize import storable
@@ -19,6 +20,8 @@ from ikigai.core.sanitize import storable
 from . import pen, queries, reading
 from .agents import Agent
 from .connection import Cursor, Session, alive
+
+_T = TypeVar("_T")
 
 
 class _Attempt:
@@ -85,9 +88,9 @@ class AgentLog:
             self._drafted = self._drafted and not ends_reply
         return Appended(rows, memory)
 
-    async def load(self, loading: Loading) -> Memory:
+    async def load(self, asking: Reading[_T]) -> _T:
         async with self._pen() as cursor:
-            return await reading.load(cursor, loading)
+            return await reading.load(cursor, asking)
 
     async def save_draft(self, draft: Draft) -> None:
         """Keep what a streaming reply has said so far; gone with the append that stores the reply or ends the turn."""

@@ -106,23 +106,31 @@ ANCESTRY = f"""
 select agent::text, upto, (
   select max(id) from messages
   where agent_id = agent and kind = 'clear' and id <= coalesce(upto, 9223372036854775807)
-)
-from line where not looped order by depth
+), undos.ids, undos.names
+from line cross join lateral (
+  select coalesce(array_agg(id), '{{}}') as ids,
+         coalesce(array_agg(coalesce(ikigai_number(data -> 'of'), 0)::bigint), '{{}}') as names
+  from messages
+  where agent_id = agent and kind = 'undo' and id <= coalesce(upto, 9223372036854775807)
+) undos
+where not looped order by depth
 """
+CLEAR_BELOW = "select max(id) from messages where agent_id = %s and kind = 'clear' and id < %s"
+EVENTS = f"select agent_id::text, {_ROW} from messages where id = any(%s) order by id"
 CONTROLS = f"""
 select span.n, {_ROW}
 from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) with ordinality as span (agent, first, last, n)
 cross join lateral (
   select * from messages
   where agent_id = span.agent and id between span.first and span.last
-    and kind in ('clear', 'mark', 'rewind', 'settings', 'fork')
+    and kind in ('clear', 'mark', 'rewind', 'filter', 'undo', 'settings', 'fork')
 ) control
 order by id
 """
 _PAGE = f"""
 select {_ROW} from messages
 where agent_id = %s and id between %s and %s
-  and kind in ('user', 'assistant', 'tool_call', 'tool_started', 'tool_result', 'turn_end')
+  and kind in ('user', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'tool_result', 'turn_end')
 """
 PAGE = _PAGE + "order by id desc limit %s"
 PAGE_ASCENDING = _PAGE + "order by id limit %s"

@@ -1,18 +1,18 @@
 """Reads the log: rows into events, and the answers to what loading asks."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from ikigai.core import codec
 from ikigai.core.events import StoredEvent
 from ikigai.core.lineage import Ancestor
-from ikigai.core.loading import Answer, AskAncestry, AskControls, AskPage, Loading, Question
-from ikigai.core.memory import Memory
+from ikigai.core.loading import Answer, AskAncestry, AskClear, AskControls, AskEvents, AskPage, Question, Reading
 
 from . import queries
 from .connection import Cursor
 
 NO_LIMIT = 2**63 - 1
+_T = TypeVar("_T")
 
 
 def stored(agent: str, row: Iterable[Any]) -> StoredEvent:
@@ -21,12 +21,12 @@ def stored(agent: str, row: Iterable[Any]) -> StoredEvent:
     return StoredEvent(id, agent, seq, at, codec.decode(kind, content, data))
 
 
-async def load(cursor: Cursor, loading: Loading) -> Memory:
-    """Answer the questions of `loading` until it returns memory."""
+async def load(cursor: Cursor, asking: Reading[_T]) -> _T:
+    """Answer the questions until it returns what was wanted: memory, as a rule."""
     try:
-        question = next(loading)
+        question = next(asking)
         while True:
-            question = loading.send(await answer(cursor, question))
+            question = asking.send(await answer(cursor, question))
     except StopIteration as done:
         return done.value
 
@@ -36,7 +36,16 @@ async def answer(cursor: Cursor, question: Question) -> Answer:
     match question:
         case AskAncestry(agent):
             await cursor.execute(queries.ANCESTRY, (agent,), prepare=False)
-            return tuple(Ancestor(*row) for row in await cursor.fetchall())
+            return tuple(
+                Ancestor(of, upto, cleared, tuple(zip(ids, names, strict=True)))
+                for of, upto, cleared, ids, names in await cursor.fetchall()
+            )
+        case AskClear(agent, before):
+            await cursor.execute(queries.CLEAR_BELOW, (agent, before), prepare=False)
+            return tuple(id for (id,) in await cursor.fetchall() if id is not None)
+        case AskEvents(ids):
+            await cursor.execute(queries.EVENTS, (list(ids),), prepare=False)
+            return tuple(stored(agent, row) for agent, *row in await cursor.fetchall())
         case AskControls(spans):
             agents = [span.agent for span in spans]
             firsts, lasts = [span.first for span in spans], [_last(span.last) for span in spans]

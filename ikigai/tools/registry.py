@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
+from ikigai.core.schemas import schema
 
 
 class Tool(Protocol):
@@ -38,7 +39,9 @@ class Registry:
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
-        self.specs = tuple(ToolSpec(tool.name, tool.description, schema(tool)) for tool in self._tools.values())
+        self.specs = tuple(
+            ToolSpec(tool.name, tool.description, schema(tool.arguments)) for tool in self._tools.values()
+        )
 
     async def run(self, call: ToolCall) -> ToolResult:
         tool = self._tools.get(call.name)
@@ -48,7 +51,7 @@ class Registry:
         try:
             arguments = msgspec.json.decode(call.malformed or call.arguments or "{}", type=tool.arguments)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            why = f"{call.name} cannot take these arguments: {error}. Its schema: {schema(tool)}"
+            why = f"{call.name} cannot take these arguments: {error}. Its schema: {schema(tool.arguments)}"
             return ToolResult(call.id, why, is_error=True)
         try:
             return ToolResult(call.id, await tool.run(arguments))
@@ -56,12 +59,3 @@ class Registry:
             raise
         except Exception as error:  # a tool's failure is the model's to read
             return ToolResult(call.id, f"{type(error).__name__}: {error}", is_error=True)
-
-
-def schema(tool: Tool) -> str:
-    """The JSON schema of the tool's arguments: one object, as vendors want it, in JSON."""
-    _, parts = msgspec.json.schema_components([tool.arguments], ref_template="#/$defs/{name}")
-    whole = parts.pop(tool.arguments.__name__)
-    whole.pop("title", None)
-    whole.pop("description", None)  # the tool's own says it
-    return msgspec.json.encode({**whole, **({"$defs": parts} if parts else {})}).decode()

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core import loading as loading_module
+from ikigai.core.errors import Refused
 from ikigai.core.exceeded import learned
 from ikigai.core.loading import AskPage
 from ikigai.core.machine import (
@@ -23,27 +24,59 @@ from ikigai.core.machine import (
     CallModel,
     Change,
     Clear,
+    Edit,
     Failed,
+    Filter,
     Interrupted,
     Job,
+    Note,
+    Noted,
+    Plan,
+    Quote,
     Replied,
+    Retry,
     RewindTo,
     RunTool,
     SetMark,
     StartTool,
     Submitted,
     ToolDone,
+    Undo,
     Used,
     work,
 )
-from ikigai.core.memory import Run, Status, plain_size
+from ikigai.core.memory import Memory, Run, Status, plain_size
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Draft
 from ikigai.core.sanitize import storable
+from ikigai.core.selecting import Selection, Wanted, selecting
 from tests.core.agreement import agrees
 from tests.core.oracle import Oracle
 from tests.core.program import Program
 from tests.core.worlds import COUNTS, LABELS, RUNS, blocks, calls, counts, images, places, rounds, runs, words
+
+points = st.integers(0, 60)
+wanted = st.lists(
+    st.builds(lambda first, more: Wanted(first, first + more), points, st.integers(0, 12))
+    | st.builds(Wanted, back=st.integers(1, 4)),
+    min_size=1,
+    max_size=3,
+).map(tuple)
+"""Places in a history, and how many of the newest turns."""
+
+
+def replace_ids(wanted: Wanted, ids: list[int]) -> Wanted:
+    """The same as ids: of events, or about them."""
+    first, last = (ids[place % len(ids)] for place in (wanted.first, wanted.last))
+    return Wanted(min(first, last), max(first, last))
+
+
+def same(memory: Memory, other: Memory) -> bool:
+    """Whether both come to the same request, whatever has happened to come there."""
+    sent = [(turn.id, turn.messages) for turn in memory.window.turns] == [
+        (turn.id, turn.messages) for turn in other.window.turns
+    ]
+    return sent and (memory.marks, memory.settings) == (other.marks, other.settings)
 
 
 class Life(Program):
@@ -91,7 +124,92 @@ class Life(Program):
         known = [mark.id for mark in self.memory.marks if label in ("", mark.label)]
         idle = self.memory.status is Status.IDLE
         facts = self.happen(RewindTo(label))
-        assert facts == ((ev.Rewound(known[-1]),) if known and idle else ())
+        assert [fact.to for fact in facts if isinstance(fact, ev.Rewound)] == (known[-1:] if idle else [])
+
+    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @rule(wanted=wanted, data=st.data())
+    def forget(self, wanted: tuple[Wanted, ...], data: st.DataObject) -> None:
+        """Events by id as somebody has seen them anywhere, of other agents, too; whole turns; the newest turns."""
+        before, ids = self.memory, [row.id for row in self.log.history(self.agent)] or [0]
+        spread = tuple(each if each.back else replace_ids(each, ids) for each in wanted)
+        found = self.selected(spread)
+        if found is None:
+            return
+        assert self.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+        for each in found.chosen:
+            gone = each.ids or [row.id for row in each.turn.said]
+            assert gone and not any(self.memory.remembers(id) for id in gone)
+        again = self.selected(tuple(Wanted(id, id) for each in found.chosen for id in each.ids[:1]) or spread[:1])
+        assert again is None or again != found, "what is gone cannot be named again"
+        if data.draw(st.booleans()):
+            assert self.happen(Undo())
+            assert same(self.memory, before)
+
+    def selected(self, wanted: tuple[Wanted, ...]) -> Selection | None:
+        try:
+            return self.log.load(selecting(self.run, self.agent, wanted))
+        except Refused as refusal:
+            assert refusal.what and refusal.remedy
+            return None
+
+    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @rule(mode=st.sampled_from(["forget", "remember"]), text=words, back=st.integers(0, 3), ending=st.integers(0, 3))
+    def plan(self, mode: str, text: str, back: int, ending: int) -> None:
+        """A talk that plans a filter, ending in one, declined, interrupted or broken off: it leaves memory anyhow."""
+        found = self.selected((Wanted(back=back),)) if back else None
+        turns = [turn.id for turn in self.memory.full.turns]
+        if not self.happen(Plan(mode, text)):
+            return
+        assert self.memory.open and self.memory.open.planning == mode
+        self.memory_is_what_the_rules_say()
+        self.replied((ToolCall("p", "filter_context"),))
+        self.happen(Approved(self.jobs(StartTool)[0]))
+        (running,) = self.jobs(RunTool)
+        also = (ev.FilterPlanned(found.ranges, found.ids, found.messages, found.tokens),) if found else ()
+        self.happen(ToolDone(running, ToolResult(running.call.id, "done"), also))
+        self.live_equals_replayed()
+        if ending == 0:
+            facts = self.happen(Interrupted())
+        elif ending == 1:
+            self.start(self.agent, self.run)
+            facts = ()
+        else:
+            facts = self.replied((Text(text),))
+        assert not facts or isinstance(facts[-1], ev.Filtered)
+        assert self.memory.status is Status.IDLE and self.memory.acts[-1].empty is (found is None)
+        if found is None and self.memory.budget > 1000:
+            assert [turn.id for turn in self.memory.full.turns] == turns
+
+    @rule(place=st.integers(0, 9), data=st.data())
+    def undo(self, place: int, data: st.DataObject) -> None:
+        """The newest act, or any event: an undo, one that is not in force, one that is none."""
+        acts, idle = self.memory.acts, self.memory.status is Status.IDLE
+        rows = self.log.history(self.agent)
+        id = data.draw(st.sampled_from([0, 0, *(act.id for act in acts), *(row.id for row in rows[-5:])]))
+        facts = self.happen(Undo(id))
+        known = [act.id for act in acts if (act.id == id if id else act.kind != "undo" and not act.empty)]
+        assert [fact.of for fact in facts if isinstance(fact, ev.Undone)] == (known[-1:] if idle else [])
+        if facts and place % 2:
+            there = self.memory
+            assert self.happen(Undo(self.memory.acts[-1].id))
+            assert self.happen(Undo(self.memory.acts[-1].id))
+            assert same(self.memory, there), "undone and done again"
+
+    @precondition(lambda self: self.memory.status is Status.IDLE and self.memory.full.turns)
+    @rule(edit=st.booleans())
+    def again(self, edit: bool) -> None:
+        turn = self.memory.full.turns[-1]
+        facts = self.happen(Edit() if edit else Retry())
+        if facts:
+            assert all(kept.id < turn.id for kept in self.memory.full.turns)
+            assert (self.memory.open is None) is edit
+            assert edit or (self.memory.open and self.memory.open.messages[0] == turn.messages[0])
+
+    @rule(text=words)
+    def quote(self, text: str) -> None:
+        if self.happen(Quote(text)):
+            (job,) = self.jobs(Note)
+            assert self.happen(Noted(job)) and self.memory.open is None
 
     @precondition(lambda self: self.memory.status is Status.IDLE and self.memory.window.turns)
     @rule(data=st.data())

@@ -6,16 +6,27 @@ one, text that the database cannot hold is replaced. `LogOf` is the asynchronous
 
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from ikigai.core import codec
-from ikigai.core.events import Event, StoredEvent
+from ikigai.core.events import Event, StoredEvent, Undone
 from ikigai.core.lineage import Ancestor, Span
-from ikigai.core.loading import CONTROL_KINDS, TURN_KINDS, AskAncestry, AskControls, AskPage, Loading, Question
-from ikigai.core.memory import Memory
+from ikigai.core.loading import (
+    CONTROL_KINDS,
+    TURN_KINDS,
+    AskAncestry,
+    AskClear,
+    AskControls,
+    AskEvents,
+    AskPage,
+    Loading,
+    Question,
+    Reading,
+)
 from ikigai.core.ports import Appended, Draft
 from ikigai.core.sanitize import storable
 
+T = TypeVar("T")
 ENDS_A_REPLY = ("assistant", "turn_end")
 
 
@@ -37,7 +48,7 @@ class Logs(Protocol):
     def create(self, name: str, parent: str | None = None, forked_at: int | None = None) -> str: ...
     def let_go(self, agent: str) -> None: ...
     def append(self, agent: str, facts: Sequence[Event], reload: Loading | None = None) -> Appended: ...
-    def load(self, loading: Loading) -> Memory: ...
+    def load(self, asking: Reading[T]) -> T: ...
     def save_draft(self, agent: str, draft: Draft) -> None: ...
     def draft(self, agent: str) -> Draft | None: ...
     def history(self, agent: str) -> list[StoredEvent]: ...
@@ -75,13 +86,13 @@ class MemoryLog:
             self.drafts.pop(agent, None)
         return Appended(tuple(row.event() for row in made), self.load(reload) if reload else None)
 
-    def load(self, loading: Loading) -> Memory:
+    def load(self, asking: Reading[T]) -> T:
         try:
-            question = next(loading)
+            question = next(asking)
             while True:
                 answer = self._answer(question)
                 self.asked += len(answer)
-                question = loading.send(answer)
+                question = asking.send(answer)
         except StopIteration as done:
             return done.value
 
@@ -99,10 +110,15 @@ class MemoryLog:
     def close(self) -> None:
         pass
 
-    def _answer(self, question: Question) -> tuple[Ancestor, ...] | tuple[StoredEvent, ...]:
+    def _answer(self, question: Question) -> tuple[Ancestor, ...] | tuple[int, ...] | tuple[StoredEvent, ...]:
         match question:
             case AskAncestry(agent):
                 return tuple(self._ancestry(agent))
+            case AskClear(agent, before):
+                clears = [row.id for row in self._within(Span(agent, 0, before - 1)) if row.kind == "clear"]
+                return tuple(clears[-1:])
+            case AskEvents(ids):
+                return tuple(row.event() for row in self.rows if row.id in ids)
             case AskControls(spans):
                 rows = (row for span in spans for row in self._within(span) if row.kind in CONTROL_KINDS)
                 return tuple(row.event() for row in rows)
@@ -113,8 +129,11 @@ class MemoryLog:
     def _ancestry(self, agent: str) -> Iterable[Ancestor]:
         name, upto = agent if agent in self.agents else None, None
         while name is not None:
-            clears = [row.id for row in self._within(Span(name, 0, upto)) if row.kind == "clear"]
-            yield Ancestor(name, upto, max(clears, default=None))
+            rows = [row for row in self._within(Span(name, 0, upto)) if row.kind in ("clear", "undo")]
+            clears = [row.id for row in rows if row.kind == "clear"]
+            undone = [(row.id, row.event().event) for row in rows]
+            undos = tuple((id, event.of) for id, event in undone if isinstance(event, Undone))
+            yield Ancestor(name, upto, max(clears, default=None), undos)
             name, forked_at = self.agents[name]
             # A child may be forked from what its parent inherited: the nearest limit holds.
             upto = min((limit for limit in (upto, forked_at) if limit is not None), default=None)
@@ -133,8 +152,8 @@ class LogOf:
     async def append(self, facts: Sequence[Event], reload: Loading | None = None) -> Appended:
         return self._logs.append(self._agent, facts, reload)
 
-    async def load(self, loading: Loading) -> Memory:
-        return self._logs.load(loading)
+    async def load(self, asking: Reading[T]) -> T:
+        return self._logs.load(asking)
 
     async def save_draft(self, draft: Draft) -> None:
         self._logs.save_draft(self._agent, draft)

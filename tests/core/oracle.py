@@ -6,14 +6,17 @@ incrementally has to agree with this.
 
 import math
 from dataclasses import dataclass, field
+from dataclasses import replace as copy
 
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.memory import Run
 from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult
-from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN, UNANSWERED, Request
+from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN, PLANNING, UNANSWERED, Request
 from tests.core.encoders import encoder
+
+NONE = ev.Totals()
 
 
 @dataclass
@@ -26,16 +29,27 @@ class Said:
     tokens: int = 0
     counted: str = ""
     size: int = 0
+    before: ev.Totals = NONE
+    before_previous: ev.Totals = NONE
+    thinned: bool = False
 
     @property
     def id(self) -> int:
         return self.rows[0].id
+
+    @property
+    def plans(self) -> bool:
+        """Whether it is the talk that plans a filter."""
+        begun = self.rows[0].event
+        return isinstance(begun, ev.UserMessage) and bool(begun.planning)
 
     def messages(self, rows: int | None = None) -> list[Message]:
         """As they came: replies with their calls, results one message for each stretch of them; of the first `rows`."""
         found: list[Message] = []
         for row in self.rows[:rows]:
             match row.event:
+                case ev.UserMessage(text, planning=mode) if mode:
+                    found.append(Message(Role.USER, (Text(PLANNING.format(mode=mode, criteria=text)),)))
                 case ev.UserMessage(text, images):
                     words = [Text(text)] if text or not images else []
                     found.append(Message(Role.USER, (*images, *words)))
@@ -75,6 +89,13 @@ class Said:
             found.append(Message(Role.ASSISTANT, (Text(UNANSWERED[self.ending]),)))
         return found
 
+    def without(self, ids: tuple[int, ...]) -> "Said":
+        """The same without these rows; in the place of what the user said stands that it is gone."""
+        kept = [row for row in self.rows if row.id not in ids or isinstance(row.event, ev.UserMessage)]
+        rows = [replace(row, event=ev.UserMessage("[removed]")) if row.id in ids else row for row in kept]
+        thinned = self.thinned or bool({row.id for row in self.rows}.intersection(ids))
+        return copy(self, rows=rows, thinned=thinned)
+
 
 def _add(found: list[Message], role: Role, *blocks: Block) -> None:
     if blocks and found and found[-1].role is role:
@@ -97,8 +118,20 @@ class Oracle:
 
     def __post_init__(self) -> None:
         self.settings = self.effective()
+        undone = set[int]()
+        for row in reversed(self.history):
+            if isinstance(row.event, ev.Undone) and row.id not in undone:
+                undone.add(row.event.of)
         for row in self.history:
-            self._read(row)
+            if row.id not in undone:
+                self._read(row)
+        since = [row for row in self.history if row.id >= (self.cleared or 0)]
+        filters = [row.id for row in since if isinstance(row.event, ev.Filtered) and row.id not in undone]
+        # The totals stored with turns were those of their time: then they say what is older, and not the rows.
+        self.as_stored = bool(filters) or any(isinstance(row.event, ev.Undone) for row in since)
+        acts = (ev.Cleared, ev.Rewound, ev.Filtered, ev.Undone)
+        mine = [row for row in since if row.agent == self.history[-1].agent] if self.history else []
+        self.acts = [row.id for row in mine if isinstance(row.event, acts) and row.id not in undone]
         self.sent = [turn.sent(self.forms(turn)[-1]) for turn in self.turns]
         self.log = [turn.sent(turn.messages()) for turn in self.turns]
         self.opened = self.forms(self.open) if self.open else [[]]
@@ -119,6 +152,10 @@ class Oracle:
             case ev.Rewound(to):
                 self.turns = [turn for turn in self.turns if turn.end <= to]
                 self.marks = [mark for mark in self.marks if mark[0] <= to]
+            case ev.Filtered(_, _, ranges, ids, planning):
+                away = [*ranges, *([(planning, row.id)] if planning else [])]
+                left = [t for t in self.turns if not any(low <= t.id and t.end <= high for low, high in away)]
+                self.turns = [turn.without(ids) for turn in left]
             case ev.SettingsChanged(values, origins):
                 for key, value in values.items():
                     self.settings[key] = value
@@ -136,6 +173,7 @@ class Oracle:
                 self.open.end, self.open.ending = row.id, ending
                 self.open.tokens, self.open.counted = row.event.tokens, row.event.counted
                 self.open.size = row.event.size
+                self.open.before, self.open.before_previous = row.event.before, row.event.before_previous
                 self.turns.append(self.open)
                 self.open = None
             case _:
@@ -167,11 +205,30 @@ class Oracle:
 
     def left_out(self, first: int) -> tuple[int, int]:
         """Turns and messages of the log that are not sent where the run begins at this place."""
-        gone = self.log[self.apart(first) : first]
-        return len(gone), sum(map(len, gone))
+        apart = self.apart(first)
+        gone = self.log[apart:first]
+        if not (self.as_stored and gone):
+            return len(gone), sum(map(len, gone))
+        begin, end = self._behind(0) if apart else self.turns[0].before, self._place(first)
+        return max(1, end.turns - begin.turns), max(1, end.messages - begin.messages)
+
+    def _place(self, place: int) -> ev.Totals:
+        """The totals stored with the turn at this place, or those behind the last."""
+        return self.turns[place].before if place < len(self.turns) else self._behind(place - 1)
+
+    def _behind(self, place: int) -> ev.Totals:
+        turn = self.turns[place]
+        return turn.before + ev.Totals(1, len(self.log[place]), turn.size)
 
     def before(self, place: int) -> tuple[int, int]:
         """How many turns and messages of live memory lie before the turn at this place."""
+        if self.as_stored:
+            stored = NONE
+            if self.turns and place >= 0:
+                stored = self._place(place)
+            elif self.turns:
+                stored = self.turns[0].before_previous
+            return stored.turns, stored.messages
         return max(place, 0), sum(len(messages) for messages in self.log[: max(place, 0)])
 
     @property
@@ -190,15 +247,15 @@ class Oracle:
         found: list[list[Message]] = []
         dropped = 0
         for rows in range(1, len(turn.rows) + 1):
-            whole = self._readable(turn.messages(rows))
+            whole = self._readable(turn.messages(rows), self._reads and not turn.plans)
             left = _without(whole, dropped)
-            while self.budget and self._droppable(left) and self._alone(left) > self.room:
+            while self.budget and self._droppable(left) and self._alone(left, turn.plans) > self.room:
                 dropped += 1
                 left = _without(whole, dropped)
             found.append([message for group in left for message in group])
         return found
 
-    def _readable(self, messages: list[Message]) -> list[list[Message]]:
+    def _readable(self, messages: list[Message], reads: bool) -> list[list[Message]]:
         """The messages in groups, one for each iteration, a user's each in one of its own; results cut and masked."""
         caps, place = self.run.rules.caps, 0
         results = sum(isinstance(block, ToolResult) for message in messages for block in message.blocks)
@@ -210,7 +267,7 @@ class Oracle:
             blocks: list[Block] = []
             for block in message.blocks:
                 if isinstance(block, ToolResult):
-                    where = f" [read_result {block.call_id}]" if self._reads else ""
+                    where = f" [read_result {block.call_id}]" if reads else ""
                     text = self._cut(block.content, where)
                     if caps.keep_first <= place < masked:
                         text = _masked(text, where)
@@ -250,10 +307,10 @@ class Oracle:
         asked, *answers = iterations[0]
         return sum(len(message.blocks) for message in answers) == len(asked.calls)
 
-    def _alone(self, groups: list[list[Message]]) -> int:
+    def _alone(self, groups: list[list[Message]], plans: bool) -> int:
         """Tokens of the request with nothing but this turn and the longest notice."""
         messages = (_notice(10**12), *(message for group in groups for message in group))
-        return -(-self._weight(replace(self._frame(), messages=messages)) // 4)
+        return -(-self._weight(replace(self._frame(plans), messages=messages)) // 4)
 
     def tokens(self, first: int, opened: list[Message] | None = None) -> int:
         """Tokens of the request that begins with the turn at `first`, from its real body."""
@@ -270,6 +327,8 @@ class Oracle:
     def counts(self, turn: Said) -> int:
         """Tokens that were stored for the turn by the counter of this run, of this model; 0 for none."""
         wanted = f"{self.run.counter} {self.model}"
+        if turn.thinned:
+            return 0
         return turn.tokens if self.run.counter != "bytes" and turn.counted == wanted else 0
 
     def _bytes(self, first: int, opened: list[Message], notice: bool = True) -> int:
@@ -296,14 +355,15 @@ class Oracle:
         ]
         apart = [message for place, message in turns if place < first]
         run = [message for place, message in turns if place >= first]
-        return replace(self._frame(), messages=(*apart, *told, *run, *opened))
+        plans = bool(opened) and self.open is not None and self.open.plans
+        return replace(self._frame(plans), messages=(*apart, *told, *run, *opened))
 
-    def _frame(self) -> Request:
+    def _frame(self, plans: bool = False) -> Request:
         given = self.run.limits(self.model)
         return Request(
             model=self.model.partition("/")[2],
             system=str(self.settings.get("system") or ""),
-            tools=self.run.tools,
+            tools=self.run.planning if plans else self.run.tools,
             level=str(self.settings.get("level") or ""),
             max_output=min(given.max_output, given.context // 4),
         )
@@ -334,6 +394,9 @@ class Oracle:
         """Where turns had to leave: the first turn of the run that opens a step of live memory, if any does."""
         if not step or not self.left_out(first)[0]:
             return first
+        if self.as_stored:
+            opens = [turn.before.bytes // step != turn.before_previous.bytes // step for turn in self.turns]
+            return next((place for place in range(first, len(self.turns)) if opens[place]), first)
         sizes = [turn.size for turn in self.turns]
         steps = [sum(sizes[:place]) // step for place in range(len(sizes))]
         return next((place for place in range(first, len(sizes)) if steps[place] != steps[place - 1]), first)

@@ -40,8 +40,8 @@ class Learned:
 
 
 def starts(memory: Memory) -> int:
-    """Bytes of live memory before the run of turns that is sent between turns."""
-    return memory.full.turns[0].before.bytes if memory.full.turns else 0
+    """The first event of the run of turns that is sent between turns."""
+    return memory.full.turns[0].id if memory.full.turns else 0
 
 
 class Program(RuleBasedStateMachine):

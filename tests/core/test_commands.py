@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from ikigai.core import commands
 from ikigai.core.commands import COMMANDS, Local, Meaning, budget, help_text, is_command, parse
 from ikigai.core.errors import Refused
-from ikigai.core.machine import Change, Clear, RewindTo, SetMark
+from ikigai.core.machine import Change, Clear, Edit, Forget, Plan, Retry, RewindTo, SetMark, Undo
+from ikigai.core.selecting import Wanted
 
 MEANINGS: list[tuple[str, Meaning]] = [
     ("/clear", Clear()),
@@ -18,6 +19,20 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/mark  two  words ", SetMark("two  words")),
     ("/rewind", RewindTo("")),
     ("/rewind before the mess", RewindTo("before the mess")),
+    ("/rewind 45", RewindTo("45")),
+    ("/undo", Undo()),
+    ("/undo 45", Undo(45)),
+    ("/retry", Retry()),
+    ("/edit", Edit()),
+    ("/forget 45", Forget((Wanted(45, 45),), "45")),
+    ("/forget 45-67, 70,last 3", Forget((Wanted(45, 67), Wanted(70, 70), Wanted(back=3)), "45-67, 70,last 3")),
+    ("/forget 45 – 67", Forget((Wanted(45, 67),), "45 – 67")),
+    ("/forget 45-67 and 70", Plan("forget", "45-67 and 70")),
+    ("/forget 45,", Plan("forget", "45,")),
+    ("/forget the last 3", Plan("forget", "the last 3")),
+    ("/forget -5", Plan("forget", "-5")),
+    ("/remember the API", Plan("remember", "the API")),
+    ("/remember 45-67", Plan("remember", "45-67")),
     ("/model", Local("model")),
     ("/model openai/gpt-5-mini", Change({"level": "", "model": "openai/gpt-5-mini"})),
     ("/model openai/gpt-5-mini:high", Change({"model": "openai/gpt-5-mini", "level": "high"})),
@@ -57,6 +72,15 @@ REFUSED = [
     ("/exit now", "/exit takes no argument.", "/exit alone"),
     ("/quit now", "/exit takes no argument.", "/exit alone"),
     ("/mark " + "x" * 81, "A label has 80 characters at most.", "shorter"),
+    ("/undo it", "'it' is no id of an event.", "/undo alone"),
+    ("/undo 0", "'0' is no id of an event.", "/undo alone"),
+    ("/undo " + "9" * 30, f"'{'9' * 30}' is no id of an event.", "/undo alone"),
+    ("/retry now", "/retry takes no argument.", "/retry alone"),
+    ("/forget", "What to forget?", "45-67, 70, last 3"),
+    ("/remember", "What to remember?", "criteria in words"),
+    ("/forget 67-45", "'67-45' names nothing.", "45-67"),
+    ("/forget last 0", "'last 0' names nothing.", "last 3"),
+    ("/forget " + "9" * 30, f"'{'9' * 30}' names nothing.", "45-67"),
     ("/model gpt", "'gpt' is no model.", "PROVIDER/NAME"),
     ("/model gpt-5", "'gpt-5' is no model.", "Did you mean openai/gpt-5?"),
     ("/model claude-x:high", "'claude-x:high' is no model.", "Did you mean anthropic/claude-x:high?"),
@@ -92,7 +116,7 @@ def test_every_command_of_the_table_is_tried_here() -> None:
     assert len(commands.BY_NAME) == len(COMMANDS) + sum(len(command.aliases) for command in COMMANDS)
 
 
-TYPED = [line for line, meaning in MEANINGS if isinstance(meaning, Change | Clear | RewindTo | SetMark)]
+TYPED = [line for line, meaning in MEANINGS if not isinstance(meaning, Local)]
 
 
 @pytest.mark.parametrize("line", [line for line in TYPED if not line.startswith("/model")])
@@ -103,7 +127,7 @@ def test_what_was_typed_can_be_told_again(line: str) -> None:
 
 @given(st.text(max_size=20))
 def test_any_line_has_a_meaning_or_a_refusal(text: str) -> None:
-    for line in ("/" + text, f"/budget {text}", f"/model {text}", f"/think {text}"):
+    for line in ("/" + text, f"/budget {text}", f"/model {text}", f"/think {text}", f"/undo {text}", f"/forget {text}"):
         try:
             parse(line)
         except Refused as refusal:

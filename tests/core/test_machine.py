@@ -111,13 +111,15 @@ def test_rewind_takes_the_newest_of_equal_labels_and_keeps_it() -> None:
     agent.happen(SetMark("m"))
     newest = agent.memory.marks[-1].id
     agent.turn()
-    assert agent.happen(RewindTo("m")) == (ev.Rewound(newest),)
-    assert agent.happen(RewindTo()) == (ev.Rewound(newest),)
+    assert agent.happen(RewindTo("m")) == (ev.Rewound(newest, "m"),)
+    assert agent.happen(RewindTo()) == (ev.Rewound(newest, "m"),)
     assert len(agent.memory.window.turns) == 1
 
 
 def test_rewind_without_marks_is_refused() -> None:
-    with pytest.raises(Refused, match=r"There is no mark to go back to\. /mark sets one\."):
+    with pytest.raises(
+        Refused, match=r"There is no mark to go back to\. /mark sets one; /rewind ID goes back to any turn\."
+    ):
         decide(Agent().memory, RewindTo("m"))
 
 

@@ -14,25 +14,37 @@ from ikigai.core.machine import (
     CallModel,
     Change,
     Clear,
+    Edit,
     Exceeded,
     Failed,
+    Filter,
+    Forget,
     Input,
     Interrupted,
     Job,
+    Note,
+    Noted,
     Opened,
+    Plan,
+    Quote,
+    Ran,
     Replied,
+    Retry,
+    RewindAt,
     RewindTo,
     RunTool,
     SetMark,
     StartTool,
     Submitted,
     ToolDone,
+    Undo,
     Used,
     work,
 )
 from ikigai.core.memory import Run, Status
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.ports import Draft
+from ikigai.core.selecting import Wanted
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 
@@ -64,6 +76,18 @@ idle    | rewind             | rewind                                           
 idle    | rewind m           | rewind                                                    | idle    |
 idle    | rewind elsewhere   | refused: There is no mark 'elsewhere' here.               | idle    |
 idle    | change budget      | settings(budget)                                          | idle    |
+idle    | rewind to 0        | rewind                                                    | idle    |
+idle    | rewind at the end  | refused: Nothing in the context comes after event 20.     | idle    |
+idle    | forget ids         | refused: Nobody has looked what these ids are.            | idle    |
+idle    | filter             | filter                                                    | idle    |
+idle    | plan               | user                                                      | waiting | call
+idle    | quote              | user                                                      | waiting | note
+idle    | undo               | refused: There is nothing to undo.                        | idle    |
+idle    | undo 1             | refused: Event 1 cannot be undone.                        | idle    |
+idle    | retry              | rewind user                                               | waiting | call
+idle    | edit               | rewind                                                    | idle    |
+idle    | ran                | command                                                   | idle    |
+idle    | noted              |                                                           | idle    |
 idle    | change nothing     | refused: That is chosen already.                          | idle    |
 
 waiting | open               | turn_end(interrupted)                                     | idle    |
@@ -105,6 +129,16 @@ waiting | result of c2       |                                                  
 waiting | clear              | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | mark               | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | rewind             | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | rewind to 0        | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | forget ids         | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | filter             | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | plan               | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | quote              | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | undo               | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | retry              | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | edit               | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | ran                | command                                                   | waiting | call
+waiting | noted              |                                                           | waiting | call
 waiting | change budget      | refused: The agent is busy (waiting for the model).       | waiting | call
 
 tools   | open               | turn_end(interrupted)                                     | idle    |
@@ -127,9 +161,30 @@ tools   | result of c3       |                                                  
 tools   | clear              | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | mark               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | rewind             | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | rewind to 0        | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | forget ids         | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | filter             | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | plan               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | quote              | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | undo               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | retry              | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | edit               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | ran                | command                                                   | tools   | start c1, run c2
+tools   | noted              |                                                           | tools   | start c1, run c2
 tools   | change budget      | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 
 last    | result of c1       | tool_result(c1)                                           | waiting | call
+
+quoting | noted              | turn_end(completed)                                       | idle    |
+quoting | interrupt          | turn_end(interrupted)                                     | idle    |
+quoting | open               | turn_end(completed)                                       | idle    |
+
+planning | reply             | assistant usage turn_end(completed) filter                | idle    |
+planning | fail              | usage turn_end(failed) filter                             | idle    |
+planning | interrupt         | turn_end(interrupted) filter                              | idle    |
+planning | open              | turn_end(interrupted) filter                              | idle    |
+applying | plan made         | filter_plan tool_result(p)                                | waiting | call
+undoing | undo               | undo                                                      | idle    |
 
 astray  | reply              | assistant usage turn_end(completed)                       | idle    |
 astray  | reply, calls       | assistant tool_call(x) tool_call(y) usage turn_end(failed) | idle   |
@@ -142,7 +197,7 @@ CELLS = [tuple(cell.strip() for cell in line.split("|")) for line in TABLE.split
 
 
 def idle() -> Agent:
-    agent = Agent()
+    agent = Agent(Run(RUN.below, limits, encoder, planning=(ToolSpec("filter_context", "", "{}"),)))
     agent.happen(Submitted("?"))
     agent.reply(ToolCall("o", "look", "{}", malformed="["))
     agent.reply(Text("!"))
@@ -187,6 +242,31 @@ def astray(*first: str) -> Agent:
 
 def mixed() -> Agent:
     return astray("touch")
+
+
+def quoting() -> Agent:
+    agent = idle()
+    agent.happen(Quote("> said before"))
+    return agent
+
+
+def planning() -> Agent:
+    agent = idle()
+    agent.happen(Plan("forget", "all of it"))
+    return agent
+
+
+def applying() -> Agent:
+    agent = planning()
+    agent.reply(ToolCall("p", "filter_context"))
+    agent.happen(Approved(agent.job(StartTool)))
+    return agent
+
+
+def undoing() -> Agent:
+    agent = idle()
+    agent.happen(Clear())
+    return agent
 
 
 def reply(*said: ReplyBlock, late: bool = False, stop: StopReason = StopReason.END) -> Callable[[Agent], Input]:
@@ -269,6 +349,21 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "rewind": lambda agent: RewindTo(),
     "rewind m": lambda agent: RewindTo("m"),
     "rewind elsewhere": lambda agent: RewindTo("elsewhere"),
+    "rewind to 0": lambda agent: RewindAt(0),
+    "rewind at the end": lambda agent: RewindAt(20),
+    "forget ids": lambda agent: Forget((Wanted(1, 1),)),
+    "filter": lambda agent: Filter(((1, 9),), (), 2, 5),
+    "plan": lambda agent: Plan("forget", "all of it"),
+    "quote": lambda agent: Quote("> said before"),
+    "undo": lambda agent: Undo(),
+    "undo 1": lambda agent: Undo(1),
+    "retry": lambda agent: Retry(),
+    "edit": lambda agent: Edit(),
+    "ran": lambda agent: Ran("/recall it", "It was."),
+    "noted": lambda agent: Noted(Note(agent.memory.open.first if agent.memory.open else 1)),
+    "plan made": lambda agent: ToolDone(
+        RunTool(*call(agent, "p")), ToolResult("p", "done"), (ev.FilterPlanned(((1, 9),), (), 2, 5),)
+    ),
     "change budget": lambda agent: Change({"budget": 5}),
     "change nothing": lambda agent: Change({"budget": None}),
 }
@@ -298,12 +393,14 @@ def told_job(job: Job) -> str:
             return f"start {call.id}"
         case RunTool(_, call):
             return f"run {call.id}"
+        case Note():
+            return "note"
 
 
 @pytest.mark.parametrize(("state", "happened", "facts", "then", "jobs"), CELLS, ids=lambda cell: cell or "-")
 def test_cell(state: str, happened: str, facts: str, then: str, jobs: str) -> None:
-    states = {"idle": idle, "waiting": waiting, "tools": tools, "last": last, "astray": astray, "mixed": mixed}
-    agent = states[state]()
+    states = (idle, waiting, tools, last, astray, mixed, quoting, planning, applying, undoing)
+    agent = {each.__name__: each for each in states}[state]()
     if happened == "open, other budget":
         agent = reopened_below(agent, 7)
     try:
@@ -327,7 +424,8 @@ def reopened_below(agent: Agent, budget: int) -> Agent:
 
 def test_every_input_that_needs_idle_is_refused_in_every_other_state() -> None:
     for state in ("waiting", "tools"):
-        needing = ["submit", "clear", "mark", "rewind", "change budget"]
+        needing = ["submit", "clear", "mark", "rewind", "rewind to 0", "forget ids", "filter", "plan", "quote", "undo"]
+        needing += ["retry", "edit", "change budget"]
         refused = [cell[1] for cell in CELLS if cell[0] == state and cell[2].startswith("refused: The agent is busy")]
         assert refused == needing
     assert {type(INPUTS[happened](idle())) for happened in needing} == set(NEEDS_IDLE)

@@ -10,6 +10,7 @@ from ikigai.core.results import Caps
 from tests.core.encoders import cramped, encoder, limits
 
 TOOLS = (ToolSpec("look", "Looks at a thing.", '{"type":"object","properties":{"at":{"type":"string"}}}'),)
+PLANNING = (ToolSpec("filter_context", "Plans a filter.", '{"type":"object"}'),)
 plain: Choices = {"model": "chat/tiny", "budget": 100_000, "system": "Be kind."}
 RUNS = (
     Run(plain, limits, encoder, tools=TOOLS),
@@ -32,6 +33,7 @@ some = st.sampled_from(RUNS) | st.sampled_from(RUNS[-2:])
 runs = st.builds(
     replace,
     some | st.builds(replace, some, tools=st.just(READABLE)),
+    planning=st.just(PLANNING),
     counter=st.sampled_from(["bytes", "provider", "calibrated"]),
     rules=rules | rules | st.just(Rules()),
 )

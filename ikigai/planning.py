@@ -1,0 +1,211 @@
+"""Forgetting: looking for what is meant, asking the user, and what the tool `filter_context` does with the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from ikigai.core import matching, tokens
+from ikigai.core.errors import Refused
+from ikigai.core.events import FilterPlanned, StoredEvent
+from ikigai.core.loading import Reading
+from ikigai.core.machine import Filter, Forget, Used
+from ikigai.core.matching import Arguments, Part
+from ikigai.core.memory import Memory
+from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.core.ports import Provider
+from ikigai.core.questions import Answered, Question, yes_or_no
+from ikigai.core.selecting import Ended, Selection, before, in_window, selecting, selection
+from ikigai.metering import Price
+from ikigai.side import complete
+
+AT_ONCE = 4
+"""Parts that are looked through side by side."""
+ANSWER_TOKENS = 4000
+"""The longest list of ids that is waited for: some hundreds."""
+LISTED = 12
+"""Turns that a question names one by one."""
+_T = TypeVar("_T")
+
+
+class Load(Protocol):
+    """Reads the log."""
+
+    def __call__(self, asking: Reading[_T], /) -> Awaitable[_T]: ...
+
+
+class World:
+    """What planning needs: to read the log, to ask a model, to ask the user, and to tell what it took."""
+
+    def __init__(
+        self,
+        load: Load,
+        provider: Callable[[str], Provider],
+        price: Price,
+        ask: Callable[[Question], Awaitable[Answered]],
+        tell: Callable[[Used], None],
+    ) -> None:
+        self.load, self.provider, self.price, self.ask, self.tell = load, provider, price, ask, tell
+
+
+async def named(world: World, memory: Memory, happened: Forget) -> Filter | None:
+    """What is meant by ids, as the user has confirmed it; None when they have not. Raises Refused."""
+    found: Selection = await world.load(selecting(memory.run, memory.agent, happened.wanted))
+    if not await _agreed(world, "forget", found):
+        return None
+    return Filter(found.ranges, found.ids, found.messages, found.tokens, happened.criteria)
+
+
+async def _agreed(world: World, mode: str, found: Selection) -> bool:
+    title = f"Forget {_messages(found.messages)}, ~{tokens.short(found.tokens)} tokens?"
+    if mode == "remember":
+        title = f"Keep only what matches, and forget {_messages(found.messages)}, ~{tokens.short(found.tokens)} tokens?"
+    answered = await world.ask(yes_or_no(title, listing(found)))
+    return answered.key == "y"
+
+
+def listing(found: Selection) -> tuple[str, ...]:
+    """The turns of a selection, a line each; of many the first and the last."""
+    lines = [
+        f"{_span(each.ids or (each.turn.first, each.turn.said[-1].id))}  {each.turn.words or '[no words]'}"
+        f"  ({_messages(each.messages)}, ~{tokens.short(each.tokens)})"
+        for each in found.chosen
+    ]
+    if found.beyond:
+        lines.insert(0, "everything before the window")
+    if len(lines) > LISTED:
+        left = len(lines) - LISTED
+        lines = [*lines[: LISTED // 2], f"… {left} more …", *lines[-LISTED // 2 :]]
+    return tuple(lines)
+
+
+def _span(ids: Sequence[int]) -> str:
+    return f"{ids[0]}-{ids[-1]}" if ids[0] != ids[-1] else str(ids[0])
+
+
+def _messages(count: int) -> str:
+    return f"{count:,} message{'s' * (count != 1)}"
+
+
+class Failed(Exception):
+    """Nothing can be said of all messages; in words."""
+
+
+class Planner:
+    """Runs `filter_context` in one planning talk: what was previewed and confirmed is kept until it is applied."""
+
+    def __init__(self, world: World, memory: Memory) -> None:
+        self._world, self._memory = world, memory
+        self._confirmed: tuple[str, Selection, frozenset[int], int] | None = None
+        self._applied = False
+
+    async def run(self, call: ToolCall) -> tuple[ToolResult, tuple[FilterPlanned, ...]]:
+        """The result of the call, and what is to be filtered when it applies something."""
+        try:
+            if call.name != matching.FILTER_CONTEXT:
+                raise Failed(f"There is no tool {call.name!r} here, only {matching.FILTER_CONTEXT}.")
+            arguments = msgspec.json.decode(call.malformed or call.arguments or "{}", type=Arguments)
+            if arguments.action == "preview":
+                return ToolResult(call.id, await self._preview(arguments)), ()
+            plan, text = self._apply(arguments)
+            return ToolResult(call.id, text), (plan,)
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            why = f"{matching.FILTER_CONTEXT} cannot take these arguments: {error}."
+        except (Failed, Refused) as failure:
+            why = str(failure)
+        return ToolResult(call.id, why, is_error=True), ()
+
+    async def _preview(self, arguments: Arguments) -> str:
+        memory, opened = self._memory, self._memory.open
+        assert opened
+        if self._applied:
+            raise Failed("A filter was applied in this talk already.")
+        self._confirmed = None
+        if arguments.mode != opened.planning:
+            raise Failed(f"The user asked to {opened.planning}, not to {arguments.mode}.")
+        apart = memory.window.first.id if memory.window.first else 0
+        since = memory.window.turns[0].id if memory.window.turns else opened.first
+        settled, turns = await self._world.load(in_window(memory.run, memory.agent, since, apart))
+        ids = await self._look(turns, arguments.criteria or opened.criteria)
+        found = selection(settled, turns, ids)
+        matches = _rows(found)
+        if arguments.mode == "remember":
+            kept = {row.id for row in matches}
+            rest = (row.id for turn in turns for row in turn.said if row.id not in kept)
+            beyond = await self._world.load(before(memory.run, memory.agent, apart or since))
+            found = Selection(selection(settled, turns, rest).chosen, beyond)
+        if not matches or not (found.chosen or found.beyond):
+            what = "No message matches." if not matches else "Every message matches: there is nothing to forget."
+            raise Failed(f"{what} Nothing was changed.")
+        if not await _agreed(self._world, arguments.mode, found):
+            raise Failed("The user declined. Nothing was changed.")
+        total = sum(len(turn.said) for turn in turns)
+        self._confirmed = arguments.mode, found, frozenset(row.id for row in matches), total
+        size = sum(each.tokens for each in selection(settled, turns, ids).chosen)
+        return matching.preview(matches, size)
+
+    def _apply(self, arguments: Arguments) -> tuple[FilterPlanned, str]:
+        if self._confirmed is None:
+            raise Failed("The user has not confirmed a preview in this talk: nothing can be applied.")
+        mode, found, matches, total = self._confirmed
+        wanted = frozenset(arguments.message_ids)
+        if arguments.mode != mode or (wanted and wanted != matches) or (not wanted and len(matches) <= matching.SHOWN):
+            raise Failed("This is not the list that the user has confirmed. Apply exactly the ids of the preview.")
+        self._confirmed, self._applied = None, True
+        plan = FilterPlanned(found.ranges, found.ids, found.messages, found.tokens)
+        return plan, matching.applied(found.messages, total)
+
+    async def _look(self, turns: Sequence[Ended], criteria: str) -> frozenset[int]:
+        """The ids of the messages that match. Raises Failed when a part of them could not be looked through."""
+        memory = self._memory
+        room = tokens.most_bytes(memory.provider, memory.model, memory.room)
+        most = room * 4 // 5 - len(matching.SYSTEM) - 3 * len(criteria.encode(errors="surrogatepass"))
+        if most < 400:
+            raise Failed(f"These criteria are too long for {memory.model}.")
+        divided = matching.parts(turns, memory.used / max(1, memory.limits.context), most)
+        at_once = asyncio.Semaphore(AT_ONCE)
+
+        async def look(part: Part) -> frozenset[int] | str:
+            async with at_once:
+                return await self._ask(part, criteria)
+
+        answers = await asyncio.gather(*map(look, divided))
+        known = frozenset[int]().union(*(each for each in answers if not isinstance(each, str)))
+        for number, answer in enumerate(answers, 1):
+            if isinstance(answer, str):
+                part = f"part {number} of {len(answers)}" if len(answers) > 1 else "the conversation"
+                shown = f" In the other parts matched: {', '.join(map(str, sorted(known)))}." if known else ""
+                raise Failed(f"Looking through {part} failed: {answer} Nothing was changed.{shown}")
+        return known
+
+    async def _ask(self, part: Part, criteria: str) -> frozenset[int] | str:
+        """The matching ids of one part, or why nobody knows; an answer that cannot be used is asked for once more."""
+        asked = question = matching.question(part, criteria)
+        for last in (False, True):
+            done = await complete(
+                self._world.provider(self._memory.model),
+                self._memory.model,
+                matching.SYSTEM,
+                asked,
+                purpose="matching",
+                max_output=min(ANSWER_TOKENS, self._memory.limits.max_output or ANSWER_TOKENS),
+                price=self._world.price,
+                schema=matching.ANSWER,
+            )
+            for usage in done.usage:
+                self._world.tell(Used(usage))
+            if done.failure:
+                return done.failure.text
+            ids = matching.matched(done.text, part)
+            if not isinstance(ids, str) or last:
+                return ids
+            asked = f"{question}\n\n{matching.repair(done.text, ids)}"
+        raise AssertionError("unreachable")
+
+
+def _rows(found: Selection) -> list[StoredEvent]:
+    """The messages of a selection."""
+    return [row for each in found.chosen for row in each.turn.said if not each.ids or row.id in each.ids]

@@ -428,10 +428,14 @@ def test_the_file_goes_below_flags_and_variables_above(load):
         },
     )
     found = config.layers(load(text, {"IKIGAI_SLIDING_CONTEXT_TOKENS": "0"}, {"model": "ollama/qwen3:8b"}))
-    assert found.above == {"budget": 0, "model": "ollama/qwen3:8b", "level": ""}
-    assert found.below == {"system": "be brief"}  # the file's level was for the file's model
+    assert found.above == {"budget": 0, "model": "ollama/qwen3:8b"}  # an agent may choose its level
+    assert found.below == {"system": "be brief", "level": ""}  # the file's level was for the file's model
     assert found.origins["model"] == "flag --model"
     assert found.origins["budget"] == "environment IKIGAI_SLIDING_CONTEXT_TOKENS"
+    assert "level" not in found.origins
+    named = config.layers(load(text, {"IKIGAI_MODEL": "openai/gpt-5:off"}))
+    assert named.above == {"model": "openai/gpt-5", "level": "off"}
+    assert named.origins["level"] == "environment IKIGAI_MODEL"
 
 
 # ── Bad input ──

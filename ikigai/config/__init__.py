@@ -200,7 +200,6 @@ class Layers(Record, frozen=True):
 def layers(config: Config) -> Layers:
     """Flags and environment go above an agent's own choices, the file and the defaults below them."""
     model = model_choice(config.model) if config.model else {}
-    # A level belongs to the model it was named with: a model of this run brings its own, or none.
     values: Choices = {
         "model": "",
         "level": "",
@@ -209,7 +208,7 @@ def layers(config: Config) -> Layers:
         "system": config.system_prompt,
     }
     sources: dict[str, KeyPath] = {
-        **dict.fromkeys(("model", "level") if model else (), ("model",)),
+        **dict.fromkeys(model, ("model",)),  # a level only where one is named: an agent may choose it otherwise
         "budget": ("context", "sliding_context_tokens"),
         "system": ("system_prompt",),
     }

@@ -493,6 +493,13 @@ def _chosen(memory: Memory, values: Choices) -> tuple[Event, ...]:
             f"{key} is set by {memory.run.origins.get(key, 'a flag or variable')} for this run.",
             "Start without it to choose here.",
         )
+    level, wanted = values.get("level"), memory.run.resolve({**memory.own, **values})
+    if level is not None and level != wanted.get("level"):
+        raise Refused(
+            f"Level {level} would go with {memory.own.get('model')}, the agent's own model, and that of this run is"
+            f" {memory.model}, set by {memory.run.origins.get('model', 'a flag or variable')}.",
+            f"Start with {memory.model}:{level} instead, or without a model.",
+        )
     values = {key: value for key, value in values.items() if memory.own.get(key) != value}
     if not values:
         raise Refused("That is chosen already.", "Nothing was changed.")

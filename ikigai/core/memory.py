@@ -107,12 +107,21 @@ class Run(Record, frozen=True):
         return "" if self.counter == "bytes" else f"{self.counter} {model}"
 
     def resolve(self, own: Choices) -> Choices:
-        """The settings in force; a level from below is that of the model below, not of one the agent chose itself."""
-        below = {**self.below, "level": ""} if "model" in own and self.below.get("level") else self.below
-        return {**below, **own, **self.above}
+        """The settings in force. A level belongs to the model it was chosen for, so who names another leaves it out."""
+        named = "model" in own or "model" in self.above
+        below = {**self.below, "level": ""} if named and self.below.get("level") else self.below
+        return {**below, **self._heeded(own), **self.above}
 
     def origin(self, key: str, own: Choices) -> str:
-        return "agent" if key in own and key not in self.above else self.origins.get(key, "default")
+        heeded = key in self._heeded(own) and key not in self.above
+        return "agent" if heeded else self.origins.get(key, "default")
+
+    def _heeded(self, own: Choices) -> Choices:
+        """The agent's own choices without its level, where this run names another model than the agent's own."""
+        model = self.above.get("model")
+        if model is None or own.get("model", model) == model:
+            return own
+        return {key: value for key, value in own.items() if key != "level"}
 
 
 class Mark(Record, frozen=True):

@@ -51,7 +51,7 @@ from ikigai.core.ports import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.selecting import Selection, Wanted, selecting
 from tests.core.agreement import agrees
-from tests.core.oracle import Oracle
+from tests.core.oracle import Oracle, effective
 from tests.core.program import Program
 from tests.core.worlds import COUNTS, LABELS, RUNS, blocks, calls, counts, images, places, rounds, runs, words
 
@@ -240,10 +240,14 @@ class Life(Program):
         self.change(key, value)
 
     def change(self, key: str, value: ev.Value) -> None:
-        allowed = self.memory.status is Status.IDLE and key not in self.run.above
-        self.happen(Change({key: value}))
-        if allowed:
-            assert self.memory.settings.get(key) == (self.run.below.get(key) if value is None else value)
+        own: ev.Choices = {name: chosen for name, chosen in self.memory.own.items() if name != key}
+        wanted = effective(self.run, own if value is None else {**own, key: value}).get(key)
+        idle, before = self.memory.status is Status.IDLE, self.memory.settings
+        facts = self.happen(Change({key: value}))
+        if idle and (value is None or wanted == value) and key not in self.run.above:
+            assert self.memory.settings.get(key) == wanted
+        elif idle:
+            assert not facts and self.memory.settings == before, "a choice without effect is refused"
 
     @precondition(lambda self: self.memory.status is Status.IDLE)
     @rule(texts=st.lists(words, min_size=1, max_size=8), results=st.integers(0, 2), count=counts, shown=images)

@@ -104,6 +104,25 @@ def _add(found: list[Message], role: Role, *blocks: Block) -> None:
         found.append(Message(role, blocks))
 
 
+def effective(run: Run, own: ev.Choices) -> ev.Choices:
+    """What holds of flags and variables, the agent's own choices and the configuration.
+
+    A level holds with the model it was given with, and one that the agent chose alone with any; there is none where a
+    model of somebody else holds.
+    """
+    found = {**run.below, **own, **run.above}
+    strangers = [layer["model"] for layer in (own, run.above) if "model" in layer]
+    if "level" in run.above:
+        return found
+    if "level" in own and (len(strangers) < 2 or strangers[0] == strangers[1]):
+        return found
+    if "level" in found:
+        found["level"] = "" if strangers else run.below.get("level")
+    if "level" not in run.below:
+        found.pop("level", None)
+    return found
+
+
 @dataclass
 class Oracle:
     """Reads a whole lineage, oldest first; afterwards its attributes say what the memory of the leaf has to be."""
@@ -117,7 +136,7 @@ class Oracle:
     cleared: int | None = None
 
     def __post_init__(self) -> None:
-        self.settings = self.effective()
+        self.settings = effective(self.run, self.own)
         undone = set[int]()
         for row in reversed(self.history):
             if isinstance(row.event, ev.Undone) and row.id not in undone:
@@ -137,14 +156,11 @@ class Oracle:
         self.opened = self.forms(self.open) if self.open else [[]]
         self.first = self._first()
 
-    def effective(self) -> ev.Choices:
-        return {**self.run.below, **self.own, **self.run.above}
-
     def _read(self, row: ev.StoredEvent) -> None:
         match row.event:
             case ev.Cleared(own):
                 self.own, self.turns, self.marks, self.cleared = dict(own), [], [], row.id
-                self.settings = self.effective()
+                self.settings = effective(self.run, self.own)
             case ev.Marked(label):
                 self.marks.append((row.id, label))
             case ev.Forked():
@@ -163,7 +179,7 @@ class Oracle:
                         self.own[key] = value
                         if value is None:
                             del self.own[key]
-                            self.settings[key] = self.effective().get(key)
+                            self.settings[key] = effective(self.run, self.own).get(key)
             case ev.UserMessage() | ev.AssistantMessage() | ToolCall() | ToolResult() | ev.ToolStarted():
                 if self.open is None:
                     self.open = Said([])

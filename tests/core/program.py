@@ -14,6 +14,7 @@ from ikigai.core.memory import Memory, Run, Status, accepts, evolve
 from ikigai.core.ports import Limits
 from tests.core.agreement import counts_as_told
 from tests.core.memory_log import Logs, MemoryLog
+from tests.core.oracle import effective
 
 
 class Learned:
@@ -67,7 +68,7 @@ class Program(RuleBasedStateMachine):
         self.happen(Opened(self.log.draft(agent)))
         assert self.memory.status is Status.IDLE
         assert decide(self.memory, Opened(self.log.draft(agent))) == (), "recovery writes nothing the second time"
-        wanted = {**run.below, **self.memory.own, **run.above}
+        wanted = effective(run, self.memory.own)
         assert {k: v for k, v in self.memory.settings.items() if v is not None} == wanted, "this run's settings hold"
 
     def loaded(self, agent: str) -> Memory:

@@ -188,6 +188,43 @@ def test_a_choice_outlives_the_flag_that_overruled_it() -> None:
     assert Agent(RUN, agent.log).memory.budget == 100_000
 
 
+def under_flag(agent: Agent, **above: str) -> Agent:
+    """The agent as it is opened next, with a flag that names the model."""
+    below: ev.Choices = {**RUN.below, "level": "med"}
+    return Agent(Run(below, limits, encoder, above, dict.fromkeys(above, "flag --model")), agent.log)
+
+
+def test_a_level_can_be_chosen_for_the_model_of_a_flag() -> None:
+    agent = under_flag(Agent(), model="chat/small")
+    assert agent.memory.settings["level"] == "", "that of the configuration was for the model there"
+    agent.happen(Change({"level": "low"}))
+    assert (agent.memory.model, agent.memory.settings["level"]) == ("chat/small", "low")
+    assert under_flag(agent, model="chat/small").memory.settings["level"] == "low"
+    agent.happen(Change({"level": None}))
+    assert agent.memory.settings["level"] == ""
+    with pytest.raises(Refused, match="level is set by flag --model for this run"):
+        under_flag(agent, model="chat/small", level="high").happen(Change({"level": "low"}))
+
+
+def test_a_level_stays_with_the_model_that_the_agent_chose_it_for() -> None:
+    agent = Agent()
+    agent.happen(Change({"model": "blocks/tiny", "level": "high"}))
+    other = under_flag(agent, model="chat/small")
+    assert (other.memory.model, other.memory.settings["level"]) == ("chat/small", "")
+    with pytest.raises(Refused) as refused:
+        other.happen(Change({"level": "low"}))
+    assert str(refused.value) == (
+        "Level low would go with blocks/tiny, the agent's own model, and that of this run is chat/small, set by flag"
+        " --model. Start with chat/small:low instead, or without a model."
+    )
+    other.happen(Clear())
+    same = under_flag(other, model="blocks/tiny")
+    assert same.memory.settings["level"] == "high"
+    same.happen(Change({"level": "low"}))
+    again = Agent(RUN, same.log)
+    assert (again.memory.model, again.memory.settings["level"]) == ("blocks/tiny", "low")
+
+
 def test_a_recorded_setting_that_nobody_wants_any_more_ends() -> None:
     agent = Agent()
     agent.happen(Change({"level": "low"}))

@@ -19,6 +19,8 @@ RUNS = (
     Run({"model": "chat/small", "budget": 200}, limits, encoder, {"level": "high"}, {"level": "--model"}, TOOLS),
     Run(plain, limits, encoder, {"budget": 90}, {"budget": "IKIGAI_SLIDING_CONTEXT_TOKENS"}),
     Run(plain, limits, encoder, {"model": "blocks/tiny", "budget": 0}, {"model": "--model", "budget": "--budget"}),
+    Run({**plain, "level": "low"}, limits, encoder, {"model": "chat/small"}, {"model": "--model"}, TOOLS),
+    Run({**plain, "level": "med", "budget": 300}, limits, encoder),
     Run(plain, cramped, encoder, tools=TOOLS),
     Run({**plain, "model": "chat/large", "budget": 400}, limits, encoder, tools=TOOLS),
     Run({**plain, "model": "blocks/small"}, limits, encoder, tools=TOOLS),

@@ -171,6 +171,33 @@ def test_levels_at_the_prompt(account: Account, wire: Wire):
         program.leave()
 
 
+def test_a_level_for_the_model_of_a_flag(account: Account, wire: Wire):
+    configure(account, wire, 'model = "wire/z"\n', THINKER)
+    with account.terminal("-m", "wire/x", columns=120) as program:
+        program.ready()
+        program.say("/think low")
+        program.wait(lambda: "wire/x:low · ctx" in program.status(), "the level")
+        program.say("/model wire/y")
+        program.wait_for("model is set by flag --model for this run.")
+        program.leave()
+    with account.terminal(columns=120) as program:
+        program.ready()
+        program.say("/model wire/y")
+        program.wait(lambda: "wire/y:low · ctx" in program.status(), "the agent's own model")
+        program.leave()
+    with account.terminal(columns=120, env={"IKIGAI_MODEL": "wire/x"}) as program:
+        program.ready()
+        program.wait(lambda: "wire/x · ctx" in program.status(), "no level: it was chosen for another model")
+        program.say("/think high")
+        program.wait_for("Level high would go with wire/y, the agent's own model, and that of this run is wire/x")
+        program.leave()
+    with account.terminal("-m", "wire/x:high", columns=120) as program:
+        program.ready()
+        program.say("/think low")
+        program.wait_for("level is set by flag --model for this run.")
+        program.leave()
+
+
 def test_another_model_keeps_the_level_that_was_chosen_if_it_has_it(account: Account, wire: Wire):
     levels = '[models."wire/x"]\nlevels = ["low", "high"]\n[models."wire/y"]\nlevels = ["off", "high"]\n'
     configure(account, wire, 'model = "wire/x"\n', f'{levels}[models."wire/z"]\nlevels = ["low"]\n')

@@ -46,7 +46,7 @@ def learned(memory: Memory, message: str) -> int:
         return min(limit, limits.context)
     room = STEP * memory.used
     largest = (room + limits.max_output) / 0.9  # the inverse of Memory.room
-    return int(largest if largest / 4 >= limits.max_output else room / 0.65)
+    return min(int(largest if largest / 4 >= limits.max_output else room / 0.65), limits.context)
 
 
 def _room(memory: Memory, context: int) -> int:

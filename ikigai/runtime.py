@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ikigai.asking import Asking
 from ikigai.core import exceeded, tokens
 from ikigai.core.commands import is_id, typed
+from ikigai.core.context import cramped
 from ikigai.core.errors import IkigaiError, Refused, Unavailable
 from ikigai.core.events import CHANGES_THE_PAST, Event, UserMessage
 from ikigai.core.loading import loading
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
 
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
 """Seconds between attempts to save while the database is away; the last one repeats."""
-SPACE = 1000
-"""Tokens that a conversation needs beside system prompt and tools: a few short turns."""
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -110,7 +109,8 @@ class Runtime:
     async def run(self) -> None:
         try:
             await self._take(Opened(await self._patiently(self._store.draft)))
-            self._check_budget()
+            if told := cramped(self.memory):
+                self._view.notice(told)
             while (happened := await self.inbox.get()) is not None or await self._asks_still():
                 if happened is not None:
                     await self._take(happened)
@@ -128,21 +128,6 @@ class Runtime:
         await asyncio.wait({self._forgetting})
         self.inbox.put_nowait(None)
         return True
-
-    def _check_budget(self) -> None:
-        """Say it when system prompt and tools alone take more than a request may."""
-        memory = self.memory
-        least = tokens.count(memory.provider, memory.model, memory.envelope)
-        if least < memory.ceiling:
-            return
-        works = least + SPACE
-        helps = f"The smallest /budget that works is {works}."
-        if works > memory.room:  # no budget helps
-            helps = "/system makes it shorter, /model chooses a model with a larger context."
-        self._view.notice(
-            f"System prompt and tools take {tokens.short(least)} tokens, and a request may have"
-            f" {tokens.short(memory.ceiling)}: only the newest turn will be sent. {helps}"
-        )
 
     def warm(self) -> None:
         """Load what pricing a request takes, ahead of the first one."""

@@ -1,4 +1,4 @@
-"""What is in the window, by part, and what /context tells of it: as figures, and as plain text.
+"""What is in the window, by part, and what /context tells of it: figures and text; and when there is no room for it.
 
 The parts of a request add up to its size. A turn that was counted by something better than bytes is shared out among
 its messages by their bytes.
@@ -18,6 +18,8 @@ replace = msgspec.structs.replace
 
 CELLS = 8
 """Width of a part's bar."""
+SPACE = 1000
+"""Tokens that a conversation needs beside system prompt and tools: a few short turns."""
 COUNTERS = {
     "bytes": "bytes, four to a token",
     "provider": "each turn by its provider, the rest by bytes",
@@ -108,7 +110,7 @@ def _parts(memory: Memory) -> tuple[Part, ...]:
 
 
 def _sizes(memory: Memory) -> dict[str, int]:
-    """Bytes of each part, in the order of the request."""
+    """Bytes of each part, in the order of the request; the frame is what even an empty one has: model, limits."""
     encoder, asked = memory.run.encoder(memory.model), frame(memory)
     bare = encoder.envelope(replace(asked, system="", tools=()))
     system = encoder.envelope(replace(asked, tools=())) - bare
@@ -120,7 +122,7 @@ def _sizes(memory: Memory) -> dict[str, int]:
         said, results = said + turn_said, results + turn_results
     opened, open_results = _split(memory, memory.open.messages, memory.open.size) if memory.open else (0, 0)
     return {
-        "format": bare,
+        "request frame": bare,
         "system prompt": system,
         "tools": memory.envelope - bare - system,
         "first turn": kept + kept_results,
@@ -227,6 +229,28 @@ def _comparison(compared: Compared | None) -> str:
         return "no provider has counted a request yet"
     off = compared.counted / compared.reported - 1
     return f"last request {_short(compared.counted)}; {compared.model} said {_short(compared.reported)} ({off:+.0%})"
+
+
+def cramped(memory: Memory) -> str:
+    """What is to be said when what every request has takes all that one may; "" when it leaves room for turns."""
+    least = _tokens(memory, memory.envelope)
+    if least < memory.ceiling:
+        return ""
+    system, tools = bool(memory.settings.get("system")), bool(memory.run.tools)
+    what = {
+        (True, True): "System prompt and tools take",
+        (True, False): "The system prompt takes",
+        (False, True): "The tools take",
+        (False, False): "An empty request takes",
+    }[system, tools]
+    works = least + SPACE
+    helps = f"The smallest /budget that works is {works}."
+    if works > memory.room:  # no budget helps
+        helps = "/system makes it shorter, " * system + "/model chooses a model with a larger context."
+    return (
+        f"{what} {_short(least)} tokens, and a request may have {_short(memory.ceiling)}:"
+        f" only the newest turn will be sent. {helps}"
+    )
 
 
 _short = tokens.short

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ikigai.core import events as ev
-from ikigai.core.context import Compared, context, told
+from ikigai.core.context import Compared, context, cramped, told
 from ikigai.core.machine import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.memory import Memory, Rules, Run
 from ikigai.core.messages import Image, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
@@ -62,7 +62,7 @@ def test_the_parts_are_the_whole_request(
 def test_what_each_part_is():
     agent = Agent(run())
     bare = parts(agent.memory)
-    assert set(bare) == {"format", "system prompt", "tools"} and all(bare.values())
+    assert set(bare) == {"request frame", "system prompt", "tools"} and all(bare.values())
     agent.turn("q" * 400, "a" * 400)
     work(agent, "r" * 4_000)
     found = parts(agent.memory)
@@ -112,3 +112,26 @@ def test_the_facts_below_the_table():
     off = told(context(Agent(run(0)).memory))
     assert "budget       off (from default)" in off and "the window is off" in off
     assert "no provider has counted a request yet" in off and "none out" in off
+
+
+@pytest.mark.parametrize(
+    ("system", "tools", "said"),
+    [
+        ("s" * 400, (TOOL,), "System prompt and tools take 14"),
+        ("s" * 400, (), "The system prompt takes 1"),
+        ("", (TOOL,), "The tools take "),
+        ("", (), "An empty request takes "),
+    ],
+)
+def test_a_budget_that_leaves_no_room_for_turns(system: str, tools: tuple[ToolSpec, ...], said: str):
+    def memory(budget: int, model: str = "blocks/large") -> Memory:
+        return Agent(Run({"model": model, "budget": budget, "system": system}, limits, encoder, tools=tools)).memory
+
+    told = cramped(memory(10))
+    assert told.startswith(said) and "tokens, and a request may have 10: only the newest turn will be sent." in told
+    works = int(told.rpartition(" ")[2].rstrip("."))
+    assert "The smallest /budget that works is" in told and cramped(memory(works)) == ""
+    small = cramped(memory(10, "blocks/tiny"))
+    assert small.endswith(
+        f"sent. {'/system makes it shorter, ' * bool(system)}/model chooses a model with a larger context."
+    )

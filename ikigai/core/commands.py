@@ -233,7 +233,7 @@ def parse(line: str) -> Meaning:
     name = word[1:]
     command = BY_NAME.get(name)
     if command is None:
-        near = difflib.get_close_matches(name, BY_NAME, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name, BY_NAME, n=3)
         hint = "Did you mean " + " or ".join(f"/{found}" for found in near) + "?" if near else "/help lists them."
         raise Refused(f"There is no command /{name}.", hint)
     return command.meaning(line[len(word) :].strip())

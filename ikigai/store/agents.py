@@ -12,6 +12,8 @@ from . import names, queries
 from .connection import Session
 
 LONGEST_NAME = 64
+SAID = 5
+"""Names of other agents that are said where one is not there, those used last."""
 
 
 class Agent(Record, frozen=True):
@@ -71,8 +73,9 @@ class Agents:
         async with self._session.use() as cursor:
             await cursor.execute(queries.AGENT_NAMES)
             known = [name for (name,) in await cursor.fetchall()]
-        near = difflib.get_close_matches(wanted, known, n=3) or known[:3]
-        hint = f"Did you mean {' or '.join(near)}?" if near else "There are none yet."
+        near = difflib.get_close_matches(wanted, known, n=3)
+        there = f"There are: {', '.join(known[:SAID])}{', …' * (len(known) > SAID)}" if known else "There are none yet."
+        hint = f"Did you mean {' or '.join(near)}?" if near else there
         raise Refused(f"There is no agent {wanted[:80]}.", hint)
 
     async def get(self, id: str) -> Agent | None:

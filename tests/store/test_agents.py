@@ -66,6 +66,7 @@ async def test_finding(database: Database) -> None:
         with pytest.raises(Refused, match="There is no agent") as refused:
             await database.agents.find(wanted)
         assert hint in refused.value.remedy
+    assert refused.value.remedy == "There are: axb, a_b, 100%, Élan, hare, …"
 
 
 async def test_an_ambiguous_start_of_an_id(database: Database, dsn: str) -> None:

@@ -147,11 +147,13 @@ class Area:
         return shown
 
     def _choices(self, columns: int, rows: int) -> list[str]:
-        """The part of the completion menu around what is chosen."""
+        """The part of the completion menu around what is chosen, and how many more there are."""
         state = self.buffer.complete_state
         if state is None or rows < 1:
             return []
         all, chosen = state.completions, state.complete_index
+        told = 1 < rows < len(all)
+        rows -= told
         start = max(0, min((chosen or 0) - rows // 2, len(all) - rows))
         names = max(width(each.display_text) for each in all)
         shown: list[str] = []
@@ -161,6 +163,9 @@ class Area:
             padded = name + " " * max(0, names - width(name)) * bool(about)
             style = "selected" if index == chosen else ""
             shown.append(INDENT + self.theme.paint(style, padded) + self.theme.paint("dim", about))
+        if told:
+            more = cut(f"and {len(all) - rows} more", columns - len(INDENT))
+            shown.append(INDENT + self.theme.paint("dim", more))
         return shown
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ikigai.core.commands import COMMANDS
 from tests.terminal.console import Console
 
 NEWLINES = {
@@ -149,8 +150,11 @@ def test_history_and_search(console: Console):
 def test_commands_complete(console: Console):
     console.send("/")
     console.until("start with an empty context")
+    offered = sum(row.strip().startswith("/") for row in console.text.split("\n"))
+    assert f"  and {len(COMMANDS) - offered} more\n" in console.text
     console.send("sta")
     console.until(lambda: "/clear" not in console.text and "/status" in console.text)
+    assert " more\n" not in console.text
     console.send("\t")
     console.until(lambda: console.prompt.startswith("/status"))
     console.send("\x03/model mini")

@@ -81,13 +81,14 @@ class Database:
 
         Raises Busy, with the holder, when it is open in another program or already in this one.
         """
-        if agent.id in self._open and not self._open[agent.id].closed:
+        self._open = {id: log for id, log in self._open.items() if not log.closed}
+        if agent.id in self._open:
             raise Busy(f"Agent {agent.name} is open in this program already.", "Go on there.")
         log = self._open[agent.id] = AgentLog(self._session, agent, directory)
         try:
             await log.open()
         except BaseException:
-            del self._open[agent.id]
+            self._open.pop(agent.id, None)
             raise
         return log
 

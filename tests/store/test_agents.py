@@ -1,12 +1,14 @@
 """Agents: made, named, found, listed."""
 
 import asyncio
+import gc
+import weakref
 
 import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Refused, StoreError
+from ikigai.core.errors import Busy, Refused, StoreError
 from ikigai.store import names
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
@@ -125,3 +127,18 @@ async def test_a_child_of_nobody(database: Database) -> None:
     with pytest.raises(StoreError):
         await database.agents.create(parent=(await database.agents.create()).id)
     assert len(await database.agents.all()) == 1
+
+
+async def test_logs_that_were_closed_are_forgotten(database: Database) -> None:
+    first, second, third = [await database.agents.create() for _ in range(3)]
+    logs = weakref.WeakSet([await database.open_agent(agent) for agent in (first, second)])
+    for log in list(logs):
+        await log.close()
+    del log
+    held = await database.open_agent(third)
+    gc.collect()
+    assert not logs
+    with pytest.raises(Busy, match="open in this program already"):
+        await database.open_agent(third)
+    await held.close()
+    assert not (await database.open_agent(first)).closed

@@ -194,26 +194,6 @@ def _lacking(name: str, level: str, levels: tuple[str, ...]) -> str:
     return f"{what}; it has {', '.join(levels)}."
 
 
-def limits(model: str, known: Limits = UNSET) -> Limits:
-    """The limits of "provider/name" by its name alone; `known` goes before, where it is not 0."""
-    return Models(known=lambda model: known).limits(model)
-
-
-def traits(model: str, known: Listed | None = None) -> Traits:
-    """The traits of "provider/name" by its name alone; what `known` says goes before."""
-    return Models(known=lambda model: known).traits(model)
-
-
-def levels(model: str) -> tuple[str, ...]:
-    """The thinking levels of "provider/name" by its name alone."""
-    return Models().levels(model)
-
-
-def check_level(model: str, level: str) -> None:
-    """Raise ConfigError when "provider/name", by its name alone, does not have this thinking level."""
-    Models().check(model, level)
-
-
 def default(keys: Container[str]) -> str:
     """The model to start with, given the providers that have a key; empty if none is known here."""
     return next((model for provider, model in DEFAULTS.items() if provider in keys), "")

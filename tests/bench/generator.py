@@ -29,8 +29,8 @@ from ikigai.core.machine import (
 )
 from ikigai.core.memory import Run, evolve
 from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
-from ikigai.providers import models
 from ikigai.providers.chat import ChatEncoder
+from ikigai.providers.models import Models
 from tests.bench.prose import Prose
 from tests.core.agent import Agent
 
@@ -38,7 +38,7 @@ SEED = 20_261_121
 MODEL = "scripted/demo"
 RUN = Run(
     {"level": "", "budget": 100_000, "system": ""},
-    models.limits,
+    Models().limits,
     lambda model: ENCODER,
     above={"model": MODEL},
     origins={"model": "flag --model"},

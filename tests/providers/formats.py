@@ -8,7 +8,7 @@ from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCal
 from ikigai.core.ports import Provider
 from ikigai.providers.anthropic import AnthropicProvider
 from ikigai.providers.google import GoogleProvider
-from ikigai.providers.models import traits
+from ikigai.providers.models import Models
 from ikigai.providers.openai import OpenAIProvider
 from tests.providers import bodies, gemini, messages_wire
 from tests.providers.bodies import Told
@@ -58,7 +58,7 @@ class Format(NamedTuple):
         return self.make(self.provider, address + self.path, key, traits=self.traits, **api, **more)
 
     def traits(self, name: str) -> Any:
-        return traits(f"{self.provider}/{name}")
+        return Models().traits(f"{self.provider}/{name}")
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pytest
 from ikigai.core.memory import Run, request
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.reply import NOT_AN_OBJECT, Broke, Failure, Finished
-from ikigai.providers.models import limits
+from ikigai.providers.models import Models
 from tests.invariants import sound
 from tests.providers.conformance import TOOLS, Step, Talk
 from tests.providers.conftest import KEY, ask, collect, reply
@@ -147,7 +147,9 @@ async def test_ten_megabytes_in_one_line(form: Format, vendor: Any, wire_server:
 
 
 def talk_with(form: Format, vendor: Any) -> Talk:
-    run = Run({"model": form.model, "budget": 100_000}, limits, lambda model: vendor.encoder(form.name), tools=TOOLS)
+    run = Run(
+        {"model": form.model, "budget": 100_000}, Models().limits, lambda model: vendor.encoder(form.name), tools=TOOLS
+    )
     return Talk(run)
 
 

@@ -9,10 +9,19 @@ import pytest
 from ikigai.core.commands import LEVELS
 from ikigai.core.errors import ConfigError
 from ikigai.core.ports import Limits
-from ikigai.providers import models, registry
-from ikigai.providers.models import DEFAULTS, Listed, Models, Traits, check_level, default, limits, traits
+from ikigai.providers import registry
+from ikigai.providers.models import DEFAULTS, Listed, Models, Traits, default
 from tests.core.vectors import cases
 from tests.providers import refresh_registry
+
+BY_NAME = Models()
+"""Nobody has said anything: what a name tells by itself."""
+
+
+def configured(said: Limits | Listed) -> Models:
+    """The same, where the configuration says this of every model."""
+    return Models(known=lambda model: said)
+
 
 OFF = ("off",)
 LMH = ("low", "med", "high")
@@ -124,9 +133,9 @@ KNOWN = [
 
 @pytest.mark.parametrize(("model", "context", "thinking", "levels"), KNOWN)
 def test_what_a_name_tells(model: str, context: int, thinking: str, levels: tuple[str, ...]):
-    assert limits(model).context == context
-    assert 0 < limits(model).max_output <= context // 4
-    found = traits(model)
+    assert BY_NAME.limits(model).context == context
+    assert 0 < BY_NAME.limits(model).max_output <= context // 4
+    found = BY_NAME.traits(model)
     assert (found.thinking, found.levels) == (thinking, levels)
     assert found.levels == tuple(level for level in LEVELS if level in found.levels), "from least to most"
 
@@ -148,7 +157,7 @@ def test_what_a_name_tells(model: str, context: int, thinking: str, levels: tupl
     ],
 )
 def test_how_long_replies_are(model: str, asked: int, most: int):
-    assert (limits(model).max_output, traits(model).max_output) == (asked, most)
+    assert (BY_NAME.limits(model).max_output, BY_NAME.traits(model).max_output) == (asked, most)
 
 
 @pytest.mark.parametrize(
@@ -170,13 +179,13 @@ def test_how_long_replies_are(model: str, asked: int, most: int):
     ],
 )
 def test_who_sees(model: str, sees: bool):
-    assert traits(model).images is sees
+    assert BY_NAME.traits(model).images is sees
 
 
 def test_how_sonnet_is_told_not_to_think():
-    assert traits("anthropic/claude-sonnet-5-5").off == "between_tools"
-    assert traits("anthropic/claude-haiku-5-5").off == ""
-    assert traits("openrouter/anthropic/claude-sonnet-5.5").off == "", "is Anthropic's own way"
+    assert BY_NAME.traits("anthropic/claude-sonnet-5-5").off == "between_tools"
+    assert BY_NAME.traits("anthropic/claude-haiku-5-5").off == ""
+    assert BY_NAME.traits("openrouter/anthropic/claude-sonnet-5.5").off == "", "is Anthropic's own way"
 
 
 BY_DESIGN = {
@@ -193,7 +202,7 @@ of these. What their tests do assert holds here, also where the window has grown
 @pytest.mark.parametrize("case", cases("default_context_window", "peer_contexts.json"), ids=lambda case: case["id"])
 def test_contexts_of_the_vectors(case):
     name = case["input"]["model"]
-    assert limits(f"somewhere/{name}").context == BY_DESIGN.get(name, case["expected"])
+    assert BY_NAME.limits(f"somewhere/{name}").context == BY_DESIGN.get(name, case["expected"])
     if name in BY_DESIGN:
         assert case["basis"] != "asserted-by-test"
         assert case["expected"] != BY_DESIGN[name], "no longer a difference"
@@ -202,7 +211,7 @@ def test_contexts_of_the_vectors(case):
 @pytest.mark.parametrize("case", cases("effective_max_input_tokens", "peer_contexts.json"), ids=lambda case: case["id"])
 def test_a_configured_context_of_the_vectors(case):
     said = case["input"]
-    assert limits(said["model"], Limits(said["max_input_tokens"] or 0, 0)).context == case["expected"]
+    assert configured(Limits(said["max_input_tokens"] or 0, 0)).limits(said["model"]).context == case["expected"]
 
 
 LARGER = {
@@ -239,7 +248,7 @@ def test_no_window_is_taken_for_larger_than_genai_prices_says():
             for model in provider.models:
                 if model.context_window and not any(part in model.id for part in SILENT):
                     checked += 1
-                    if limits(f"{provider.id}/{model.id}").context > model.context_window:
+                    if BY_NAME.limits(f"{provider.id}/{model.id}").context > model.context_window:
                         larger.add(model.id)
     assert checked > 150
     assert larger == set(LARGER)
@@ -278,11 +287,11 @@ def test_names_that_are_offered_are_sold():
         assert len(set(names)) == len(names)
         for name in names:
             assert seller.find_model(name) is not None, name
-            assert traits(f"{provider}/{name}").max_output, name
+            assert BY_NAME.traits(f"{provider}/{name}").max_output, name
 
 
 def test_a_local_model_is_small_whatever_its_name():
-    assert limits("local/llama-4") == Limits(8_192, 2_048)
+    assert BY_NAME.limits("local/llama-4") == Limits(8_192, 2_048)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +304,7 @@ def test_a_local_model_is_small_whatever_its_name():
     ],
 )
 def test_what_is_configured_counts(known: Limits, expected: Limits):
-    assert limits("openai/gpt-5", known) == expected
+    assert configured(known).limits("openai/gpt-5") == expected
 
 
 # ── levels ──
@@ -320,19 +329,19 @@ def test_what_is_configured_counts(known: Limits, expected: Limits):
 )
 def test_a_level_the_model_does_not_have_is_said(model: str, level: str, said: str):
     with pytest.raises(ConfigError) as raised:
-        check_level(model, level)
+        BY_NAME.check(model, level)
     assert raised.value.what == said
     assert raised.value.remedy
 
 
 @pytest.mark.parametrize("model", [model for model, *_ in KNOWN])
 def test_levels_that_pass(model: str):
-    check_level(model, "")
-    for level in models.levels(model):
-        check_level(model, level)
-    for level in set(LEVELS) - set(models.levels(model)):
+    BY_NAME.check(model, "")
+    for level in BY_NAME.levels(model):
+        BY_NAME.check(model, level)
+    for level in set(LEVELS) - set(BY_NAME.levels(model)):
         with pytest.raises(ConfigError):
-            check_level(model, level)
+            BY_NAME.check(model, level)
 
 
 # ── who goes before whom ──
@@ -347,7 +356,9 @@ def test_a_list_endpoint_goes_before_the_registry():
     assert known.limits("anthropic/claude-opus-5-5").context == 500_000
     assert Models({"x": [Listed("a", 4_000_000, thinking="effort")]}).limits("x/a") == Limits(4_000_000, 32_768)
     assert Models({"x": [Listed("a", 4_000_000, 600)]}).limits("x/a") == Limits(4_000_000, 600)
-    assert known.traits("anthropic/claude-opus-5-5") == traits("anthropic/claude-opus-5-5"), "what it leaves open"
+    assert known.traits("anthropic/claude-opus-5-5") == BY_NAME.traits("anthropic/claude-opus-5-5"), (
+        "what it leaves open"
+    )
     assert known.limits("other/claude-opus-5-5").context == 1_000_000, "another provider has not listed it"
 
 
@@ -359,18 +370,18 @@ def test_the_configuration_goes_before_the_list_endpoint():
     known.check("anthropic/claude-next", "off")
     with pytest.raises(ConfigError, match="claude-next has no level low; it has off, high"):
         known.check("anthropic/claude-next", "low")
-    assert known.traits("anthropic/claude-opus-5-5") == traits("anthropic/claude-opus-5-5")
+    assert known.traits("anthropic/claude-opus-5-5") == BY_NAME.traits("anthropic/claude-opus-5-5")
 
 
 @pytest.mark.parametrize("levels", [(), ("off",)])
 def test_a_model_said_not_to_think(levels: tuple[str, ...]):
-    found = traits("openai/gpt-5", Listed("gpt-5", levels=levels))
+    found = configured(Listed("gpt-5", levels=levels)).traits("openai/gpt-5")
     assert (found.thinking, found.levels) == ("", ("off",))
 
 
 def test_a_model_said_to_think_that_was_not_known_to():
-    assert traits("openai/gpt-4o", Listed("gpt-4o", levels=("low", "high"))).thinking == "effort"
-    assert traits("anthropic/claude-3-opus", Listed("", levels=("low", "high"))).thinking == "adaptive"
+    assert configured(Listed("gpt-4o", levels=("low", "high"))).traits("openai/gpt-4o").thinking == "effort"
+    assert configured(Listed("", levels=("low", "high"))).traits("anthropic/claude-3-opus").thinking == "adaptive"
 
 
 def test_limits_alone_say_nothing_of_thinking():
@@ -432,7 +443,7 @@ import pathlib, msgspec, ikigai.core.commands, ikigai.core.ports
 before = set(sys.modules)
 import ikigai.providers.models as models
 assert not models.registry.load.cache_info().currsize, "read before it is needed"
-models.limits("openai/gpt-5")
+models.Models().limits("openai/gpt-5")
 print(*sorted(set(sys.modules) - before))
 """
 

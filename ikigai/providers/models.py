@@ -14,7 +14,6 @@ from ikigai.providers import registry
 from ikigai.providers.registry import Family
 
 UNKNOWN = Limits(128_000, 8_192)
-UNSET = Limits(0, 0)
 LOCAL = Limits(8_192, 2_048)
 
 REPLY, THOUGHTFUL_REPLY = 8_192, 32_768
@@ -86,7 +85,7 @@ class Models:
     def __init__(
         self,
         listed: Mapping[str, Iterable[Listed]] | None = None,
-        known: Callable[[str], Limits | Listed | None] = _nothing,
+        known: Callable[[str], Listed | None] = _nothing,
         api: Callable[[str], str] = _itself,
     ) -> None:
         self._known, self._api = known, api
@@ -105,7 +104,7 @@ class Models:
 
     def limits(self, model: str) -> Limits:
         """The context, and the output to ask for. No more is asked for by itself than a quarter of the context."""
-        known, listed, family = self._known(model) or UNSET, self._listing(model), self._family(model)
+        known, listed, family = self._said(model), self._listing(model), self._family(model)
         if model.startswith("local/"):
             guess = LOCAL
         else:
@@ -118,9 +117,7 @@ class Models:
 
     def traits(self, model: str) -> Traits:
         provider = model.partition("/")[0]
-        listed, family = self._listing(model), self._family(model)
-        known = self._known(model)
-        said = known if isinstance(known, Listed) else Listed(model, max_output=known.max_output if known else 0)
+        said, listed, family = self._said(model), self._listing(model), self._family(model)
         guess = _by_family(family, self._api(provider))
         levels = next((levels for levels in (said.levels, listed.levels) if levels is not None), None)
         if levels is None:
@@ -148,7 +145,7 @@ class Models:
         stem, _, word = model.rpartition(":")
         provider, _, name = stem.partition("/")
         if name in registry.load().names.get(provider, ()) and not (
-            f"{name}:{word}" in self.names(provider) or (self._known(model) or Listed(model)) != Listed(model)
+            f"{name}:{word}" in self.names(provider) or self._said(model) != Listed(model)
         ):
             model, level = stem, word or "''"
         levels = self.levels(model)
@@ -156,6 +153,9 @@ class Models:
             raise ConfigError(
                 _lacking(model.partition("/")[2], level, levels), "Choose one of these, or another model."
             )
+
+    def _said(self, model: str) -> Listed:
+        return self._known(model) or Listed(model)
 
     def _listing(self, model: str) -> Listed:
         provider, _, name = model.partition("/")

@@ -18,7 +18,7 @@ BY_NAME = Models()
 """Nobody has said anything: what a name tells by itself."""
 
 
-def configured(said: Limits | Listed) -> Models:
+def configured(said: Listed) -> Models:
     """The same, where the configuration says this of every model."""
     return Models(known=lambda model: said)
 
@@ -211,7 +211,7 @@ def test_contexts_of_the_vectors(case):
 @pytest.mark.parametrize("case", cases("effective_max_input_tokens", "peer_contexts.json"), ids=lambda case: case["id"])
 def test_a_configured_context_of_the_vectors(case):
     said = case["input"]
-    assert configured(Limits(said["max_input_tokens"] or 0, 0)).limits(said["model"]).context == case["expected"]
+    assert configured(Listed("", said["max_input_tokens"] or 0)).limits(said["model"]).context == case["expected"]
 
 
 LARGER = {
@@ -295,16 +295,16 @@ def test_a_local_model_is_small_whatever_its_name():
 
 
 @pytest.mark.parametrize(
-    ("known", "expected"),
+    ("said", "expected"),
     [
-        (Limits(0, 0), Limits(400_000, 32_768)),
-        (Limits(1_000, 0), Limits(1_000, 32_768)),
-        (Limits(0, 100), Limits(400_000, 100)),
-        (Limits(1_000, 100), Limits(1_000, 100)),
+        (Listed("", 0, 0), Limits(400_000, 32_768)),
+        (Listed("", 1_000, 0), Limits(1_000, 32_768)),
+        (Listed("", 0, 100), Limits(400_000, 100)),
+        (Listed("", 1_000, 100), Limits(1_000, 100)),
     ],
 )
-def test_what_is_configured_counts(known: Limits, expected: Limits):
-    assert configured(known).limits("openai/gpt-5") == expected
+def test_what_is_configured_counts(said: Listed, expected: Limits):
+    assert configured(said).limits("openai/gpt-5") == expected
 
 
 # ── levels ──
@@ -385,7 +385,7 @@ def test_a_model_said_to_think_that_was_not_known_to():
 
 
 def test_limits_alone_say_nothing_of_thinking():
-    known = Models(known=lambda model: Limits(5_000, 400))
+    known = configured(Listed("", 5_000, 400))
     assert known.traits("openai/gpt-5") == Traits("effort", MLMH, True, 400)
 
 

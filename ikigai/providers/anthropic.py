@@ -7,7 +7,7 @@ constructor.
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from ikigai.providers.failures import Target
 from ikigai.providers.messages import MessagesEncoder, MessagesReader
 from ikigai.providers.models import Listed, Traits
 from ikigai.providers.network import bracketed, loopback
+from ikigai.providers.sdk_answer import SdkAnswer
 from ikigai.providers.shapes import mapping, number
 from ikigai.providers.streaming import CONNECT, FIRST, IDLE, NoStream, Reader, Streaming
 
@@ -98,9 +99,9 @@ class AnthropicProvider(Streaming):
         return headers
 
     @asynccontextmanager
-    async def post(self, client: Any, request: Request) -> AsyncGenerator["_Answer", None]:
+    async def post(self, client: Any, request: Request) -> AsyncGenerator[SdkAnswer, None]:
         async with await self._opened(client, request) as stream:
-            yield _Answer(stream)
+            yield SdkAnswer(stream)
 
     async def _opened(self, client: Any, request: Request) -> Any:
         """The answer's stream; what a server refuses and we can do without is left out, and never sent twice."""
@@ -166,20 +167,6 @@ class AnthropicProvider(Streaming):
                         return list(found.values())
         except Exception as error:
             raise self.untold(error, self._idle) from None
-
-
-class _Answer:
-    """An open stream of the SDK, as `streaming.Answer`."""
-
-    def __init__(self, stream: Any) -> None:
-        self.headers: Mapping[str, str] = stream.response.headers
-        self._stream = stream
-
-    def chunks(self) -> AsyncIterator[object]:
-        return self._stream
-
-    def pieces(self) -> AsyncIterator[bytes]:
-        return self._stream.response.aiter_bytes()
 
 
 def _typed(beta: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ servers speak.
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
@@ -21,6 +21,7 @@ from ikigai.providers.network import bracketed, loopback
 from ikigai.providers.openai_models import chats, listed
 from ikigai.providers.responses import ResponsesEncoder
 from ikigai.providers.responses_reader import ResponsesReader
+from ikigai.providers.sdk_answer import SdkAnswer
 from ikigai.providers.shapes import mapping, number
 from ikigai.providers.streaming import CONNECT, FIRST, IDLE, NoStream, Reader, Streaming
 
@@ -116,9 +117,9 @@ class OpenAIProvider(Streaming):
         return client
 
     @asynccontextmanager
-    async def post(self, client: Any, request: Request) -> AsyncGenerator["_Answer", None]:
+    async def post(self, client: Any, request: Request) -> AsyncGenerator[SdkAnswer, None]:
         async with await self._opened(client, request) as stream:
-            yield _Answer(stream)
+            yield SdkAnswer(stream)
 
     async def _opened(self, client: Any, request: Request) -> Any:
         """The answer's stream; what a server refuses and we can do without is left out, and never sent twice."""
@@ -201,17 +202,3 @@ def _stream_class() -> Any:
                     yield event
 
     return Stream
-
-
-class _Answer:
-    """An open stream of the SDK, as `streaming.Answer`."""
-
-    def __init__(self, stream: Any) -> None:
-        self.headers: Mapping[str, str] = stream.response.headers
-        self._stream = stream
-
-    def chunks(self) -> AsyncIterator[object]:
-        return self._stream
-
-    def pieces(self) -> AsyncIterator[bytes]:
-        return self._stream.response.aiter_bytes()

@@ -1,0 +1,18 @@
+"""The open answer to one request, as the SDKs of Anthropic and OpenAI give it: both come of the same generator."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+
+class SdkAnswer:
+    """`streaming.Answer` over the SDK's `AsyncStream`."""
+
+    def __init__(self, stream: Any) -> None:
+        self.headers: Mapping[str, str] = stream.response.headers
+        self._stream = stream
+
+    def chunks(self) -> AsyncIterator[object]:
+        return self._stream
+
+    def pieces(self) -> AsyncIterator[bytes]:
+        return self._stream.response.aiter_bytes()

@@ -12,7 +12,7 @@ from ikigai.core.messages import Block, Image, Message, Role, StopReason, Text, 
 from ikigai.core.reply import Broke, Counted, Delta, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request import Request
 from ikigai.providers import failures, openai_terms
-from ikigai.providers.call_ids import CallIds
+from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.encoding import BodyEncoder, told
 from ikigai.providers.failures import Target, reported
 from ikigai.providers.openai_terms import EFFORT
@@ -125,7 +125,7 @@ class ChatReader:
         self,
         target: Target,
         taken: frozenset[str] = frozenset(),
-        new_id: Callable[[], str] = openai_terms.new_id,
+        new_id: Callable[[], str] = new_id,
     ) -> None:
         self.request_id = ""
         self._target = target

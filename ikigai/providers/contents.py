@@ -7,7 +7,6 @@ signature of a `Thinking` block right before the block whose part carries it; wi
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
@@ -16,7 +15,7 @@ from ikigai.core.messages import Image, Message, Role, StopReason, Text, Thinkin
 from ikigai.core.reply import Broke, Counted, Delta, Failure, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request import Request
 from ikigai.providers import failures
-from ikigai.providers.call_ids import CallIds
+from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import Target, reported
 from ikigai.providers.models import Traits
@@ -166,7 +165,7 @@ class ContentsReader:
         self,
         target: Target,
         taken: frozenset[str] = frozenset(),
-        new_id: Callable[[], str] = lambda: f"call_{uuid4().hex[:24]}",
+        new_id: Callable[[], str] = new_id,
     ) -> None:
         self.request_id = ""
         self._target = target

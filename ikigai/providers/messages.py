@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
@@ -12,7 +11,7 @@ from ikigai.core.messages import Block, Image, Message, Role, StopReason, Text, 
 from ikigai.core.reply import Broke, Counted, Delta, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request import Request
 from ikigai.providers import claude, failures
-from ikigai.providers.call_ids import CallIds
+from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.encoding import BodyEncoder, dumps
 from ikigai.providers.failures import Target, reported
 from ikigai.providers.models import Traits
@@ -153,7 +152,7 @@ class MessagesReader:
         self,
         target: Target,
         taken: frozenset[str] = frozenset(),
-        new_id: Callable[[], str] = lambda: f"toolu_{uuid4().hex[:24]}",
+        new_id: Callable[[], str] = lambda: new_id("toolu"),
     ) -> None:
         self.target = target
         self.request_id = ""

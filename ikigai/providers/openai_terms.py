@@ -1,7 +1,6 @@
-"""What OpenAI's two formats share: names of levels, new ids of calls, what a picture counts."""
+"""What OpenAI's two formats share: names of levels, what a picture counts."""
 
 import math
-from uuid import uuid4
 
 from ikigai.core.messages import Image
 
@@ -22,7 +21,3 @@ def image_tokens(image: Image) -> int:
     """
     patches = math.ceil(image.width / PATCH) * math.ceil(image.height / PATCH)
     return math.ceil(max(1, min(patches, MOST_PATCHES)) * TOKENS_PER_PATCH)
-
-
-def new_id() -> str:
-    return f"call_{uuid4().hex[:24]}"

@@ -11,8 +11,8 @@ import msgspec
 
 from ikigai.core.messages import StopReason, Usage
 from ikigai.core.reply import Broke, Counted, Delta, Failure, Finished, TextDelta, ThinkingDelta, ToolCallDelta
-from ikigai.providers import failures, openai_terms
-from ikigai.providers.call_ids import CallIds
+from ikigai.providers import failures
+from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.failures import Target, reported
 from ikigai.providers.responses import PHASE, Reasoning
 from ikigai.providers.shapes import mapping, number, sequence, string
@@ -80,7 +80,7 @@ class ResponsesReader:
         target: Target,
         vendor: str,
         taken: frozenset[str] = frozenset(),
-        new_id: Callable[[], str] = openai_terms.new_id,
+        new_id: Callable[[], str] = new_id,
     ) -> None:
         self.request_id = ""
         self._target = target

@@ -1,17 +1,28 @@
-"""What tests of providers share: a server to talk to, and a way to collect a stream."""
+"""What tests of providers share: a server to talk to, every adapter in turn, and a way to collect a stream."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from ikigai.core.messages import Message, Role, Text
 from ikigai.core.ports import Provider
-from ikigai.core.reply import Accumulator, Broke, Finished, ProviderEvent, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.reply import (
+    Accumulator,
+    Broke,
+    Failure,
+    Finished,
+    ProviderEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 from ikigai.core.request import Request
 from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.openai import OpenAIProvider
-from tests.wire_server import WireServer
+from tests.providers.formats import FORMATS, Format
+from tests.wire_server import Answer, WireServer
 
 KEY = "sk-very-secret-0123456789"
 
@@ -29,6 +40,20 @@ async def provider(wire_server: WireServer) -> AsyncIterator[OpenAIProvider]:
     await provider.close()
 
 
+@pytest.fixture(params=FORMATS)
+def form(request: pytest.FixtureRequest) -> Format:
+    """Each format in turn: a test that takes it is one for all vendors."""
+    return FORMATS[request.param]
+
+
+@pytest.fixture
+async def vendor(form: Format, wire_server: WireServer) -> AsyncIterator[Any]:
+    """The adapter for that format, without retries."""
+    provider: Any = form.connect(f"http://127.0.0.1:{wire_server.port}", KEY)
+    yield provider
+    await provider.close()
+
+
 def ask(text: str = "Hello?", **more: object) -> Request:
     return Request("test-model", (Message(Role.USER, (Text(text),)),), **more)  # type: ignore[arg-type]
 
@@ -39,6 +64,15 @@ async def collect(provider: Provider, request: Request | None = None) -> list[Pr
     ends = [event for event in found if isinstance(event, Finished | Broke)]
     assert ends == found[-1:], found
     return found
+
+
+async def is_cut(provider: Provider, wire_server: WireServer, body: bytes, said: str) -> None:
+    """A stream that is this body is no whole reply, but what it said came."""
+    wire_server.script = [Answer(body)]
+    found = await collect(provider)
+    assert isinstance(found[-1], Broke)
+    assert found[-1].kind is Failure.CUT
+    assert reply(found).text == said
 
 
 def reply(events: list[ProviderEvent]) -> Accumulator:

@@ -1,7 +1,6 @@
 """The Anthropic adapter over real HTTP: requests byte for byte, whole replies, streams that do not end rightly."""
 
 import asyncio
-import gc
 import json
 import os
 import subprocess
@@ -18,7 +17,7 @@ from ikigai.core.request import Request
 from ikigai.providers.anthropic import AnthropicProvider
 from ikigai.providers.messages import BINDING
 from ikigai.providers.models import Traits
-from tests.providers.conftest import KEY, ask, collect, reply
+from tests.providers.conftest import KEY, ask, collect, is_cut, reply
 from tests.providers.messages_wire import (
     END,
     GOLDEN,
@@ -249,11 +248,7 @@ async def test_cut_anywhere(claude: AnthropicProvider, wire_server: WireServer, 
 async def test_a_stream_without_its_end_marker_is_cut(
     claude: AnthropicProvider, wire_server: WireServer, body: bytes, text: str
 ):
-    wire_server.script = [Answer(body)]
-    found = await collect(claude)
-    assert isinstance(found[-1], Broke)
-    assert found[-1].kind is Failure.CUT
-    assert reply(found).text == text
+    await is_cut(claude, wire_server, body, text)
 
 
 async def test_what_is_no_event_is_passed_over(claude: AnthropicProvider, wire_server: WireServer):
@@ -274,13 +269,6 @@ async def test_two_finishes_and_what_comes_behind_them(claude: AnthropicProvider
     assert found[-1] == Finished(StopReason.END, Usage(10, 5))
 
 
-async def test_a_whole_reply_stays_whole_when_the_connection_breaks_behind_it(
-    claude: AnthropicProvider, wire_server: WireServer
-):
-    wire_server.script = [Answer(sse(*spoken("Hi")) + b"event: x\ndata: {", end="reset")]
-    assert (await collect(claude))[-1] == Finished(StopReason.END, Usage(10, 5))
-
-
 async def test_ids_that_a_server_uses_twice(claude: AnthropicProvider, wire_server: WireServer):
     calls = [(n, id) for n, id in enumerate(["old", "a", "a", ""])]
     begun = [chunk for n, id in calls for chunk in (block(n, "tool_use", id=id, name="f", input={}), stop(n))]
@@ -290,12 +278,6 @@ async def test_ids_that_a_server_uses_twice(claude: AnthropicProvider, wire_serv
     ids = [call.id for call in reply(found).blocks() if isinstance(call, ToolCall)]
     assert len({"old", *ids}) == 5
     assert ids[1] == "a"
-
-
-async def test_ten_megabytes_in_one_line(claude: AnthropicProvider, wire_server: WireServer):
-    text = "x" * 10_000_000
-    wire_server.script = [answer(text)]
-    assert reply(await collect(claude)).text == text
 
 
 HALF = sse(start(), block(0, "text", text=""), said(0, "Half"))
@@ -319,48 +301,6 @@ async def test_a_server_that_falls_silent(wire_server: WireServer, body: bytes, 
         assert found[-1].text == f"anthropic sent nothing for {seconds} seconds."
     await asyncio.wait_for(wire_server.hung_up.wait(), 5)
     await provider.close()
-
-
-@pytest.mark.parametrize("body", [None, b"", HALF])
-async def test_cancelling_closes_the_connection(claude: AnthropicProvider, wire_server: WireServer, body: bytes | None):
-    wire_server.script = [Answer(body or b"", end="hang")]
-    seen = asyncio.Event()
-
-    async def consume():
-        async for _ in claude.stream(ask()):
-            seen.set()
-
-    task = asyncio.create_task(consume())
-    await wire_server.got_one.wait()
-    if body:
-        await seen.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
-
-
-async def test_leaving_a_stream_closes_the_connection(claude: AnthropicProvider, wire_server: WireServer):
-    wire_server.script = [Answer(HALF, end="hang")]
-    stream = claude.stream(ask())
-    await anext(stream)
-    await stream.aclose()
-    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
-
-
-def test_the_sdk_is_loaded_by_warm_and_not_before():
-    code = """
-import asyncio, sys
-from ikigai.core.request import Request
-from ikigai.providers.anthropic import AnthropicProvider
-provider = AnthropicProvider("anthropic", "", "key")
-provider.encoder("claude-x").body(Request("claude-x"))
-heavy = {"anthropic", "httpx2", "httpx", "pydantic"}
-assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
-asyncio.run(provider.warm())
-assert "anthropic" in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_nothing_of_the_environment_is_taken_for_ours(wire_server: WireServer, tmp_path: Path):
@@ -411,30 +351,6 @@ asyncio.run(main(sys.argv[1]))
     assert len(headers) == 4
     assert "leaked" not in str(headers).lower()
     assert [("Bearer ours" in one) for one in headers] == [False, False, True, True]
-
-
-async def test_one_client_for_all_requests_at_once(claude: AnthropicProvider, wire_server: WireServer):
-    wire_server.script = [answer(f"{number}") for number in range(21)]
-    found = await asyncio.gather(*(collect(claude, ask(f"say {number}")) for number in range(20)))
-    assert {reply(events).text for events in found} == {f"{number}" for number in range(20)}
-    await claude.close()
-    assert reply(await collect(claude)).text == "20"  # it connects anew
-
-
-async def test_nothing_is_left_behind(recwarn: pytest.WarningsRecorder):
-    script = [answer("a"), Answer(b"", end="reset"), failure(400, "no"), failure(500, ""), page({}), page({"data": []})]
-    async with WireServer(script) as server:
-        provider = AnthropicProvider("anthropic", server.base_url, KEY)
-        for _ in range(4):
-            await collect(provider)
-        await provider.count(ask())
-        await provider.models()
-        await provider.close()
-        await asyncio.sleep(0.05)  # the SDK leaves a generator to the collector
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not [task for task in others if "WireServer" not in repr(task)]
-    gc.collect()
-    assert not [warning for warning in recwarn if issubclass(warning.category, ResourceWarning)]
 
 
 def test_one_encoder_for_each_model():

@@ -1,4 +1,4 @@
-"""The Anthropic adapter when the answer is an error or none, its counts and its list, and what must never be shown."""
+"""The Anthropic adapter when the answer is an error, in its own words; its counts and its list."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import Message, Role, Text
 from ikigai.core.reply import Broke, Failure
 from ikigai.core.request import Request
@@ -142,171 +142,12 @@ async def test_an_overload_before_the_first_word_is_tried_again(claude: Anthropi
     assert len(wire_server.requests) == 3
 
 
-@pytest.mark.parametrize("body", [b"<!DOCTYPE html><h1>Welcome", b"", b"x" * 1_000_000])
-async def test_a_page_instead_of_a_stream(claude: AnthropicProvider, wire_server: WireServer, body: bytes):
-    wire_server.script = [Answer(body, headers={"Content-Type": "text/html; charset=utf-8"})]
-    [broke] = await collect(claude)
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.NOT_FOUND
-    assert wire_server.base_url in broke.text
-
-
-async def test_an_error_dressed_as_success(claude: AnthropicProvider, wire_server: WireServer):
-    wire_server.script = [failure(200, "model is loading", "api_error")]
-    [broke] = await collect(claude)
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.OVERLOADED
-
-
-async def test_redirects_are_not_followed(claude: AnthropicProvider, wire_server: WireServer):
-    async with WireServer() as elsewhere:
-        away = Answer(b"", 307, {"Location": f"{elsewhere.base_url}/messages"})
-        wire_server.script = [away, away, away]
-        [broke] = await collect(claude)
-        assert isinstance(broke, Broke)
-        assert broke.kind is Failure.NOT_FOUND
-        assert await claude.count(ask()) is None
-        with pytest.raises(IkigaiError):
-            await claude.models()
-        assert elsewhere.requests == []
-
-
-async def test_nothing_listens(wire_server: WireServer):
-    await wire_server.stop()
-    provider = AnthropicProvider("anthropic", wire_server.base_url, KEY)
-    [broke] = await collect(provider)
-    assert await provider.count(ask()) is None
-    with pytest.raises(IkigaiError) as caught:
-        await provider.models()
-    await wire_server.start()
-    words = f"anthropic cannot be reached at {provider.address}: nothing listens there."
-    assert broke == Broke(Failure.UNREACHABLE, words, "Check the network and the address.")
-    assert caught.value.what == words
-
-
-async def test_a_name_nobody_knows():
-    provider = AnthropicProvider("anthropic", "http://user:pass@nowhere.invalid/v1", KEY)
-    [broke] = await collect(provider)
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.UNREACHABLE
-    assert broke.text == "anthropic cannot be reached at http://nowhere.invalid/v1: the name is not known."
-
-
-async def test_plain_text_where_tls_was_expected_is_not_tried_again():
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
-        await reader.read(100)
-        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    provider = AnthropicProvider("anthropic", f"https://127.0.0.1:{port}", KEY)
-    [broke] = await collect(provider)
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.UNAVAILABLE
-    assert broke.text == f"What answers at https://127.0.0.1:{port} does not speak TLS."
-    assert "http://" in broke.remedy
-    await provider.close()
-    server.close()
-
-
-async def test_certificates_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SSL_CERT_FILE", "/nonexistent")
-    [broke] = await collect(AnthropicProvider("anthropic", "https://nowhere.invalid", KEY))
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.UNAVAILABLE
-    assert broke.text == "The certificates in /nonexistent cannot be read: No such file or directory."
-
-
-async def test_cut_within_the_header():
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Ty")
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    provider = AnthropicProvider("anthropic", f"http://127.0.0.1:{port}/v1", KEY)
-    [broke] = await collect(provider)
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.UNREACHABLE
-    await provider.close()
-    server.close()
-
-
-async def test_a_proxy_from_the_environment_is_not_used_on_this_machine(
-    wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
-):
-    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    for host in ("127.0.0.1", "localhost"):
-        wire_server.script = [answer("direct")]
-        provider = AnthropicProvider("local", wire_server.base_url.replace("127.0.0.1", host), KEY)
-        assert reply(await collect(provider)).text == "direct"
-        await provider.close()
-    [broke] = await collect(AnthropicProvider("local", "http://[::1]:9/v1", KEY))
-    assert isinstance(broke, Broke)
-    assert (broke.kind, "http://[::1]:9/v1:" in broke.text) == (Failure.UNREACHABLE, True)
-    elsewhere = AnthropicProvider("anthropic", "http://nowhere.invalid", KEY)
-    [broke] = await collect(elsewhere)
-    assert isinstance(broke, Broke)
-    assert "nothing listens there" in broke.text, "the proxy was asked"
-
-
-async def test_a_proxy_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:9")
-    [broke] = await collect(AnthropicProvider("anthropic", "http://nowhere.invalid/v1", KEY))
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.UNAVAILABLE
-    assert "gopher" in broke.text
-
-
-@pytest.mark.parametrize("key", ["sk-1\n", "sk 1", "sk-\x00", "sk-é", "\ufeffsk-1"])
-def test_a_key_that_no_header_can_hold(key: str):
-    with pytest.raises(ConfigError) as caught:
-        AnthropicProvider("anthropic", "", key)
-    assert key not in str(caught.value)
-
-
-@pytest.mark.parametrize("address", ["localhost:8080/v1", "api.anthropic.com", "ftp://x/v1", "http://x/v1?key=1"])
-def test_an_address_that_is_none(address: str):
-    with pytest.raises(ConfigError) as caught:
-        AnthropicProvider("anthropic", address, KEY)
-    assert caught.value.exit_code == 2
-
-
-@pytest.mark.parametrize("status", [200, 401])
-async def test_the_key_shows_nowhere(
-    wire_server: WireServer, status: int, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-):
-    caplog.set_level("DEBUG")
-    provider = AnthropicProvider("anthropic", wire_server.base_url, KEY)
-    wire_server.script = [failure(status, f"invalid x-api-key\nprovided: {KEY}.", "authentication_error")] * 3
-    [broke] = await collect(provider)
-    assert isinstance(broke, Broke)
-    assert "invalid x-api-key provided: [key]." in broke.text
-    assert await provider.count(ask()) is None
-    with pytest.raises(IkigaiError) as caught:
-        await provider.models()
-    shown = repr(provider) + str(broke) + str(caught.value) + caplog.text + "".join(capfd.readouterr())
-    assert KEY not in shown
-    await provider.close()
-
-
 async def test_text_that_is_no_unicode(claude: AnthropicProvider, wire_server: WireServer):
     [broke] = await collect(claude, ask("\ud800"))
     assert isinstance(broke, Broke)
     assert broke.kind is Failure.REFUSED
     assert await claude.count(ask("\ud800")) is None
     assert wire_server.requests == []
-
-
-async def test_endless_words_of_a_server_are_shortened(claude: AnthropicProvider, wire_server: WireServer):
-    wire_server.script = [failure(400, "x" * 100_000)]
-    [broke] = await collect(claude)
-    assert isinstance(broke, Broke)
-    assert len(broke.text) == 400
 
 
 # ── counts ──

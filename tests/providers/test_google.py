@@ -1,14 +1,9 @@
 """The Google adapter over real HTTP: requests byte for byte, whole replies, streams that do not end as they should."""
 
 import asyncio
-import gc
 import itertools
 import json
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +14,7 @@ from ikigai.core.reply import Broke, Counted, Failure, Finished, TextDelta
 from ikigai.core.request import Request
 from ikigai.providers.google import GoogleProvider
 from ikigai.providers.models import Listed, Traits
-from tests.providers.conftest import KEY, ask, collect, measured, reply
+from tests.providers.conftest import KEY, ask, collect, is_cut, measured, reply
 from tests.providers.gemini import USAGE, call, chunk, failed, said, sse, stream, text, thought
 from tests.providers.requests import requests
 from tests.wire_server import Answer, WireServer
@@ -239,11 +234,7 @@ async def test_cut_anywhere(provider: GoogleProvider, wire_server: WireServer, e
 async def test_a_stream_without_its_end_marker_is_cut(
     provider: GoogleProvider, wire_server: WireServer, body: bytes, said: str
 ):
-    wire_server.script = [Answer(body)]
-    found = await collect(provider)
-    assert isinstance(found[-1], Broke)
-    assert found[-1].kind is Failure.CUT
-    assert reply(found).text == said
+    await is_cut(provider, wire_server, body, said)
 
 
 async def test_what_is_unknown_is_passed_over(provider: GoogleProvider, wire_server: WireServer):
@@ -255,99 +246,6 @@ async def test_what_is_unknown_is_passed_over(provider: GoogleProvider, wire_ser
 async def test_two_ends_and_what_comes_behind_them(provider: GoogleProvider, wire_server: WireServer):
     wire_server.script = [stream(chunk(text("Hi"), finish="STOP"), chunk(call("rm", {}), finish="MAX_TOKENS"))]
     assert await collect(provider) == [TextDelta("Hi"), Finished(StopReason.END, request_id="resp-1")]
-
-
-async def test_a_whole_reply_stays_whole_when_the_connection_breaks_behind_it(
-    provider: GoogleProvider, wire_server: WireServer
-):
-    wire_server.script = [Answer(sse(chunk(text("Hi"), finish="STOP"), b"data: {"), end="reset")]
-    assert (await collect(provider))[-1] == Finished(StopReason.END, request_id="resp-1")
-
-
-async def test_ten_megabytes_in_one_line(provider: GoogleProvider, wire_server: WireServer):
-    words = "x" * 10_000_000
-    wire_server.script = [stream(chunk(text(words), finish="STOP"))]
-    assert reply(await collect(provider)).text == words
-
-
-@pytest.mark.parametrize("body", [b"", HALF, WHOLE + b"\r\n\r\n"])
-async def test_a_server_that_falls_silent(wire_server: WireServer, body: bytes):
-    wire_server.script = [Answer(body, end="hang")]
-    provider = made(wire_server, first=0.3, idle=0.2)
-    await provider.warm()
-    found = await collect(provider)
-    if body.startswith(WHOLE):
-        assert isinstance(found[-1], Finished)
-        assert found[-1].stop is StopReason.TOOLS
-    else:
-        assert isinstance(found[-1], Broke)
-        assert found[-1].kind is Failure.CUT
-        assert found[-1].text == f"google sent nothing for {0.2 if body else 0.3} seconds."
-    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
-    await provider.close()
-
-
-@pytest.mark.parametrize("body", [None, b"", HALF])
-async def test_cancelling_closes_the_connection(provider: GoogleProvider, wire_server: WireServer, body: bytes | None):
-    wire_server.script = [Answer(body or b"", end="hang")]
-    seen = asyncio.Event()
-
-    async def consume():
-        async for _ in provider.stream(ask()):
-            seen.set()
-
-    task = asyncio.create_task(consume())
-    await wire_server.got_one.wait()
-    if body:
-        await seen.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
-
-
-async def test_leaving_a_stream_closes_the_connection(provider: GoogleProvider, wire_server: WireServer):
-    wire_server.script = [Answer(HALF, end="hang")]
-    events = provider.stream(ask())
-    await anext(events)
-    await events.aclose()
-    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
-
-
-def test_the_sdk_is_loaded_by_warm_and_not_before():
-    code = """
-import asyncio, sys
-from ikigai.providers.google import GoogleProvider
-provider = GoogleProvider("google", "", "key")
-provider.encoder("gemini-3.8-flash")
-heavy = {"google", "httpx2", "httpx", "pydantic"}
-assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
-asyncio.run(provider.warm())
-assert "google.genai" in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
-
-
-async def test_one_client_for_all_requests_at_once(provider: GoogleProvider, wire_server: WireServer):
-    wire_server.script = [said() for _ in range(21)]
-    found = await asyncio.gather(*(collect(provider, ask(f"say {number}")) for number in range(20)))
-    assert [reply(events).text for events in found] == ["Hi"] * 20
-    await provider.close()
-    assert reply(await collect(provider)).text == "Hi"  # it connects anew
-
-
-async def test_nothing_is_left_behind(recwarn: pytest.WarningsRecorder):
-    async with WireServer([said(), Answer(b"", end="reset"), Answer(HALF), failed(500)]) as server:
-        provider = made(server)
-        for _ in range(4):
-            await collect(provider)
-        await provider.close()
-        await asyncio.sleep(0.05)  # the SDK leaves a generator to the collector
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not [task for task in others if "WireServer" not in repr(task)]
-        assert not server._open  # nor a connection
-    gc.collect()
-    assert not [warning for warning in recwarn if issubclass(warning.category, ResourceWarning)]
 
 
 # ── counting and listing ──

@@ -1,10 +1,6 @@
 """The OpenAI adapter over real HTTP: requests byte for byte, whole replies, streams that do not end as they should."""
 
 import asyncio
-import gc
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +9,7 @@ from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, Usage
 from ikigai.core.reply import Broke, Failure, Finished, TextDelta
 from ikigai.core.request import Request
 from ikigai.providers.openai import OpenAIProvider
-from tests.providers.conftest import KEY, ask, collect, measured, reply
+from tests.providers.conftest import KEY, collect, is_cut, measured, reply
 from tests.providers.requests import requests
 from tests.wire_server import DONE, Answer, WireServer, call_delta, chunk, completion, failure, sse
 
@@ -110,22 +106,6 @@ async def test_cut_anywhere(provider: OpenAIProvider, wire_server: WireServer, e
             assert reply(found).blocks() == (Text("Hé!"), ToolCall("c", "rm", '{"a": "b"}'))
 
 
-async def test_cut_within_the_header(wire_server: WireServer):
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Ty")
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    provider = OpenAIProvider("openai", f"http://127.0.0.1:{port}/v1", KEY)
-    [broke] = await collect(provider)
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.UNREACHABLE
-    await provider.close()
-    server.close()
-
-
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -142,11 +122,7 @@ async def test_cut_within_the_header(wire_server: WireServer):
 async def test_a_stream_without_its_end_marker_is_cut(
     provider: OpenAIProvider, wire_server: WireServer, body: bytes, said: str
 ):
-    wire_server.script = [Answer(body)]
-    found = await collect(provider)
-    assert isinstance(found[-1], Broke)
-    assert found[-1].kind is Failure.CUT
-    assert reply(found).text == said
+    await is_cut(provider, wire_server, body, said)
 
 
 async def test_what_is_no_event_is_passed_over(provider: OpenAIProvider, wire_server: WireServer):
@@ -154,92 +130,3 @@ async def test_what_is_no_event_is_passed_over(provider: OpenAIProvider, wire_se
     wire_server.script = [Answer(body + sse({"object": "hello"}, chunk({"content": "Hi"}), chunk(finish="stop")))]
     found = await collect(provider)
     assert found == [TextDelta("Hi"), Finished(StopReason.END)]
-
-
-async def test_a_whole_reply_stays_whole_when_the_connection_breaks_behind_it(
-    provider: OpenAIProvider, wire_server: WireServer
-):
-    wire_server.script = [Answer(sse(chunk({"content": "Hi"}), chunk(finish="stop")) + b"data: {", end="reset")]
-    assert (await collect(provider))[-1] == Finished(StopReason.END)
-
-
-async def test_ten_megabytes_in_one_line(provider: OpenAIProvider, wire_server: WireServer):
-    text = "x" * 10_000_000
-    wire_server.script = [Answer(sse(chunk({"content": text}), chunk(finish="stop")))]
-    assert reply(await collect(provider)).text == text
-
-
-@pytest.mark.parametrize("body", [b"", HALF, WHOLE])
-async def test_a_server_that_falls_silent(wire_server: WireServer, body: bytes):
-    wire_server.script = [Answer(body, end="hang")]
-    provider = OpenAIProvider("openai", wire_server.base_url, KEY, first=0.3, idle=0.2)
-    await provider.warm()
-    found = await collect(provider)
-    if body == WHOLE:
-        assert found[-1] == Finished(StopReason.TOOLS)
-    else:
-        assert isinstance(found[-1], Broke)
-        assert found[-1].kind is Failure.CUT
-        assert found[-1].text == f"openai sent nothing for {0.2 if body else 0.3} seconds."
-    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
-    await provider.close()
-
-
-@pytest.mark.parametrize("body", [None, b"", HALF])
-async def test_cancelling_closes_the_connection(provider: OpenAIProvider, wire_server: WireServer, body: bytes | None):
-    wire_server.script = [Answer(body or b"", end="hang")]
-    seen = asyncio.Event()
-
-    async def consume():
-        async for _ in provider.stream(ask()):
-            seen.set()
-
-    task = asyncio.create_task(consume())
-    await wire_server.got_one.wait()
-    if body:
-        await seen.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
-
-
-async def test_leaving_a_stream_closes_the_connection(provider: OpenAIProvider, wire_server: WireServer):
-    wire_server.script = [Answer(HALF, end="hang")]
-    stream = provider.stream(ask())
-    await anext(stream)
-    await stream.aclose()
-    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
-
-
-def test_the_sdk_is_loaded_by_warm_and_not_before(tmp_path: Path):
-    code = """
-import asyncio, sys
-from ikigai.providers.openai import OpenAIProvider
-provider = OpenAIProvider("openai", "", "key")
-heavy = {"openai", "httpx2", "httpx", "pydantic"}
-assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
-asyncio.run(provider.warm())
-assert "openai" in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-async def test_one_client_for_all_requests_at_once(provider: OpenAIProvider, wire_server: WireServer):
-    found = await asyncio.gather(*(collect(provider, ask(f"say {number}")) for number in range(20)))
-    assert [reply(events).text for events in found] == [f"You said: say {number}" for number in range(20)]
-    await provider.close()
-    assert reply(await collect(provider)).text  # it connects anew
-
-
-async def test_nothing_is_left_behind(recwarn: pytest.WarningsRecorder):
-    async with WireServer([completion("a"), Answer(b"", end="reset"), "b"]) as server:
-        provider = OpenAIProvider("openai", server.base_url, KEY)
-        for _ in range(3):
-            await collect(provider)
-        await provider.close()
-        await asyncio.sleep(0.05)  # the SDK leaves a generator to the collector
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not [task for task in others if "WireServer" not in repr(task)]
-    gc.collect()
-    assert not [warning for warning in recwarn if issubclass(warning.category, ResourceWarning)]

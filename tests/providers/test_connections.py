@@ -1,0 +1,230 @@
+"""Connections over every adapter: that none comes about, how long one may be silent, and that none is left behind."""
+
+import asyncio
+import gc
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ikigai.core.errors import IkigaiError
+from ikigai.core.messages import StopReason, Text
+from ikigai.core.reply import Broke, Failure, Finished
+from ikigai.providers.retry import Retrying
+from tests.providers.conftest import KEY, ask, collect, reply
+from tests.providers.formats import Format
+from tests.wire_server import Answer, WireServer
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
+
+async def fails(provider: Any, kind: Failure, words: str) -> None:
+    [broke] = await collect(Retrying(provider, sleep=_never) if kind is Failure.UNAVAILABLE else provider, ask())
+    assert isinstance(broke, Broke)
+    assert (broke.kind, words in broke.text) == (kind, True), broke
+    await provider.close()
+
+
+async def _never(seconds: float) -> None:
+    raise AssertionError(f"waited {seconds}")
+
+
+async def fails_against(form: Format, serve: Serve, kind: Failure, words: str, tls: ssl.SSLContext | None = None):
+    """What a server makes of it that does not speak HTTP."""
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    scheme = "https" if kind is Failure.UNAVAILABLE else "http"
+    address = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    await fails(form.connect(address, KEY), kind, words.format(address=address + form.path))
+    server.close()
+
+
+# ── none comes about ──
+
+
+async def test_nothing_listens(vendor: Any, wire_server: WireServer):
+    await wire_server.stop()
+    [broke] = await collect(vendor)
+    assert await vendor.count(ask()) is None
+    with pytest.raises(IkigaiError) as caught:
+        await vendor.models()
+    await wire_server.start()
+    words = f"{vendor.name} cannot be reached at {vendor.address}: nothing listens there."
+    assert broke == Broke(Failure.UNREACHABLE, words, "Check the network and the address.")
+    assert caught.value.what == words
+
+
+async def test_a_name_that_nobody_knows(form: Format):
+    provider: Any = form.connect("http://user:pass@nowhere.invalid", KEY)
+    address = f"http://nowhere.invalid{form.path}"
+    await fails(provider, Failure.UNREACHABLE, f"cannot be reached at {address}: the name is not known.")
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Ty", b"nonsense\r\n\r\n"])
+async def test_a_connection_that_breaks_before_the_answer(form: Format, said: bytes):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+        writer.close()
+
+    await fails_against(form, serve, Failure.UNREACHABLE, "cannot be reached")
+
+
+async def test_plain_text_where_tls_was_expected_is_not_tried_again(form: Format):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    await fails_against(form, serve, Failure.UNAVAILABLE, "What answers at {address} does not speak TLS.")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
+    """Of a server that nobody trusts: it has signed its certificate itself."""
+    if not shutil.which("openssl"):
+        pytest.skip("needs openssl to make a certificate")
+    folder = tmp_path_factory.mktemp("certificate")
+    key, certificate = folder / "key.pem", folder / "cert.pem"
+    curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1"
+    command = f"openssl req -x509 {curve} -keyout {key} -out {certificate}"
+    subprocess.run(command.split(), check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+async def test_a_certificate_that_nobody_trusts_is_not_tried_again(form: Format, certificate: ssl.SSLContext):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None: ...
+
+    await fails_against(form, serve, Failure.UNAVAILABLE, "self", certificate)
+
+
+async def test_certificates_that_are_not_there_are_named(form: Format, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/nonexistent")
+    words = "The certificates in /nonexistent cannot be read: No such file or directory."
+    await fails(form.connect("https://nowhere.invalid", KEY), Failure.UNAVAILABLE, words)
+
+
+async def test_a_proxy_from_the_environment_is_not_used_on_this_machine(
+    form: Format, wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for host in ("127.0.0.1", "localhost"):
+        wire_server.script = [Answer(form.stream((Text("direct"),), StopReason.END))]
+        provider: Any = form.connect(f"http://{host}:{wire_server.port}", KEY)
+        assert reply(await collect(provider)).text == "direct"
+        await provider.close()
+    await fails(form.connect("http://[::1]:9", KEY), Failure.UNREACHABLE, f"http://[::1]:9{form.path}:")
+    elsewhere = form.connect("http://nowhere.invalid", KEY)
+    await fails(elsewhere, Failure.UNREACHABLE, "nothing listens there")  # the proxy was asked
+
+
+async def test_a_proxy_that_cannot_be_used(form: Format, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:9")
+    await fails(form.connect("http://nowhere.invalid", KEY), Failure.UNAVAILABLE, "gopher")
+
+
+# ── silence ──
+
+
+@pytest.mark.parametrize(("body", "seconds"), [("nothing", "0.3"), ("half", "0.2"), ("page", "0."), ("whole", "")])
+async def test_a_server_that_falls_silent(form: Format, wire_server: WireServer, body: str, seconds: str):
+    whole = form.stream((Text("Hello."),), StopReason.END)
+    sent = {"nothing": b"", "half": form.late("Half"), "page": whole[:20], "whole": whole}[body]
+    headers = {"Content-Type": "text/html" if body == "page" else "text/event-stream"}
+    wire_server.script = [Answer(sent, headers=headers, end="hang")]
+    provider: Any = form.connect(f"http://127.0.0.1:{wire_server.port}", KEY, first=0.3, idle=0.2)
+    await provider.warm()
+    ended = (await collect(provider))[-1]
+    if body == "whole":
+        assert isinstance(ended, Finished)
+    else:
+        assert isinstance(ended, Broke)
+        assert ended.kind is Failure.CUT and ended.text.startswith(f"{form.provider} sent nothing for {seconds}")
+    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
+    await provider.close()
+
+
+# ── given up, used again, and left ──
+
+
+@pytest.mark.parametrize("answered", ["nothing", "headers", "words"])
+async def test_cancelling_closes_the_connection(form: Format, vendor: Any, wire_server: WireServer, answered: str):
+    wire_server.script = [Answer(form.late("Half") if answered == "words" else b"", end="hang")]
+    seen = asyncio.Event()
+
+    async def consume() -> None:
+        async for _ in vendor.stream(ask()):
+            seen.set()
+
+    task = asyncio.create_task(consume())
+    await wire_server.got_one.wait()
+    if answered == "words":
+        await seen.wait()
+    elif answered == "headers":
+        await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
+
+
+async def test_leaving_a_stream_closes_the_connection(form: Format, vendor: Any, wire_server: WireServer):
+    wire_server.script = [Answer(form.late("Half"), end="hang")]
+    events = vendor.stream(ask())
+    await anext(events)
+    await events.aclose()
+    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
+
+
+async def test_one_client_for_all_requests_at_once(form: Format, vendor: Any, wire_server: WireServer):
+    wire_server.script = [Answer(form.stream((Text(f"{n}"),), StopReason.END)) for n in range(21)]
+    found = await asyncio.gather(*(collect(vendor, ask(f"say {n}")) for n in range(20)))
+    assert {reply(events).text for events in found} == {f"{n}" for n in range(20)}
+    await vendor.close()
+    assert reply(await collect(vendor)).text == "20"  # it connects anew
+
+
+async def test_nothing_is_left_behind(form: Format, recwarn: pytest.WarningsRecorder):
+    whole = Answer(form.stream((Text("Hi"),), StopReason.END))
+    refused = [form.refusal(status, "No.", "") for status in (400, 500)]
+    async with WireServer([whole, Answer(b"", end="reset"), Answer(form.late("Half")), *refused]) as server:
+        provider: Any = form.connect(f"http://127.0.0.1:{server.port}", KEY)
+        for _ in range(5):
+            await collect(provider)
+        server.script += refused
+        await provider.count(ask())
+        with pytest.raises(IkigaiError):
+            await provider.models()
+        await provider.close()
+        await asyncio.sleep(0.05)  # the SDK leaves a generator to the collector
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not [task for task in others if "WireServer" not in repr(task)]
+        assert not server._open  # nor a connection
+    gc.collect()
+    assert not [warning for warning in recwarn if issubclass(warning.category, ResourceWarning)]
+
+
+def test_the_sdk_is_loaded_by_warm_and_not_before(form: Format):
+    api = f", api={form.api!r}" if form.path else ""
+    sdk = {"anthropic": "anthropic", "google": "google.genai"}.get(form.api, "openai")
+    code = f"""
+import asyncio, sys
+from ikigai.core.request import Request
+from {form.make.__module__} import {form.make.__name__} as Provider
+provider = Provider("{form.provider}", "http://127.0.0.1:1", "key"{api})
+provider.encoder("{form.name}").body(Request("{form.name}"))
+heavy = {{"anthropic", "google", "openai", "httpx2", "httpx", "pydantic"}}
+assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
+asyncio.run(provider.warm())
+assert "{sdk}" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())})

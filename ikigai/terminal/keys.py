@@ -54,13 +54,33 @@ def offer(buffer: Buffer, sources: Sources) -> None:
 
 def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources) -> KeyBindings:
     keys = KeyBindings()
-    typing = ~is_searching
     always = Condition(lambda: True)
-    empty = Condition(lambda: not buffer.text)
 
     def on(*combination: Keys | str, filter: Condition = always, eager: bool = False) -> Callable[..., Any]:
-        return keys.add(*combination, filter=typing & filter, eager=eager)
+        return keys.add(*combination, filter=~is_searching & filter, eager=eager)
 
+    _writing(on, actions, buffer, pastes)
+    _stopping(on, actions, buffer)
+    _completing(on, buffer, pastes, sources)
+    _around_the_input(on, actions)
+
+    @keys.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        if event.current_buffer is buffer:
+            buffer.insert_text(actions.pasted(event.data))
+        else:
+            event.current_buffer.insert_text(" ".join(event.data.split())[:200])
+
+    keys.add(ESC, filter=is_searching)(abort_search)
+    keys.add(NEWLINE, filter=is_searching)(accept_search)
+    return keys
+
+
+On = Callable[..., Any]
+"""Binds what follows it to keys, while no search is under way."""
+
+
+def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
     @on("enter")
     def _(event: KeyPressEvent) -> None:
         if buffer.document.text_before_cursor.endswith("\\") and buffer.document.is_cursor_at_the_end:
@@ -76,6 +96,23 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources)
     def _(event: KeyPressEvent) -> None:
         buffer.insert_text("\n")
 
+    @on("up", filter=_empty(buffer))
+    def _(event: KeyPressEvent) -> None:
+        if not actions.take_back():
+            buffer.auto_up()
+
+    @on("c-g")
+    @on("c-x", "c-e")
+    def _(event: KeyPressEvent) -> None:
+        actions.edit()
+
+    @on(Keys.Escape, "#")
+    @on(Keys.Escape, Keys.Any)  # Alt with a key that means nothing
+    def _(event: KeyPressEvent) -> None:
+        """prompt_toolkit would take the line away."""
+
+
+def _stopping(on: On, actions: Actions, buffer: Buffer) -> None:
     @on(ESC)
     def _(event: KeyPressEvent) -> None:
         if buffer.complete_state:
@@ -92,15 +129,12 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources)
         elif actions.ask_to_leave():
             actions.leave()
 
-    @on("c-d", filter=empty)
+    @on("c-d", filter=_empty(buffer))
     def _(event: KeyPressEvent) -> None:
         actions.leave()
 
-    @on("up", filter=empty)
-    def _(event: KeyPressEvent) -> None:
-        if not actions.take_back():
-            buffer.auto_up()
 
+def _completing(on: On, buffer: Buffer, pastes: Pastes, sources: Sources) -> None:
     @on("tab")
     def _(event: KeyPressEvent) -> None:
         if not buffer.complete_state:
@@ -117,13 +151,8 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources)
         buffer.delete_before_cursor(len(label) or event.arg)
         offer(buffer, sources)
 
-    @keys.add(Keys.BracketedPaste)
-    def _(event: KeyPressEvent) -> None:
-        if event.current_buffer is buffer:
-            buffer.insert_text(actions.pasted(event.data))
-        else:
-            event.current_buffer.insert_text(" ".join(event.data.split())[:200])
 
+def _around_the_input(on: On, actions: Actions) -> None:
     @on("c-l")
     def _(event: KeyPressEvent) -> None:
         actions.redraw()
@@ -132,20 +161,10 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources)
     def _(event: KeyPressEvent) -> None:
         actions.suspend()
 
-    @on("c-g")
-    @on("c-x", "c-e")
-    def _(event: KeyPressEvent) -> None:
-        actions.edit()
-
     @on("c-o")
     def _(event: KeyPressEvent) -> None:
         actions.unfold()
 
-    @on(Keys.Escape, "#")
-    @on(Keys.Escape, Keys.Any)  # Alt with a key that means nothing
-    def _(event: KeyPressEvent) -> None:
-        """prompt_toolkit would take the line away."""
 
-    keys.add(ESC, filter=is_searching)(abort_search)
-    keys.add(NEWLINE, filter=is_searching)(accept_search)
-    return keys
+def _empty(buffer: Buffer) -> Condition:
+    return Condition(lambda: not buffer.text)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ikigai.core.reply import Failure
-from ikigai.providers.failures import Target, answered, reported, retry_after, thrown
+from ikigai.providers.error_bodies import retry_after
+from ikigai.providers.failures import Target, answered, reported, thrown
 
 TARGET = Target("openai", "m", "http://x")
 ERRORS = json.loads((Path(__file__).parent.parent / "golden" / "context_exceeded.json").read_text())

@@ -15,6 +15,7 @@ from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.failures import Target, reported
 from ikigai.providers.responses import PHASE, Reasoning
+from ikigai.providers.responses_outputs import Output, Outputs
 from ikigai.providers.shapes import mapping, number, sequence, string
 
 PIECES = {
@@ -53,21 +54,6 @@ REFUSALS = frozenset(
 """Codes with which a request will fail again (the SDK's `ResponseError`); its other codes may pass."""
 
 
-class _Output:
-    """One output: what of it came, and what of that waits until the outputs before it are through."""
-
-    def __init__(self, kind: str, call: int) -> None:
-        self.kind = kind
-        self.call = call
-        self.came: list[str] = []
-        self.part: tuple[str, object] = ("", 0)
-        self.name = ""
-        self.phase = ""
-        self.known = False
-        self.done = False
-        self.waiting: list[Delta] = []
-
-
 class ResponsesReader:
     """What has been read of one stream so far (`streaming.Reader`): the outputs, the end marker, the usage.
 
@@ -86,10 +72,8 @@ class ResponsesReader:
         self._target = target
         self._vendor = vendor
         self._ids = CallIds(taken, new_id)
-        self._outputs: dict[int, _Output] = {}
-        self._named: dict[str, _Output] = {}
-        self._calls = 0
-        self._speaking: _Output | None = None
+        self._outputs = Outputs()
+        self._speaking: Output | None = None
         self._shown = False
         self._refused = False
         self._cut = False  # within a call, which then must not run
@@ -116,9 +100,9 @@ class ResponsesReader:
         if kind in PIECES:
             self._piece(kind, event)
         elif kind == "response.output_item.added":
-            self._begun(self._output(event), mapping(event.get("item")))
+            self._begun(self._outputs.about(event), mapping(event.get("item")))
         elif kind == "response.output_item.done":
-            broke = self._ended(self._output(event), mapping(event.get("item")))
+            broke = self._ended(self._outputs.about(event), mapping(event.get("item")))
         elif kind in ("response.completed", "response.incomplete"):
             broke = self._completed(response, kind)
         return [*self._through(), broke] if broke else list(self._through())
@@ -129,40 +113,8 @@ class ResponsesReader:
             return failures.cut(self._target, self.request_id)
         return Finished(self._stop, self._usage, self.request_id)
 
-    def _output(self, event: dict[str, Any], kind: str = "") -> _Output:
-        """The output that an event is about, made if there is none yet.
-
-        Servers that leave out its index, or give the same one to all, are understood by its id, or else it is the last
-        of its kind.
-        """
-        item = mapping(event.get("item"))
-        kind = kind or string(item.get("type"))
-        place = event.get("output_index") if isinstance(event.get("output_index"), int) else None
-        id = string(event.get("item_id")) or string(item.get("id"))
-        if place is None and not id:
-            id = string(item.get("call_id"))
-        begins = event.get("type") == "response.output_item.added"
-        found = self._named.get(id)
-        if found and begins and found.known and (found.done or place not in (None, *self._outputs)):
-            found = None  # one id for several
-        if found is None and place is not None:
-            found = self._outputs.get(place)
-            if found and begins and found.known:
-                found = None  # one index for all
-        elif found is None and not id and not begins:
-            found = next((o for o in reversed(self._outputs.values()) if o.kind == kind and not o.done), None)
-        if found is None:
-            found = _Output(kind, self._calls)
-            self._calls += kind == "function_call"
-            if place is None or place in self._outputs:
-                place = max(self._outputs, default=-1) + 1
-            self._outputs[place] = found
-        if id:
-            self._named[id] = found
-        return found
-
     def _piece(self, type: str, event: dict[str, Any]) -> None:
-        output = self._output(event, PIECES[type])
+        output = self._outputs.about(event, PIECES[type])
         piece = string(event.get("delta"))
         if output.done or output.kind != PIECES[type] or not piece:
             return
@@ -174,7 +126,7 @@ class ResponsesReader:
         self._refused = self._refused or type == "response.refusal.delta"
         self._add(output, piece)
 
-    def _add(self, output: _Output, piece: str) -> None:
+    def _add(self, output: Output, piece: str) -> None:
         if not piece:
             return
         match output.kind:
@@ -188,7 +140,7 @@ class ResponsesReader:
                 output.waiting.append(ToolCallDelta(output.call, arguments=piece))
         output.came.append(piece)
 
-    def _begun(self, output: _Output, item: dict[str, Any]) -> None:
+    def _begun(self, output: Output, item: dict[str, Any]) -> None:
         """Take what an output is called."""
         if output.kind == "reasoning" and not output.known and self._shown:
             output.waiting.append(ThinkingDelta("", vendor=self._vendor))  # from here on silence is patience
@@ -201,7 +153,7 @@ class ResponsesReader:
             output.name = output.name or name
         output.known = True
 
-    def _ended(self, output: _Output, item: dict[str, Any]) -> Broke | None:
+    def _ended(self, output: Output, item: dict[str, Any]) -> Broke | None:
         """Take what is missing of an output from the whole of it."""
         if output.done or output.kind != item.get("type"):
             return None
@@ -233,12 +185,12 @@ class ResponsesReader:
         return None
 
     def _completed(self, response: dict[str, Any], kind: str) -> Broke | None:
-        if not self._outputs:  # a server that sends no pieces
+        if not self._outputs.in_order():  # a server that sends no pieces
             for item in sequence(response.get("output")):
                 event = {"item": item}
-                if broke := self._ended(self._output(event), mapping(item)):
+                if broke := self._ended(self._outputs.about(event), mapping(item)):
                     return broke
-        for output in self._outputs.values():
+        for output in self._outputs.in_order():
             output.done = True
         self._counted(response)
         reason = string(mapping(response.get("incomplete_details")).get("reason"))
@@ -247,12 +199,12 @@ class ResponsesReader:
         elif reason or kind == "response.incomplete":
             self._stop = StopReason.LENGTH
         else:
-            self._stop = StopReason.TOOLS if self._calls else StopReason.END
+            self._stop = StopReason.TOOLS if self._outputs.calls else StopReason.END
         return None
 
     def _through(self) -> Iterator[Delta]:
         """What waits of the outputs up to the first that is not done."""
-        for _, output in sorted(self._outputs.items()):
+        for output in self._outputs.in_order():
             for delta in output.waiting:
                 if isinstance(delta, TextDelta):
                     if self._speaking not in (None, output):

@@ -1,8 +1,8 @@
 """The table of keys, and the frozen Config that holds their values.
 
-A field of the records below is a key, its default the key's. Its type is what is allowed, with a `title` that says so
-in words; the `description` behind it is its help. Names of variables, errors, `ikigai config` and the test of
-config.example.toml all come from here.
+A field of the records below is a key, its default the key's. Its type (of `config.allowed`) is what is allowed, with a
+`title` that says so in words; the `description` behind it is its help. Names of variables, errors, `ikigai config` and
+the test of config.example.toml all come from here.
 """
 
 import json
@@ -13,59 +13,34 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from ikigai.core.commands import LEVELS
+from ikigai.config.allowed import (
+    Api,
+    Colour,
+    Counter,
+    Dsn,
+    File,
+    Levels,
+    ModelName,
+    Part,
+    Price,
+    Results,
+    Seconds,
+    Share,
+    Sight,
+    Size,
+    Start,
+    Switch,
+    Text,
+    Thoughts,
+    Tokens,
+    Url,
+    Variable,
+)
 from ikigai.core.events import Value
 from ikigai.core.record import Record
 
 KeyPath: TypeAlias = tuple[str, ...]
 """A key with its tables, outermost first: ("context", "sliding_context_tokens")."""
-
-_SIGN = r"[^\s\x00-\x1f\x7f\ud800-\udfff]"
-_ANY = r"[^\x00\ud800-\udfff]"
-
-Text = Annotated[str, Meta(pattern=rf"^{_ANY}*\Z", title="text, in UTF-8 and without NUL")]
-ModelName = Annotated[
-    str,
-    Meta(
-        pattern=rf"^((?!/){_SIGN}+/{_SIGN}+)?\Z", title=f"provider/name, or provider/name:level ({', '.join(LEVELS)})"
-    ),
-]
-Thoughts = Annotated[Literal["fold", "full", "hide"], Meta(title='"fold", "full" or "hide"')]
-Start = Annotated[Literal["last", "directory", "new"], Meta(title='"last", "directory" or "new"')]
-Colour = Annotated[Literal["auto", "never", "always"], Meta(title='"auto", "never" or "always"')]
-Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number of tokens, 0 to 1000000000")]
-Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a whole number of tokens, 1 to 1000000000")]
-Part = Annotated[Literal["head", "tail", "both"], Meta(title='"head", "tail" or "both"')]
-Share = Annotated[float, Meta(ge=0, le=0.5, title="a number from 0 to 0.5")]
-Results = Annotated[int, Meta(ge=0, le=1_000_000, title="a whole number of results, 0 to 1000000")]
-Switch = Annotated[bool, Meta(title="true or false")]
-Dsn = Annotated[
-    str,
-    Meta(
-        pattern=rf"^(|embedded|libpq|postgres(ql)?://{_ANY}*|\s*[a-z_]+\s*={_ANY}*)\Z",
-        title='a PostgreSQL address (postgresql://USER@HOST/NAME or "host=HOST dbname=NAME"), "libpq" or "embedded"',
-    ),
-]
-Url = Annotated[
-    str,
-    Meta(
-        pattern=rf"^(https?://{_SIGN}+)?\Z",
-        title="an address that begins with http:// or https://, and if it has a port, one up to 65535",
-    ),
-]
-Variable = Annotated[str, Meta(pattern=r"^([A-Z_][A-Z0-9_]*)?\Z", title="a variable's name in capitals, never a key")]
-File = Annotated[str, Meta(pattern=rf"^(~?/{_ANY}*)?\Z", title="a path that begins with / or ~/")]
-Counter = Annotated[Literal["bytes", "provider", "calibrated"], Meta(title='"bytes", "provider" or "calibrated"')]
-Api = Annotated[
-    Literal["", "chat", "responses", "anthropic", "google"],
-    Meta(title='"chat", "responses", "anthropic", "google" or "" (by its name)'),
-]
-Seconds = Annotated[int, Meta(ge=0, le=86_400, title="a whole number of seconds, 0 to 86400")]
-Price = Annotated[float, Meta(ge=-1, le=1_000_000, title="dollars for a million tokens, up to 1000000, or -1")]
-Levels = Annotated[
-    tuple[Literal["off", "min", "low", "med", "high"], ...], Meta(title=f"a list of levels ({', '.join(LEVELS)})")
-]
-Sight = Annotated[Literal["auto", "yes", "no"], Meta(title='"auto", "yes" or "no"')]
 
 
 def _help(text: str) -> Meta:

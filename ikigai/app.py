@@ -30,8 +30,9 @@ from ikigai.core.ports import View
 from ikigai.core.results import Caps
 from ikigai.metering import Price
 from ikigai.providers import listing
+from ikigai.providers.local_model import LocalModel
 from ikigai.providers.models import Listed, Models
-from ikigai.providers.pool import Endpoint, LocalModel, Pool
+from ikigai.providers.pool import Endpoint, Pool
 from ikigai.providers.streaming import FIRST, IDLE
 from ikigai.runtime import Runtime
 from ikigai.tools.read_result import ReadResult, Whole

@@ -35,8 +35,9 @@ from ikigai.core.memory import Run, Status, request
 from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.reply import Broke, Failure
 from ikigai.core.tokens import BYTES_PER_TOKEN
+from ikigai.providers.local_model import LocalModel
 from ikigai.providers.models import Models
-from ikigai.providers.pool import Endpoint, LocalModel, Pool
+from ikigai.providers.pool import Endpoint, Pool
 from tests.core import worlds
 from tests.invariants import sound
 from tests.providers.conformance import CONVERSATIONS, TOOLS, Step, Talk, expected, plain, renamed, replied

@@ -15,8 +15,9 @@ from ikigai.core.ports import Limits
 from ikigai.core.reply import Broke, Failure, Finished, TextDelta, Waiting
 from ikigai.core.request import Request
 from ikigai.providers.failures import Untold
+from ikigai.providers.local_model import LocalModel
 from ikigai.providers.models import Listed, Models
-from ikigai.providers.pool import Endpoint, LocalModel, Pool
+from ikigai.providers.pool import Endpoint, Pool
 from tests.providers.conftest import KEY, ask, collect, reply
 from tests.wire_server import Answer, WireServer, failure
 
@@ -185,7 +186,8 @@ async def test_a_list_that_is_refused(
 def test_no_vendor_is_imported_before_it_is_used():
     code = (
         "import sys; from pathlib import Path; from ikigai.providers.models import Models\n"
-        "from ikigai.providers.pool import Endpoint, LocalModel, Pool\n"
+        "from ikigai.providers.local_model import LocalModel\n"
+        "from ikigai.providers.pool import Endpoint, Pool\n"
         "names = ('anthropic', 'openai', 'google', 'mine')\n"
         "pool = Pool({n: Endpoint('http://h', lambda: 'k') for n in names}, LocalModel('', 1, Path('/')), Models())\n"
         "pool.known.limits('anthropic/claude-x')\n"

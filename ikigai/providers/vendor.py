@@ -1,0 +1,16 @@
+"""What every vendor's class is, as the rest of the providers need it; `Streaming` does most of it."""
+
+from typing import Protocol
+
+from ikigai.core.ports import Encoder, Provider
+from ikigai.providers.models import Listed
+
+
+class Vendor(Provider, Protocol):
+    """A provider of one vendor's models, or of those of a server that speaks as one does."""
+
+    def encoder(self, model: str) -> Encoder: ...
+
+    async def warm(self) -> None: ...
+
+    async def models(self) -> list[Listed]: ...

@@ -3,6 +3,8 @@
     the last rows of the reply
 
     ⠹ Waiting for the model · 3 s · Esc stops
+    Forget 12 messages, ~4.5k tokens?
+      [y] yes · [n] no · Esc: no
       next: a message that is queued
 
     ❯ the input
@@ -23,6 +25,7 @@ from ikigai.core.sanitize import clean_line
 from ikigai.core.spending import Spent
 from ikigai.terminal import status
 from ikigai.terminal import theme as glyph
+from ikigai.terminal.dialog import Dialog
 from ikigai.terminal.live import LiveReply
 from ikigai.terminal.text import columns as width
 from ikigai.terminal.text import cut, lasting, wrap
@@ -59,6 +62,7 @@ class Area:
         self.thoughts = True  # are shown as they come
         self.reply: LiveReply | None = None
         self.queue: tuple[str, ...] = ()
+        self.dialog: Dialog | None = None  # the question that waits for an answer
         self.apart = False  # a blank row parts the area from what is above it
         self.began = 0.0  # when the open turn did
 
@@ -76,14 +80,22 @@ class Area:
             room -= len(taken)
             return taken
 
+        asked = fit(self._asked(columns))
         state = fit([self._status(columns)])
         activity = fit([self._activity(columns)] if self.busy else [])
         choices = fit(self._choices(columns, min(room - self.apart, MOST_CHOICES)))
         queue = fit(self._queued(columns))
-        gap = fit([""] if activity or queue else [])
+        gap = fit([""] if activity or queue or asked else [])
         apart = fit([""] if self.apart else [])
         tail = fit(self._tail(columns, room - 1))
-        return [*apart, *tail, *[""] * bool(tail), *activity, *queue, *gap], [*choices, *state]
+        return [*apart, *tail, *[""] * bool(tail), *activity, *asked, *queue, *gap], [*choices, *state]
+
+    def _asked(self, columns: int) -> list[str]:
+        if self.dialog is None:
+            return []
+        prompt = list(wrap(clean_line(self.dialog.prompt), columns - len(INDENT)))[:2]
+        keys = self.theme.paint("dim", cut(self.dialog.keys, columns - len(INDENT)))
+        return [*(self.theme.paint("warning", row) for row in prompt), INDENT + keys]
 
     def _status(self, columns: int) -> str:
         if self.hint:

@@ -38,6 +38,23 @@ class Actions(Protocol):
         """What stands in the input for a pasted text."""
         ...
 
+    @property
+    def asked(self) -> bool:
+        """Whether a question waits for an answer."""
+        ...
+
+    def pressed(self, key: str) -> bool:
+        """Whether the key answered the question."""
+        ...
+
+    def said(self, words: str) -> bool:
+        """Enter: whether the words were those of an answer."""
+        ...
+
+    def back(self) -> None:
+        """Esc at a question."""
+        ...
+
     def redraw(self) -> None: ...
     def suspend(self) -> None: ...
     def edit(self) -> None: ...
@@ -60,6 +77,7 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources)
         return keys.add(*combination, filter=~is_searching & filter, eager=eager)
 
     _writing(on, actions, buffer, pastes)
+    _answering(on, actions, buffer)
     _stopping(on, actions, buffer)
     _completing(on, buffer, pastes, sources)
     _around_the_input(on, actions)
@@ -86,6 +104,8 @@ def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
         if buffer.document.text_before_cursor.endswith("\\") and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
+        elif actions.asked and actions.said(pastes.expanded(buffer.text)):
+            pass
         elif buffer.text.strip():
             text = pastes.expanded(buffer.text)
             buffer.reset(append_to_history=True)
@@ -112,17 +132,28 @@ def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
         """prompt_toolkit would take the line away."""
 
 
+def _answering(on: On, actions: Actions, buffer: Buffer) -> None:
+    @on(Keys.Any, filter=Condition(lambda: actions.asked))
+    def _(event: KeyPressEvent) -> None:
+        if not actions.pressed(event.data):
+            buffer.insert_text(event.data)
+
+
 def _stopping(on: On, actions: Actions, buffer: Buffer) -> None:
     @on(ESC)
     def _(event: KeyPressEvent) -> None:
         if buffer.complete_state:
             buffer.complete_state = None
+        elif actions.asked:
+            actions.back()
         elif actions.busy:
             actions.interrupt()
 
     @on("c-c", eager=True)
     def _(event: KeyPressEvent) -> None:
-        if actions.busy:
+        if actions.asked:
+            actions.back()
+        elif actions.busy:
             actions.interrupt()
         elif buffer.text:
             buffer.reset(append_to_history=True)

@@ -12,12 +12,14 @@ from ikigai.core import spending
 from ikigai.core.errors import Refused
 from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.memory import Memory
+from ikigai.core.questions import Answered, Question
 from ikigai.core.reply import Delta, Waiting
 from ikigai.core.sanitize import clean
 from ikigai.core.transcript import Block, Rule, Shown, Speaker
 from ikigai.terminal import prompt, render
 from ikigai.terminal.area import Area
 from ikigai.terminal.completion import Sources
+from ikigai.terminal.dialog import Dialogs
 from ikigai.terminal.entries import Entries
 from ikigai.terminal.keyboard import LONGEST_PASTE
 from ikigai.terminal.keys import bindings, offer
@@ -72,6 +74,8 @@ class Screen:
         self._area.thoughts = thinking != "hide"
         self._entries = Entries(theme, thinking)
         self._lent = False  # another program has the terminal
+        self._dialogs = Dialogs(self._asking)
+        self._put_by: str | None = None  # what was in the input when an answer needed it
         self.usage: list[int] = []  # usage events of this session
 
     async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -146,6 +150,18 @@ class Screen:
     def notice(self, text: str) -> None:
         self._scroll.add(lambda columns: [Entry(render.notice(text, columns, self._theme), "notice")])
 
+    async def ask(self, question: Question) -> Answered:
+        """Ask the user; what it is about goes into the scrollback, the question stays above the input."""
+
+        def show() -> None:
+            if question.lines:
+                self.print_text("\n".join(question.lines))
+
+        answered = await self._dialogs.ask(question, show)
+        label = next((each.label for each in question.choices if each.key == answered.key), answered.key)
+        self.print_text(f"{question.title} {label}" + (f": {answered.words}" if answered.words else ""))
+        return answered
+
     def away(self, is_away: bool) -> None:
         """The database cannot be reached, or can be again."""
         self._area.away = is_away
@@ -186,6 +202,22 @@ class Screen:
     @property
     def busy(self) -> bool:
         return self._area.busy
+
+    @property
+    def asked(self) -> bool:
+        return self._dialogs.current is not None
+
+    def pressed(self, key: str) -> bool:
+        return self._dialogs.pressed(key)
+
+    def said(self, words: str) -> bool:
+        if not self._dialogs.wording:
+            return False
+        self._dialogs.said(words)
+        return True
+
+    def back(self) -> None:
+        self._dialogs.back()
 
     def ask_to_leave(self) -> bool:
         now = time.monotonic()
@@ -259,6 +291,18 @@ class Screen:
             self.notice(str(refusal))
         else:
             self._replace(self._pastes.collapsed(text))
+
+    def _asking(self) -> None:
+        """Another question is to be shown, or none; while words of an answer are wanted the input is lent to them."""
+        self._area.dialog = self._dialogs.current
+        if self._dialogs.wording and self._put_by is None:
+            self._put_by = self._buffer.text
+            self._replace("")
+        elif not self._dialogs.wording and self._put_by is not None:
+            self._replace(self._put_by)
+            self._put_by = None
+        self._stage.at_once()
+        self._stage.invalidate()
 
     def _replace(self, text: str) -> None:
         """Make `text` the input, so that undo brings back what was there."""

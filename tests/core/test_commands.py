@@ -67,7 +67,7 @@ REFUSED = [
     ("/exi", "There is no command /exi.", "/exit"),
     ("/", "There is no command /.", "/help"),
     ("/xyzzy", "There is no command /xyzzy.", "/help"),
-    ("/fork", "There is no command /fork.", "/help lists them."),  # nothing is written much like it
+    ("/frok", "There is no command /frok.", "/help lists them."),  # nothing is written much like it
     ("/CLEAR", "There is no command /CLEAR.", "/help"),
     ("/clear all", "/clear takes no argument.", "/clear alone"),
     ("/exit now", "/exit takes no argument.", "/exit alone"),

@@ -308,15 +308,16 @@ def test_views_of_a_schema_that_is_not_on_the_path(log: Log, dsn: str) -> None:
 
 
 NEWEST = {
-    "turns": "select * from turns where agent_id = %s order by end_id desc limit 20",
-    "filter_events": "select * from filter_events where agent_id = %s order by id desc limit 20",
-    "transcript": "select * from transcript where agent_id = %s order by id desc limit 20",
+    "turns": ("select * from turns where agent_id = %s order by end_id desc limit 20", "messages_turn_end"),
+    "filter_events": ("select * from filter_events where agent_id = %s order by id desc limit 20", "messages_control"),
+    "transcript": ("select * from transcript where agent_id = %s order by id desc limit 20", "messages_agent"),
 }
 
 
 @pytest.mark.parametrize("view", NEWEST)
 def test_the_newest_rows_of_an_agent_are_found_by_an_index(log: Log, view: str) -> None:
     """Whether it is the one that wrote nearly everything or one that wrote little long ago, few rows are read."""
+    query, index = NEWEST[view]
     quiet, loud = log.agent("quiet"), log.agent("loud")
     for agent, turns in ((quiet, 30), (loud, 10_000)):
         log.connection.execute(
@@ -336,9 +337,9 @@ def test_the_newest_rows_of_an_agent_are_found_by_an_index(log: Log, view: str) 
             log.put(agent, "filter", str(n), {"ranges": [[1, 9]]})
     log.connection.execute("analyze messages")
     for agent in (quiet, loud):
-        found = log.rows("explain (analyze, buffers, format json) " + NEWEST[view], agent)[0][0][0]["Plan"]
+        found = log.rows("explain (analyze, buffers, format json) " + query, agent)[0][0][0]["Plan"]
         # Where the log is read whole, be it once for each row, it is more than 20,000.
         assert found["Shared Hit Blocks"] + found["Shared Read Blocks"] < 1_500, json.dumps(found)
-        assert len(log.rows(NEWEST[view], agent)) == 20
+        assert f'"{index}"' in json.dumps(found) and len(log.rows(query, agent)) == 20
     ((pages,),) = log.rows("select pg_relation_size('messages') / 8192")
     assert pages > 300

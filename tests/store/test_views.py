@@ -340,6 +340,7 @@ def test_the_newest_rows_of_an_agent_are_found_by_an_index(log: Log, view: str) 
         found = log.rows("explain (analyze, buffers, format json) " + query, agent)[0][0][0]["Plan"]
         # Where the log is read whole, be it once for each row, it is more than 20,000.
         assert found["Shared Hit Blocks"] + found["Shared Read Blocks"] < 1_500, json.dumps(found)
-        assert f'"{index}"' in json.dumps(found) and len(log.rows(query, agent)) == 20
+        assert agent == loud or f'"{index}"' in json.dumps(found)
+        assert len(log.rows(query, agent)) == 20
     ((pages,),) = log.rows("select pg_relation_size('messages') / 8192")
     assert pages > 300

@@ -9,11 +9,11 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai import catalog, login, paths, reports
+from ikigai import catalog, login, paths, psql, reports
 from ikigai.app import imported, locate_database, make_pool, open_database
 from ikigai.config import Config, describe, masked
 from ikigai.core.commands import model_choice
@@ -54,7 +54,17 @@ def parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> 
     restore = db.add_parser("restore", parents=[common], help="read a dump into an empty database")
     restore.add_argument("file")
     restore.set_defaults(act=_restore)
+    psql.add(db, common)
     return made
+
+
+def parse(made: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """The arguments; those that are psql's stand in `rest`, in their order."""
+    arguments, rest = made.parse_known_args(words)
+    if rest and arguments.act is not psql.psql:
+        made.error(f"unrecognized arguments: {' '.join(rest)}")
+    arguments.rest = rest
+    return arguments
 
 
 def run(config: Config, arguments: argparse.Namespace) -> int:

@@ -29,6 +29,8 @@ commands:
   ikigai config [show|path|init]       every setting with its value and where it comes from
   ikigai usage                         tokens and cost of all requests, by day, model or agent
   ikigai db status|migrate|dump|restore   look after the database
+  ikigai db psql [PSQL'S OPTIONS]      SQL on the log and its views
+  ikigai db purge --ids|--match        take a text out of the log for good
   each takes --help
 
 print mode (-p, or when input is piped in):
@@ -86,7 +88,7 @@ def _run(words: list[str]) -> int:
     if _common().parse_known_args(words)[1][:1] in SUBCOMMANDS:
         from ikigai import admin
 
-        arguments = admin.parser(_common(), _common(argparse.SUPPRESS)).parse_args(words)
+        arguments = admin.parse(admin.parser(_common(), _common(argparse.SUPPRESS)), words)
         return admin.run(_config(arguments), arguments)
     arguments = _parser().parse_intermixed_args(words)
     prompt = _prompt(arguments.words)

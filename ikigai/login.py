@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import getpass
 import re
-import signal
 import sys
-from collections.abc import Iterator
-from types import FrameType
 from typing import Any
 
 from ikigai import keys, paths
@@ -21,6 +17,7 @@ from ikigai.core.errors import ConfigError, IkigaiError, Refused
 from ikigai.core.reply import Failure
 from ikigai.output import say, table
 from ikigai.providers.failures import Untold
+from ikigai.questions import answer, interruptible
 
 PLACES = {
     "anthropic": "https://platform.claude.com/settings/keys",
@@ -90,8 +87,7 @@ def _checked(config: Config, provider: str, asks: bool) -> str:
     """The provider that is meant; the user is asked for it if need be. Raises ConfigError where there is no such."""
     known = tuple(dict.fromkeys((*VENDORS, *config.providers, *config.keys)))
     if not provider and asks:
-        with _interruptible(), contextlib.suppress(EOFError):
-            provider = input(f"Provider ({', '.join(known)}): ").strip()
+        provider = answer(f"Provider ({', '.join(known)}): ")
     if not provider:
         raise ConfigError("Whose key is it?", f"Name a provider: {', '.join(known)}.")
     if provider == "local":
@@ -108,7 +104,7 @@ def _typed(provider: str) -> str:
     """The key as typed or pasted at the terminal, which does not show it."""
     if place := PLACES.get(provider):
         say(f"Keys are made at {place}")
-    with _interruptible():
+    with interruptible():
         try:
             return getpass.getpass(f"Key for {provider} (it is not shown): ")
         except EOFError:
@@ -118,32 +114,12 @@ def _typed(provider: str) -> str:
 
 def _piped() -> str:
     """The one line of standard input. More than that is no key, and is refused rather than cut."""
-    with _interruptible():
+    with interruptible():
         try:
             text = sys.stdin.buffer.read(2 * keys.LONGEST)
         except (OSError, ValueError):
             text = b""
     return text.decode(errors="replace")
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Signals end the question at once, and by an exception: the terminal shows again what is typed."""
-
-    def end(signum: int, _: FrameType | None) -> None:
-        raise SystemExit(128 + signum)
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-    before = {number: signal.signal(number, end) for number in numbers}
-    try:
-        yield
-    except SystemExit:
-        if sys.stdin.isatty():
-            say()  # what comes next begins a line
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 async def _tried(config: Config, provider: str, key: str) -> str:

@@ -40,6 +40,13 @@ def parameters(dsn: str) -> dict[str, str]:
 
     Raises BadDatabase when the DSN cannot be read.
     """
+    timeout = {} if "PGCONNECT_TIMEOUT" in os.environ else {"connect_timeout": str(CONNECT_TIMEOUT)}
+    ours = {"client_encoding": "UTF8", "application_name": program()}
+    return {**timeout, **KEEPALIVE, **given(dsn), **ours}
+
+
+def given(dsn: str) -> dict[str, str]:
+    """The DSN's own parameters. Raises BadDatabase when it cannot be read."""
     try:
         given = {key: str(value) for key, value in conninfo.conninfo_to_dict(dsn).items()}
         if not re.fullmatch(r"(\d{1,5}(,|$)|,)*", given.get("port", "")):
@@ -52,9 +59,7 @@ def parameters(dsn: str) -> dict[str, str]:
             f"The address of the database cannot be read ({reason}).",
             "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in the password.",
         ) from None
-    timeout = {} if "PGCONNECT_TIMEOUT" in os.environ else {"connect_timeout": str(CONNECT_TIMEOUT)}
-    ours = {"client_encoding": "UTF8", "application_name": program()}
-    return {**timeout, **KEEPALIVE, **given, **ours}
+    return given
 
 
 def place(parameters: dict[str, str]) -> Place:

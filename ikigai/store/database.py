@@ -7,10 +7,12 @@ from typing import Self, TypeVar
 from ikigai.core.errors import Busy
 from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.loading import Reading
+from ikigai.core.purging import Wanted
 from ikigai.core.record import Record
 from ikigai.core.spending import Spent
 
 from . import history, queries, reading, schema, usage
+from . import purge as purging
 from .agents import Agent, Agents
 from .connection import DEADLINE, Session
 from .log import AgentLog
@@ -114,6 +116,10 @@ class Database:
         """The same by day, model or agent."""
         async with self._session.use() as cursor:
             return await usage.spent_by(cursor, by, agent, since)
+
+    def purge(self, wanted: Wanted | None, ids: purging.Ids, agent: str | None = None) -> purging.Purge:
+        """A purge of the events with these ids, of this agent's alone if one is named; of those that hold `wanted`."""
+        return purging.Purge(self._session, wanted, ids, agent)
 
     async def status(self) -> Status:
         async with self._session.use() as cursor:

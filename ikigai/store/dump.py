@@ -7,18 +7,15 @@ transaction: ids stay, triggers are there, and no statement of the archive's is 
 import asyncio
 import os
 import re
-import shutil
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import LiteralString
 
-from psycopg import conninfo
-
 from ikigai.core.errors import BadDatabase, Refused
 
-from . import queries, schema
+from . import programs, queries, schema
 from .connection import Session
 
 TABLES: dict[str, LiteralString] = {
@@ -56,7 +53,7 @@ async def dump(dsn: str, binaries: Path | None, target: Path | None) -> None:
         )
     quoted = '"' + rows[0][0].replace('"', '""') + '"'
     tables = [f"--table={quoted}.{table}" for table in ("ikigai_migrations", *TABLES)]
-    address, secrets = _without_secrets(session.parameters)
+    address, secrets = programs.without_secrets(session.parameters)
     command = [pg_dump, "--format=custom", "--no-password", "--strict-names", *tables, f"--dbname={address}"]
     if target is None:
         return await _finish(await _run(command, secrets, stdout=None))
@@ -167,17 +164,10 @@ async def _more(process: Process, file: Path) -> bytes:
 
 
 def _program(name: str, binaries: Path | None) -> str:
-    found = shutil.which(name, path=str(binaries) if binaries else None)
+    found = programs.find(name, binaries)
     if not found:
         raise BadDatabase(f"{name} is not installed.", "Install PostgreSQL's client programs (postgresql-client).")
     return found
-
-
-def _without_secrets(parameters: dict[str, str]) -> tuple[str, dict[str, str]]:
-    """An address that all users may see in a list of processes, and the environment with the rest."""
-    public = {key: value for key, value in parameters.items() if key not in ("password", "sslpassword")}
-    password = parameters.get("password")
-    return conninfo.make_conninfo(**public), {"PGPASSWORD": password} if password else {}
 
 
 async def _run(command: list[str], environment: dict[str, str], stdout: int | None) -> Process:

@@ -1,5 +1,7 @@
 """Every statement ikigai sends, by name. Rows of the log have the columns that `reading.stored` takes."""
 
+from typing import LiteralString
+
 # One connection -----------------------------------------------------------------------------------------------------
 
 # client_connection_check_interval ends what a dead program left running; servers on other systems may refuse it.
@@ -252,3 +254,67 @@ COPY_DRAFTS = "copy drafts from stdin"
 SET_IDENTITY = (
     "select setval(pg_get_serial_sequence('messages', 'id'), max(id)) from messages having max(id) is not null"
 )
+
+# SQL by hand --------------------------------------------------------------------------------------------------------
+
+NO_HURRY = "set statement_timeout = 0"
+RELATIONS = """
+select relname as name, case relkind when 'v' then 'view' else 'table' end as type,
+       coalesce(obj_description(oid, 'pg_class'), '') as "what it is"
+from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'v') order by 2 desc, 1
+"""
+COLUMNS_TOLD = """
+select attname as column, format_type(atttypid, atttypmod) as type,
+       coalesce(col_description(attrelid, attnum), '') as "what it is"
+from pg_attribute where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped order by attnum
+"""
+
+# Purge --------------------------------------------------------------------------------------------------------------
+
+PURGE_SETTINGS = """
+select set_config('statement_timeout', '0', false), set_config('lock_timeout', '30s', false)
+"""
+# Whatever stands where images should be is no reason to stop.
+PURGE_PAGE = """
+select id, agent_id::text, extract(epoch from created_at)::float8, kind, content,
+       case when kind = 'user' and data ? 'images' then (
+         data || jsonb_build_object('images', (
+           select coalesce(jsonb_agg(case jsonb_typeof(image) when 'object' then image - 'data' else image end), '[]')
+           from jsonb_path_query(data, '$.images[*]') image
+         ))
+       )::text else data::text end
+from messages where id between %s and %s and (%s::uuid is null or agent_id = %s) order by id limit %s
+"""
+PURGE_DRAFTS = "select agent_id::text, asked_by, text, thinking from drafts where %s::uuid is null or agent_id = %s"
+# Whoever inherits a purged event has it in memory while it is open.
+PURGE_AGENTS = """
+with recursive touched (agent, first) as (
+  select agent, first from unnest(%s::uuid[], %s::bigint[]) as found (agent, first)
+  union
+  select agents.id, touched.first from touched join agents on agents.parent = touched.agent
+  where agents.forked_at >= touched.first
+)
+select distinct agents.id, agents.name from touched join agents on agents.id = touched.agent order by agents.name
+"""
+PURGING = "select set_config('ikigai.purge', pg_current_xact_id()::text, true)"
+PURGE_EVENTS = """
+update messages set content = purged.content, data = purged.data::jsonb
+from unnest(%s::bigint[], %s::text[], %s::text[]) as purged (id, content, data) where messages.id = purged.id
+"""
+# What was counted before was of other words; without it the turn is measured by its rows.
+PURGE_COUNTS = """
+update messages set data = data - '{tokens,counted}'::text[]
+where data ?| '{tokens,counted}' and id in (
+  select ended.id from messages purged cross join lateral (
+    select id from messages
+    where agent_id = purged.agent_id and id > purged.id and kind = 'turn_end' order by id limit 1
+  ) ended
+  where purged.id = any(%s) and purged.kind in ('user', 'assistant', 'tool_call', 'tool_result')
+)
+"""
+PURGE_DRAFT = "update drafts set text = %s, thinking = '' where agent_id = any(%s)"
+HAS_TABLE = "select to_regclass(%s) is not null"
+# What else keeps a copy of what was said: by the table, the statement that takes the copies of these events out of it.
+PURGE_COPIES: dict[str, LiteralString] = {}
+FILE_OF = "select pg_relation_filenode(%s::regclass), pg_table_size(%s::regclass)"
+REWRITE = "vacuum (full, analyze, verbose) {}"

@@ -1,0 +1,146 @@
+"""What a purge leaves of a row: its place, its kind and the names that pairs go by; what was said in it is gone.
+
+A row is purged whole or not at all: where one of its texts holds what is looked for, all of them go, with pictures,
+thinking and signatures. Kinds that this program does not know lose their content and every text in their data that
+holds it.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from ikigai.core.codec import Row
+from ikigai.core.sanitize import storable
+
+GONE = "[purged]"
+"""Stands where a text was."""
+HIDDEN = "***"
+"""Stands for what was looked for where its surroundings are shown."""
+
+WORDLESS = frozenset({"usage", "fork", "rewind", "tool_started"})
+"""Kinds in which nobody says anything."""
+DROPPED = {"user": ("images",), "assistant": ("blocks",), "tool_call": ("malformed",)}
+"""Fields of data that are what was said, or pictures of it; a row is whole without them."""
+KEPT = frozenset(
+    ("id", "call_id", "name", "tool", "type", "vendor", "media_type", "model", "level", "provider", "parent", "stop")
+) | {"ending", "counted", "mode", "origin", "origins", "decision"}
+"""Fields of data that hold names: without them the row, or the other one of its pair, could not be read."""
+
+Said: TypeAlias = Callable[[str], bool]
+"""Whether a text is to go."""
+
+
+def anything(text: str) -> bool:
+    """`Said` of a purge by ids."""
+    return text not in ("", GONE)
+
+
+class Wanted:
+    """What is looked for: a text as it is, and as JSON writes it within arguments and results."""
+
+    def __init__(self, text: str) -> None:
+        assert text
+        text = storable(text)
+        self._forms = tuple({text: 0, _escaped(text): 0, json.dumps(text)[1:-1]: 0})
+        self._stored = tuple(map(_escaped, self._forms))
+
+    def said(self, text: str) -> bool:
+        """Whether `text` holds it."""
+        return any(form in text for form in self._forms)
+
+    def likely(self, row: Row) -> bool:
+        """Whether a closer look at the row is worth it; never False where one of its texts holds it."""
+        if row.content and self.said(row.content):
+            return True
+        return row.data is not None and any(form in row.data for form in self._stored)
+
+    def around(self, text: str) -> str:
+        """The words before and behind the first place where `text` holds it; it stands hidden between them."""
+        start, length = min((text.find(form), -len(form)) for form in self._forms if form in text)
+        before, behind = text[:start], text[start - length :]
+        for form in self._forms:
+            before, behind = before.replace(form, HIDDEN), behind.replace(form, HIDDEN)
+        return f"{'…' * (len(before) > 30)}{before[-30:]}{HIDDEN}{behind}"
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def texts(row: Row) -> Iterator[str]:
+    """All that a purge of the row would take, its content first."""
+    if row.kind not in WORDLESS:
+        if row.content and row.content != "{}":
+            yield row.content
+        for key, value in _fields(row).items():
+            if key in DROPPED.get(row.kind, ()):
+                yield from _leaves(value, KEPT - {"name"})  # a picture's, which goes with it
+            else:
+                yield from _leaves({key: value}, KEPT)
+
+
+def purged(row: Row, said: Said) -> Row | None:
+    """What is left of the row; None where none of its texts is to go, and no picture either."""
+    fields = _fields(row)
+    lost = [fields.pop(key, None) for key in DROPPED.get(row.kind, ())]
+    if not (any(map(said, texts(row))) or (said is anything and any(lost))):
+        return None
+    content = row.content
+    if row.kind == "tool_call":
+        content = "{}"
+    elif content or _was_sent(row.kind, lost):
+        content = GONE
+    fields = _without(fields, said)
+    return Row(row.kind, content, _JSON.encode(fields).decode() if fields else None)
+
+
+def _was_sent(kind: str, lost: list[Any]) -> bool:
+    """Whether a message without words was one to a model, and has to stay one: a picture, thinking that is sent back.
+
+    Otherwise there would be fewer messages than the totals of its turn say.
+    """
+    if kind == "user":
+        return bool(lost[0])
+    blocks = cast("list[Any]", lost[0]) if kind == "assistant" and isinstance(lost[0], list) else []
+    return any(isinstance(block, dict) and cast("dict[str, Any]", block).get("signature") for block in blocks)
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    # As decimals numbers come back exactly as they were, whatever their size.
+    fields: Any = json.loads(row.data, parse_float=Decimal, parse_int=Decimal) if row.data else {}
+    return cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
+
+
+def _leaves(value: Any, but: frozenset[str]) -> Iterator[str]:
+    """The texts in a value of JSON, without those in fields of these names."""
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in cast("list[Any]", value):
+                yield from _leaves(item, but)
+        case dict():
+            for key, item in cast("dict[str, Any]", value).items():
+                if key not in but:
+                    yield from _leaves(item, but)
+        case _:
+            pass
+
+
+def _without(value: Any, said: Said) -> Any:
+    match value:
+        case str():
+            return GONE if said(value) else value
+        case list():
+            return [_without(item, said) for item in cast("list[Any]", value)]
+        case dict():
+            items = cast("dict[str, Any]", value).items()
+            return {key: item if key in KEPT else _without(item, said) for key, item in items}
+        case _:
+            return value
+
+
+_JSON = msgspec.json.Encoder(decimal_format="number")

@@ -1,0 +1,46 @@
+"""Questions that commands ask at the terminal: a signal ends them at once, and leaves the terminal as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from types import FrameType
+
+from ikigai.output import say
+
+
+def answer(question: str) -> str:
+    """What the user types, without the spaces around it; "" when there is nothing more to read."""
+    return (line(question) or "").strip()
+
+
+def line(question: str) -> str | None:
+    """A line as the user types it; None when there is nothing more to read."""
+    with interruptible():
+        try:
+            return input(question)
+        except EOFError:
+            say()
+            return None
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Signals end the question at once, and by an exception: the terminal shows again what is typed."""
+
+    def end(signum: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + signum)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    except SystemExit:
+        if sys.stdin.isatty():
+            say()  # what comes next begins a line
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,19 @@
+"""PostgreSQL's own programs: where they are, and how they are told of a database without its password being seen."""
+
+import shutil
+from pathlib import Path
+
+from psycopg import conninfo, pq
+
+
+def find(name: str, binaries: Path | None) -> str | None:
+    """The path of a program in the folder `binaries`, or on the PATH when there is none; None where it is missing."""
+    return shutil.which(name, path=str(binaries) if binaries else None)
+
+
+def without_secrets(parameters: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """An address that all users may see in a list of processes, and the environment with the password."""
+    secret = {option.keyword.decode() for option in pq.Conninfo.get_defaults() if option.dispchar == b"*"}
+    public = {key: value for key, value in parameters.items() if key not in secret}
+    password = parameters.get("password")
+    return conninfo.make_conninfo(**public), {"PGPASSWORD": password} if password else {}

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai import catalog, login, paths, psql, reports
+from ikigai import catalog, login, paths, psql, purging, reports
 from ikigai.app import imported, locate_database, make_pool, open_database
 from ikigai.config import Config, describe, masked
 from ikigai.core.commands import model_choice
@@ -55,6 +55,7 @@ def parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> 
     restore.add_argument("file")
     restore.set_defaults(act=_restore)
     psql.add(db, common)
+    purging.add(db, common)
     return made
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from ikigai.core.codec import Row
+from ikigai.core.codec import CONTENT_FIELD, Row
 from ikigai.core.sanitize import storable
 
 GONE = "[purged]"
@@ -70,30 +70,34 @@ def _escaped(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def texts(row: Row) -> Iterator[str]:
-    """All that a purge of the row would take, its content first."""
+def texts(row: Row, said: Said = anything) -> Iterator[str]:
+    """All that such a purge of the row would look at, its content first."""
     if row.kind not in WORDLESS:
+        names = _names(row.kind, said)
         if row.content and row.content != "{}":
             yield row.content
         for key, value in _fields(row).items():
-            if key in DROPPED.get(row.kind, ()):
-                yield from _leaves(value, KEPT - {"name"})  # a picture's, which goes with it
-            else:
-                yield from _leaves({key: value}, KEPT)
+            # A picture's name goes with it.
+            yield from _leaves({key: value}, names - {"name"} if key in DROPPED.get(row.kind, ()) else names)
+
+
+def _names(kind: str, said: Said) -> frozenset[str]:
+    """The fields whose texts stay; in a kind that nobody knows, no name is worth more than what is looked for."""
+    return KEPT if said is anything or kind in CONTENT_FIELD else frozenset()
 
 
 def purged(row: Row, said: Said) -> Row | None:
     """What is left of the row; None where none of its texts is to go, and no picture either."""
     fields = _fields(row)
     lost = [fields.pop(key, None) for key in DROPPED.get(row.kind, ())]
-    if not (any(map(said, texts(row))) or (said is anything and any(lost))):
+    if not (any(map(said, texts(row, said))) or (said is anything and any(lost))):
         return None
     content = row.content
     if row.kind == "tool_call":
         content = "{}"
     elif content or _was_sent(row.kind, lost):
         content = GONE
-    fields = _without(fields, said)
+    fields = _without(fields, said, _names(row.kind, said))
     return Row(row.kind, content, _JSON.encode(fields).decode() if fields else None)
 
 
@@ -114,33 +118,37 @@ def _fields(row: Row) -> dict[str, Any]:
     return cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
 
 
-def _leaves(value: Any, but: frozenset[str]) -> Iterator[str]:
+def _leaves(value: Any, names: frozenset[str]) -> Iterator[str]:
     """The texts in a value of JSON, without those in fields of these names."""
     match value:
         case str():
             yield value
         case list():
             for item in cast("list[Any]", value):
-                yield from _leaves(item, but)
+                yield from _leaves(item, names)
         case dict():
             for key, item in cast("dict[str, Any]", value).items():
-                if key not in but:
-                    yield from _leaves(item, but)
+                if not _stays(key, item, names):
+                    yield from _leaves(item, names)
         case _:
             pass
 
 
-def _without(value: Any, said: Said) -> Any:
+def _without(value: Any, said: Said, names: frozenset[str]) -> Any:
     match value:
         case str():
             return GONE if said(value) else value
         case list():
-            return [_without(item, said) for item in cast("list[Any]", value)]
+            return [_without(item, said, names) for item in cast("list[Any]", value)]
         case dict():
             items = cast("dict[str, Any]", value).items()
-            return {key: item if key in KEPT else _without(item, said) for key, item in items}
+            return {key: item if _stays(key, item, names) else _without(item, said, names) for key, item in items}
         case _:
             return value
+
+
+def _stays(key: str, value: Any, names: frozenset[str]) -> bool:
+    return key in names and (isinstance(value, str) or key == "origins")
 
 
 _JSON = msgspec.json.Encoder(decimal_format="number")

@@ -84,6 +84,10 @@ class Purge:
         self._wanted, self._ids = wanted, ids
         self._agent = UUID(agent) if agent else None
 
+    @property
+    def by_ids(self) -> bool:
+        return self._wanted is None
+
     async def find(self, after: int = 0, looked: Callable[[int], None] = lambda count: None) -> Found:
         """What is to be purged among the events behind `after`; `looked` hears how many have been looked at.
 
@@ -174,7 +178,7 @@ class Purge:
 
     def _words(self, row: Row) -> str:
         said = self._wanted.said if self._wanted else anything
-        text = next((text for text in texts(row) if said(text)), "[image]")
+        text = next((text for text in texts(row, said) if said(text)), "[image]")
         return " ".join((self._wanted.around(text) if self._wanted else text[:400]).split())[:120]
 
     async def _drafts(self, cursor: Cursor, ids: set[int]) -> tuple[str, ...]:

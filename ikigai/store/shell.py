@@ -72,11 +72,12 @@ class Shell:
             asked = cursor.connection.cursor()  # one that is answered in text
             try:
                 await asked.execute(statement.encode(), parameters)
+            except psycopg.errors.ReadOnlySqlTransaction as error:
+                raise Refused(f"{_said(error)}.", "This is for reading alone; use psql to change something.") from None
             except psycopg.Error as error:
-                if error.sqlstate is None:
+                if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
                     raise
-                said = (error.diag.message_primary or "").rstrip(".")
-                raise Refused(f"The database refused: {said}.", error.diag.message_hint or "") from None
+                raise Refused(f"{_said(error)}.", error.diag.message_hint or "Correct the statement.") from None
             result = asked.pgresult
             assert result
             columns = tuple(column.name for column in asked.description or ())
@@ -89,3 +90,7 @@ class Shell:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode(errors="replace")
+
+
+def _said(error: psycopg.Error) -> str:
+    return f"The database refused: {(error.diag.message_primary or str(error)).rstrip('.')}"

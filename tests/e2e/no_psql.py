@@ -1,0 +1,14 @@
+"""The real program on a machine without psql."""
+
+import sys
+
+from ikigai import cli, psql
+
+
+async def nowhere() -> None:
+    return None
+
+
+if __name__ == "__main__":
+    psql.find = nowhere
+    sys.exit(cli.main())

@@ -1,0 +1,190 @@
+"""`ikigai db psql`: psql on the right database, told of no password; and what stands in for it where it is missing."""
+
+import os
+import shutil
+import signal
+import time
+
+import pytest
+from psycopg import conninfo
+
+from ikigai.store import embedded, embedded_place
+from ikigai.store.embedded import binaries
+from tests.conftest import address
+from tests.e2e.account import ECHO, Account, refused
+
+PASSWORD = "sw0rdfish-of-the-test"
+STAND_IN = "tests.e2e.no_psql"
+
+
+@pytest.fixture
+def talk(account: Account) -> Account:
+    """A user who has talked."""
+    assert account.run(*ECHO, "-p", "hello there").returncode == 0
+    return account
+
+
+@pytest.fixture
+def path(account: Account) -> str:
+    """A PATH on which psql is one that tells how it was called, and then is psql."""
+    folder = account.home / "bin"
+    folder.mkdir()
+    script = folder / "psql"
+    script.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > {account.home}/seen\nenv > {account.home}/environment\n'
+        f'exec {binaries() / "psql"} "$@"\n'
+    )
+    script.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def test_psql_is_on_the_database(talk: Account):
+    result = talk.run(
+        "db", "psql", "-X", "-At", "-c", "select asked, ending from turns", "-c", "select depth from agent_tree"
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "hello there|completed\n0\n", "")
+    result = talk.run("db", "psql", "-XAt", input="select kind from transcript order by id;\n")
+    assert (result.returncode, result.stdout.split()) == (0, ["user", "assistant"])
+
+
+def test_its_exit_code_is_psqls(talk: Account):
+    result = talk.run("db", "psql", "-X", "-c", "select nonsense")
+    assert result.returncode == 1 and "nonsense" in result.stderr and "Traceback" not in result.stderr
+    result = talk.run("db", "psql", "-X", "-v", "ON_ERROR_STOP=1", input="select nonsense;")
+    assert result.returncode == 3
+
+
+def test_the_password_is_on_no_command_line(talk: Account, path: str):
+    dsn = address(talk.dsn, password=PASSWORD, sslpassword=PASSWORD)
+    more = {"PATH": path, "OPENAI_API_KEY": PASSWORD, "PSQL_HISTORY": "/dev/null", "IKIGAI_DATABASE_URL": dsn}
+    result = talk.run("db", "psql", "-X", "-At", "-c", "select 1 + 1", **more)
+    assert (result.returncode, result.stdout) == (0, "2\n")
+    seen = (talk.home / "seen").read_text()
+    assert PASSWORD not in seen and "--dbname=" in seen and seen.endswith("-X\n-At\n-c\nselect 1 + 1\n")
+    environment = (talk.home / "environment").read_text().splitlines()
+    assert f"PGPASSWORD={PASSWORD}" in environment and "PSQL_HISTORY=/dev/null" in environment
+    assert [line for line in environment if PASSWORD in line] == [f"PGPASSWORD={PASSWORD}"]
+
+
+def test_libpqs_own_variables_reach_it(talk: Account, path: str):
+    given = conninfo.conninfo_to_dict(talk.dsn)
+    names = {"PGHOST": "host", "PGPORT": "port", "PGUSER": "user", "PGDATABASE": "dbname"}
+    result = talk.run(
+        "--db", "libpq", "db", "psql", "-X", "-At", "-c", "select count(*) from agents",
+        PATH=path, PGPASSWORD=PASSWORD, **{name: str(given[key]) for name, key in names.items()},
+    )  # fmt: skip
+    assert (result.returncode, result.stdout) == (0, "1\n"), result.stderr
+    assert f"PGPASSWORD={PASSWORD}" in (talk.home / "environment").read_text().splitlines()
+
+
+@pytest.mark.parametrize("module", ["ikigai", STAND_IN])
+def test_what_is_wrong_with_the_database_is_told_in_words(account: Account, empty_dsn: str, module: str):
+    empty = account.run("db", "psql", module=module, IKIGAI_DATABASE_URL=empty_dsn)
+    refused(empty, 2, "There is nothing of ikigai's in the database")
+    nobody = "postgresql://nobody@127.0.0.1:1/x"
+    refused(account.run("db", "psql", module=module, IKIGAI_DATABASE_URL=nobody), 75, "No database answers")
+
+
+def test_at_the_terminal(talk: Account):
+    """Ctrl-C is psql's; the terminal is as it was."""
+    with talk.terminal("db", "psql", "-X", columns=100) as program:
+        program.wait_for("=#")
+        program.type("select asked from turns;\r")
+        program.wait_for("hello there")
+        program.type("select pg_sleep(60);\r")
+        program.pump(0.5)
+        program.type("\x03")
+        program.wait_for("canceling statement due to user request")
+        program.type("\\q\r")
+        assert program.ended() == 0
+        program.assert_restored()
+
+
+def test_killed_with_it(talk: Account):
+    with talk.terminal("db", "psql", "-X") as program:
+        program.wait_for("=#")
+        program.process.send_signal(signal.SIGTERM)
+        assert program.ended() in (143, 0, 2)
+    assert talk.endings() == ["completed"]
+
+
+def test_the_embedded_server_runs_as_long_as_psql_does(account: Account):
+    """Longer than it outlives its last program."""
+    query = ("-X", "-At", "-c", "select pg_sleep(3)", "-c", "select count(*) from agents")
+    try:
+        refused(account.run("db", "psql", *query, IKIGAI_DATABASE_URL="embedded"), 2, "Run: ikigai db migrate")
+        assert account.run("db", "migrate", IKIGAI_DATABASE_URL="embedded").returncode == 0
+        result = account.run("db", "psql", *query, IKIGAI_DATABASE_URL="embedded")
+        assert (result.returncode, result.stdout) == (0, "\n0\n"), result.stderr
+    finally:
+        data = account.home / ".local" / "share" / "ikigai"
+        deadline = time.monotonic() + 60
+        while embedded.status(data).running:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        if os.geteuid() == 0:
+            shutil.rmtree(embedded_place.SYSTEM_DIR / "data" / str(account.home)[1:], ignore_errors=True)
+
+
+def test_the_stand_in_carries_out_what_it_is_given(talk: Account):
+    text = "select asked, 'a;b' as \"c;d\" -- a comment;\n from turns; /* ; */\n\\d\n"
+    result = talk.run("db", "psql", module=STAND_IN, input=text.replace("\\d\n", "select 'last' as one"))
+    lines = result.stdout.splitlines()
+    assert result.returncode == 0 and result.stderr == ""
+    assert [line.split() for line in lines] == [
+        ["asked", "c;d"], ["-----", "---"], ["hello", "there", "a;b"], ["(1", "row)"],
+        ["one"], ["---"], ["last"], ["(1", "row)"],
+    ]  # fmt: skip
+    result = talk.run("db", "psql", "-c", "\\d", "-c", "\\d turns", module=STAND_IN)
+    assert result.returncode == 0 and "A row for each turn that has ended" in result.stdout
+    assert "The first words of the user." in result.stdout
+    refused(talk.run("db", "psql", "-f", "x.sql", module=STAND_IN), 2, "knows only -c")
+    refused(talk.run("db", "psql", module=STAND_IN, input="select 'open"), 1, "is open at the end")
+
+
+def test_the_stand_in_changes_nothing(talk: Account):
+    for statement in (
+        "delete from drafts",
+        "update agents set name = 'x'",
+        "create table t ()",
+        "copy agents to stdout",
+    ):
+        refused(talk.run("db", "psql", "-c", statement, module=STAND_IN), 1, "refused")
+    assert talk.endings() == ["completed"] and "x" not in talk.agents()
+
+
+def test_the_stand_in_shows_what_is_there_safely(talk: Account):
+    tricks = r"select E'\x1b[31mred\x1b]0;title\x07', null as nothing, E'two\nlines', 'infinity'::timestamptz"
+    result = talk.run("db", "psql", "-c", tricks, module=STAND_IN)
+    assert result.returncode == 0 and "\x1b" not in result.stdout and "two⏎lines" in result.stdout
+    result = talk.run("db", "psql", "-c", "select generate_series(1, 2500)", module=STAND_IN)
+    assert result.stdout.splitlines()[-1] == "(2,500 rows, 1,500 of them not shown)"
+
+
+def test_the_stand_in_at_the_terminal(talk: Account):
+    with talk.terminal("db", "psql", columns=120, module=STAND_IN) as program:
+        program.wait_for("psql is not installed; this stands in for it.")
+        program.wait_for("ikigai>")
+        program.type("select asked\r")
+        program.type("from turns;\r")
+        program.wait_for("hello there")
+        program.type("select nonsense;\r")
+        program.wait_for('The database refused: column "nonsense" does not exist.')
+        program.type("\\d agents\r")
+        program.wait_for("What people call it.")
+        program.type("\\?\r")
+        program.type("\\q\r")
+        assert program.ended() == 0
+        program.assert_restored()
+    with talk.terminal("db", "psql", module=STAND_IN) as program:
+        program.wait_for("ikigai>")
+        program.type("\x03")
+        assert program.ended() == 130
+        program.assert_restored()
+
+
+def test_options_of_others_are_still_refused(account: Account):
+    result = account.run("db", "status", "--nonsense")
+    assert result.returncode == 2 and "unrecognized arguments: --nonsense" in result.stderr
+    told = account.run("db", "psql", "--help").stdout
+    assert "its options are passed on" in told

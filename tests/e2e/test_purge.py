@@ -1,0 +1,189 @@
+"""`ikigai db purge`: what is shown, what is asked, what is refused, and that the talk goes on afterwards."""
+
+import json
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.e2e.account import ECHO, Account, refused
+
+SECRET = "sk-canary-of-a-purge-0123456789"
+GONE = "[purged]"
+
+
+@pytest.fixture
+def talk(account: Account) -> Account:
+    """A user who has let a secret slip, and talked on."""
+    for text in ("hello there", f"my key is {SECRET}, keep it", "and on"):
+        assert account.run(*ECHO, "-p", text).returncode == 0
+    return account
+
+
+def everything(account: Account) -> str:
+    with psycopg.connect(account.dsn) as other:
+        return repr([other.execute(f"select * from {table}".encode()).fetchall() for table in ("messages", "drafts")])
+
+
+def ids(account: Account, *kinds: str) -> list[int]:
+    with psycopg.connect(account.dsn) as other:
+        return [id for (id,) in other.execute("select id from messages where kind = any(%s) order by id", ([*kinds],))]
+
+
+def unseen(*results: Any) -> None:
+    for result in results:
+        assert SECRET not in f"{result.stdout}{result.stderr}"
+
+
+def test_at_the_terminal_the_word_is_asked_for(talk: Account):
+    asked, answered = ids(talk, "user")[1], ids(talk, "assistant")[1]
+    with talk.terminal("db", "purge", "--match", SECRET, columns=140, rows=40) as program:
+        program.wait_for("This cannot be taken back. Type purge to go on:")
+        lines = program.lines()
+        (shown,) = (line for line in lines if line.startswith(f"{asked} "))
+        assert talk.agents()[0] in shown and " user " in shown and shown.endswith("my key is ***, keep it")
+        assert any(line.startswith(f"{answered} ") and "***" in line for line in lines)
+        assert "2 events of 1 agent: 1 user, 1 assistant." in program.words()
+        assert SECRET in everything(talk)
+        program.type("purge\r")
+        assert program.ended() == 0
+        program.assert_restored()
+        assert "Purged: 2 events (1 user, 1 assistant)." in program.words()
+        assert "Rewritten: the table messages with its indexes" in program.words()
+        assert "What it cannot reach: the server's write-ahead log" in program.words()
+        assert SECRET.encode() not in program.raw
+    assert SECRET not in everything(talk) and SECRET not in talk.log_file()
+    assert talk.said("user") == ["hello there", GONE, "and on"]
+    assert talk.endings() == ["completed"] * 3
+
+    # The next talk has it in its memory as it is now.
+    with talk.terminal(*ECHO, columns=100, rows=40) as program:
+        program.ready().wait_for(GONE)
+        program.say("do we go on")
+        program.wait_for("● do we go on")
+        program.leave()
+    assert talk.endings() == ["completed"] * 4
+
+
+@pytest.mark.parametrize("keys", ["yes\r", "\r", "PURGE\r", "\x04"])
+def test_another_word_purges_nothing(talk: Account, keys: str):
+    before = everything(talk)
+    with talk.terminal("db", "purge", "--match", SECRET, columns=120) as program:
+        program.wait_for("Type purge to go on:")
+        program.type(keys)
+        assert program.ended() == 1
+        program.wait_for("Nothing was purged.")
+    assert everything(talk) == before
+
+
+def test_ctrl_c_purges_nothing(talk: Account):
+    before = everything(talk)
+    with talk.terminal("db", "purge", "--match", SECRET, columns=120) as program:
+        program.wait_for("Type purge to go on:")
+        program.type("\x03")
+        assert program.ended() == 130
+        program.assert_restored()
+    assert everything(talk) == before
+
+
+def test_without_a_terminal_it_is_shown_and_refused(talk: Account):
+    before = everything(talk)
+    result = talk.run("db", "purge", "--match", SECRET, input="purge\n")
+    refused(result, 2, "there is no terminal", "--yes")
+    assert "2 events of 1 agent" in result.stdout and everything(talk) == before
+    unseen(result)
+    result = talk.run("db", "purge", "--match", SECRET, "--yes")
+    assert (result.returncode, result.stderr) == (0, "") and "Purged: 2 events" in result.stdout
+    unseen(result)
+    assert SECRET not in everything(talk) and talk.endings() == ["completed"] * 3
+    again = talk.run("db", "purge", "--match", SECRET, "--yes")
+    assert (again.returncode, again.stdout) == (0, "There is nothing to purge: no event holds that.\n")
+
+
+def test_a_secret_that_is_not_on_the_command_line(talk: Account):
+    with talk.terminal("db", "purge", "--match", "-", columns=120) as program:
+        program.wait_for("Text to purge (it is not shown):")
+        program.type(f"{SECRET}\r")
+        program.wait_for("Type purge to go on:")
+        assert SECRET.encode() not in program.raw
+        program.type("no\r")
+        program.ended()
+    result = talk.run("db", "purge", "--match", "-", "--yes", input=f"{SECRET}\n")
+    assert result.returncode == 0 and SECRET not in everything(talk)
+    for text in ("", "\n", "  \n"):
+        refused(talk.run("db", "purge", "--match", "-", "--yes", input=text), 2, "no text to look for")
+    refused(talk.run("db", "purge", "--match", "", "--yes"), 2, "no text to look for")
+
+
+def test_ids(talk: Account):
+    first, *_, last = ids(talk, "user")
+    replies = ids(talk, "assistant")
+    result = talk.run("db", "purge", "--ids", f"{first}, {last}-{replies[-1]}", "--yes")
+    assert result.returncode == 0 and "3 events of 1 agent: 2 user, 1 assistant." in result.stdout
+    assert "hello there" in result.stdout
+    assert talk.said("user") == [GONE, f"my key is {SECRET}, keep it", GONE]
+    again = talk.run("db", "purge", "--ids", f"{first}", "--yes")
+    assert again.stdout == "There is nothing to purge: those events hold no words.\n"
+    end = ids(talk, "turn_end")[0]
+    result = talk.run("db", "purge", "--ids", f"{end - 1}-{ids(talk, 'user')[1]}", "--yes")
+    assert "Without words, so that nothing changes in them: 2 events more of these ids." in result.stdout
+    assert talk.said("user") == [GONE] * 3 and talk.endings() == ["completed"] * 3
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "5-", "7-5", "1,,2", "1;2", "-5", "9" * 30])
+def test_ids_that_are_none(account: Account, wrong: str):
+    result = account.run("db", "purge", f"--ids={wrong}", "--yes")
+    assert result.returncode == 2 and "is no list of ids; write 45,47-50" in result.stderr
+
+
+def test_what_is_refused(account: Account):
+    refused(account.run("db", "purge", "--ids", "99999", "--yes"), 1, "There is no event 99999.")
+    refused(account.run("db", "purge", "--match", "x", "--agent", "nobody", "--yes"), 2, "There is no agent nobody.")
+    for arguments in ((), ("--match", "x", "--ids", "1")):
+        result = account.run("db", "purge", *arguments, "--yes")
+        assert result.returncode == 2 and "usage: ikigai db purge" in result.stderr
+
+
+def test_of_one_agent_alone(talk: Account):
+    assert talk.run(*ECHO, "--new", "-p", SECRET).returncode == 0
+    mine = talk.agents()[0]
+    result = talk.run("db", "purge", "--match", SECRET, "--agent", mine, "--yes")
+    assert result.returncode == 0 and "2 events of 1 agent" in result.stdout
+    assert talk.said("user") == ["hello there", GONE, "and on", SECRET]
+
+
+def test_an_agent_that_is_open_is_not_touched(talk: Account):
+    with talk.terminal(*ECHO) as program:
+        program.ready()
+        before = everything(talk)
+        result = talk.run("db", "purge", "--match", SECRET, "--yes")
+        refused(result, 75, "is being written by another program", "nothing was changed")
+        assert everything(talk) == before
+        program.leave()
+    assert talk.run("db", "purge", "--match", SECRET, "--yes").returncode == 0
+
+
+def test_where_else_it_stands_is_said(talk: Account):
+    file = talk.home / ".local" / "state" / "ikigai" / "unsaved-1.jsonl"
+    file.write_text(json.dumps({"content": f"<{SECRET}>"}))
+    folder = talk.home / SECRET
+    folder.mkdir()
+    with psycopg.connect(talk.dsn) as other:
+        other.execute("update agents set directory = %s", (str(folder),))
+    result = talk.run("db", "purge", "--match", SECRET, "--yes")
+    assert f"It stands in a file of ikigai's as well, which stays: {file}" in result.stdout
+    assert "The name or the folder of an agent holds it, and stays: its id is " in result.stdout
+    unseen(result)
+
+
+def test_what_is_shown_is_safe_and_short(talk: Account):
+    with psycopg.connect(talk.dsn) as other:
+        other.execute(
+            "insert into messages (event_id, agent_id, seq, kind, content)"
+            " select gen_random_uuid(), id, 1000 + n, 'command', E'\\x1b[31mred\\x1b]0;t\\x07 ' || n || repeat(' long', 500)"
+            " from agents, generate_series(1, 60) n"
+        )
+    result = talk.run("db", "purge", "--match", "red", "--yes")
+    assert result.returncode == 0 and "\x1b" not in result.stdout and "… and 20 more events" in result.stdout
+    assert "60 events of 1 agent: 60 command." in result.stdout
+    assert max(map(len, result.stdout.splitlines())) < 400

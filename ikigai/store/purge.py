@@ -77,7 +77,10 @@ class Rewritten(Record, frozen=True):
 
 
 class Purge:
-    """One purge, over a connection of its own for as long as it takes. `wanted` None takes what the ids name."""
+    """One purge. `wanted` None takes what the ids name, else it takes what holds it, among the events with these ids.
+
+    From here on no statement over this session ends because it takes long.
+    """
 
     def __init__(self, session: Session, wanted: Wanted | None, ids: Ids = ((0, NO_LIMIT),), agent: str | None = None):
         self._session = session

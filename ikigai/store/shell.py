@@ -33,16 +33,20 @@ class Answer(NamedTuple):
 
 
 def statements(text: str) -> tuple[list[str], str]:
-    """The statements that end in this text, and the rest, which is still to go on."""
+    """The statements that end in this text, and the rest, which is still to go on; comments alone are none."""
     found: list[str] = []
-    start = 0
+    start, says = 0, False
     for piece in _PIECE.finditer(text):
         if piece["open"]:
+            says = True
             break
         if piece["end"]:
-            found.append(text[start : piece.start()].strip())
-            start = piece.end()
-    return [statement for statement in found if statement], text[start:].strip()
+            found += [text[start : piece.start()].strip()] * says
+            start, says = piece.end(), False
+        elif not says:  # what stands before the first word is dropped
+            says = not piece[0].startswith(("--", "/*")) and not piece[0].isspace()
+            start = start if says else piece.end()
+    return found, text[start:].lstrip() if says else ""
 
 
 class Shell:

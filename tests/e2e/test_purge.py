@@ -180,8 +180,8 @@ def test_what_is_shown_is_safe_and_short(talk: Account):
     with psycopg.connect(talk.dsn) as other:
         other.execute(
             "insert into messages (event_id, agent_id, seq, kind, content)"
-            " select gen_random_uuid(), id, 1000 + n, 'command', E'\\x1b[31mred\\x1b]0;t\\x07 ' || n || repeat(' long', 500)"
-            " from agents, generate_series(1, 60) n"
+            " select gen_random_uuid(), id, 1000 + n, 'command', %s || n from agents, generate_series(1, 60) n",
+            ("\x1b[31mred\x1b]0;t\x07" + " long" * 500,),
         )
     result = talk.run("db", "purge", "--match", "red", "--yes")
     assert result.returncode == 0 and "\x1b" not in result.stdout and "… and 20 more events" in result.stdout

@@ -20,13 +20,13 @@ GONE = "[purged]"
 HIDDEN = "***"
 """Stands for what was looked for where its surroundings are shown."""
 
-WORDLESS = frozenset({"usage", "fork", "rewind", "tool_started"})
+WORDLESS = frozenset({"usage", "fork", "rewind", "tool_started", "filter_plan"})
 """Kinds in which nobody says anything."""
 DROPPED = {"user": ("images",), "assistant": ("blocks",), "tool_call": ("malformed",)}
 """Fields of data that are what was said, or pictures of it; a row is whole without them."""
 KEPT = frozenset(
     ("id", "call_id", "name", "tool", "type", "vendor", "media_type", "model", "level", "provider", "parent", "stop")
-) | {"ending", "counted", "mode", "origin", "origins", "decision"}
+) | {"ending", "counted", "mode", "origin", "origins", "decision", "planning", "what"}
 """Fields of data that hold names: without them the row, or the other one of its pair, could not be read."""
 
 Said: TypeAlias = Callable[[str], bool]

@@ -1,4 +1,4 @@
-"""The commands beside the conversation: their parser, and what is behind `setup`, `config`, `usage` and `db`."""
+"""The commands beside the conversation: their parser, and what is behind most of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai import catalog, login, paths, psql, purging, reports
+from ikigai import catalog, finding, login, paths, psql, purging, reports
 from ikigai.app import imported, locate_database, make_pool, open_database
 from ikigai.config import Config, describe, masked
 from ikigai.core.commands import model_choice
@@ -42,6 +42,10 @@ def parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> 
     catalog.add(commands, common)
 
     reports.add_command(commands, common).set_defaults(act=_usage)
+    history = finding.add_command(commands, common)
+    history["search"].set_defaults(act=_search)
+    history["list"].set_defaults(act=_list)
+    history["show"].set_defaults(act=_show)
 
     db = commands.add_parser("db", help="look after the database").add_subparsers(dest="what", required=True)
     status = db.add_parser("status", parents=[common], help="where it is, what is in it, how to connect")
@@ -149,6 +153,27 @@ def _write_example(file: Path) -> None:
 async def _usage(config: Config, arguments: argparse.Namespace) -> int:
     async with opened(config, write=False) as (_, database):
         say(await reports.usage(database, arguments))
+    return 0
+
+
+# ── history ──
+
+
+async def _search(config: Config, arguments: argparse.Namespace) -> int:
+    async with opened(config) as (_, database):  # to write: what is not indexed yet is indexed first
+        say(await finding.search(database, arguments), painted=not arguments.json)
+    return 0
+
+
+async def _list(config: Config, arguments: argparse.Namespace) -> int:
+    async with opened(config, write=False) as (_, database):
+        say(await finding.listed(database, arguments))
+    return 0
+
+
+async def _show(config: Config, arguments: argparse.Namespace) -> int:
+    async with opened(config, write=False) as (_, database):
+        say(await finding.shown(database, arguments))
     return 0
 
 

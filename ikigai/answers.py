@@ -16,21 +16,26 @@ from ikigai.core.errors import Refused
 if TYPE_CHECKING:
     from ikigai.app import World
     from ikigai.core.memory import Memory
+    from ikigai.core.snippets import Marked
     from ikigai.store.agents import Agent
 
-SHOWN = ("help", "config", "model", "think", "system", "cost", "context", "status")
+SHOWN = ("help", "config", "model", "think", "system", "search", "cost", "context", "status")
 """Commands that are answered here."""
 ANYWHERE = ("help", "config")
 """Those that need no agent."""
-PRINTED = ("context", "status", "cost", "help", "model")
+PRINTED = ("context", "status", "cost", "help", "model", "search")
 """Those that print mode answers."""
 
 
 class Answer(NamedTuple):
-    """`figures` says the same to programs, of the commands in PRINTED; costs in it are exact decimals."""
+    """`figures` says the same to programs, of the commands in PRINTED; costs in it are exact decimals.
+
+    `marked` are the lines of the text where some of it is to stand out.
+    """
 
     text: str
     figures: dict[str, Any]
+    marked: Sequence[Marked] = ()
 
 
 class Place(NamedTuple):
@@ -57,6 +62,8 @@ async def answer(command: Local, config: Config, place: Place | None) -> Answer:
             return await _cost(place)
         case "context":
             return await _context(place)
+        case "search":
+            return await _search(place, command.argument)
         case _:
             return _of_memory(command.name, place)
 
@@ -80,6 +87,24 @@ async def _cost(place: Place) -> Answer:
 
     rows = await reports.spent_so_far(place.world.database, place.session, place.agent.id)
     return Answer(reports.cost_so_far(rows), {name.replace(" ", "_"): reports.cost_figures(of) for name, of in rows})
+
+
+async def _search(place: Place, asked: str) -> Answer:
+    from ikigai import finding
+
+    database = place.world.database
+    if (id := finding.event_id(asked)) is not None:
+        name, events = await database.around(id)
+        return Answer(finding.around_text(name, events, id), finding.around_figures(name, events))
+    found = await database.search(asked)
+    lineage = await database.lineage(place.agent.id)
+    known = {
+        hit.id
+        for hit in found.hits
+        if hit.agent_id in lineage and hit.id <= (lineage[hit.agent_id] or hit.id) and place.memory.remembers(hit.id)
+    }
+    lines = finding.lines(found, known)
+    return Answer("\n".join(line.text for line in lines), finding.figures(asked, found, known), lines)
 
 
 async def _context(place: Place) -> Answer:

@@ -20,13 +20,14 @@ from ikigai.core.errors import ConfigError, IkigaiError
 if TYPE_CHECKING:
     from ikigai.config import Config
 
-SUBCOMMANDS = (["config"], ["db"], ["login"], ["models"], ["setup"], ["usage"])
+SUBCOMMANDS = (["config"], ["db"], ["history"], ["login"], ["models"], ["setup"], ["usage"])
 EPILOG = """\
 commands:
   ikigai setup                         prepare database and model; asks nothing, can be run again
   ikigai login [PROVIDER]              store a key for a provider; --list, --remove
   ikigai models [PROVIDER]             what the keys at hand can use; --refresh asks the providers
   ikigai config [show|path|init]       every setting with its value and where it comes from
+  ikigai history search QUERY          everything ever said; also: list, show ID
   ikigai usage                         tokens and cost of all requests, by day, model or agent
   ikigai db status|migrate|dump|restore   look after the database
   ikigai db psql [PSQL'S OPTIONS]      SQL on the log and its views
@@ -39,7 +40,7 @@ print mode (-p, or when input is piped in):
   --output-format stream-json  one object per line; type is "event" (a stored event as it is in the log),
                                "delta" (words of the reply as they come), "thinking" (what the model thinks)
                                or "result" (the object of json)
-  /context, /status, /cost, /help and /model are answered without a model; json gives an object of figures
+  /context, /status, /cost, /search, /help and /model are answered without a model; json gives an object of figures
   /clear, /mark, /rewind, /undo, /budget, /forget --yes … do what they do and print what they did
 
 exit codes:

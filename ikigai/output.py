@@ -9,10 +9,13 @@ from ikigai.core.errors import IkigaiError
 from ikigai.core.sanitize import clean
 
 
-def say(text: str = "") -> None:
-    """One or more lines. Raises BrokenPipeError when nobody reads, IkigaiError when they cannot be written."""
+def say(text: str = "", painted: bool = False) -> None:
+    """One or more lines; `painted` ones are safe already, and their escapes are our own.
+
+    Raises BrokenPipeError when nobody reads, IkigaiError when they cannot be written.
+    """
     try:
-        sys.stdout.write(f"{clean(text)}\n")
+        sys.stdout.write(f"{text if painted else clean(text)}\n")
         sys.stdout.flush()
     except BrokenPipeError:
         raise

@@ -103,6 +103,8 @@ class Repl:
             await self._world.pool.warm(self.memory.model)
         if self._seat.runtime:
             self._seat.runtime.warm()
+        if self._world:
+            self._keep(asyncio.create_task(self._world.database.indexer.run(), name="index"))
 
     async def _begin(self) -> None:
         self.screen.database("opening the database")
@@ -254,7 +256,11 @@ class Repl:
                 case _:
                     from ikigai import answers
 
-                    self.screen.print_text((await answers.answer(command, self._config, self._place())).text)
+                    found = await answers.answer(command, self._config, self._place())
+                    if found.marked:
+                        self.screen.print_marked(found.marked)
+                    else:
+                        self.screen.print_text(found.text)
         except IkigaiError as error:
             self.screen.notice(str(error))
         except Exception:

@@ -54,7 +54,7 @@ def since(text: str) -> date:
         return date.today() - timedelta(days=int(text[:-1]) - 1)
     try:
         day = date.fromisoformat(text if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text) else "")
-        _begins(day)
+        begins(day)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"{text!r} is no day; write 2026-11-30, or 7d for the last seven") from None
     return day
@@ -68,7 +68,7 @@ async def usage(database: Database, arguments: argparse.Namespace) -> str:
             id = (await database.agents.find(arguments.agent)).id
         except Refused as refusal:
             raise ConfigError(refusal.what, refusal.remedy) from None
-    rows = await database.spent_by(arguments.by, id, _begins(arguments.since) if arguments.since else None)
+    rows = await database.spent_by(arguments.by, id, begins(arguments.since) if arguments.since else None)
     if arguments.json:
         found = [{arguments.by: name, **_figures(of)} for name, of in rows]
         asked = {"by": arguments.by, "since": arguments.since, "agent": arguments.agent}
@@ -91,7 +91,7 @@ async def spent_so_far(database: Database, session: Sequence[int] | None, agent:
     return [
         *([("this session", await database.spent(ids=session))] if session is not None else ()),
         ("this agent", await database.spent(agent=agent)),
-        ("today", await database.spent(since=_begins(date.today()))),
+        ("today", await database.spent(since=begins(date.today()))),
         ("in all", await database.spent()),
     ]
 
@@ -140,6 +140,6 @@ def _figures(of: Spent) -> dict[str, Any]:
     return {name: getattr(of, name) for name in Spent.__struct_fields__} | {"cost": of.known_cost}
 
 
-def _begins(day: date) -> float:
+def begins(day: date) -> float:
     """Seconds since 1970 at the beginning of the day, in the local time zone."""
     return datetime(day.year, day.month, day.day).timestamp()

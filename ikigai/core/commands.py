@@ -139,6 +139,12 @@ def _system(argument: str) -> Meaning:
     return machine.Change({"system": None if argument == "default" else argument})
 
 
+def _search(argument: str) -> Meaning:
+    if not argument:
+        raise Refused("There is nothing to search for.", '/search words, /search "a phrase", /search #ID')
+    return Local("search", argument)
+
+
 def _think(argument: str) -> Meaning:
     if not argument:
         return Local("think")
@@ -216,6 +222,14 @@ COMMANDS: tuple[Command, ...] = (
     Command("system", "[text]", "show or set the system prompt; 'default' takes it back", _system),
     Command("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off", _budget),
     Command("context", "", "what is in the window, by part, and what is out of it", _bare("context", Local("context"))),
+    Command(
+        "search",
+        "QUERY | #ID",
+        "find words in everything ever said; #ID shows an event",
+        _search,
+        more='Words are found where a word begins, *parts* anywhere, "phrases" as they are; case and accents do not'
+        " matter. Every hit holds all of them. The newest come first; `ikigai history search` can do more.",
+    ),
     Command("cost", "", "tokens and cost: this session, this agent, everything", _bare("cost", Local("cost"))),
     Command("status", "", "agent, model, context, database", _local("status")),
     Command("config", "", "every setting, its value and where it comes from", _local("config")),

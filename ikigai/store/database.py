@@ -1,5 +1,6 @@
 """The database as the rest of the program knows it: its agents, their logs, and what people look back at."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
@@ -9,13 +10,16 @@ from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.loading import Reading
 from ikigai.core.purging import Wanted
 from ikigai.core.record import Record
+from ikigai.core.snippets import Hit
 from ikigai.core.spending import Spent
 
-from . import history, queries, reading, schema, usage
+from . import history, queries, reading, schema, search, usage
 from . import purge as purging
 from .agents import Agent, Agents
 from .connection import DEADLINE, Session
+from .indexing import Indexer
 from .log import AgentLog
+from .search import Found, Order, Search
 
 _T = TypeVar("_T")
 
@@ -41,10 +45,15 @@ class Status(Record, frozen=True):
 
 
 class Database:
-    """Made by `Database.open`. Everything goes over one connection, which is made anew when it was lost."""
+    """Made by `Database.open`. Everything goes over one connection, which is made anew when it was lost.
 
-    def __init__(self, session: Session, schema_version: int) -> None:
-        self._session = session
+    Only what searches, and what fills the index for that, has a second one: nothing that is stored waits for them.
+    """
+
+    def __init__(self, session: Session, beside: Session, schema_version: int) -> None:
+        self._session, self._beside = session, beside
+        self.indexer = Indexer(beside)
+        self._search = Search(beside, self.indexer)
         self._open: dict[str, AgentLog] = {}
         self.schema_version = schema_version
         self.agents = Agents(session)
@@ -65,9 +74,16 @@ class Database:
         lost connection is made anew, and says where.
         Raises BadDatabase (`schema.NewerSchema` among them) and Unavailable.
         """
-        session = Session(dsn, write, deadline, revive)
+        turn = asyncio.Lock()
+
+        async def revived() -> str:
+            async with turn:  # both connections may have been lost
+                assert revive
+                return await revive()
+
+        session, beside = (Session(dsn, write, deadline, revived if revive else None) for _ in range(2))
         try:
-            return cls(session, await schema.make_current(session, migrations, write))
+            return cls(session, beside, await schema.make_current(session, migrations, write))
         except BaseException:
             await session.close()
             raise
@@ -86,7 +102,7 @@ class Database:
         self._open = {id: log for id, log in self._open.items() if not log.closed}
         if agent.id in self._open:
             raise Busy(f"Agent {agent.name} is open in this program already.", "Go on there.")
-        log = self._open[agent.id] = AgentLog(self._session, agent, directory)
+        log = self._open[agent.id] = AgentLog(self._session, agent, directory, self.indexer.news)
         try:
             await log.open()
         except BaseException:
@@ -121,6 +137,33 @@ class Database:
         """A purge of the events with these ids, of this agent's alone if one is named; of those that hold `wanted`."""
         return purging.Purge(self._session, wanted, ids, agent)
 
+    async def search(
+        self,
+        query: str,
+        agent: str | None = None,
+        kinds: Sequence[str] = (),
+        since: float | None = None,
+        order: Order = "time",
+        limit: int = 20,
+        before: int | None = None,
+    ) -> Found:
+        """Events in which something was said; `Search.search` says how."""
+        return await self._search.search(query, agent, kinds, since, order, limit, before)
+
+    async def excerpts(self, question: str, limit: int = 8, most_characters: int = 8_000) -> tuple[Hit, ...]:
+        """What was said that may answer the question; `Search.excerpts` says how."""
+        return await self._search.excerpts(question, limit, most_characters)
+
+    async def lineage(self, agent: str) -> dict[str, int | None]:
+        """The ids of the agent and its ancestors, each with the last event that belongs to the agent; None for all."""
+        async with self._session.use() as cursor:
+            return await search.lineage(cursor, agent)
+
+    async def around(self, id: int, before: int = 3, after: int = 3) -> tuple[str, tuple[StoredEvent, ...]]:
+        """The event `id` with those beside it in its agent, and the agent's name. Raises Refused when there is none."""
+        async with self._session.use() as cursor:
+            return await history.around(cursor, id, before, after)
+
     async def status(self) -> Status:
         async with self._session.use() as cursor:
             await cursor.execute(queries.STATUS)
@@ -138,6 +181,7 @@ class Database:
         for log in self._open.values():
             await log.close()
         await self._session.close()
+        await self._beside.close()
 
 
 class Reader:

@@ -1,8 +1,10 @@
 """What people look back at: all that happened to an agent and its ancestors, and what was typed before."""
 
+from ikigai.core.errors import Refused
 from ikigai.core.events import StoredEvent
+from ikigai.core.searching import KINDS
 
-from . import queries
+from . import queries, search_queries
 from .connection import Cursor
 from .reading import NO_LIMIT, stored
 
@@ -29,3 +31,19 @@ async def result(cursor: Cursor, agent: str, call_id: str) -> str | None:
     await cursor.execute(queries.RESULT, (agent, call_id), prepare=False)
     rows = await cursor.fetchall()
     return (rows[0][0] or "") if rows else None
+
+
+async def around(cursor: Cursor, id: int, before: int, after: int) -> tuple[str, tuple[StoredEvent, ...]]:
+    """The event `id` with those beside it in its agent in which something was said, and the agent's name.
+
+    Raises Refused when there is no such event.
+    """
+    if not 0 < id <= NO_LIMIT:
+        raise Refused(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
+    await cursor.execute(search_queries.AGENT_OF, (id,), prepare=False)
+    if not (rows := await cursor.fetchall()):
+        raise Refused(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
+    ((agent, name),) = rows
+    which = {"agent": agent, "id": id, "kinds": list(KINDS), "before": before, "after": after}
+    await cursor.execute(search_queries.AROUND, which, prepare=False)
+    return name, tuple(stored(agent, row) for row in await cursor.fetchall())

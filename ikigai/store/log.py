@@ -1,5 +1,6 @@
 """The log of one agent, with the pen: append, load, and the draft of the reply under way."""
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -42,12 +43,14 @@ class AgentLog:
     """`ports.Log` over PostgreSQL. Made by `Database.open_agent`, which takes the pen.
 
     A connection that was lost is made anew by the next call, and the pen is taken again before anything else is done.
+    `news` is set when a turn has ended.
     """
 
-    def __init__(self, session: Session, agent: Agent, directory: str) -> None:
+    def __init__(self, session: Session, agent: Agent, directory: str, news: asyncio.Event | None = None) -> None:
         self.agent = agent.id
         self.name = agent.name
         self.closed = False
+        self._news = news
         self._uuid = UUID(agent.id)
         self._session = session
         self._directory = storable(directory) or None
@@ -86,6 +89,8 @@ class AgentLog:
             self._last = attempt.last
             self._attempt = None
             self._drafted = self._drafted and not ends_reply
+        if self._news and any(isinstance(fact, TurnEnded) for fact in facts):
+            self._news.set()
         return Appended(rows, memory)
 
     async def load(self, asking: Reading[_T]) -> _T:

@@ -19,6 +19,7 @@ import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.sanitize import clean, clean_line
+from ikigai.core.snippets import Marked
 from ikigai.core.transcript import Block, Rule, Shown, Speaker
 from ikigai.terminal import theme as glyph
 from ikigai.terminal.markdown import MarkdownStream, render
@@ -123,6 +124,27 @@ def plain(text: str, width: int) -> str:
     """Text of our own making, set apart by its indent; what stands in a second column stays there when it wraps."""
     rows = (row for line in clean(text).split("\n") for row in _columns(line, width - INDENT))
     return "\n".join(" " * INDENT + row if row else "" for row in rows)
+
+
+def marked(lines: Iterable[Marked], width: int, theme: Theme) -> str:
+    """Lines with places in them that stand out, set apart like `plain` ones."""
+    return "\n".join(
+        " " * INDENT + row if row else "" for line in lines for row in _marked(line, width - INDENT, theme)
+    )
+
+
+def _marked(line: Marked, width: int, theme: Theme) -> Iterator[str]:
+    at = 0
+    for row in wrap(line.text, width):
+        start = line.text.index(row, at)
+        at = end = start + len(row)
+        drawn, done = "", start
+        for first, last in line.places:
+            if first < end and last > start:
+                drawn += line.text[done : max(first, start)]
+                done = min(last, end)
+                drawn += theme.paint("found", line.text[max(first, start) : done])
+        yield drawn + line.text[done:end]
 
 
 def _columns(line: str, width: int) -> Iterator[str]:

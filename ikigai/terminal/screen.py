@@ -15,6 +15,7 @@ from ikigai.core.memory import Memory
 from ikigai.core.questions import Answered, Question
 from ikigai.core.reply import Delta, Waiting
 from ikigai.core.sanitize import clean
+from ikigai.core.snippets import Marked
 from ikigai.core.transcript import Block, Rule, Shown, Speaker
 from ikigai.terminal import prompt, render
 from ikigai.terminal.area import Area
@@ -178,6 +179,10 @@ class Screen:
     def print_text(self, text: str) -> None:
         """Print what a command answers: plain text."""
         self._scroll.add(lambda columns: [Entry(render.plain(text, columns))])
+
+    def print_marked(self, lines: Sequence[Marked]) -> None:
+        """Print what a search found, the places in it that were searched for set off."""
+        self._scroll.add(lambda columns: [Entry(render.marked(lines, columns, self._theme))])
 
     # ── what is known later than the first paint ─────────────────────────────────────────────────────────────────
 

@@ -15,6 +15,7 @@ _STYLES = {
     "warning": "33",
     "error": "31",
     "bold": "1",
+    "found": "1;33",
     "selected": "7",
     "thought": "2;3",
     # names that prompt_toolkit gives to parts of the input

@@ -66,11 +66,20 @@ class Lookup:
         self.finder = Finder(terms)
         self.proven = all(term.proven for term in terms)
         self.reached: int | None = None
-        self.share = 0.0  # of what was looked through, in pieces, about
+        self.share = 0  # of all ids, how many were looked through
 
     @property
     def late(self) -> bool:
         return time.monotonic() > self._until
+
+    async def first(self, most: int) -> list[tuple[int, int]]:
+        """The newest pieces that may hold every term."""
+        found: list[tuple[int, int]] = []
+        async for places in self.places():
+            found += places
+            if len(found) >= most:
+                break
+        return found[:most]
 
     async def rows(self, limit: int) -> AsyncIterator[Row]:
         """The pieces that hold every term, of each event the first, newest events first; at most `limit`."""

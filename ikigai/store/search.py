@@ -91,13 +91,12 @@ class Search:
         await self._indexer.catch_up(CATCH_UP)
         async with self._session.use() as cursor:
             which = await _which(cursor, None, (), None, None)
-            weights: dict[tuple[int, int], float] = {}
+            samples: list[tuple[float, list[tuple[int, int]]]] = []
             for term in terms:
                 run = Lookup(cursor, (term,), which, time.monotonic() + WITHIN / len(terms))
-                found = [place async for places in run.places() for place in places][:SAMPLE]
-                weight = log(1 + run.share / max(len(found), 1))
-                for place in found:
-                    weights[place] = weights.get(place, 0.0) + weight
+                if found := await run.first(SAMPLE):
+                    samples.append((len(found) / run.share, found))
+            weights = _weights(samples)
             best = sorted(weights, key=lambda place: (-weights[place], -place[0]))[: 4 * limit]
             rows = await texts(cursor, best, which)
         return await asyncio.to_thread(_excerpts, terms, rows, limit, most_characters)
@@ -136,6 +135,16 @@ def _shown(finder: Finder, rows: list[Row], order: Order, limit: int) -> tuple[H
 
 def _hit(finder: Finder, row: Row, width: int) -> Hit:
     return Hit(row.id, row.name, row.agent, row.at, row.kind, finder.snippet(row.said, width))
+
+
+def _weights(samples: Sequence[tuple[float, list[tuple[int, int]]]]) -> dict[tuple[int, int], float]:
+    """What the words that stand in each piece come to: of a word how often it occurs, and the pieces where it does."""
+    commonest = max((rate for rate, _ in samples), default=0.0)
+    weights: dict[tuple[int, int], float] = {}
+    for rate, places in samples:
+        for place in places:
+            weights[place] = weights.get(place, 0.0) + log(1.5 * commonest / rate)
+    return weights
 
 
 def _excerpts(terms: tuple[Term, ...], rows: Sequence[Row], limit: int, most_characters: int) -> tuple[Hit, ...]:

@@ -14,6 +14,7 @@ from tests.bench import (
     s04_load,
     s05_window,
     s06_stream,
+    s08_search,
     s11_delay,
     s12_cost,
     s13_tokens,
@@ -104,6 +105,17 @@ def test_a_full_window_is_measured_and_counted_to_the_byte() -> None:
 
 def test_a_streaming_answer_is_measured() -> None:
     assert len(_judged(s06_stream.compare(500, 1_000, rounds=1))) == 2
+
+
+async def test_every_shape_of_search_is_measured(dsn: str) -> None:
+    await asyncio.to_thread(fill, dsn, 500)
+    await asyncio.to_thread(s08_search.prepare, dsn, 40)
+    await s08_search.index(dsn)
+    assert len(_judged(await s08_search.compare(dsn, rounds=1))) == 2 * 18 + 1
+
+
+async def test_filling_the_index_beside_appends_is_measured(dsn: str) -> None:
+    assert len(_judged(await s08_search.append(dsn, events=20))) == 1
 
 
 def test_an_exchange_is_measured_over_every_format(dsn: str) -> None:

@@ -15,8 +15,8 @@ from ikigai import reports
 from ikigai.core import transcript
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import StoredEvent
+from ikigai.core.lexemes import KINDS
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.core.searching import KINDS
 from ikigai.core.snippets import Hit, Marked
 from ikigai.core.transcript import Block, Speaker
 

@@ -10,9 +10,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from ikigai.core.lexemes import fold, places_changed
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean
-from ikigai.core.searching import Term, fold, places_changed
+from ikigai.core.searching import Term
 
 Place: TypeAlias = tuple[int, int]
 """First character, and the one behind the last."""

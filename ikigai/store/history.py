@@ -2,7 +2,7 @@
 
 from ikigai.core.errors import Refused
 from ikigai.core.events import StoredEvent
-from ikigai.core.searching import KINDS
+from ikigai.core.lexemes import KINDS
 
 from . import queries, search_queries
 from .connection import Cursor

@@ -2,7 +2,7 @@
 
 Within an agent events are committed in the order of `seq`, because there is one pen; so a number for each agent says
 how far its log is indexed, and no slow transaction of another agent's is missed. Programs that index at once take
-different agents. A lexeme is three letters for the stretch of ids and one of `searching.keys`, so that every look-up is
+different agents. A lexeme is three letters for the stretch of ids and one of `lexemes.keys`, so that every look-up is
 bounded by its stretch.
 """
 
@@ -16,7 +16,7 @@ from uuid import UUID
 
 import psycopg
 
-from ikigai.core import searching
+from ikigai.core import lexemes
 from ikigai.core.errors import StoreError
 
 from . import search_queries as queries
@@ -28,7 +28,7 @@ SEGMENT_BITS = 14
 """Ids of a stretch, as a power of two; `migrations/0006_search.sql` and the statements say it, too."""
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-"
 
-EVENTS, CHARACTERS = 400, 200_000
+EVENTS, CHARACTERS = 400, 100_000
 """That are indexed in one step, at most."""
 REST = 0.02
 """Seconds between two steps, at least; as long as the step took, if that is longer."""
@@ -148,7 +148,7 @@ class Indexer:
             if not (rows := await cursor.fetchall()):
                 return 0
             ((seq, place),) = rows
-            which = {"agent": agent, "seq": seq, "place": place, "kinds": list(searching.KINDS)}
+            which = {"agent": agent, "seq": seq, "place": place, "kinds": list(lexemes.KINDS)}
             sizes = {"events": EVENTS, "most": CHARACTERS}
             await cursor.execute(queries.NEXT_EVENTS, which | sizes, prepare=False)
             events = [_Event(*row) for row in await cursor.fetchall()]
@@ -175,11 +175,11 @@ def _taken(agent: str, events: Sequence[_Event], place: int) -> tuple[list[Piece
     """
     made: list[Piece] = []
     for event in events:
-        text = searching.searchable(event.kind, event.text or "")
-        cut = list(searching.pieces(text))
+        text = lexemes.searchable(event.kind, event.text or "")
+        cut = list(lexemes.pieces(text))
         goes_on = len(text) == CHARACTERS and len(cut) > 1
         for start, piece in cut[:-1] if goes_on else cut:
-            if keys := searching.keys(searching.fold(piece)):
+            if keys := lexemes.keys(lexemes.fold(piece)):
                 made.append(_piece(agent, event, place + start, piece, keys))
             elif piece.strip():  # nothing but punctuation, which can be searched for, too
                 made.append(_piece(agent, event, place + start, piece, set()))

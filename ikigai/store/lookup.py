@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
-from ikigai.core import searching
+from ikigai.core import lexemes
 from ikigai.core.searching import How, Term
 from ikigai.core.snippets import Finder
 
@@ -54,7 +54,7 @@ class Row(NamedTuple):
 
     @property
     def said(self) -> str:
-        return searching.searchable(self.kind, self.text)
+        return lexemes.searchable(self.kind, self.text)
 
 
 class Lookup:

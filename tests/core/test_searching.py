@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikigai.core import searching
+from ikigai.core import lexemes, searching
 from ikigai.core.errors import Refused
+from ikigai.core.lexemes import LONGEST_KEY, PIECE, fold, keys, pieces
 from ikigai.core.sanitize import clean
-from ikigai.core.searching import LONGEST_KEY, PIECE, How, Key, fold, keys, parse, pieces, widened
+from ikigai.core.searching import How, Key, parse, widened
 from ikigai.core.snippets import Finder, Marked
 
 ODD = st.text(alphabet="aAbé ßéİﬁ①Σς한日本ｶ\u0301_ǅx\u200d\n\x1b[", max_size=40)
@@ -152,7 +153,7 @@ def test_whatever_is_found_is_offered_by_the_index(query: str, text: str):
 @given(ODD)
 def test_a_text_is_found_by_its_words(text: str):
     assert fold(text) == fold(unicodedata.normalize("NFC", text)) == fold(fold(text))
-    for word in searching.tokens(fold(text)):
+    for word in lexemes.tokens(fold(text)):
         assert finds(f'"{word}"', text)
 
 
@@ -173,7 +174,7 @@ def test_the_longest_piece_of_wide_characters_is_below_64_kb():
 
 
 def test_json_of_a_call_is_read_as_words():
-    text = searching.searchable("tool_call", '{"text":"one\\ntwo \\"three\\""}')
+    text = lexemes.searchable("tool_call", '{"text":"one\\ntwo \\"three\\""}')
     assert {"two", "three"} <= keys(fold(text)) and len(text) == len('{"text":"one\\ntwo \\"three\\""}')
 
 

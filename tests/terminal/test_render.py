@@ -14,6 +14,7 @@ from ikigai.core.messages import Message
 from ikigai.core.ports import Limits
 from ikigai.core.reply import Waiting
 from ikigai.core.request import Request
+from ikigai.core.snippets import Marked
 from ikigai.core.spending import Spent
 from ikigai.core.transcript import Block, Rule, Speaker
 from ikigai.core.window import Totals, Window
@@ -254,3 +255,20 @@ def test_themes():
     assert theme({"TERM": "xterm", "NO_COLOR": "1"}, "always").paint("error", "x") == "\x1b[31mx\x1b[0m"
     assert theme({"TERM": "xterm"}, "never").paint("error", "x") == "x"
     assert theme({"TERM": "dumb"}, "always").paint("bold", "x") == "x"
+
+
+def test_what_was_searched_for_is_set_off_also_where_it_wraps():
+    line = Marked("  one two three four", ((6, 9), (10, 15)))
+    assert render.marked([Marked("#1  head"), line], 80, PLAIN) == "  #1  head\n    one two three four"
+    drawn = render.marked([line], 16, COLOUR)
+    assert unstyled(drawn) == "    one two\n  three four"
+    assert drawn == f"    one {COLOUR.paint('found', 'two')}\n  {COLOUR.paint('found', 'three')} four"
+
+
+@given(st.text(alphabet="ab 日é", max_size=40), st.integers(4, 30), st.integers(0, 20), st.integers(1, 20))
+def test_marked_lines_fit_and_lose_nothing(text: str, width: int, first: int, length: int):
+    text = " ".join(text.split())
+    places = ((first, min(first + length, len(text))),) if first < len(text) else ()
+    rows = unstyled(render.marked([Marked(text, places)], width, COLOUR)).split("\n")
+    assert all(columns(row) <= width for row in rows)
+    assert "".join("".join(rows).split()) == "".join(text.split())

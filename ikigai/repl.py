@@ -253,6 +253,8 @@ class Repl:
                     self.leave()
                 case "new" | "switch":
                     await self._go(command)
+                case "recall" | "quote":
+                    await self._recall(command)
                 case _:
                     from ikigai import answers
 
@@ -266,6 +268,27 @@ class Repl:
         except Exception:
             log.exception("/%s failed", command.name)
             self.screen.notice(f"/{command.name} went wrong inside ikigai; the log file has the details.")
+
+    async def _recall(self, command: Local) -> None:
+        """Answer from what was ever said, or bring a piece of it back."""
+        from ikigai import app, recalling
+
+        world, memory = self._world, self.memory
+        if world is None or memory is None:
+            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+        if command.name == "quote":
+            self._tell(await recalling.quoted(world.database, command.argument))
+            return
+        if not memory.model:
+            raise Refused("There is no model to ask.", "/model PROVIDER/NAME chooses one; /search needs none.")
+        provider, price = world.pool.provider(memory.model), app.make_price(self._config)
+        asked = (world.database, provider, memory.model, price, command.argument)
+        answer, usage = await recalling.recalled(*asked)
+        if self._seat.runtime is None:
+            self.screen.print_text(answer)
+            return
+        for each in (*map(machine.Used, usage), machine.Ran(f"/recall {command.argument}", answer)):
+            self._seat.runtime.tell(each)
 
     def _move(self, command: Local) -> None:
         """Go to another agent. What is typed from now on is meant for that one."""

@@ -40,6 +40,15 @@ def _local(name: str) -> Callable[[str], Meaning]:
     return lambda argument: Local(name, argument)
 
 
+def _asked(name: str, question: str) -> Callable[[str], Meaning]:
+    def parse(argument: str) -> Meaning:
+        if not argument:
+            raise Refused(question, f"Write it behind /{name}.")
+        return Local(name, argument)
+
+    return parse
+
+
 def _bare(name: str, meaning: Meaning) -> Callable[[str], Meaning]:
     def parse(argument: str) -> Meaning:
         if argument:
@@ -230,6 +239,14 @@ COMMANDS: tuple[Command, ...] = (
         more='Words are found where a word begins, *parts* anywhere, "phrases" as they are; case and accents do not'
         " matter. Every hit holds all of them. The newest come first; `ikigai history search` can do more.",
     ),
+    Command(
+        "recall",
+        "QUESTION",
+        "answer from everything ever said, with its sources",
+        _asked("recall", "What do you want to know?"),
+        more="Forgotten text is found, too, and does not come back into the context.",
+    ),
+    Command("quote", "ID", "bring a message back into the conversation", _asked("quote", "Which message?")),
     Command("cost", "", "tokens and cost: this session, this agent, everything", _bare("cost", Local("cost"))),
     Command("status", "", "agent, model, context, database", _local("status")),
     Command("config", "", "every setting, its value and where it comes from", _local("config")),

@@ -74,6 +74,7 @@ class Repl:
             on_take_back=lambda: self._seat.runtime.unqueue() if self._seat.runtime else "",
             on_signal=lambda number: self.leave(128 + number),
             sources=sources,
+            on_typing=self._typing,
             thinking=self._config.terminal.thinking,
         )
         self._seat = Seat(self.screen, self._arguments.max_turns)
@@ -208,6 +209,11 @@ class Repl:
                 self.screen.queued(())
             for each in early:
                 self.submit(each)
+
+    def _typing(self, text: str) -> None:
+        """A message is being written: its request should find a connection. The key that was pressed is shown first."""
+        if self._world and self.memory and not self._seat.busy and not commands.is_command(text):
+            asyncio.get_running_loop().call_later(KEYS_FIRST, self._world.pool.expect, self.memory.model)
 
     def interrupt(self) -> None:
         if self._seat.runtime:

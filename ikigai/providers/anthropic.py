@@ -16,7 +16,7 @@ from ikigai.providers import claude
 from ikigai.providers.failures import Target
 from ikigai.providers.messages import MessagesEncoder, MessagesReader
 from ikigai.providers.models import Listed, Traits
-from ikigai.providers.network import bracketed, loopback
+from ikigai.providers.network import KEPT, KEPT_FOR, bracketed, loopback
 from ikigai.providers.sdk_answer import SdkAnswer
 from ikigai.providers.shapes import mapping, number
 from ikigai.providers.streaming import CONNECT, FIRST, IDLE, NoStream, Reader, Streaming
@@ -68,23 +68,26 @@ class AnthropicProvider(Streaming):
     def reader(self, request: Request, target: Target) -> Reader:
         return MessagesReader(target, frozenset(call.id for message in request.messages for call in message.calls))
 
-    def connect(self) -> Any:
+    def connect(self) -> tuple[Any, Any]:
         import anthropic
+        import httpx2
 
         timeout = anthropic.Timeout(None, connect=CONNECT)
         # A proxy from the environment is not meant for servers on this machine.
         direct = {f"all://{bracketed(self.host)}": None} if loopback(self.host) else {}
+        limits = httpx2.Limits(max_keepalive_connections=KEPT, keepalive_expiry=KEPT_FOR)
+        # Neither key nor conversation goes where nobody sent them.
+        http = anthropic.DefaultAsyncHttpxClient(timeout=timeout, mounts=direct, limits=limits, follow_redirects=False)
         client = anthropic.AsyncAnthropic(
             api_key=self.key or "none",  # without one the SDK looks for others
             base_url=self.base_url.rstrip("/").removesuffix("/v1"),
             max_retries=0,
             timeout=timeout,
             open_telemetry=False,
-            # Neither key nor conversation goes where nobody sent them.
-            http_client=anthropic.DefaultAsyncHttpxClient(timeout=timeout, mounts=direct, follow_redirects=False),
+            http_client=http,
         )
         client._custom_headers = self._headers()  # not those of ANTHROPIC_CUSTOM_HEADERS, which would go to any address
-        return client
+        return client, http
 
     def _headers(self) -> dict[str, str]:
         """What every request says beside what the SDK does."""

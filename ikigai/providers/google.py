@@ -18,7 +18,7 @@ from ikigai.core.request import Request
 from ikigai.providers.contents import ContentsEncoder, ContentsReader
 from ikigai.providers.failures import Target
 from ikigai.providers.models import Listed, Traits
-from ikigai.providers.network import bracketed, loopback
+from ikigai.providers.network import KEPT, KEPT_FOR, bracketed, loopback
 from ikigai.providers.shapes import mapping, number, sequence, string
 from ikigai.providers.streaming import CONNECT, FIRST, IDLE, NoStream, Reader, Streaming, page
 
@@ -58,7 +58,7 @@ class GoogleProvider(Streaming):
     def reader(self, request: Request, target: Target) -> Reader:
         return ContentsReader(target, frozenset(call.id for message in request.messages for call in message.calls))
 
-    def connect(self) -> "_Client":
+    def connect(self) -> "tuple[_Client, Any]":
         import httpx2
         from google import genai
         from google.genai.client import DebugConfig
@@ -70,6 +70,7 @@ class GoogleProvider(Streaming):
         http = httpx2.AsyncClient(
             timeout=timeout,
             mounts=direct,
+            limits=httpx2.Limits(max_keepalive_connections=KEPT, keepalive_expiry=KEPT_FOR),
             follow_redirects=False,  # neither key nor conversation goes where nobody sent them
             event_hooks={"response": [_refuse]},
         )
@@ -85,7 +86,7 @@ class GoogleProvider(Streaming):
                 httpx_async_client=http,
             ),
         )
-        return _Client(sdk, http, timeout)
+        return _Client(sdk, http, timeout), http
 
     @asynccontextmanager
     async def post(self, client: "_Client", request: Request) -> AsyncGenerator["_Answer", None]:

@@ -56,6 +56,10 @@ class Local:
         with contextlib.suppress(IkigaiError):  # the first request says it
             await (await self._ready()).warm()
 
+    def expect(self) -> None:
+        if self._client and self._server and self._server.alive:
+            self._client.expect()
+
     async def close(self) -> None:
         if self._server:
             await asyncio.to_thread(self._server.close)

@@ -9,6 +9,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 CERTIFICATES = "SSL_CERT_FILE"
+KEPT = 8
+"""Connections kept open for later requests."""
+KEPT_FOR = 60.0
+"""Seconds that they are kept: people read an answer before they ask again. The HTTP client's own five would have nearly
+every message pay for a new TLS connection; a server that hangs up earlier is noticed."""
 
 
 def loopback(host: str) -> bool:

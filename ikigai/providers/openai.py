@@ -17,7 +17,7 @@ from ikigai.providers.chat import ChatEncoder, ChatReader
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.failures import Target
 from ikigai.providers.models import Listed, Traits
-from ikigai.providers.network import bracketed, loopback
+from ikigai.providers.network import KEPT, KEPT_FOR, bracketed, loopback
 from ikigai.providers.openai_models import chats, listed
 from ikigai.providers.responses import ResponsesEncoder
 from ikigai.providers.responses_reader import ResponsesReader
@@ -27,8 +27,6 @@ from ikigai.providers.streaming import CONNECT, FIRST, IDLE, NoStream, Reader, S
 
 OPENAI = "https://api.openai.com/v1"
 
-KEPT = 8
-"""Connections kept open for later requests."""
 LISTING = 30.0
 """Seconds that a list of models may take."""
 
@@ -92,7 +90,7 @@ class OpenAIProvider(Streaming):
             return ResponsesReader(target, self._vendor(request.model), taken)
         return ChatReader(target, taken)
 
-    def connect(self) -> Any:
+    def connect(self) -> tuple[Any, Any]:
         import httpx2
         import openai
 
@@ -102,19 +100,15 @@ class OpenAIProvider(Streaming):
         kept = 0 if self.base_url.startswith("http:") else KEPT
         # A proxy from the environment is not meant for servers on this machine.
         direct = {f"all://{bracketed(self.host)}": None} if loopback(self.host) else None
+        limits = httpx2.Limits(max_keepalive_connections=kept, keepalive_expiry=KEPT_FOR)
+        http = openai.DefaultAsyncHttpx2Client(timeout=timeout, mounts=direct, limits=limits)
         client = openai.AsyncOpenAI(
-            api_key=self.key or "none",
-            base_url=self.base_url,
-            max_retries=0,
-            timeout=timeout,
-            http_client=openai.DefaultAsyncHttpx2Client(
-                timeout=timeout, mounts=direct, limits=httpx2.Limits(max_keepalive_connections=kept)
-            ),
+            api_key=self.key or "none", base_url=self.base_url, max_retries=0, timeout=timeout, http_client=http
         )
         if not self._own:  # what the environment says for OpenAI is nobody else's business
             client.organization = client.project = None
             client._custom_headers = {}
-        return client
+        return client, http
 
     @asynccontextmanager
     async def post(self, client: Any, request: Request) -> AsyncGenerator[SdkAnswer, None]:

@@ -121,6 +121,12 @@ class Pool:
         if warm:
             await warm()
 
+    def expect(self, model: str) -> None:
+        """The first request to this model, or the next one, will come soon: have a connection open by then."""
+        expect = getattr(self._made.get(model.partition("/")[0]), "expect", None)
+        if expect:
+            expect()
+
     async def close(self) -> None:
         await asyncio.gather(*(provider.close() for provider in self._made.values()), return_exceptions=True)
 
@@ -209,11 +215,11 @@ ENCODER = ChatEncoder()
 
 
 class _Kept(Retrying):
-    """A provider whose passing failures are tried again, with its warming."""
+    """A provider whose passing failures are tried again, with its warming and what it does ahead of a request."""
 
     def __init__(self, provider: Vendor) -> None:
         super().__init__(provider)
-        self.warm = provider.warm
+        self.warm, self.expect = provider.warm, provider.expect
 
 
 class _Absent:

@@ -21,6 +21,7 @@ from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.reply import Broke, Counted, Delta, Finished, ProviderEvent, ThinkingDelta
 from ikigai.core.request import Request
 from ikigai.providers import failures
+from ikigai.providers.ahead import Ahead, of_client
 from ikigai.providers.failures import Target
 from ikigai.providers.network import bracketed
 
@@ -89,12 +90,16 @@ class Streaming(ABC):
         self._first, self._idle = first, idle
         self._connecting = asyncio.Lock()
         self._client: Any = None
+        self._ahead: Ahead | None = None
 
     # ── what a vendor brings ──
 
     @abstractmethod
-    def connect(self) -> Any:
-        """Load the SDK and make its client; runs in a thread. Redirects and SDK retries are off."""
+    def connect(self) -> tuple[Any, Any]:
+        """Load the SDK and make its client and the httpx2 client below it; runs in a thread.
+
+        Redirects and SDK retries are off.
+        """
 
     @abstractmethod
     def post(self, client: Any, request: Request) -> AbstractAsyncContextManager[Answer]:
@@ -119,8 +124,16 @@ class Streaming(ABC):
         except Exception:
             log.debug("The SDK of %s could not be loaded", self.name, exc_info=True)
 
+    def expect(self) -> None:
+        """A request will come soon: have a connection open by then. Costs nothing where there is one."""
+        if self._ahead:
+            self._ahead.open()
+
     async def close(self) -> None:
         client, self._client = self._client, None
+        ahead, self._ahead = self._ahead, None
+        if ahead:
+            await ahead.close()
         if client is not None:
             await client.close()
 
@@ -131,7 +144,8 @@ class Streaming(ABC):
             return self._client
 
     def _connected(self) -> Any:
-        client = self.connect()
+        client, http = self.connect()
+        self._ahead = of_client(http, self.base_url, CONNECT)
         with suppress(ImportError):  # the first request would import it, with the event loop waiting
             importlib.import_module("anyio._backends._asyncio")
         return client
@@ -172,15 +186,17 @@ class Streaming(ABC):
             if answer.headers.get("content-type", "").partition(";")[0].strip().lower() in NOT_A_STREAM:
                 async with asyncio.timeout(self._idle):
                     raise NoStream(await page(answer.pieces()))
-            chunks = answer.chunks()
-            while True:
-                watch.whole = reader.whole
-                async with asyncio.timeout(watch.patience):
+            chunks, loop = answer.chunks(), asyncio.get_running_loop()
+            async with asyncio.timeout(None) as limit:
+                while True:
+                    watch.whole = reader.whole
+                    limit.reschedule(loop.time() + watch.patience)
                     try:
                         chunk = await anext(chunks)
                     except StopAsyncIteration:
                         return
-                yield chunk
+                    limit.reschedule(None)  # whoever takes the chunk has all the time they want
+                    yield chunk
         finally:
             await answering.__aexit__(None, None, None)
 

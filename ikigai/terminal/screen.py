@@ -44,6 +44,7 @@ class Screen:
     `on_submit` takes what was sent, also while a turn is open, also before `begin` has got anywhere; `on_interrupt` a
     wish to stop the turn, `on_quit` to leave; `on_take_back` gives the newest queued message back, "" if there is none;
     `on_signal` takes INT, TERM, HUP or QUIT, HUP also when the terminal has gone. `sources` completes arguments.
+    `on_typing` takes what is in the input whenever it has grown.
     `thinking` says how a model's thoughts are shown: "fold" (in a row, once it speaks), "full" or "hide".
     """
 
@@ -58,6 +59,7 @@ class Screen:
         on_take_back: Callable[[], str],
         on_signal: Callable[[int], object],
         sources: Sources,
+        on_typing: Callable[[str], object] = lambda text: None,
         thinking: str = "fold",
     ) -> None:
         self.submit, self.interrupt, self.leave = on_submit, on_interrupt, on_quit
@@ -65,7 +67,12 @@ class Screen:
         self._tty, self._theme = tty, theme
         self._pastes = Pastes()
         self._prompts = prompt.Prompts(self._pastes)
-        self._buffer = Buffer(history=self._prompts, on_text_insert=lambda buffer: offer(buffer, sources))
+
+        def typed(buffer: Buffer) -> None:
+            offer(buffer, sources)
+            on_typing(buffer.text)
+
+        self._buffer = Buffer(history=self._prompts, on_text_insert=typed)
         self._area = Area(theme, self._buffer)
         self._scroll = Scroll(lambda text: self._stage.print(text), lambda: tty.size()[0])
         keys = bindings(self, self._buffer, self._pastes, sources)
@@ -126,9 +133,11 @@ class Screen:
         begins = reply is None or reply.asked_by != asked_by or reply.waiting is not None
         if reply is None or reply.asked_by != asked_by:
             reply = self._area.reply = LiveReply(asked_by)
-        self._say(reply.add(event))
-        if begins and not isinstance(event, Waiting):
+        risen = reply.add(event)
+        if begins and not risen and not isinstance(event, Waiting):
             self._stage.at_once()
+        else:
+            self._say(risen)
 
     def saved(self, asked_by: int, characters: int) -> None:
         if self._area.reply and self._area.reply.asked_by == asked_by:

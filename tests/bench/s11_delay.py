@@ -2,6 +2,10 @@
 
 A server on this machine tells when bytes came and went, a terminal when the word of the answer was written; against
 the same exchange with httpx and nothing else. The program has run for a while: its SDK is loaded.
+
+Bare httpx keeps its connection from one exchange to the next, as ikigai has one open by the time that Enter is pressed:
+a new connection would flatter the one that has to compare. It stores nothing, though, and what ikigai sends it has
+stored before; what that alone comes to is told by a second comparison, with psycopg in front of httpx.
 """
 
 import time
@@ -17,6 +21,7 @@ from tests.bench.terminal import Terminal, home
 from tests.providers.formats import FORMATS
 
 BAR = 1.5
+BARE, STORED = "bare httpx", "psycopg, httpx"
 WARM_UP = 2
 """Exchanges of each side that do not count: the SDK is loaded by then, and caches are full."""
 REST = 0.5
@@ -32,30 +37,32 @@ class Delay(NamedTuple):
 
 def measure(quick: bool) -> list[Figure]:
     with histories.history(10) as history, home(history) as environ:
-        return compare(["chat"], 2, environ) if quick else compare(list(FORMATS), 30, environ)
+        formats, rounds = (["chat"], 2) if quick else (list(FORMATS), 30)
+        return compare(formats, rounds, history.dsn, environ)
 
 
-def compare(formats: list[str], rounds: int, environ: dict[str, str], warm_up: int = WARM_UP) -> list[Figure]:
-    """So many exchanges over each format, in turns with the bare ones; `environ` says where the database is."""
-    taken: dict[str, list[Delay]] = {name: [] for name in ("bare", *formats)}
+def compare(formats: list[str], rounds: int, dsn: str, environ: dict[str, str], warm_up: int = WARM_UP) -> list[Figure]:
+    """So many exchanges over each format, in turns with the bare ones; `environ` says where the database is, too."""
+    taken: dict[str, list[Delay]] = {name: [] for name in (BARE, STORED, *formats)}
     with ExitStack() as stack:
         server = stack.enter_context(Exchanges())
-        sides = {name: stack.enter_context(_running(name, server.address, environ)) for name in taken}
+        sides = {name: stack.enter_context(_running(name, server.address, dsn, environ)) for name in taken}
         for number in range(warm_up + rounds):
             for name, terminal in sides.items():
                 delay = _exchange(terminal, server)
                 if number >= warm_up:
                     taken[name].append(delay)
-    return [figure for name in formats for figure in _figures(name, taken[name], taken["bare"])]
+    figures = [figure for name in formats for figure in _figures(name, taken)]
+    return [*figures, _sending(STORED, taken, BARE)]
 
 
 @contextmanager
-def _running(name: str, address: str, environ: dict[str, str]) -> Iterator[Terminal]:
-    """The program with a provider of this format, or the bare one, at its prompt."""
+def _running(name: str, address: str, dsn: str, environ: dict[str, str]) -> Iterator[Terminal]:
+    """The program with a provider of this format, or a bare one, at its prompt."""
     with home() as own:
         environ = {**own, **environ, "HOME": own["HOME"]}
-        arguments = ("-m", "tests.bench.bare_http", f"{address}/v1/chat/completions")
-        if name != "bare":
+        arguments = ("-m", "tests.bench.bare_http", f"{address}/v1/chat/completions", *[dsn] * (name == STORED))
+        if name in FORMATS:
             form = FORMATS[name]
             folder = Path(environ["HOME"], ".config", "ikigai")
             folder.mkdir(parents=True)
@@ -71,10 +78,16 @@ def _running(name: str, address: str, environ: dict[str, str]) -> Iterator[Termi
             terminal.close()
 
 
-def _figures(name: str, taken: list[Delay], bare: list[Delay]) -> Iterator[Figure]:
-    (sending, showing), (bare_sending, bare_showing) = zip(*taken, strict=True), zip(*bare, strict=True)
-    yield Figure("S11", f"Enter until the request, {name}", "s", sending, "bare httpx", bare_sending, BAR)
-    yield Figure("S11", f"first byte until the screen, {name}", "s", showing, "bare httpx", bare_showing, BAR)
+def _figures(name: str, taken: dict[str, list[Delay]]) -> Iterator[Figure]:
+    yield _sending(name, taken, BARE)._replace(bar=BAR)
+    yield _sending(name, taken, STORED)
+    showing, base = ([each.showing for each in taken[side]] for side in (name, BARE))
+    yield Figure("S11", f"first byte until the screen, {name}", "s", showing, BARE, base, BAR)
+
+
+def _sending(name: str, taken: dict[str, list[Delay]], against: str) -> Figure:
+    sending, base = ([each.sending for each in taken[side]] for side in (name, against))
+    return Figure("S11", f"Enter until the request, {name}", "s", sending, against, base)
 
 
 def _exchange(terminal: Terminal, server: Exchanges) -> Delay:

@@ -120,7 +120,7 @@ async def test_filling_the_index_beside_appends_is_measured(dsn: str) -> None:
 
 def test_an_exchange_is_measured_over_every_format(dsn: str) -> None:
     fill(dsn, 10)
-    figures = s11_delay.compare(list(FORMATS), 1, {"IKIGAI_DATABASE_URL": dsn}, warm_up=0)
+    figures = s11_delay.compare(list(FORMATS), 1, dsn, {"IKIGAI_DATABASE_URL": dsn}, warm_up=0)
     assert len(_judged(figures)) == 2 * len(FORMATS)
 
 

@@ -106,7 +106,7 @@ async def test_headers(claude: AnthropicProvider, wire_server: WireServer):
 def test_without_an_address_it_is_anthropics_own():
     provider = AnthropicProvider("anthropic", "", KEY)
     assert (provider.host, provider.address) == ("api.anthropic.com", "https://api.anthropic.com")
-    client = provider.connect()
+    client, _ = provider.connect()
     assert str(client.base_url).rstrip("/") == "https://api.anthropic.com"
     assert client.auth_headers == {"Authorization": f"Bearer {KEY}"}
     assert "X-Api-Key" not in client.default_headers
@@ -324,7 +324,7 @@ from ikigai.core.messages import Message, Role, Text
 from ikigai.core.request import Request
 from ikigai.providers.anthropic import ANTHROPIC, AnthropicProvider
 
-assert str(AnthropicProvider("anthropic").connect().base_url).rstrip("/") == ANTHROPIC
+assert str(AnthropicProvider("anthropic").connect()[0].base_url).rstrip("/") == ANTHROPIC
 
 async def main(address):
     for key in "", "ours":

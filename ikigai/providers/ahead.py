@@ -57,8 +57,8 @@ class Ahead:
             return
         if any(each.is_idle() and not each.has_expired() for each in self._pool.connections):
             return
-        held = HELD_SECURED if self._origin.scheme == b"https" else HELD
-        self._waiting = _Waiting(lambda: self._pool.create_connection(self._origin)._connect(self._request), held)
+        connecting = self._pool.create_connection(self._origin)._connect
+        self._waiting = _Waiting(lambda: connecting(self._request), secured=self._origin.scheme == b"https")
 
     async def close(self) -> None:
         waiting, self._waiting = self._waiting, None
@@ -86,13 +86,14 @@ class Ahead:
 
 
 class _Waiting:
-    """A connection that `connect` makes, closed when nobody takes it for `held` seconds."""
+    """A connection that `connect` makes, closed when nobody takes it for a while."""
 
-    def __init__(self, connect: Callable[[], Awaitable[Any]], held: float) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[Any]], secured: bool) -> None:
+        self._secured = secured
         self._closing = False
         self._stream: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._stream.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may ever ask
-        self.task = asyncio.create_task(self._wait(connect, held), name="connection ahead")
+        self._stream.add_done_callback(lambda done: done.exception())  # nobody may ever ask
+        self.task = asyncio.create_task(self._wait(connect), name="connection ahead")
 
     async def opened(self) -> None:
         """Raises what the attempt to connect does, if it is still under way."""
@@ -100,23 +101,33 @@ class _Waiting:
             await asyncio.shield(self._stream)
 
     async def taken(self) -> Any:
-        """The stream, for the caller alone; None when there is none any more."""
+        """The stream, for the caller alone; None when there is none (any more)."""
         self.task.cancel()
-        await asyncio.wait([self.task])
+        if self._secured or not self._stream.done():  # else it only sleeps, and nobody should have to wait for it
+            await asyncio.wait([self.task])
         if not self._stream.done():
             self._stream.set_exception(ConnectionAbortedError("closed"))  # for whoever waits for it
-        return None if self._closing or self._stream.exception() else self._stream.result()
+        if self._closing or self._stream.exception():
+            return None
+        stream = self._stream.result()
+        if not self._secured and stream.get_extra_info("is_readable"):  # servers do not speak first: it has hung up
+            await stream.aclose()
+            return None
+        return stream
 
-    async def _wait(self, connect: Callable[[], Awaitable[Any]], held: float) -> None:
+    async def _wait(self, connect: Callable[[], Awaitable[Any]]) -> None:
         try:
             stream = await connect()
         except Exception as error:
             self._stream.set_exception(error)
             return
         self._stream.set_result(stream)
-        with suppress(Exception):  # servers do not speak first: it ends when this one hangs up, or when time is up
-            async with asyncio.timeout(held):
-                await stream.read(1)
+        with suppress(Exception):
+            if self._secured:  # a server does speak first then, and only who reads can tell its tickets from a farewell
+                async with asyncio.timeout(HELD_SECURED):
+                    await stream.read(1)
+            else:
+                await asyncio.sleep(HELD)
         self._closing = True
         with suppress(Exception):
             await stream.aclose()

@@ -70,7 +70,7 @@ class Server:
         self.hang_up()
 
 
-@pytest.fixture(params=FORMATS.values(), ids=FORMATS)
+@pytest.fixture(params=FORMATS.values(), ids=[*FORMATS])
 def form(request: pytest.FixtureRequest) -> Format:
     return request.param
 

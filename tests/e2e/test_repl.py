@@ -1,15 +1,17 @@
 """The REPL over the real program in a real terminal: what a person sees, types and gets back."""
 
+import contextlib
 import os
 import re
 import signal
+import socket
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.e2e.account import ECHO, WIRE, Account, Wire
-from tests.e2e.program import Program
+from tests.e2e.program import PATIENCE, Program
 from tests.invariants import check
 from tests.wire_server import Answer, completion
 
@@ -50,6 +52,36 @@ def test_keys_typed_before_it_is_ready(account: Account):
         program.wait_for("● early bird")
         program.leave()
     assert account.said("user") == ["early bird"]
+
+
+def test_a_connection_is_open_before_the_message_is_sent(account: Account):
+    answer = completion("Hi.").body
+    server = socket.create_server(("127.0.0.1", 0))
+    account.configure(f'[providers.wire]\nbase_url = "http://127.0.0.1:{server.getsockname()[1]}/v1"\n')
+    with server, account.terminal(*WIRE) as program:
+        server.settimeout(0.2)
+        program.ready()
+        typed = ""
+        while True:
+            program.type("o")
+            typed += "o"
+            with contextlib.suppress(TimeoutError):  # until the SDK is loaded
+                connection, _ = server.accept()
+                break
+        with connection:
+            connection.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+            assert account.said("user") == []
+            connection.settimeout(PATIENCE)
+            program.type("\r")
+            assert connection.recv(1 << 16).startswith(b"POST /v1/chat/completions ")
+            assert account.said("user") == [typed]  # stored before it is sent
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(answer)}\r\n\r\n"
+            connection.sendall(head.encode() + answer)
+            program.wait_for("● Hi.")
+        program.leave()
+    assert account.endings() == ["completed"]
 
 
 def test_the_rule_stands_where_the_next_request_begins(account: Account, wire: Wire):

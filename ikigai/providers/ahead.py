@@ -2,9 +2,9 @@
 
     request ──► the client's pool ── connect_tcp ──► Ahead ── the connection that waits here, else a new one
 
-To connect takes two or three round trips; a request that finds a connection waiting takes none of them. Nothing is sent
-over it before the request is. Neither the SDKs nor httpx2 have a way to ask for this, so it is put below their pool of
-connections, where httpcore2 asks for a network to be given.
+To connect takes two or three round trips; a request that finds a connection waiting takes none of them. Nothing but
+what TLS begins with is sent before the request. Neither the SDKs nor httpx2 can be asked for this, so it is put below
+their pool of connections, where httpcore2 asks for a network to be given.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ Order: TypeAlias = Literal["time", "relevance"]
 
 CATCH_UP = 1.0
 """Seconds before a search in which the index is brought up to date."""
-RANKED = 400
+RANKED = 200
 """Events, the newest, of which the most relevant are chosen."""
 SNIPPET = 160
 """Characters."""
@@ -63,7 +63,7 @@ class Search:
         limit: int = 20,
         before: int | None = None,
     ) -> Found:
-        """The newest events that hold every term, or of the newest 400 the most relevant; best first.
+        """The newest events that hold every term, or of the newest 200 the most relevant; best first.
 
         `agent` is the id of one whose events, and its ancestors' up to the forks, are searched alone; `since` is
         seconds since 1970, `before` an event's id. Raises Refused for a query with nothing in it, and StoreError.

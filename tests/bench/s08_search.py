@@ -38,6 +38,8 @@ select id, left(content, 160) from (
 """
 JAPANESE = "日本語東京都首学校先生時間会社電車水曜天気食事本当今年来月新聞読書山川海空花鳥風月"
 KANA = "のにはをがでとものへ"
+BLOCK = 300
+"""Events in a row that are appended with, or without, somebody who fills the index: more than a second's."""
 CJK_AGENT = "chronicle-ja"
 
 
@@ -178,18 +180,19 @@ def _timed(act: Callable[[], object]) -> float:
 
 
 async def append(dsn: str, events: int) -> list[Figure]:
-    """What S3 measures, while the index is filled and while nobody fills it, in turns of twenty events."""
+    """What S3 measures, while the program fills its index as it does, and while nobody fills it; block by block."""
     prose = Prose(Random(3))
     alone: list[float] = []
     beside: list[float] = []
-    talk = await _Talk.open(dsn, 2 * events + 40)
+    block = min(events, BLOCK)
+    talk = await _Talk.open(dsn, 2 * (events + block) + 40)
     try:
         for _ in range(40):
             await talk.say(prose.text(WORDS))
         while len(beside) < events:
-            alone += [await talk.say(prose.text(WORDS)) for _ in range(20)]
-            filling = asyncio.create_task(_fill(talk.database))
-            beside += [await talk.say(prose.text(WORDS)) for _ in range(20)]
+            alone += [await talk.say(prose.text(WORDS)) for _ in range(block)]
+            filling = asyncio.create_task(talk.database.indexer.run())
+            beside += [await talk.say(prose.text(WORDS)) for _ in range(block)]
             filling.cancel()
             await asyncio.wait({filling})
     finally:
@@ -201,10 +204,3 @@ async def append(dsn: str, events: int) -> list[Figure]:
         Figure("S8", f"{what}, p99", "s", [tail], "while nobody fills it, p99", [base_tail]),
         Figure("S8", f"{what}, the slowest", "s", [max(beside)], "while nobody fills it, the slowest", [max(alone)]),
     ]
-
-
-async def _fill(database: Database) -> None:
-    """As the program does, but at once and without end."""
-    while True:
-        await database.indexer.index_some()
-        await asyncio.sleep(0.02)

@@ -315,6 +315,12 @@ where data ?| '{tokens,counted}' and id in (
 PURGE_DRAFT = "update drafts set text = %s, thinking = '' where agent_id = any(%s)"
 HAS_TABLE = "select to_regclass(%s) is not null"
 # What else keeps a copy of what was said: by the table, the statement that takes the copies of these events out of it.
-PURGE_COPIES: dict[str, LiteralString] = {}
+# The index of the search; the words of a stretch of ids are listed anew from what is left.
+PURGE_COPIES: dict[str, LiteralString] = {
+    "search_pieces": "delete from search_pieces where message = any(%s)",
+    "search_segments": """
+update search_segments set words = null where segment = any(select id / 16384 from unnest(%s::bigint[]) as purged (id))
+""",
+}
 FILE_OF = "select pg_relation_filenode(%s::regclass), pg_table_size(%s::regclass)"
 REWRITE = "vacuum (full, analyze, verbose) {}"

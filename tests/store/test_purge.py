@@ -342,6 +342,19 @@ async def test_copies_go_with_what_they_are_copies_of(
     assert holding(dsn, SECRET) == []
 
 
+async def test_what_is_purged_is_not_found_any_more(dsn: str, database: Database) -> None:
+    """Neither its words nor parts of them, also where the words of a stretch had been listed."""
+    talk = await Talk.open(database)
+    await talk.turn(f"my key is {SECRET}", "keep it")
+    await talk.log.close()
+    await database.indexer.catch_up(5.0)
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        admin.execute("update search_segments set words = %s", (f"keep {SECRET}",))
+    assert (await database.search(SECRET)).hits
+    await purged(database, SECRET)
+    assert not (await database.search(SECRET)).hits and holding(dsn, SECRET) == []
+
+
 ODD = (
     '{"images": 5}',
     '{"images": [5, {"name": ["%s"]}, null]}',

@@ -11,22 +11,16 @@ The file is a JSON object, provider → key, in a folder that is its owner's alo
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
-from ikigai.core.errors import ConfigError, IkigaiError, Refused
+from ikigai import private_json
+from ikigai.core.errors import Refused
 
 FILE = "keys.json"
 """Its name, in the configuration folder."""
 LONGEST = 8_192
 """Characters of a key: tokens of sign-in services have thousands."""
-MOST_BYTES = 1_000_000
+_DAMAGED = ("the keys of `ikigai login`", "Delete it, and log in again.")
 
 
 def names(file: Path) -> list[str]:
@@ -41,13 +35,13 @@ def find(file: Path, provider: str) -> str:
 
 def store(file: Path, provider: str, key: str) -> None:
     """Put a key in, over the one that was there: whole or not at all. Raises IkigaiError."""
-    with _changing(file) as kept:
+    with private_json.changing(file, str, *_DAMAGED) as kept:
         kept[provider] = key
 
 
 def remove(file: Path, provider: str) -> bool:
     """Take a provider's key out; False when there was none. Raises IkigaiError."""
-    with _changing(file) as kept:
+    with private_json.changing(file, str, *_DAMAGED) as kept:
         return kept.pop(provider, None) is not None
 
 
@@ -65,51 +59,4 @@ def checked(text: str) -> str:
 
 
 def _read(file: Path) -> dict[str, str]:
-    try:
-        with file.open("rb") as opened:
-            if os.fstat(opened.fileno()).st_mode & 0o077:
-                with contextlib.suppress(OSError):  # not ours to change: what it holds is still the user's
-                    os.fchmod(opened.fileno(), 0o600)
-            content = opened.read(MOST_BYTES)
-        return msgspec.json.decode(content, type=dict[str, str])
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Let it be a file of yours.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise ConfigError(
-            f"{file} is damaged: it should hold the keys of `ikigai login`.", "Delete it, and log in again."
-        ) from None
-
-
-@contextlib.contextmanager
-def _changing(file: Path) -> Iterator[dict[str, str]]:
-    """The keys, to be changed: one program at a time, and a file with what they are afterwards takes its place."""
-    made: Path | None = None
-    try:
-        folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            kept = _read(file)
-            before = dict(kept)
-            yield kept
-            if kept == before:
-                return
-            handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)  # readable by its owner alone
-            made = Path(name)
-            with os.fdopen(handle, "wb") as opened:
-                opened.write(msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
-                opened.flush()
-                os.fsync(handle)
-            made.replace(file)
-            made = None
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise IkigaiError(
-            f"{file} cannot be written: {error.strerror}.", "Check the folder's permissions, and the disk."
-        ) from None
-    finally:
-        if made:
-            made.unlink(missing_ok=True)
+    return private_json.read(file, str, *_DAMAGED)

@@ -1,0 +1,158 @@
+"""Which paths a mode may touch by itself: inside the working directory, not secret-looking, not protected."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from ikigai.core.record import Record
+
+
+class Place(Record, frozen=True):
+    """Where the model works.
+
+    `root` is the real path of the working directory; `own` the real paths of ikigai's configuration, data and log
+    folders; `path` the PATH that commands are run with.
+    """
+
+    root: str
+    own: tuple[str, ...] = ()
+    path: str = ""
+
+
+_SECRET_FOLDERS = frozenset(
+    [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".password-store", ".mozilla"]
+)
+_SECRET_PAIRS = ((".git", "config"), (".config", "gh"), (".config", "gcloud"))
+_SECRET_NAMES = re.compile(
+    r"\.env(?!.*\.(example|sample|template|dist)$)([-_.].*|rc)?|.*\.env|\.?netrc|_netrc|\.pgpass|\.my\.cnf|\.npmrc|\.pypirc"
+    r"|\.yarnrc\.yml|\.git-credentials|\.htpasswd|\.vault-token|\.dockercfg|\.?secrets?|\.?credentials?"
+    r"|\.?(secrets?|credentials?|service[-_]?account.*)\.(json|ya?ml|toml|ini|env|txt|xml|properties)"
+    r"|id_(rsa|dsa|ecdsa|ed25519)(_sk)?(?!.*\.pub$).*|.*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk)"
+    r"|.*\.tfstate(\.backup)?|\..*_history|\.lesshst|\.viminfo",
+    re.IGNORECASE,
+)
+_PROTECTED_FOLDERS = frozenset(
+    [
+        ".git",
+        ".hg",
+        ".svn",
+        ".jj",
+        ".ikigai",
+        ".vscode",
+        ".idea",
+        ".zed",
+        ".husky",
+        ".githooks",
+        ".devcontainer",
+        ".circleci",
+        ".buildkite",
+        ".claude",
+        ".codex",
+        ".cursor",
+        ".gemini",
+        ".direnv",
+        ".config",
+        "autostart",
+    ]
+)
+_PROTECTED_PAIRS = ((".github", "workflows"), (".github", "actions"), (".gitea", "workflows"), (".local", "bin"))
+_PROTECTED_NAMES = re.compile(
+    r"\.(bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile|zlogin|zlogout|kshrc|cshrc"
+    r"|tcshrc|login|logout|mkshrc|xprofile|xinitrc|xsession|xsessionrc|inputrc|pam_environment|vimrc|exrc|nvimrc|emacs"
+    r"|gdbinit|lldbinit|pythonrc|psqlrc|sqliterc|irbrc|tmux\.conf|screenrc|ripgreprc|curlrc|wgetrc|gemrc)"
+    r"|\.gitconfig|\.gitmodules|\.gitattributes|\.envrc|\.mcp\.json|\.pre-commit-config\.ya?ml|lefthook\.ya?ml"
+    r"|\.gitlab-ci\.yml|jenkinsfile|azure-pipelines\.yml|\.travis\.yml|agents\.md|claude\.md|crontab",
+    re.IGNORECASE,
+)
+
+
+def inside(folder: str, path: str) -> bool:
+    """Whether `path` is `folder` or lies below it; both absolute and normalised, nothing is resolved."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def meets(folders: Iterable[str], path: str) -> bool:
+    """Whether `path` is one of `folders`, lies in one or holds one."""
+    return any(inside(folder, path) or inside(path, folder) for folder in folders)
+
+
+def resolved(root: str, folder: str, name: str) -> str | None:
+    """The real path that `name` means in `folder`; None when it leaves `root`, as it is written or through a link."""
+    written = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118  (Path drops what is to be judged)
+    try:
+        real = os.path.realpath(os.path.join(folder, name))  # noqa: PTH118
+    except (OSError, ValueError):
+        return None
+    return real if inside(root, written) and inside(root, real) else None
+
+
+def below(root: str, path: str) -> str:
+    """`path` as seen from `root`, or whole when it lies elsewhere: a project in ~/.config/x is no configuration."""
+    return path[len(root.rstrip("/")) + 1 :] if inside(root, path) else path
+
+
+def secret(root: str, path: str) -> bool:
+    """Whether a file's name, or that of a folder above it, looks like one that holds keys or passwords."""
+    parts = below(root, path).lower().split("/")
+    return (
+        _SECRET_NAMES.fullmatch(parts[-1]) is not None
+        or not _SECRET_FOLDERS.isdisjoint(parts)
+        or any(pair in _SECRET_PAIRS for pair in pairwise(parts))
+    )
+
+
+def protected(place: Place, path: str) -> str:
+    """Why a file is never changed without a question, as a clause; empty for an ordinary one."""
+    if any(inside(folder, path) for folder in place.own):
+        return "it belongs to ikigai itself"
+    parts = below(place.root, path).lower().split("/")
+    name = path.rpartition("/")[2]
+    for part in parts:
+        if part in _PROTECTED_FOLDERS or part.endswith(".git"):
+            return f"other programs read {part}, and may run what stands in it"
+    if any(pair in _PROTECTED_PAIRS for pair in pairwise(parts)):
+        return "other programs run what stands in its folder"
+    if _PROTECTED_NAMES.fullmatch(name):
+        return f"other programs read {name}, and may run what stands in it"
+    if secret(place.root, path):
+        return "its name looks like that of a file with keys or passwords"
+    if any(inside(os.path.realpath(entry), path) for entry in place.path.split(":") if entry.startswith("/")):
+        return "programs are looked for in its folder"
+    return ""
+
+
+def matches(folder: str, pattern: str, most: int) -> Iterator[str]:
+    """The names that * and ? of `pattern` may stand for in `folder`, as they would stand in the command.
+
+    ? is taken for *, so that these are never fewer than the shell finds. Raises LookupError for more than `most`
+    files looked at, and for a pattern that begins a name with a dot before a wildcard, which finds `..` in old shells.
+    """
+    looked = 0
+    found = [""]
+    for part in re.split("(/+)", pattern):
+        if not part or part[0] == "/" or not re.search("[*?]", part):
+            found = [name + part for name in found]
+            continue
+        if part[0] == ".":
+            raise LookupError(pattern)
+        fits = re.compile("".join(".*" if sign in "*?" else re.escape(sign) for sign in part), re.DOTALL)
+        longer: list[str] = []
+        for name in found:
+            for entry in _entries(os.path.join(folder, name or ".")):  # noqa: PTH118
+                looked += 1
+                if looked > most:
+                    raise LookupError(pattern)
+                if not entry.startswith(".") and fits.fullmatch(entry):
+                    longer.append(name + entry)
+        found = longer
+    yield from found
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except (OSError, ValueError):
+        return []

@@ -20,7 +20,7 @@ import msgspec
 
 from ikigai.core.errors import ConfigError, IkigaiError
 
-MOST_BYTES = 4_000_000
+MOST_BYTES = 16_000_000
 
 _V = TypeVar("_V")
 

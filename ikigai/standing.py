@@ -4,8 +4,8 @@
     approve    one more
     revoke     one less
 
-The file is a JSON object, fingerprint → what was approved, in the user's data folder. The fingerprint decides; the words
-beside it are for the list.
+The file is a JSON object, fingerprint → what was approved, in the user's data folder. The fingerprint decides; the
+words beside it are for the list.
 """
 
 from __future__ import annotations

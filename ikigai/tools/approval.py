@@ -70,7 +70,7 @@ class Deny(Record, frozen=True):
 Verdict: TypeAlias = Allow | Ask | Deny
 
 COMMANDS = frozenset({"shell"})
-"""The tools whose `shown` is a command for bash. What other tools run, or say to a running program, is no such thing."""
+"""The tools whose `shown` is a command for bash. What other tools run or write to a program is none."""
 STANDING = {Lasting.SESSION: "approved for this session", Lasting.ALWAYS: "approved for always"}
 
 

@@ -22,9 +22,7 @@ class Place(Record, frozen=True):
     path: str = ""
 
 
-_SECRET_FOLDERS = frozenset(
-    [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".password-store", ".mozilla"]
-)
+_SECRET_FOLDERS = re.compile(r"\.(ssh|gnupg|aws|azure|kube|docker|oci|password-store|mozilla)")
 _SECRET_PAIRS = ((".git", "config"), (".config", "gh"), (".config", "gcloud"))
 _SECRET_NAMES = re.compile(
     r"\.env(?!.*\.(example|sample|template|dist)$)([-_.].*|rc)?|.*\.env|\.?netrc|_netrc|\.pgpass|\.my\.cnf|\.npmrc|\.pypirc"
@@ -34,29 +32,9 @@ _SECRET_NAMES = re.compile(
     r"|.*\.tfstate(\.backup)?|\..*_history|\.lesshst|\.viminfo",
     re.IGNORECASE,
 )
-_PROTECTED_FOLDERS = frozenset(
-    [
-        ".git",
-        ".hg",
-        ".svn",
-        ".jj",
-        ".ikigai",
-        ".vscode",
-        ".idea",
-        ".zed",
-        ".husky",
-        ".githooks",
-        ".devcontainer",
-        ".circleci",
-        ".buildkite",
-        ".claude",
-        ".codex",
-        ".cursor",
-        ".gemini",
-        ".direnv",
-        ".config",
-        "autostart",
-    ]
+_PROTECTED_FOLDERS = re.compile(
+    r".*\.git|\.(hg|svn|jj|ikigai|vscode|idea|zed|husky|githooks|devcontainer|circleci|buildkite|claude|codex|cursor"
+    r"|gemini|direnv|config)|autostart"
 )
 _PROTECTED_PAIRS = ((".github", "workflows"), (".github", "actions"), (".gitea", "workflows"), (".local", "bin"))
 _PROTECTED_NAMES = re.compile(
@@ -99,7 +77,7 @@ def secret(root: str, path: str) -> bool:
     parts = below(root, path).lower().split("/")
     return (
         _SECRET_NAMES.fullmatch(parts[-1]) is not None
-        or not _SECRET_FOLDERS.isdisjoint(parts)
+        or any(_SECRET_FOLDERS.fullmatch(part) for part in parts)
         or any(pair in _SECRET_PAIRS for pair in pairwise(parts))
     )
 
@@ -111,7 +89,7 @@ def protected(place: Place, path: str) -> str:
     parts = below(place.root, path).lower().split("/")
     name = path.rpartition("/")[2]
     for part in parts:
-        if part in _PROTECTED_FOLDERS or part.endswith(".git"):
+        if _PROTECTED_FOLDERS.fullmatch(part):
             return f"other programs read {part}, and may run what stands in it"
     if any(pair in _PROTECTED_PAIRS for pair in pairwise(parts)):
         return "other programs run what stands in its folder"

@@ -12,7 +12,7 @@ A rule is a command as text, or a table:
                      "--color=?" may have one attached; "-#" is a number (head -5), "--" the end of options
     operands         what else it may have, in order: kinds divided by blanks, the last with ... for any number of it.
                      "path" lies inside the working directory, "file" too and is no folder, "text" is anything,
-                     "number" and "+text" look so; "" is none, "path..." the default
+                     "number", "+text" and "lines" (sed's 1,20p) look so; "" is none, "path..." the default
     style            "letters" (the default): one dash, then letters in bundles; two dashes, then a word
                      "words": -name, as find and go have it; "text": nothing is an option, as with echo
     first_given_by   options that say what else the first operand would say, as grep's -e
@@ -39,34 +39,11 @@ _OPTION = {
     "words": re.compile(r"(--?[A-Za-z0-9][A-Za-z0-9._-]*)(=|=path|=\?)?|--"),
     "text": re.compile("(?!)"),
 }
-_OPERANDS = re.compile(r"((path|file|text|number|\+text)( (path|file|text|number|\+text))*(\.\.\.)?)?")
+_KIND = r"(path|file|text|number|\+text|lines)"
+_OPERANDS = re.compile(rf"({_KIND}( {_KIND})*(\.\.\.)?)?")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?[A-Za-z]{0,3}")
-_NEVER = frozenset(
-    [
-        "!",
-        "[[",
-        "{",
-        "}",
-        "((",
-        "case",
-        "coproc",
-        "do",
-        "done",
-        "elif",
-        "else",
-        "esac",
-        "fi",
-        "for",
-        "function",
-        "if",
-        "in",
-        "select",
-        "then",
-        "time",
-        "until",
-        "while",
-    ]
-)
+_SHAPES = {"number": _NUMBER, "+text": re.compile(r"\+.*"), "lines": re.compile(r"[0-9]+(,([0-9]+|\$))?p|\$p")}
+_NEVER = re.compile(r"!|\[\[|case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while")
 """Words with which the shell begins something else than a command."""
 
 
@@ -127,7 +104,7 @@ def _parsed(rule: str | dict[str, Any], place: str) -> Rule | Exactly:
             remedy = 'Write "-q", "-k=", "--file=path" or "--color=?"; style = "words" has options like -name.'
             raise ConfigError(f"{place}, {made.command}: {option!r} is no option of this style.", remedy)
     if not _OPERANDS.fullmatch(made.operands):
-        remedy = 'Write kinds divided by blanks, as "text path...": path, file, text, number, +text.'
+        remedy = 'Write kinds divided by blanks, as "text path...": path, file, text, number, +text, lines.'
         raise ConfigError(f"{place}, {made.command}: operands cannot be {made.operands!r}.", remedy)
     return made
 
@@ -143,7 +120,7 @@ def _named(command: str, place: str) -> tuple[str, ...]:
     except Unclear as error:
         remedy = "Write the words of one command, without wildcards, variables, redirections and operators."
         raise ConfigError(f"{place}, {command!r}, is no plain command: {error}.", remedy) from None
-    if words[0] in _NEVER or "=" in words[0] or any(sign in word for word in words for sign in "*?"):
+    if _NEVER.fullmatch(words[0]) or "=" in words[0] or any(sign in word for word in words for sign in "*?"):
         raise ConfigError(
             f"{place}, {command!r}, is no plain command.",
             'Write its words; a * may stand as the last, behind a blank: "make *".',
@@ -271,7 +248,7 @@ class _Reading:
                 raise Unlike(f"{word.text!r} may stand for more than one word")
             if word.text[0] in "*?" and not (ended or self._rule.any_wildcards):
                 raise Unlike(f"{word.text!r} may stand for a file that is called like an option; write ./{word.text}")
-        if (kind == "number" and not _NUMBER.fullmatch(word.text)) or (kind == "+text" and word.text[:1] != "+"):
+        if kind in _SHAPES and not _SHAPES[kind].fullmatch(word.text):
             raise Unlike(f"{word.text!r} is not allowed here")
         if kind in ("path", "file") or word.wildcards:
             self._found.append(Operand(word, kind == "file"))

@@ -24,10 +24,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import Meta
 
 from ikigai.core.errors import ConfigError
 from ikigai.core.record import Record
@@ -77,13 +76,6 @@ class Unlike(Exception):
     """The command does not follow the rule, for this reason: a clause without a full stop."""
 
 
-Written = Annotated[
-    tuple[Annotated[str, Meta(min_length=1)] | dict[str, Any], ...],
-    Meta(title='a list of rules: "npm test", "make *" or {command = "pytest", options = ["-q"]}'),
-]
-"""What a configuration file may hold; `parsed` says what is wrong inside it."""
-
-
 def parsed(rules: Iterable[str | dict[str, Any]], place: str) -> tuple[Rule | Exactly, ...]:
     """Rules as they were written. Raises ConfigError that names `place` ("FILE:LINE: tools.allow"), rule and remedy."""
     return tuple(_parsed(rule, f"{place}: rule {number}") for number, rule in enumerate(rules, 1))
@@ -106,6 +98,9 @@ def _parsed(rule: str | dict[str, Any], place: str) -> Rule | Exactly:
     if not _OPERANDS.fullmatch(made.operands):
         remedy = 'Write kinds divided by blanks, as "text path...": path, file, text, number, +text, lines.'
         raise ConfigError(f"{place}, {made.command}: operands cannot be {made.operands!r}.", remedy)
+    for option in made.first_given_by:
+        if option not in dict(_values(made.options)):
+            raise ConfigError(f"{place}, {made.command}: {option!r} is not among its options.", "Add it to them.")
     return made
 
 

@@ -35,6 +35,7 @@ def made(folder: Path) -> Path:
     outside = root.parent / "outside"
     outside.mkdir()
     (outside / "private.txt").write_text("canary\n")
+    (outside / "back").symlink_to(root)
     (root / "link.txt").symlink_to(outside / "private.txt")
     (root / "linked").symlink_to(outside)
     (root / "inner").symlink_to("src")

@@ -5,8 +5,9 @@ it names lies inside the working directory, links resolved, and does not look li
 folder inside; what follows must then be right in either folder, for a `cd` may fail.
 
 What is judged is the text and the files as they are now, so judge right before running; and it holds for
-`bash --noprofile --norc -c` with an environment in which nothing else decides what a command is: no BASH_ENV, no
-exported functions, no CDPATH, no GLOBIGNORE, no RIPGREP_CONFIG_PATH.
+`bash --noprofile --norc -c` with an environment in which nothing else decides what a command is: no BASH_ENV, BASHOPTS,
+SHELLOPTS, exported functions, CDPATH, GLOBIGNORE or RIPGREP_CONFIG_PATH. Where a program walks through a folder
+(`grep -r`), what lies in it is not looked at: a file with keys is read then, but no link is followed.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def told(finished: Finished, *more: str) -> str:
 
 def _status(finished: Finished) -> str:
     if finished.timed_out:
-        return f"timed out after {finished.seconds:.0f} s, and was ended"
+        return f"timed out after {round(finished.seconds, 1):g} s, and was ended"
     if finished.signal:
         return f"ended by {_signal(finished.signal)}"
     if finished.status > 128 and (name := _signal(finished.status - 128)):

@@ -42,8 +42,8 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LINUX = sys.platform == "linux"
 KILLING_S = 3.0
 """How long SIGKILL is repeated; what is there then hangs in the kernel or is not ours to signal."""
-ROUND_S = 0.02
-"""Between two times: a process may have been born while the others were signalled."""
+TERMINATING_S, ROUND_S = 0.05, 0.01
+"""Between two looks at what has to be signalled: a process may have been born while the others were."""
 
 
 class Supervisor:
@@ -54,6 +54,7 @@ class Supervisor:
     def __init__(self, control: int, grace: float, wrapped: bool) -> None:
         self._control, self._grace, self._wrapped = control, grace, wrapped
         self._command, self._running = 0, True
+        self._asked, self._spared = set[tuple[int, str]](), 0
         self._heard = [control]
         self._woken, writer = os.pipe()
         for end in (self._woken, writer):
@@ -67,6 +68,7 @@ class Supervisor:
         prctl = _prctl()
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._command, why = _start(program, prctl)
+        self._spared = self._command if self._wrapped else 0
         if why:
             self._say("failed", why)
             self._running = False
@@ -129,13 +131,10 @@ class Supervisor:
     def _end(self, order: bytes) -> None:
         if not self._running:
             self._tell("left")
-        if order != b"k":
+        until = time.monotonic() + self._grace
+        while order != b"k" and self._remains() and (rest := until - time.monotonic()) > 0:
             self._signal(signal.SIGTERM)
-            self._signal(signal.SIGCONT)  # who is stopped would not notice
-            until = time.monotonic() + self._grace
-            while self._remains() and (rest := until - time.monotonic()) > 0:
-                if self._wait(rest) == b"k":
-                    break
+            order = self._wait(min(rest, TERMINATING_S))
         until = time.monotonic() + KILLING_S
         while self._remains() and time.monotonic() < until:
             self._signal(signal.SIGKILL)
@@ -144,29 +143,35 @@ class Supervisor:
             self._tell("stuck")
 
     def _tell(self, word: str) -> None:
-        for pid in _descendants():
-            name, state, _ = _stat(pid)
-            if state not in "ZX":
+        for pid, name in _descendants():
+            if _stat(pid)[1] not in "ZX":
                 self._say(word, pid, name)
 
     def _signal(self, number: int) -> None:
-        spared = self._command if self._wrapped and number == signal.SIGTERM else 0
-        for pid in _descendants() if LINUX else [-self._command]:
+        """Send it to everything; SIGTERM to each program only once, for to some a second one means "now".
+
+        One that has just been born is still its parent's program: what reaches it then may be lost on the next.
+        """
+        for pid, name in _descendants() if LINUX else [(-self._command, "")]:
+            if number == signal.SIGTERM and ((pid, name) in self._asked or pid == self._spared):
+                continue
+            self._asked.add((pid, name))
             try:
-                if pid != spared:
-                    os.kill(pid, number)
+                os.kill(pid, number)
+                os.kill(pid, signal.SIGCONT)  # who is stopped would not notice
             except OSError:
                 pass  # gone, or another user's
 
 
-def _descendants() -> list[int]:
-    """The pids of all processes below this one, parents before their children."""
-    children = dict[int, list[int]]()
-    for name in os.listdir("/proc") if LINUX else []:
-        if name.isdigit():
-            children.setdefault(_stat(int(name))[2], []).append(int(name))
-    found = [os.getpid()]
-    for pid in found:
+def _descendants() -> list[tuple[int, str]]:
+    """Pid and name of all processes below this one, parents before their children."""
+    children = dict[int, list[tuple[int, str]]]()
+    for number in os.listdir("/proc") if LINUX else []:
+        if number.isdigit():
+            name, _, parent = _stat(int(number))
+            children.setdefault(parent, []).append((int(number), name))
+    found = [(os.getpid(), "")]
+    for pid, _ in found:
         found += children.get(pid, [])
     return found[1:]
 

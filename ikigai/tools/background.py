@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,8 @@ MOST = 20
 """Processes at a time, and of those that have ended the newest, which can still be read."""
 KEPT = 256 * 1024
 """Bytes of output that are kept of each: the last."""
+SETTLING = 0.1
+"""Seconds: programs write line by line, and what is read should be what they had to say."""
 
 
 class Background:
@@ -50,14 +53,13 @@ class Background:
         return over.result().finished(seconds=self.seconds)
 
     async def news(self, seconds: float) -> None:
-        """Wait until there is output that was not read, or its end, or so long."""
+        """Wait until there is output that was not read, and a moment for what follows it; or its end, or so long."""
         if self.running and self.output.seen == self.output.total:
             self._news.clear()
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._news.wait()
-            except TimeoutError:
-                pass
+                    await asyncio.sleep(SETTLING)
 
     def _take(self, data: bytes) -> None:
         self.output.add(data)

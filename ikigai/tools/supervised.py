@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -76,7 +75,7 @@ class Process:
         stdin: bool = False,
         wrap: Wrap | None = None,
     ) -> None:
-        self._marker = secrets.token_hex(16)
+        self._marker = os.urandom(16).hex()
         self._control, control = socket.socketpair()
         self._note, note = os.pipe()
         try:

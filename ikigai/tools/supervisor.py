@@ -223,6 +223,7 @@ def main() -> None:
     control, note, grace, wrapped = sys.argv[1:5]
     os.set_inheritable(int(control), False)
     Supervisor(int(control), float(grace), wrapped == "1").supervise(sys.argv[5:], int(note))
+    os._exit(0)  # ikigai waits for it, with the event loop
 
 
 if __name__ == "__main__":

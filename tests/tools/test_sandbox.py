@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ class Box:
 
 
 @pytest.fixture
-async def box(witness: Witness) -> Box:
+async def box(witness: Witness) -> AsyncIterator[Box]:
     """Not below /tmp, which is empty in the sandbox anyway."""
     root = Path(os.path.realpath(f"/var/lib/ikigai-test-{witness.token}"))
     try:
@@ -49,7 +50,7 @@ async def box(witness: Witness) -> Box:
     made = Box(witness, root)
     try:
         assert await made.sandbox.probe() == ""
-        yield made  # pyright: ignore[reportReturnType]
+        yield made
     finally:
         shutil.rmtree(root)
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -12,7 +12,7 @@ import pytest
 
 from ikigai.core.errors import Refused
 from ikigai.tools.background import Processes
-from ikigai.tools.base import Kind, Output, Tool, Touch
+from ikigai.tools.base import Kind, Output, Progress, Tool, Touch
 from ikigai.tools.process import Limits
 from ikigai.tools.registry import schema
 from ikigai.tools.sandbox import Sandbox
@@ -34,9 +34,8 @@ def shell(witness: Witness, processes: Processes, tmp_path: Path) -> Shell:
     return Shell(tmp_path, witness.environment, processes)
 
 
-async def call(tool: Tool, progress: Callable[[str], object] = lambda text: None, /, **arguments: object) -> Output:
-    decoded = msgspec.json.decode(msgspec.json.encode(arguments), type=tool.arguments)
-    return await tool.run(decoded, lambda text: progress(text) and None)
+async def call(tool: Tool, progress: Progress = lambda text: None, /, **arguments: object) -> Output:
+    return await tool.run(msgspec.json.decode(msgspec.json.encode(arguments), type=tool.arguments), progress)
 
 
 async def test_the_directory_is_kept_and_variables_are_not(shell: Shell, tmp_path: Path):

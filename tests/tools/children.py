@@ -31,9 +31,13 @@ class Witness:
         return found
 
     async def see(self, number: int, seconds: float = 5) -> dict[int, str]:
-        """Wait until so many are there."""
+        """Wait until at least so many are there, or, for 0, none."""
         until = time.monotonic() + seconds
-        while len(found := self.alive()) != number and time.monotonic() < until:
+        while not self._agrees(found := self.alive(), number) and time.monotonic() < until:
             await asyncio.sleep(0.02)
-        assert len(found) == number, found
+        assert self._agrees(found, number), found
         return found
+
+    @staticmethod
+    def _agrees(found: dict[int, str], number: int) -> bool:
+        return len(found) >= number if number else not found

@@ -64,7 +64,7 @@ async def test_only_the_working_directory_can_be_written_to(box: Box):
         assert done.status and "Read-only file system" in done.text, (path, done)
     for command in ("mv .git g", "rm -r .git", "mv .ikigai i", "rmdir .ikigai", "ln -sfn / .git"):
         done = await box.run(command)
-        assert done.status or command.startswith("ln"), command
+        assert done.status, command
     assert sorted(os.listdir(box.work)) == [".git", ".ikigai", "made"] and os.listdir(box.work / ".ikigai") == []
     assert (await box.run("cat ../beside")).text == "open"
 

@@ -8,7 +8,7 @@
 
 What is sent goes to a third party, and a photo's file says where it was taken, with what, and when. So nothing but the
 pixels and what is needed to show them leaves here: no EXIF, XMP, IPTC, text, thumbnail, no data behind the end. Only
-`attach` imports Pillow.
+`attach` and `pictured` import Pillow.
 """
 
 import asyncio
@@ -18,18 +18,31 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ikigai.core.errors import Refused
 from ikigai.core.messages import Image
 from ikigai.core.sanitize import storable
-from ikigai.images.files import GIF, JPEG, PNG, WEBP, Mentioned, mention, mentioned, mentions, named, read, recognised
+from ikigai.images.files import (
+    GIF,
+    JPEG,
+    PNG,
+    WEBP,
+    Mentioned,
+    bounded,
+    mention,
+    mentioned,
+    mentions,
+    named,
+    read,
+    recognised,
+)
 from ikigai.images.metadata import bare
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-__all__ = ["attach", "attach_all", "attached", "mention", "mentioned", "named", "unseen"]
+__all__ = ["attach", "attach_all", "attached", "mention", "mentioned", "named", "pictured", "unseen"]
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +94,19 @@ def attach(file: Path | Mentioned) -> Image:
     kind = recognised(data)
     if not kind:
         raise Refused(f"{name} is no PNG, JPEG, WebP or GIF.", "Convert it to one of them, or take the @ away.")
+    return _image(data, kind, name, path.name)
+
+
+def pictured(file: BinaryIO, name: str) -> Image | None:
+    """The image in an open file, None where it holds none: then nothing but its first bytes was read, and it is at its
+    begin again. Raises Refused, calling it `name`; blocks.
+    """
+    kind = recognised(file.read(16))
+    file.seek(0)
+    return _image(bounded(file, name), kind, name, Path(name).name) if kind else None
+
+
+def _image(data: bytes, kind: str, name: str, short: str) -> Image:
     try:
         media_type, made, (width, height) = _made(data, kind, name)
     except Refused:
@@ -88,7 +114,7 @@ def attach(file: Path | Mentioned) -> Image:
     except Exception:  # decoders raise whatever a damaged file leads them to
         log.debug("%s cannot be decoded", name, exc_info=True)
         raise Refused(f"{name} is damaged or incomplete.", "Open it in another program and save it anew.") from None
-    return Image(media_type, base64.b64encode(made).decode(), width, height, storable(path.name))
+    return Image(media_type, base64.b64encode(made).decode(), width, height, storable(short))
 
 
 def unseen(model: str) -> str:

@@ -144,7 +144,7 @@ def read(path: Path, name: str) -> bytes:
     again = "Check the name after the @, or take the @ away."
     try:
         with opened(path) as file:
-            data = file.read(LARGEST_FILE + 1)
+            return bounded(file, name)
     except IsADirectoryError:
         raise Refused(f"{name} is a folder, not an image.", again) from None
     except NotOrdinary:
@@ -155,6 +155,11 @@ def read(path: Path, name: str) -> bytes:
         raise Refused(f"{name!r} is no path.", again) from None
     except OSError as error:
         raise Refused(f"{name} cannot be read: {error.strerror or 'it changed meanwhile'}.", again) from None
+
+
+def bounded(file: BinaryIO, name: str) -> bytes:
+    """All of an open file. Raises Refused for one that is too large, and what reading raises."""
+    data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
         raise Refused(f"{name} is larger than {LARGEST_FILE >> 20} MB.", "Make the image smaller first.")
     return data

@@ -34,6 +34,10 @@ class NotOrdinary(OSError):
     """A directory, pipe, device, socket or link where a file is wanted."""
 
 
+class NotDirectory(OSError):
+    """Something else where a directory is wanted."""
+
+
 def resolved(name: str, directory: Path) -> Path:
     """The absolute path without links that `name` means in `directory`; it need not exist. `~` is the user's home.
 
@@ -95,6 +99,21 @@ def opened(path: Path) -> BinaryIO:
         raise
 
 
+@contextmanager
+def within(path: Path) -> Iterator[int]:
+    """A descriptor of the directory at this resolved path, to be listed. Raises OSErrors, without words."""
+    with parent(path) as (directory, _):
+        name = path.name or "."
+        mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+        if not stat.S_ISDIR(mode):
+            raise NotDirectory(_KINDS.get(stat.S_IFMT(mode), "a file"))
+        descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def ordinary(found: os.stat_result) -> None:
     """Raises NotOrdinary for everything but a file."""
     if not stat.S_ISREG(found.st_mode):
@@ -106,6 +125,8 @@ def in_words(error: OSError, name: str) -> OSError:
     if isinstance(error, NotOrdinary):
         hint = "; list_files shows what it holds" if str(error) == "a directory" else ""
         return NotOrdinary(f"{name} is {error}, not a file{hint}.")
+    if isinstance(error, NotDirectory):
+        return NotDirectory(f"{name} is {error}, not a directory.")
     match error.errno:
         case errno.ENOENT:
             return FileNotFoundError(f"there is no {name}.")
@@ -115,6 +136,15 @@ def in_words(error: OSError, name: str) -> OSError:
             return NotOrdinary(f"{name} leads through something that is no directory, or through a loop of links.")
         case _:
             return OSError(f"{name}: {error.strerror or error}.")
+
+
+def a_directory(path: Path, name: str) -> None:
+    """OSError, in words, when there is none at this resolved path that can be listed."""
+    try:
+        with within(path):
+            pass
+    except OSError as error:
+        raise in_words(error, name) from None
 
 
 def same(path: Path, was: str, name: str) -> None:

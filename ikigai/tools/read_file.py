@@ -13,11 +13,12 @@ import msgspec
 from msgspec import Meta
 
 from ikigai.core.messages import Image
-from ikigai.tools.base import Kind, Output, Progress, Touch
+from ikigai.tools.base import Output, Progress, Touch
 from ikigai.tools.contents import WHOLE, Content, readable, whole
 from ikigai.tools.encodings import Encoding, line_ends, named, recognised, visible
-from ikigai.tools.paths import in_words, inside, opened, resolved, same, shown
-from ikigai.tools.seen import Seen, Shown, State, stamp
+from ikigai.tools.looking import Looking
+from ikigai.tools.paths import in_words, opened
+from ikigai.tools.seen import Seen, State, stamp
 
 Picture: TypeAlias = Callable[[BinaryIO, str], Image | None]
 """An open file and what it is called → the image in it; None, the file wound back, where it holds none. Raises in
@@ -59,22 +60,16 @@ class ReadFile:
     arguments = Arguments
 
     def __init__(self, directory: Path, seen: Seen, picture: Picture | None = None) -> None:
-        self._directory, self._seen, self._picture = directory, seen, picture
+        self._looking, self._seen, self._picture = Looking(self.name, directory, seen), seen, picture
 
     async def look(self, arguments: Arguments) -> Touch:
-        path = resolved(arguments.path, self._directory)
-        self._seen.show(self.name, arguments, Shown(str(path), None))
-        name = shown(path, self._directory)
-        within = inside(path, self._directory)
-        return Touch(Kind.READ, name, directory=str(self._directory), paths=(str(path),), inside=within)
+        return self._looking.touch(arguments, arguments.path)
 
     async def run(self, arguments: Arguments, progress: Progress) -> Output:
         return await asyncio.to_thread(self._read, arguments)
 
     def _read(self, arguments: Arguments) -> Output:
-        path = resolved(arguments.path, self._directory)
-        asked = self._seen.shown(self.name, arguments)
-        same(path, asked.path if asked else "", arguments.path)
+        path = self._looking.path(arguments, arguments.path)
         try:
             with opened(path) as file:
                 return self._told(file, path, arguments)

@@ -1,6 +1,8 @@
 """An agent's hands in a test: file tools over one real directory, called as a registry calls them."""
 
 import json
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +48,9 @@ class Hands:
         self.read = ReadFile(directory, self.seen, images.pictured)
         self.write = WriteFile(directory, self.seen)
         self.edit = EditFile(directory, self.seen)
+
+
+def ripgrep() -> str:
+    """The path of ripgrep, from where the tests' dependencies are or from the system."""
+    beside = Path(sys.executable).with_name("rg")
+    return str(beside) if beside.exists() else shutil.which("rg") or ""

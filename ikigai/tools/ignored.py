@@ -28,7 +28,9 @@ class _Rules(NamedTuple):
 
 
 def files(root: str, *, everything: bool = False) -> Iterator[str]:
-    """The paths of ordinary files below `root` (absolute), relative to it, in order; `everything`: ignored ones too."""
+    """The paths of ordinary files below the working directory, whose absolute path is `root`, relative and in order;
+    `everything`: ignored ones too.
+    """
     root = root.rstrip("/") + "/"
     rules = () if everything else _above(root)
     return _below(root, "", rules, everything)
@@ -39,7 +41,7 @@ def _below(root: str, directory: str, rules: tuple[_Rules, ...], everything: boo
     if not everything:
         rules = (*_rules(here, ".gitignore"), *rules)
     try:
-        with os.scandir(here) as entries:
+        with os.scandir(directory or ".") as entries:
             found = sorted(entries, key=lambda entry: entry.name)
     except OSError:
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import msgspec
 
 from ikigai.tools.child import Child, python
 from ikigai.tools.globs import Glob
+from ikigai.tools.paths import within
 from ikigai.tools.search_child import Order
 
 SECONDS = 20.0
@@ -81,11 +82,11 @@ class Search:
         order = self._order
         feed = msgspec.json.encode(order)
         ways: list[tuple[tuple[str, ...], bytes, tuple[int, ...]]] = [(python("ikigai.tools.search_child"), feed, (0,))]
-        if self._ripgrep:
+        if self._ripgrep and not order.only:  # it would follow a link that has taken the place of the file
             ways.insert(0, (_command(self._ripgrep, order, self._glob), b"", (0, 1)))
         complaint = ""
         for command, given, good in ways:
-            async with Child(command, order.seconds, feed=given, directory=order.root) as child:
+            async with _in(order.root) as here, Child(command, order.seconds, feed=given, directory=here) as child:
                 rest = b""
                 while piece := await child.read():
                     *records, rest = (rest + piece).split(end)
@@ -99,6 +100,14 @@ class Search:
         if "Traceback" in complaint or not complaint:
             raise OSError(f"the search failed. {complaint.strip().rpartition(chr(10))[2]}".strip())
         raise ValueError(f"{order.pattern!r} is no regular expression: {complaint}.")
+
+
+@asynccontextmanager
+async def _in(root: str) -> AsyncGenerator[str]:
+    """The directory at this resolved path as a child can start in it, which is that one whatever takes its name."""
+    with within(Path(root)) as descriptor:
+        here = f"/proc/self/fd/{descriptor}"
+        yield here if Path(here).exists() else root
 
 
 def _command(ripgrep: str, order: Order, glob: Glob | None) -> tuple[str, ...]:
@@ -117,7 +126,7 @@ def _command(ripgrep: str, order: Order, glob: Glob | None) -> tuple[str, ...]:
     else:
         command += ["--line-number", "--with-filename", "--no-heading", f"--context={order.context}"]
         command += [f"--max-columns={order.line}", "--max-columns-preview"]
-    return *command, f"--regexp={order.pattern}", "--", f"./{order.only}"
+    return *command, f"--regexp={order.pattern}", "--", "./"
 
 
 def _path(name: bytes) -> str:

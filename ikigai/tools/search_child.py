@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
@@ -26,7 +27,10 @@ _AFTER = 5
 
 
 class Order(msgspec.Struct):
-    """What is wanted below `root`, or of the one file `only` in it; without a pattern a list of files."""
+    """What is wanted below `root`, or of the one file `only` in it; without a pattern a list of files.
+
+    The child is started in `root`, and looks there and not at the path.
+    """
 
     root: str
     only: str = ""
@@ -48,7 +52,7 @@ def main() -> None:
 
     out = sys.stdout.buffer
     glob = Glob(order.glob) if order.glob else None
-    paths = iter([order.only]) if order.only else files(order.root, everything=order.everything)
+    paths = iter([order.only]) if order.only else files(str(Path.cwd()), everything=order.everything)
     wanted = (path for path in paths if glob is None or glob.matches(path))
     try:
         if not order.pattern:
@@ -73,7 +77,7 @@ def main() -> None:
 def _found(order: Order, path: str, pattern: re.Pattern[str]) -> Iterator[bytes]:
     """What is told of one file."""
     name = os.fsencode(path) + b"\0"
-    lines = _lines(os.path.join(order.root, path))  # noqa: PTH118 - strings are faster here
+    lines = _lines(path)
     after, told = 0, 0
     for number, line in enumerate(lines):
         if pattern.search(line.removesuffix("\r")):

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,37 @@ async def test_results_are_bounded(grep: Grep, work: Path):
     assert len(lines) == 3 and all(550 > len(line) > 400 and line.endswith("]") for line in lines)
     tree(work, long=("needle " * 60 + "\n") * 1_999)
     assert len(await call(grep, pattern="needle", path="long")) < 401_000
+
+
+async def test_links_that_change_all_the_time_lead_nowhere_else(grep: Grep, work: Path):
+    """Directory and link take turns under one name, while what is below it is searched."""
+    outside, turn = work.parent / "outside", work / "turn"
+    (work / "real").mkdir()
+    (work / "real" / "secret.txt").write_text("harmless\n")
+    (work / "link").symlink_to(outside)
+    done = threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            for name in ("real", "link"):
+                os.rename(work / name, turn)
+                time.sleep(0.0005)
+                os.rename(turn, work / name)
+
+    swapping = asyncio.create_task(asyncio.to_thread(swap))
+    answers = set[str]()
+    for n in range(60):
+        path = ("turn", "turn/secret.txt")[n % 2]
+        try:
+            inside = (await look(grep, pattern="secret|harmless", path=path)).inside
+            told = (await run(grep, pattern="secret|harmless", path=path)).text
+            answers.add(told)
+            assert not inside or "the secret" not in told
+        except OSError:
+            continue
+    done.set()
+    await swapping
+    assert any("harmless" in told for told in answers)
 
 
 @pytest.mark.parametrize("how", ["pattern", "gitignore"])

@@ -19,7 +19,7 @@ from PIL import Image as Pillow
 from ikigai.core.errors import Refused
 from ikigai.images.files import PNG
 from ikigai.tools.base import Kind
-from ikigai.tools.contents import WHOLE
+from ikigai.tools.contents import WHOLE, present, replace
 from ikigai.tools.paths import inside, opened, resolved
 from tests.tools.hands import Hands, call, look, run
 
@@ -345,6 +345,28 @@ async def test_encoding_line_ends_and_mode_are_kept(hands: Hands, work: Path):
     assert (work / "a").read_bytes() == b"caf\xe9\n"
 
 
+def test_what_changes_while_it_is_written_stays(work: Path):
+    file = work / "a"
+    file.write_text("one\n")
+    before = present(file)
+    assert before
+    file.write_text("mine\n")
+    with pytest.raises(OSError, match="it changed while it was being written"):
+        replace(file, b"two\n", before.state)
+    with pytest.raises(OSError, match="something has taken this name"):
+        replace(file, b"two\n", None)
+    file.unlink()
+    file.symlink_to(work.parent / "outside" / "secret.txt")
+    for state in (None, before.state):
+        with pytest.raises(OSError):
+            replace(file, b"two\n", state)
+    assert (work.parent / "outside" / "secret.txt").read_text() == "the secret\n" and os.listdir(work) == ["a"]
+    file.unlink()
+    with pytest.raises(FileNotFoundError):
+        replace(file, b"two\n", before.state)
+    assert os.listdir(work) == []
+
+
 async def test_nobody_sees_half_a_file(hands: Hands, work: Path):
     texts = ("a" * 3_000_000, "b" * 3_000_000)
     await call(hands.write, path="a", content=texts[0])
@@ -355,10 +377,12 @@ async def test_nobody_sees_half_a_file(hands: Hands, work: Path):
             seen.add((work / "a").read_text())
 
     watching = asyncio.create_task(asyncio.to_thread(watch))
-    for n in range(1, 13):
-        await call(hands.write, path="a", content=texts[n % 2])
-    done.set()
-    await watching
+    try:
+        for n in range(1, 13):
+            await call(hands.write, path="a", content=texts[n % 2])
+    finally:
+        done.set()
+        await watching
     assert seen == set(texts) and os.listdir(work) == ["a"]
 
 
@@ -398,22 +422,24 @@ async def test_links_that_change_all_the_time_lead_nowhere_else(work: Path):
 
     swapping = asyncio.create_task(asyncio.to_thread(swap))
     refused, through = 0, 0
-    for _ in range(1_500):
-        hands = Hands(work)
-        try:
-            await look(hands.read, path="turn/secret.txt")
-            shown = (await look(hands.read, path="turn/secret.txt")).inside
-            told = await run(hands.read, path="turn/secret.txt")
-            through += 1
-            assert not shown or "the secret" not in told.text
-            if shown:
-                await look(hands.write, path="turn/secret.txt", content="changed")
-                await run(hands.write, path="turn/secret.txt", content="changed")
-        except (OSError, ValueError):
-            refused += 1
-        assert (outside / "secret.txt").read_text() == "the secret\n"
-    done.set()
-    await swapping
+    try:
+        for _ in range(1_500):
+            hands = Hands(work)
+            try:
+                await look(hands.read, path="turn/secret.txt")
+                shown = (await look(hands.read, path="turn/secret.txt")).inside
+                told = await run(hands.read, path="turn/secret.txt")
+                through += 1
+                assert not shown or "the secret" not in told.text
+                if shown:
+                    await look(hands.write, path="turn/secret.txt", content="changed")
+                    await run(hands.write, path="turn/secret.txt", content="changed")
+            except (OSError, ValueError):
+                refused += 1
+            assert (outside / "secret.txt").read_text() == "the secret\n"
+    finally:
+        done.set()
+        await swapping
     assert refused and through
     for each in (outside, work):
         assert not [name for name in os.listdir(each) if name.endswith(".tmp")]

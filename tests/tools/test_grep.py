@@ -184,17 +184,19 @@ async def test_links_that_change_all_the_time_lead_nowhere_else(grep: Grep, work
 
     swapping = asyncio.create_task(asyncio.to_thread(swap))
     answers = set[str]()
-    for n in range(60):
-        path = ("turn", "turn/secret.txt")[n % 2]
-        try:
-            inside = (await look(grep, pattern="secret|harmless", path=path)).inside
-            told = (await run(grep, pattern="secret|harmless", path=path)).text
-            answers.add(told)
-            assert not inside or "the secret" not in told
-        except OSError:
-            continue
-    done.set()
-    await swapping
+    try:
+        for n in range(60):
+            path = ("turn", "turn/secret.txt")[n % 2]
+            try:
+                inside = (await look(grep, pattern="secret|harmless", path=path)).inside
+                told = (await run(grep, pattern="secret|harmless", path=path)).text
+                answers.add(told)
+                assert not inside or "the secret" not in told
+            except OSError:
+                continue
+    finally:
+        done.set()
+        await swapping
     assert any("harmless" in told for told in answers)
 
 

@@ -35,8 +35,7 @@ from ikigai.providers.models import Listed, Models
 from ikigai.providers.pool import Endpoint, Pool
 from ikigai.providers.streaming import FIRST, IDLE
 from ikigai.runtime import Runtime
-from ikigai.tools.read_result import ReadResult, Whole
-from ikigai.tools.registry import Registry, Tool
+from ikigai.workshop import Workshop
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
@@ -54,22 +53,24 @@ class World:
     """What one run of the program shares between its agents."""
 
     def __init__(
-        self, config: Config, database: Database, lease: Lease | None, pool: Pool, run: Run, tools: Sequence[Tool]
+        self, config: Config, database: Database, lease: Lease | None, pool: Pool, run: Run, workshop: Workshop
     ) -> None:
         self.config, self.database, self.pool, self.run = config, database, pool, run
         self._lease = lease
-        self.tools = tools
+        self.workshop = workshop
 
     @classmethod
     async def open(cls, config: Config) -> World:
         """Start the embedded server if it is wanted, connect, migrate. Raises StoreError, ConfigError."""
-        pool, tools = make_pool(config), make_tools()
-        run = make_run(config, pool, tools)
+        pool, workshop = make_pool(config), make_workshop(config)
+        run = make_run(config, pool, workshop)
+        await workshop.open()
         lease, database = await open_database(config)
-        return cls(config, database, lease, pool, run, tools)
+        return cls(config, database, lease, pool, run, workshop)
 
     async def close(self) -> None:
         try:
+            await self.workshop.close()
             await self.pool.close()
         finally:
             await self.database.close()
@@ -161,8 +162,13 @@ class World:
         """Whether a provider has said in this run that the model takes less than was known."""
         return self.pool.limits(model).context < self.pool.known.limits(model).context
 
+    async def _recalled(self, question: str) -> str:
+        from ikigai.recalling import EXCERPTS, MOST, excerpts
+
+        return excerpts(await self.database.excerpts(question, EXCERPTS, MOST))
+
     def runtime(self, agent: Agent, memory: Memory, log: AgentLog, view: View, **limits: Any) -> Runtime:
-        tools = make_registry(self.tools, self.config, self.database.reader(agent).result)
+        tools = self.workshop.registry(self.database.reader(agent).result, self._recalled)
         price = make_price(self.config)
         return Runtime(memory, log, self.pool.provider, tools, view, price=price, learn=self.pool.learn, **limits)
 
@@ -265,21 +271,12 @@ def make_price(config: Config) -> Price:
     return price
 
 
-def make_tools() -> tuple[Tool, ...]:
-    """What models may do here: nothing yet."""
-    return ()
+def make_workshop(config: Config) -> Workshop:
+    """What models may do here."""
+    return Workshop(config, Path(directory() or "/"))
 
 
-async def _nowhere(call_id: str) -> None:
-    """For those who want to know what tools there are, and run none."""
-
-
-def make_registry(tools: Sequence[Tool], config: Config, whole: Whole = _nowhere) -> Registry:
-    """These tools with the one that reads their whole results, `whole`; none where there is nothing to read."""
-    return Registry((*tools, ReadResult(whole, config.context.max_tool_result_tokens)) if tools else ())
-
-
-def make_run(config: Config, pool: Pool, tools: Sequence[Tool]) -> Run:
+def make_run(config: Config, pool: Pool, workshop: Workshop) -> Run:
     """What this run brings to memory; without a configured model, the one that is at hand.
 
     Raises ConfigError when a flag or a variable asks for a thinking level that the model does not have; such a level
@@ -298,7 +295,7 @@ def make_run(config: Config, pool: Pool, tools: Sequence[Tool]) -> Run:
         pool.encoder,
         above,
         layered.origins,
-        make_registry(tools, config).specs,
+        workshop.specs,
         (matching.SPEC,),
         config.context.token_counter,
         make_rules(config.context),

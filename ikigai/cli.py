@@ -128,6 +128,8 @@ def _config(arguments: argparse.Namespace) -> Config:
         "model": getattr(arguments, "model", None),
         "system_prompt": getattr(arguments, "system_prompt", None),
         "database.url": arguments.db,
+        "tools.approval": "yolo" if getattr(arguments, "yolo", False) else None,
+        "tools.enabled": False if getattr(arguments, "no_tools", False) else None,
     }
     file = Path(arguments.config) if arguments.config else paths.config_dir() / "config.toml"
     logins = keys.names(paths.config_dir() / keys.FILE)
@@ -163,6 +165,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-r", "--resume", metavar="NAME|ID", help="go on with this agent")
     parser.add_argument("--new", action="store_true", help="begin a fresh agent")
     parser.add_argument("--max-turns", type=_count, default=0, metavar="N", help="at most N requests for one message")
+    parser.add_argument("--yolo", action="store_true", help="run the tools of models without asking")
+    parser.add_argument("--no-tools", action="store_true", help="offer models no tools")
     parser.add_argument("--yes", action="store_true", help="agree to what print mode would ask")
     parser.add_argument("-m", "--model", metavar="PROVIDER/NAME[:LEVEL]", help="the model for this run")
     parser.add_argument("--system-prompt", metavar="TEXT", help="the system prompt for this run")

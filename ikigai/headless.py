@@ -164,6 +164,9 @@ class Printer:
     def rule(self, rule: Rule) -> None:
         pass
 
+    def progress(self, call_id: str, text: str) -> None:
+        pass
+
     def saved(self, asked_by: int, characters: int) -> None:
         pass
 

@@ -28,6 +28,11 @@ def state_dir() -> Path:
     return _xdg("XDG_STATE_HOME", ".local/state")
 
 
+def own() -> tuple[Path, ...]:
+    """The folders that are ikigai's alone."""
+    return config_dir(), data_dir(), state_dir()
+
+
 def private(folder: Path) -> Path:
     """Make `folder` (and what is missing above it) readable by its owner alone, and return it."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

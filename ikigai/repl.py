@@ -10,8 +10,8 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Iterator
+from typing import TYPE_CHECKING, Any
 
 from ikigai import images
 from ikigai.config import Config
@@ -57,6 +57,7 @@ class Repl:
         self._early = [prompt] if prompt else []  # submitted while an agent was being opened, or behind a message
         self._reading: asyncio.Task[None] | None = None  # whose images are still being read
         self._world: World | None = None
+        self._running: asyncio.Task[None] | None = None  # the user's own command
         self._background: set[asyncio.Task[None]] = set()
         self._agents: list[str] = []
         self._code = 0
@@ -71,6 +72,7 @@ class Repl:
             on_submit=self.submit,
             on_interrupt=self.interrupt,
             on_quit=self.leave,
+            on_cycle=self._cycle,
             on_take_back=lambda: self._seat.runtime.unqueue() if self._seat.runtime else "",
             on_signal=lambda number: self.leave(128 + number),
             sources=sources,
@@ -134,7 +136,7 @@ class Repl:
         """Put everything down, within a few seconds."""
         if self._reading:
             await asyncio.wait({self._reading}, timeout=CLOSE_WITHIN)
-        for task in self._background:
+        for task in (*self._background, *((self._running,) if self._running else ())):
             task.cancel()
         kept = ""
         with contextlib.suppress(Exception):
@@ -171,6 +173,9 @@ class Repl:
     def submit(self, text: str) -> None:
         """A line was entered: a command, or a message."""
         try:
+            if text.startswith("!") and text.strip("!").strip() and not (self._opening or self._reading):
+                self._running = asyncio.create_task(self._guarded(self._shell(text)), name="shell")
+                return
             happened = commands.parse(text) if commands.is_command(text) else machine.Submitted(text)
             moves = isinstance(happened, Local) and happened.name in ("new", "switch")
             if isinstance(happened, Local) and not moves:
@@ -216,7 +221,9 @@ class Repl:
             asyncio.get_running_loop().call_later(KEYS_FIRST, self._world.pool.expect, self.memory.model)
 
     def interrupt(self) -> None:
-        if self._seat.runtime:
+        if self._running and not self._running.done():
+            self._running.cancel()
+        elif self._seat.runtime:
             self._seat.runtime.tell(machine.Interrupted())
 
     def _marks(self) -> list[str]:
@@ -252,6 +259,18 @@ class Repl:
 
     # ── commands of the program ──
 
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it, and say in words what goes wrong."""
+        try:
+            await work
+        except asyncio.CancelledError:
+            self.screen.notice("The command was stopped.")
+        except IkigaiError as error:
+            self.screen.notice(str(error))
+        except Exception:
+            log.exception("a command failed")
+            self.screen.notice("Something in ikigai itself went wrong; the log file has the details.")
+
     async def _local(self, command: Local) -> None:
         try:
             match command.name:
@@ -259,6 +278,8 @@ class Repl:
                     self.leave()
                 case "new" | "switch":
                     await self._go(command)
+                case "approve" | "tools":
+                    await self._permit(command)
                 case "recall" | "quote":
                     await self._recall(command)
                 case _:
@@ -295,6 +316,45 @@ class Repl:
             return
         for each in (*map(machine.Used, usage), machine.Ran(f"/recall {command.argument}", answer)):
             self._seat.runtime.tell(each)
+
+    async def _permit(self, command: Local) -> None:
+        """/approve and /tools."""
+        from ikigai import permissions
+
+        if self.memory is None:
+            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+        if command.name == "approve":
+            found = await permissions.approve(command.argument, self.memory, self.screen.ask)
+        else:
+            found = permissions.tools(command.argument, self.memory)
+        if isinstance(found, str):
+            self.screen.print_text(found)
+        else:
+            self._tell(found)
+
+    def _cycle(self) -> None:
+        """Shift+Tab: the next approval mode."""
+        if self.memory is None or self._seat.runtime is None:
+            return
+        from ikigai import permissions
+
+        try:
+            self._tell(permissions.cycled(self.memory))
+        except IkigaiError as error:
+            self.screen.notice(str(error))
+
+    async def _shell(self, line: str) -> None:
+        """The user's own command: with one ! its output goes into the conversation, with two it does not."""
+        from ikigai import permissions
+
+        assert self._world
+        quiet = line.startswith("!!")
+        typed = line.lstrip("!").strip()
+        output = await permissions.ran(self._world.workshop, typed, lambda text: self.screen.progress(line, text))
+        if quiet:
+            self.screen.print_text(f"$ {typed}\n{output}")
+        else:
+            self._tell(machine.Quote(f"!{typed}\n{output}"))
 
     def _move(self, command: Local) -> None:
         """Go to another agent. What is typed from now on is meant for that one."""

@@ -7,6 +7,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ikigai.asking import Asking
@@ -20,6 +21,7 @@ from ikigai.core.machine import (
     NEEDS_IDLE,
     Approved,
     CallModel,
+    Denied,
     Edit,
     Exceeded,
     Failed,
@@ -216,10 +218,20 @@ class Runtime:
 
         return World(load, self._provider, self._price, self._view.ask, self.inbox.put_nowait)
 
+    async def _start_tool(self, job: StartTool) -> Approved | Denied:
+        """Whether the call may run: as the tools say, which may ask the user."""
+        opened = self.memory.open
+        if opened is None or opened.planning:
+            return Approved(job)
+        started = await self._tools.start(job.call, opened.first, self.memory.settings, self._view.ask)
+        if started.refused:
+            return Denied(job, ToolResult(job.call.id, started.refused, is_error=True), started.decision)
+        return Approved(job, started.decision)
+
     async def _run_tool(self, job: RunTool) -> ToolDone:
         opened = self.memory.open
         if not (opened and opened.planning):
-            return ToolDone(job, await self._tools.run(job.call))
+            return ToolDone(job, await self._tools.run(job.call, partial(self._view.progress, job.call.id)))
         from ikigai.planning import Planner
 
         if self._planner is None or self._planner[0] != opened.first:
@@ -350,7 +362,7 @@ class Runtime:
                 case CallModel():
                     await self._call_model(job)
                 case StartTool():
-                    self.inbox.put_nowait(Approved(job))
+                    self.inbox.put_nowait(await self._start_tool(job))
                 case RunTool():
                     self.inbox.put_nowait(await self._run_tool(job))
                 case Note():
@@ -377,7 +389,9 @@ class Runtime:
                 return await asking.fail(why) if asking else Failed(job, why, ())
             case RunTool(_, call):
                 return ToolDone(job, ToolResult(call.id, why, is_error=True))
-            case StartTool() | Note():
+            case StartTool(_, call):
+                return Denied(job, ToolResult(call.id, why, is_error=True))
+            case Note():
                 return Interrupted()
 
 

@@ -21,7 +21,7 @@ async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = app.make_pool(Config())
-    tools = app.make_tools()
+    tools = app.make_workshop(Config())
     world = World(Config(), database, None, pool, app.make_run(Config(), pool, tools), tools)
     agent = await world.create()
 
@@ -38,7 +38,7 @@ async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
 
 def test_weights_that_are_not_there_are_no_model_to_offer(database: Database) -> None:
     config = Config(model="scripted/echo", local=Local("/nowhere.gguf"))
-    pool, tools = app.make_pool(config), app.make_tools()
+    pool, tools = app.make_pool(config), app.make_workshop(config)
     world = World(config, database, None, pool, app.make_run(config, pool, tools), tools)
     assert world.known_models() == ("scripted/echo",)
 
@@ -59,7 +59,7 @@ def test_models_of_all_keys_at_hand_are_offered(database: Database) -> None:
         providers={"mine": Server("http://h/v1")},
         models={"mine/one": Model(levels=("low",))},
     )
-    pool, tools = app.make_pool(config), app.make_tools()
+    pool, tools = app.make_pool(config), app.make_workshop(config)
     pool.known.learn("mine", (Listed("two"),))
     offered = World(config, database, None, pool, app.make_run(config, pool, tools), tools).known_models()
     assert {"mine/one", "mine/two", "openai/gpt-5-mini"} <= set(offered)

@@ -134,6 +134,10 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "start_with": "new",
         "color": "never",
         "thinking": "full",
+        "enabled": "false",
+        "approval": "auto",
+        "sandbox": "bwrap",
+        "sandbox_network": "true",
         "model": "openai/x",
         "system_prompt": "42",
     }
@@ -142,6 +146,9 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         address = {f"IKIGAI_PROVIDERS_{name.upper()}_BASE_URL": "http://h/v1" for name in table.VENDORS}
         loaded = load("", {**address, table.variables(path)[0]: text})
         value = loaded.settings[path].value
+        if isinstance(table.KEYS[table.pattern(path)].default, tuple):
+            assert load("", {table.variables(path)[0]: "a b, c"}).settings[path].value == ["a b", "c"]
+            continue
         assert str(value).lower() == text.lower() and type(value) is type(table.KEYS[table.pattern(path)].default)
         assert loaded.origin(path) == f"environment {table.variables(path)[0]}"
 

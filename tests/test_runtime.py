@@ -26,6 +26,7 @@ from ikigai.core.machine import Interrupted, SetMark, Submitted
 from ikigai.core.memory import Memory, Run, Status
 from ikigai.core.messages import Message, Role, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Appended, Draft
+from ikigai.core.questions import Answered, Question
 from ikigai.core.reply import Counted, Failure, Finished, ProviderEvent, TextDelta, Waiting
 from ikigai.core.request import Request
 from ikigai.core.transcript import Block, Rule, rule
@@ -34,6 +35,7 @@ from ikigai.providers.models import Traits
 from ikigai.providers.retry import Retrying
 from ikigai.providers.scripted import Break, Call, Hang, Pause, Scripted
 from ikigai.runtime import Runtime
+from ikigai.tools.base import Kind, Output, Progress, Touch
 from ikigai.tools.registry import Registry
 from tests.core.encoders import encoder, limits
 from tests.core.memory_log import LogOf, MemoryLog
@@ -61,6 +63,13 @@ class Watcher:
 
     def saved(self, asked_by: int, characters: int) -> None:
         self.saved_characters = characters
+
+    def progress(self, call_id: str, text: str) -> None:
+        self.seen.append(("progress", text))
+
+    async def ask(self, question: Question) -> Answered:
+        self.seen.append(("ask", question))
+        return Answered(question.yes or question.default)
 
     def stored(self, event: StoredEvent) -> None: ...
 
@@ -146,13 +155,16 @@ class Number(msgspec.Struct):
 
 
 class Toy:
-    description, arguments = "a toy", Number
+    description, arguments, set = "a toy", Number, "toys"
 
     def __init__(self, name: str, run: Callable[[dict[str, object]], Awaitable[str]]) -> None:
         self.name, self._run = name, run
 
-    async def run(self, arguments: Number) -> str:
-        return await self._run(msgspec.to_builtins(arguments))
+    async def look(self, arguments: Number) -> Touch:
+        return Touch(Kind.NOTHING, "")
+
+    async def run(self, arguments: Number, progress: Progress) -> Output:
+        return Output(await self._run(msgspec.to_builtins(arguments)))
 
 
 def tool(name: str, run: Callable[[dict[str, object]], Awaitable[str]]) -> Registry:

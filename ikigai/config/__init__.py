@@ -49,7 +49,14 @@ KEY_VARIABLES = {
 LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE")
 """Those that say which server; PGUSER or PGPASSWORD alone do not."""
 
-FLAGS: dict[KeyPath, str] = {("model",): "--model", ("system_prompt",): "--system-prompt", DATABASE_URL: "--db"}
+APPROVAL: KeyPath = ("tools", "approval")
+FLAGS: dict[KeyPath, str] = {
+    ("model",): "--model",
+    ("system_prompt",): "--system-prompt",
+    DATABASE_URL: "--db",
+    APPROVAL: "--yolo",
+    ("tools", "enabled"): "--no-tools",
+}
 
 
 def load(
@@ -100,6 +107,8 @@ def _read(text: str, default: Any) -> Any:
             return {"true": True, "false": False}.get(text, text)
         case int() if re.fullmatch("[0-9]{1,18}", text):
             return int(text)
+        case tuple():
+            return [part for part in map(str.strip, text.split(",")) if part]
         case float() if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?", text):
             return float(text)
         case _:
@@ -207,10 +216,16 @@ def layers(config: Config) -> Layers:
         "budget": config.context.sliding_context_tokens,
         "system": config.system_prompt,
     }
+    if config.tools.approval == "yolo" and config.kind(APPROVAL) != "flag":
+        where = config.origin(APPROVAL)
+        raise ConfigError(f"{where}: tools.approval cannot be yolo.", "Start with --yolo, for one run.")
+    if config.tools.approval != "ask" or config.kind(APPROVAL) != "default":
+        values["approval"] = config.tools.approval
     sources: dict[str, KeyPath] = {
         **dict.fromkeys(model, ("model",)),  # a level only where one is named: an agent may choose it otherwise
         "budget": ("context", "sliding_context_tokens"),
         "system": ("system_prompt",),
+        **({"approval": APPROVAL} if "approval" in values else {}),
     }
     above = {key: values[key] for key, path in sources.items() if config.kind(path) in ("environment", "flag")}
     return Layers(

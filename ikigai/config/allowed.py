@@ -51,4 +51,11 @@ Price = Annotated[float, Meta(ge=-1, le=1_000_000, title="dollars for a million 
 Levels = Annotated[
     tuple[Literal["off", "min", "low", "med", "high"], ...], Meta(title=f"a list of levels ({', '.join(LEVELS)})")
 ]
+Approval = Annotated[
+    Literal["ask", "edits", "auto", "read-only", "yolo"],
+    Meta(title='"ask", "edits", "auto" or "read-only" ("yolo" only as the flag --yolo)'),
+]
+Sandbox = Annotated[Literal["off", "bwrap"], Meta(title='"off" or "bwrap"')]
+Rules = Annotated[tuple[str, ...], Meta(title='a list of commands, for example ["npm test", "make *"]')]
+Hosts = Annotated[tuple[str, ...], Meta(title='a list of hosts, for example ["localhost", "wiki.lan"]')]
 Sight = Annotated[Literal["auto", "yes", "no"], Meta(title='"auto", "yes" or "no"')]

@@ -15,15 +15,19 @@ from msgspec import Meta
 
 from ikigai.config.allowed import (
     Api,
+    Approval,
     Colour,
     Counter,
     Dsn,
     File,
+    Hosts,
     Levels,
     ModelName,
     Part,
     Price,
     Results,
+    Rules,
+    Sandbox,
     Seconds,
     Share,
     Sight,
@@ -155,6 +159,37 @@ class Model(Record, frozen=True):
     written_price: Annotated[Price, _help("Dollars for a million tokens written to its cache; -1 as above.")] = -1.0
 
 
+class Tools(Record, frozen=True):
+    """[tools]: what models may do on this machine."""
+
+    enabled: Annotated[Switch, _help("Whether models are offered tools at all.")] = True
+    approval: Annotated[
+        Approval,
+        _help(
+            'What runs without a question: with "ask" reading in the working directory, with "edits" also changing '
+            'files there, with "auto" also commands of the allow-list; "read-only" refuses all but reading.'
+        ),
+    ] = "ask"
+    allow: Annotated[
+        Rules,
+        _help(
+            'Commands that "auto" runs beside ikigai\'s own list of programs that only look: "npm test" is exactly '
+            'these words, "make *" these and operands in the working directory. What they run is trusted as a whole.'
+        ),
+    ] = ()
+    sandbox: Annotated[
+        Sandbox,
+        _help(
+            'With "bwrap" commands can write to the working directory alone, and see nothing of ikigai\'s own files; '
+            "where bubblewrap does not work the program ends."
+        ),
+    ] = "off"
+    sandbox_network: Annotated[Switch, _help("Whether commands in the sandbox reach the network.")] = False
+    private_hosts: Annotated[
+        Hosts, _help("Hosts off the public internet that web_fetch may reach; none else are reached.")
+    ] = ()
+
+
 class Terminal(Record, frozen=True):
     """[terminal]"""
 
@@ -196,6 +231,7 @@ class Config(Discreet, frozen=True):
     context: Context = Context()
     database: Database = Database()
     terminal: Terminal = Terminal()
+    tools: Tools = Tools()
     local: Local = Local()
     providers: dict[str, Server] = msgspec.field(default_factory=dict)
     models: dict[str, Model] = msgspec.field(default_factory=dict)
@@ -215,6 +251,7 @@ TABLES: dict[KeyPath, type[Record]] = {
     ("context",): Context,
     ("database",): Database,
     ("terminal",): Terminal,
+    ("tools",): Tools,
     ("providers", "local"): Local,
     ("providers", "*"): Server,
     ("models", "*"): Model,

@@ -24,6 +24,7 @@ CONTENT_FIELD: dict[str, tuple[type, str]] = {
     "clear": (ev.Cleared, ""),
     "mark": (ev.Marked, "label"),
     "rewind": (ev.Rewound, ""),
+    "approval": (ev.ApprovalDecided, "reason"),
     "filter_plan": (ev.FilterPlanned, ""),
     "filter": (ev.Filtered, "criteria"),
     "undo": (ev.Undone, ""),

@@ -247,6 +247,15 @@ COMMANDS: tuple[Command, ...] = (
         more="Forgotten text is found, too, and does not come back into the context.",
     ),
     Command("quote", "ID", "bring a message back into the conversation", _asked("quote", "Which message?")),
+    Command(
+        "approve",
+        "[MODE|revoke N]",
+        "how much models may do without asking; what was approved for always",
+        _local("approve"),
+        "modes",
+        more="Modes: ask, edits, auto, read-only, yolo; 'default' takes the choice back. Shift+Tab goes through them.",
+    ),
+    Command("tools", "[on|off SET]", "what models can do here; switch it on and off", _local("tools")),
     Command("cost", "", "tokens and cost: this session, this agent, everything", _bare("cost", Local("cost"))),
     Command("status", "", "agent, model, context, database", _local("status")),
     Command("config", "", "every setting, its value and where it comes from", _local("config")),
@@ -276,6 +285,10 @@ def is_command(line: str) -> bool:
     return first.startswith("/") and "/" not in first[1:] and ("\n" not in line or first == "/system")
 
 
+TYPED = ("model", "system", "budget", "level", "approval", "tools_off")
+"""Settings that commands change."""
+
+
 def typed(meaning: machine.Command) -> str:
     """The line that a command comes from, more or less."""
     match meaning:
@@ -300,8 +313,10 @@ def typed(meaning: machine.Command) -> str:
         case machine.Edit():
             return "/edit"
         case machine.Change(values):
-            key = next((key for key in ("model", "system", "budget", "level") if key in values), "")
-            name = "think" if key == "level" else key
+            key = next(iter(key for key in TYPED if key in values), "")
+            name = {"level": "think", "approval": "approve"}.get(key, key)
+            if key == "tools_off":
+                return f"/tools off {values[key]}"
             return f"/{name} {'default' if values.get(key) is None else values[key]}"
 
 

@@ -103,6 +103,15 @@ class Rewound(Record, frozen=True):
     label: str = ""
 
 
+class ApprovalDecided(Record, frozen=True):
+    """Whether a tool call may run; `by` says who or what decided, `reason` what the user or the policy said."""
+
+    call_id: str
+    allowed: bool
+    by: str = ""
+    reason: str = ""
+
+
 class FilterPlanned(Record, frozen=True):
     """What a planning talk came to, as the user confirmed it; the filter follows the end of its turn.
 
@@ -206,6 +215,7 @@ Event: TypeAlias = (
     | Cleared
     | Marked
     | Rewound
+    | ApprovalDecided
     | FilterPlanned
     | Filtered
     | Undone

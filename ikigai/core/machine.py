@@ -8,7 +8,8 @@
     Failed          -                             what was said as interrupted reply, turn_end failed
     Exceeded        -                             usage (the loop has sent less by then, or makes a Failed of it)
     Used, Ran       usage, command                usage, command
-    Approved        -                             tool_started
+    Approved        -                             approval, tool_started
+    Denied          -                             approval, tool_result
     ToolDone        -                             tool_result
     Noted           -                             turn_end completed
     Interrupted     -                             what was said as interrupted reply, turn_end interrupted
@@ -26,6 +27,7 @@ from typing import TypeAlias, TypeGuard, get_args
 from ikigai.core import tokens
 from ikigai.core.errors import Refused
 from ikigai.core.events import (
+    ApprovalDecided,
     Choices,
     Cleared,
     CommandRan,
@@ -133,7 +135,18 @@ class Used(Record, frozen=True):
 
 
 class Approved(Record, frozen=True):
+    """The call may run, as `decision` says; None where nobody had to decide."""
+
     to: StartTool
+    decision: ApprovalDecided | None = None
+
+
+class Denied(Record, frozen=True):
+    """The call does not run; `result` tells the model why."""
+
+    to: StartTool
+    result: ToolResult
+    decision: ApprovalDecided | None = None
 
 
 class ToolDone(Record, frozen=True):
@@ -230,7 +243,7 @@ class Change(Record, frozen=True):
 Command: TypeAlias = (
     Clear | SetMark | RewindTo | RewindAt | Forget | Filter | Plan | Quote | Undo | Retry | Edit | Change
 )
-Happened: TypeAlias = Interrupted | Ran | Replied | Failed | Exceeded | Used | Approved | ToolDone | Noted
+Happened: TypeAlias = Interrupted | Ran | Replied | Failed | Exceeded | Used | Approved | Denied | ToolDone | Noted
 Input: TypeAlias = Opened | Submitted | Happened | Command
 CERTAINLY = 4
 """Times the model's context from which a message is refused unsent: below that, bytes may have counted too many."""
@@ -259,9 +272,9 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
     match happened:
         case Opened(draft):
             return (*_recovered(memory, draft), *_reconfigured(memory))
-        case (
-            Replied(to=job) | Failed(to=job) | Exceeded(to=job) | Approved(to=job) | ToolDone(of=job) | Noted(to=job)
-        ) if job not in work(memory):
+        case Replied(to=job) | Failed(to=job) | Exceeded(to=job) if job not in work(memory):
+            return ()
+        case Approved(to=job) | Denied(to=job) | ToolDone(of=job) | Noted(to=job) if job not in work(memory):
             return ()
         case Used(usage):
             return (usage,)
@@ -285,8 +298,10 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
         case Failed(_, reason, blocks, usage):
             spent = (usage,) if usage else ()
             return _stopped(memory, (*interrupted(blocks, memory.model), *spent), Ending.FAILED, reason)
-        case Approved(StartTool(_, call)):
-            return (ToolStarted(call.id),)
+        case Approved(StartTool(_, call), decision):
+            return (*((decision,) if decision else ()), ToolStarted(call.id))
+        case Denied(_, result, decision):
+            return (*((decision,) if decision else ()), result)
         case ToolDone(_, result, also):
             return (*also, result)
         case Noted():

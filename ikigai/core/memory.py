@@ -478,7 +478,10 @@ def plain_size(memory: Memory) -> int:
 
 def offered(memory: Memory) -> tuple[ToolSpec, ...]:
     """The tools that the model has now."""
-    return memory.run.planning if memory.open and memory.open.planning else memory.run.tools
+    if memory.open and memory.open.planning:
+        return memory.run.planning
+    off = str(memory.settings.get("tools_off") or "").split(",")
+    return tuple(tool for tool in memory.run.tools if tool.set not in off) if off != [""] else memory.run.tools
 
 
 def frame(memory: Memory) -> Request:

@@ -114,8 +114,12 @@ class Usage(Record, frozen=True):
 
 
 class ToolSpec(Record, frozen=True):
-    """A tool as a model is told of it; `schema` is the JSON text of the JSON Schema of its arguments."""
+    """A tool as a model is told of it; `schema` is the JSON text of the JSON Schema of its arguments.
+
+    `set` is the group that it is switched on and off with; the model is not told of that.
+    """
 
     name: str
     description: str
     schema: str
+    set: str = ""

@@ -1,7 +1,7 @@
 """What the loop needs of the world: the protocols that the edges fulfil without knowing one another."""
 
-from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from ikigai.core.messages import Message, ToolCall, ToolResult, ToolSpec
 from ikigai.core.questions import Answered, Question
@@ -10,7 +10,7 @@ from ikigai.core.reply import Delta, ProviderEvent, Waiting
 from ikigai.core.request import Request
 
 if TYPE_CHECKING:
-    from ikigai.core.events import Event, StoredEvent
+    from ikigai.core.events import ApprovalDecided, Choices, Event, StoredEvent
     from ikigai.core.loading import Loading, Reading
     from ikigai.core.memory import Memory
     from ikigai.core.transcript import Block, Rule
@@ -56,14 +56,31 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
+class Started(Record, frozen=True):
+    """Whether a call may run: `refused` is what the model is told when not, `decision` the fact of the approval."""
+
+    refused: str = ""
+    decision: "ApprovalDecided | None" = None
+
+
+Ask: TypeAlias = Callable[[Question], Awaitable[Answered]]
+"""Asks the user; whoever cannot be asked has answered with the default."""
+
+
 class Tools(Protocol):
     """What a model may do."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]: ...
 
-    async def run(self, call: ToolCall) -> ToolResult:
-        """Run one call to its end. Never raises but for cancellation, which ends the tool."""
+    async def start(self, call: ToolCall, turn: int, settings: "Choices", ask: Ask) -> Started:
+        """Whether the call may run, once those before it in the turn `turn` let it. Asks the user where it must."""
+        ...
+
+    async def run(self, call: ToolCall, progress: Callable[[str], None]) -> ToolResult:
+        """Run one call to its end; `progress` takes its output as it comes. Never raises but for cancellation, which
+        ends the tool.
+        """
         ...
 
 
@@ -117,6 +134,10 @@ class View(Protocol):
 
     def live(self, asked_by: int, event: Delta | Waiting) -> None:
         """More of the reply to the event `asked_by`."""
+        ...
+
+    def progress(self, call_id: str, text: str) -> None:
+        """More of what a running tool writes."""
         ...
 
     def saved(self, asked_by: int, characters: int) -> None:

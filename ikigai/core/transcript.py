@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from ikigai.core import tokens
 from ikigai.core.events import (
+    ApprovalDecided,
     AssistantMessage,
     Cleared,
     CommandRan,
@@ -124,7 +125,7 @@ def _said(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
             return Speaker.TOOL_CALL, malformed or arguments, name, bool(malformed)
         case ToolResult(_, content, is_error):
             return Speaker.TOOL_RESULT, content, "", is_error
-        case TurnEnded(Ending.COMPLETED) | ToolStarted() | UsageReported() | FilterPlanned():
+        case TurnEnded(Ending.COMPLETED) | ToolStarted() | UsageReported() | FilterPlanned() | ApprovalDecided():
             return None
         case TurnEnded(ending, reason):
             return Speaker.STOPPED, reason or ending.value, "", ending is Ending.FAILED
@@ -190,6 +191,8 @@ def _filtered(event: Filtered) -> str:
 
 def _setting(key: str, value: Value, origin: str) -> str:
     match key:
+        case "tools_off":
+            return f"Tools switched off: {value or 'none'}"
         case "budget" if isinstance(value, int):
             shown = f"{tokens.short(value)} tokens" if value else "off"
         case "system":

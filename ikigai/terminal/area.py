@@ -21,7 +21,7 @@ from prompt_toolkit.buffer import Buffer
 
 from ikigai.core.memory import Memory, Status
 from ikigai.core.reply import Waiting
-from ikigai.core.sanitize import clean_line
+from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.spending import Spent
 from ikigai.terminal import status
 from ikigai.terminal import theme as glyph
@@ -34,7 +34,7 @@ from ikigai.terminal.theme import Theme
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TURN = 0.1
 """Seconds per step of the spinner."""
-MOST_CHOICES, MOST_QUEUED, MOST_THOUGHT = 6, 2, 3
+MOST_CHOICES, MOST_QUEUED, MOST_THOUGHT, MOST_OUTPUT = 6, 2, 3, 4
 LEAST = 20
 """Cells of what is going on that are shown before the way to stop it is."""
 INDENT = "  "
@@ -61,6 +61,7 @@ class Area:
         self.hint = ""  # takes the place of the status line
         self.thoughts = True  # are shown as they come
         self.reply: LiveReply | None = None
+        self.outputs: dict[str, str] = {}  # the latest that running tools have written, by call
         self.queue: tuple[str, ...] = ()
         self.dialog: Dialog | None = None  # the question that waits for an answer
         self.apart = False  # a blank row parts the area from what is above it
@@ -145,6 +146,10 @@ class Area:
         return [INDENT + self.theme.paint("dim", cut(row, columns - len(INDENT))) for row in rows]
 
     def _tail(self, columns: int, rows: int) -> list[str]:
+        if self.outputs and rows > 0:
+            latest = next(reversed(self.outputs.values()))
+            last = [row for row in wrap(clean(latest), columns - len(INDENT)) if row.strip()][-min(rows, MOST_OUTPUT) :]
+            return [INDENT + self.theme.paint("dim", row) for row in last]
         if self.reply is None or rows < 1:
             return []
         room = columns - len(INDENT)

@@ -55,6 +55,11 @@ class Actions(Protocol):
         """Esc at a question."""
         ...
 
+    @property
+    def cycle(self) -> Callable[[], object]:
+        """Goes to the next approval mode."""
+        ...
+
     def redraw(self) -> None: ...
     def suspend(self) -> None: ...
     def edit(self) -> None: ...
@@ -79,7 +84,7 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources)
     _writing(on, actions, buffer, pastes)
     _answering(on, actions, buffer)
     _stopping(on, actions, buffer)
-    _completing(on, buffer, pastes, sources)
+    _completing(on, actions, buffer, pastes, sources)
     _around_the_input(on, actions)
 
     @keys.add(Keys.BracketedPaste)
@@ -165,7 +170,7 @@ def _stopping(on: On, actions: Actions, buffer: Buffer) -> None:
         actions.leave()
 
 
-def _completing(on: On, buffer: Buffer, pastes: Pastes, sources: Sources) -> None:
+def _completing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources) -> None:
     @on("tab")
     def _(event: KeyPressEvent) -> None:
         if not buffer.complete_state:
@@ -174,7 +179,10 @@ def _completing(on: On, buffer: Buffer, pastes: Pastes, sources: Sources) -> Non
 
     @on("s-tab")
     def _(event: KeyPressEvent) -> None:
-        buffer.complete_previous()
+        if buffer.complete_state:
+            buffer.complete_previous()
+        else:
+            actions.cycle()
 
     @on("backspace")
     def _(event: KeyPressEvent) -> None:

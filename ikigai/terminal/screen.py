@@ -34,6 +34,8 @@ from ikigai.terminal.tty import Tty
 
 LEAVE = 1.0
 """Seconds in which Ctrl+C has to be pressed again to leave."""
+LATEST = 2000
+"""Characters kept of what a running tool writes."""
 BIG = 2000
 """Characters of Markdown from which it is drawn in a thread."""
 
@@ -41,10 +43,10 @@ BIG = 2000
 class Screen:
     """A View over a terminal. Callbacks are called on the event loop and must not wait; text they get is as typed.
 
-    `on_submit` takes what was sent, also while a turn is open, also before `begin` has got anywhere; `on_interrupt` a
-    wish to stop the turn, `on_quit` to leave; `on_take_back` gives the newest queued message back, "" if there is none;
-    `on_signal` takes INT, TERM, HUP or QUIT, HUP also when the terminal has gone. `sources` completes arguments.
-    `on_typing` takes what is in the input whenever it has grown.
+    `on_submit` takes what was sent, also while a turn is open, also before `begin` has got anywhere; `on_interrupt`
+    a wish to stop the turn, `on_quit` to leave, `on_cycle` one for the next approval mode; `on_take_back` gives the
+    newest queued message back, "" if there is none; `on_signal` takes INT, TERM, HUP or QUIT, HUP also when the
+    terminal has gone. `sources` completes arguments. `on_typing` takes what is in the input whenever it has grown.
     `thinking` says how a model's thoughts are shown: "fold" (in a row, once it speaks), "full" or "hide".
     """
 
@@ -57,12 +59,13 @@ class Screen:
         on_interrupt: Callable[[], object],
         on_quit: Callable[[], object],
         on_take_back: Callable[[], str],
+        on_cycle: Callable[[], object] = lambda: None,
         on_signal: Callable[[int], object],
         sources: Sources,
         on_typing: Callable[[str], object] = lambda text: None,
         thinking: str = "fold",
     ) -> None:
-        self.submit, self.interrupt, self.leave = on_submit, on_interrupt, on_quit
+        self.submit, self.interrupt, self.leave, self.cycle = on_submit, on_interrupt, on_quit, on_cycle
         self._take_back = on_take_back
         self._tty, self._theme = tty, theme
         self._pastes = Pastes()
@@ -139,6 +142,10 @@ class Screen:
         else:
             self._say(risen)
 
+    def progress(self, call_id: str, text: str) -> None:
+        self._area.outputs[call_id] = (self._area.outputs.get(call_id, "") + text)[-LATEST:]
+        self._stage.soon()
+
     def saved(self, asked_by: int, characters: int) -> None:
         if self._area.reply and self._area.reply.asked_by == asked_by:
             self._say(self._area.reply.saved(characters))
@@ -149,6 +156,8 @@ class Screen:
             self._area.reply = None
         elif before is None or before.open is None or before.open.first != memory.open.first:
             self._area.began = time.monotonic()
+        pending = {call.id for _, call in memory.open.pending} if memory.open else set[str]()
+        self._area.outputs = {id: text for id, text in self._area.outputs.items() if id in pending}
         self._area.memory = memory
         self._stage.soon()
 

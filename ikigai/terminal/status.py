@@ -27,6 +27,7 @@ def line(agent: str, memory: Memory | None, database: Part, width: int, theme: T
         meter, percent = _meter(memory)
         turns = memory.window.older.turns
         out = f"{turns:,} out" if turns else ""
+        name = " ".join(filter(None, (name, _mode(memory))))
     short = model.rpartition("/")[2]
     cost = ("dim", spending.short(spent))
     for parts in (
@@ -50,6 +51,12 @@ def line(agent: str, memory: Memory | None, database: Part, width: int, theme: T
     else:
         shown = [(database[0], cut(database[1], width))]
     return theme.paint("dim", " · ").join(theme.paint(style, text) for style, text in shown)
+
+
+def _mode(memory: Memory) -> str:
+    """The approval mode, where it is not that which asks."""
+    approval = str(memory.settings.get("approval") or "ask")
+    return "" if approval == "ask" else f"[{clean_line(approval)}]"
 
 
 def _model(memory: Memory) -> str:

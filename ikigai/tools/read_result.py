@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.core.turn import READ_RESULT
+from ikigai.tools.base import Kind, Output, Progress, Touch
 
 Whole: TypeAlias = Callable[[str], Awaitable[str | None]]
 """The id of a tool call → the whole text of its result in the log, None where there is none."""
@@ -35,7 +36,7 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True):
 class ReadResult:
     """`whole` reads the log; `page` is in tokens, and no page is larger than results may be (else it would be cut)."""
 
-    name = READ_RESULT
+    name, set = READ_RESULT, "memory"
     description = (
         "Reads the whole text of an earlier tool result that was cut or masked: a page from a character offset on, or "
         "with grep the lines that hold a text, each with its number and offset."
@@ -46,7 +47,13 @@ class ReadResult:
         self._whole = whole
         self._room = max(256, min(page, PAGE) * BYTES_PER_TOKEN - FRAME)
 
-    async def run(self, arguments: Arguments) -> str:
+    async def look(self, arguments: Arguments) -> Touch:
+        return Touch(Kind.NOTHING, arguments.id)
+
+    async def run(self, arguments: Arguments, progress: Progress) -> Output:
+        return Output(await self.read(arguments))
+
+    async def read(self, arguments: Arguments) -> str:
         text = await self._whole(arguments.id)
         if text is None:
             raise LookupError(f"there is no tool result under the id {arguments.id!r}.")

@@ -52,6 +52,8 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/context", Local("context")),
     ("/recall what was it", Local("recall", "what was it")),
     ("/quote 45", Local("quote", "45")),
+    ("/approve edits", Local("approve", "edits")),
+    ("/tools off web", Local("tools", "off web")),
     ("/cost", Local("cost")),
     ('/search  "a  phrase" x*', Local("search", '"a  phrase" x*')),
     ("/search #12", Local("search", "#12")),

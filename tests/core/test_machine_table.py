@@ -14,6 +14,7 @@ from ikigai.core.machine import (
     CallModel,
     Change,
     Clear,
+    Denied,
     Edit,
     Exceeded,
     Failed,
@@ -68,6 +69,7 @@ idle    | reply              |                                                  
 idle    | fail               |                                                           | idle    |
 idle    | exceeded           |                                                           | idle    |
 idle    | approve c1         |                                                           | idle    |
+idle    | deny c1            |                                                           | idle    |
 idle    | result of c2       |                                                           | idle    |
 idle    | clear              | clear                                                     | idle    |
 idle    | mark               | mark(1)                                                   | idle    |
@@ -125,6 +127,7 @@ waiting | exceeded           | usage                                            
 waiting | exceeded, unsent   |                                                           | waiting | call
 waiting | late exceeded      |                                                           | waiting | call
 waiting | approve c1         |                                                           | waiting | call
+waiting | deny c1            |                                                           | waiting | call
 waiting | result of c2       |                                                           | waiting | call
 waiting | clear              | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | mark               | refused: The agent is busy (waiting for the model).       | waiting | call
@@ -152,6 +155,9 @@ tools   | reply              |                                                  
 tools   | fail               |                                                           | tools   | start c1, run c2
 tools   | exceeded           |                                                           | tools   | start c1, run c2
 tools   | approve c1         | tool_started(c1)                                          | tools   | run c1, run c2
+tools   | approve c1, why    | approval tool_started(c1)                                 | tools   | run c1, run c2
+tools   | deny c1            | approval tool_result(c1)!                                 | tools   | run c2
+tools   | deny c2            |                                                           | tools   | start c1, run c2
 tools   | approve c2         |                                                           | tools   | start c1, run c2
 tools   | approve c3         |                                                           | tools   | start c1, run c2
 tools   | result of c1       |                                                           | tools   | start c1, run c2
@@ -288,6 +294,11 @@ def call(agent: Agent, id: str) -> tuple[int, ToolCall]:
     return next((found for found in calls if found[1].id == id), (1, ToolCall(id, "look")))
 
 
+def denied(agent: Agent, id: str) -> Denied:
+    why = ev.ApprovalDecided(id, False, "user", "not now")
+    return Denied(StartTool(*call(agent, id)), ToolResult(id, "no", is_error=True), why)
+
+
 def draft(text: str, off: int = 0) -> Callable[[Agent], Input]:
     return lambda agent: Opened(Draft((agent.memory.open.last if agent.memory.open else 1) + off, text))
 
@@ -339,6 +350,11 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "approve c1": lambda agent: Approved(StartTool(*call(agent, "c1"))),
     "approve c2": lambda agent: Approved(StartTool(*call(agent, "c2"))),
     "approve c3": lambda agent: Approved(StartTool(*call(agent, "c3"))),
+    "approve c1, why": lambda agent: Approved(
+        StartTool(*call(agent, "c1")), ev.ApprovalDecided("c1", True, "user, once")
+    ),
+    "deny c1": lambda agent: denied(agent, "c1"),
+    "deny c2": lambda agent: denied(agent, "c2"),
     "result of c1": lambda agent: ToolDone(RunTool(*call(agent, "c1")), ToolResult("c1", "seen")),
     "result of c2": lambda agent: ToolDone(RunTool(*call(agent, "c2")), ToolResult("c2", "seen")),
     "error of c2": lambda agent: ToolDone(RunTool(*call(agent, "c2")), ToolResult("c2", "gone", is_error=True)),

@@ -22,10 +22,22 @@ PATIENCE = 30.0
 KEPT = ("PATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "TMPDIR")
 
 
+TOOLLESS = {"IKIGAI_TOOLS_ENABLED": "false"}
+"""Most tests are about the conversation; those of tools switch them on."""
+
+
 def environment(home: Path, **more: str) -> dict[str, str]:
     """A fresh user's environment: their own home, no key, no database, nothing of ours."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith("PIP_")}
-    return {**kept, "HOME": str(home), "TERM": "xterm-256color", "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT), **more}
+    return {
+        **kept,
+        "HOME": str(home),
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(ROOT),
+        **TOOLLESS,
+        **more,
+    }
 
 
 def command(*arguments: str, module: str = "ikigai") -> list[str]:

@@ -18,6 +18,11 @@ from ikigai.core import codec
 from ikigai.core.events import Event
 from ikigai.core.ports import Appended, Draft
 from ikigai.store.log import AgentLog
+from ikigai.tools import base
+from ikigai.tools.read_result import ReadResult, Whole
+from ikigai.tools.recall import Found
+from ikigai.tools.registry import Registry
+from ikigai.workshop import Workshop
 
 KILL_AT = os.environ.get("KILL_AT", "")
 
@@ -31,21 +36,35 @@ class Number(msgspec.Struct):
     n: int | None = None
 
 
-class Touch:
-    name, description, arguments = "touch", "Leaves a line in a file.", Number
+class Toy:
+    """A tool that needs nobody's approval."""
 
-    async def run(self, arguments: Number) -> str:
+    set, arguments = "toys", Number
+
+    async def look(self, arguments: Number) -> base.Touch:
+        return base.Touch(base.Kind.NOTHING, "")
+
+
+class Touch(Toy):
+    name, description = "touch", "Leaves a line in a file."
+
+    async def run(self, arguments: Number, progress: base.Progress) -> base.Output:
         with Path(os.environ["TOOL_LOG"]).open("a") as log:
             log.write(f"{arguments.n}\n")
         die("tool")
-        return f"touched {arguments.n}"
+        return base.Output(f"touched {arguments.n}")
 
 
-class Lines:
-    name, description, arguments = "lines", "Prints so many lines.", Number
+class Lines(Toy):
+    name, description = "lines", "Prints so many lines."
 
-    async def run(self, arguments: Number) -> str:
-        return "".join(f"line {n} of the toy\n" for n in range(arguments.n or 0))
+    async def run(self, arguments: Number, progress: base.Progress) -> base.Output:
+        return base.Output("".join(f"line {n} of the toy\n" for n in range(arguments.n or 0)))
+
+
+class ToyWorkshop(Workshop):
+    def registry(self, whole: Whole, found: Found) -> Registry:
+        return Registry((Touch(), Lines(), ReadResult(whole, self._config.context.max_tool_result_tokens)))
 
 
 class DyingLog(AgentLog):
@@ -67,5 +86,5 @@ if __name__ == "__main__":
     import ikigai.store.database
 
     ikigai.store.database.AgentLog = DyingLog  # type: ignore[misc]
-    app.make_tools = lambda: (Touch(), Lines())
+    app.make_workshop = lambda config: ToyWorkshop(config, Path.cwd())
     sys.exit(cli.main())

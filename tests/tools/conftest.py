@@ -1,4 +1,4 @@
-"""What the tests of tools share: a working directory with one beside it, and a witness for those that start children."""
+"""What tests of tools share: a working directory with one beside it, and a witness for those that start children."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.tools.base import Kind, Output, Progress, Touch
 from ikigai.tools.registry import Registry
 
 
@@ -19,22 +20,25 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Toy:
-    description, arguments = "a toy", Arguments
+    description, arguments, set = "a toy", Arguments, "toys"
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def run(self, arguments: Any) -> str:
+    async def look(self, arguments: Any) -> Touch:
+        return Touch(Kind.NOTHING, "")
+
+    async def run(self, arguments: Any, progress: Progress) -> Output:
         if arguments.n == 13:
             raise OSError("no luck")
-        return f"{self.name} {arguments.n} {arguments.inner.deep}"
+        return Output(f"{self.name} {arguments.n} {arguments.inner.deep}")
 
 
 TOYS = Registry([Toy("b"), Toy("a")])
 
 
 async def run(name: str, arguments: str, malformed: str = "") -> ToolResult:
-    return await TOYS.run(ToolCall("1", name, arguments, malformed))
+    return await TOYS.run(ToolCall("1", name, arguments, malformed), lambda text: None)
 
 
 def test_tools_are_offered_in_the_order_of_their_names_with_a_plain_schema():
@@ -67,4 +71,4 @@ async def test_what_does_not_fit_is_told_in_words_with_the_schema():
 async def test_unknown_tools_and_failures_are_results():
     assert await run("c", "{}") == ToolResult("1", "There is no tool 'c'. Tools: a, b.", is_error=True)
     assert await run("a", '{"n": 13}') == ToolResult("1", "OSError: no luck", is_error=True)
-    assert "Tools: none." in (await Registry().run(ToolCall("1", "a"))).content
+    assert "Tools: none." in (await Registry().run(ToolCall("1", "a"), lambda text: None)).content

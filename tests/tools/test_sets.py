@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ikigai.core.schemas import schema
 from ikigai.tools.files import file_tools
-from ikigai.tools.registry import schema
 from ikigai.tools.seen import Seen
 from ikigai.tools.web import web_tools
 
@@ -25,7 +25,7 @@ def test_the_tools_of_a_set():
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_a_schema_says_what_each_argument_is(tool):
-    told = json.loads(schema(tool))
+    told = json.loads(schema(tool.arguments))
     assert told["type"] == "object" and told["additionalProperties"] is False
     plain = {"ignore_case"}  # its name says it
     assert all("description" in each for name, each in told["properties"].items() if name not in plain)

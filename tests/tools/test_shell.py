@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from ikigai.core.errors import Refused
+from ikigai.core.schemas import schema
 from ikigai.tools.background import Processes
 from ikigai.tools.base import Kind, Output, Progress, Tool, Touch
 from ikigai.tools.process import Limits
-from ikigai.tools.registry import schema
 from ikigai.tools.sandbox import Sandbox
 from ikigai.tools.shell import Arguments, Shell
 from tests.tools.children import Witness
@@ -103,7 +103,7 @@ async def test_arguments_are_checked():
 
 def test_it_is_offered_with_a_schema(shell: Shell):
     tool: Tool = shell
-    assert '"command"' in schema(tool) and '"maximum":600' in schema(tool)  # pyright: ignore[reportArgumentType]
+    assert '"command"' in schema(tool.arguments) and '"maximum":600' in schema(tool.arguments)  # pyright: ignore[reportArgumentType]
     assert (tool.name, tool.set) == ("shell", "shell") and "sandbox" not in tool.description
 
 

@@ -1,0 +1,110 @@
+"""/approve, /tools and the user's own !command: what models may do here, seen and changed by the user."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ikigai import standing
+from ikigai.core import machine
+from ikigai.core.commands import is_id
+from ikigai.core.errors import Refused
+from ikigai.core.memory import Memory
+from ikigai.core.questions import Answered, Question, yes_or_no
+from ikigai.core.sanitize import clean_line
+from ikigai.tools.approval import Mode, following
+from ikigai.tools.gate import mode
+from ikigai.workshop import standing_file
+
+if TYPE_CHECKING:
+    from ikigai.workshop import Workshop
+
+MEANS = {
+    Mode.READ_ONLY: "files can be read, nothing can be changed or run",
+    Mode.ASK: "reading in the working directory is free, all else asks",
+    Mode.EDITS: "edits in the working directory run, all else asks",
+    Mode.AUTO: "edits and commands of the allow-list run, all else asks",
+    Mode.YOLO: "everything runs without asking",
+}
+LONGEST = 100_000
+"""Characters of a command's output that go into the conversation."""
+
+
+async def approve(
+    argument: str, memory: Memory, ask: Callable[[Question], Awaitable[Answered]]
+) -> str | machine.Change:
+    """What /approve shows, or the change that it asks for. Raises Refused."""
+    word, _, rest = argument.partition(" ")
+    if not word:
+        return _shown(memory)
+    if word == "revoke":
+        return _revoked(rest.strip())
+    if word == "default":
+        return machine.Change({"approval": None})
+    if word not in list(Mode):
+        raise Refused(f"{clean_line(word)!r} is no approval mode.", f"Modes: {', '.join(Mode)}; or: revoke N")
+    if word == Mode.YOLO:
+        lines = ("Models can then run any command and change any file of yours, unseen.",)
+        if (await ask(yes_or_no("Run everything without asking?", lines))).key != "y":
+            return "Nothing was changed."
+    return machine.Change({"approval": word})
+
+
+def cycled(memory: Memory) -> machine.Change:
+    """What Shift+Tab does."""
+    return machine.Change({"approval": following(mode(memory.settings)).value})
+
+
+def _shown(memory: Memory) -> str:
+    now = mode(memory.settings)
+    rows = [f"Approval: {now}: {MEANS[now]}."]
+    kept = standing.approved(standing_file())
+    rows += [
+        f"{number}  {clean_line(each.tool)}  {clean_line(each.shown)}  in {clean_line(each.directory)}"
+        for number, each in enumerate(kept.values(), 1)
+    ]
+    rows.append("/approve MODE changes it; Shift+Tab goes through the modes." + " /approve revoke N" * bool(kept))
+    return "\n".join(rows)
+
+
+def _revoked(number: str) -> str:
+    kept = list(standing.approved(standing_file()).items())
+    if not is_id(number) or int(number) > len(kept):
+        raise Refused(
+            f"{number!r} is none of what is approved for always." if number else "Which?", "/approve lists them."
+        )
+    fingerprint, given = kept[int(number) - 1]
+    standing.revoke(standing_file(), fingerprint)
+    return f"Asked about again: {clean_line(given.tool)} {clean_line(given.shown)}"
+
+
+def tools(argument: str, memory: Memory) -> str | machine.Change:
+    """What /tools shows, or the change that it asks for. Raises Refused."""
+    sets = dict.fromkeys(sorted({tool.set for tool in memory.run.tools}))
+    off = [name for name in str(memory.settings.get("tools_off") or "").split(",") if name]
+    if not argument:
+        if not sets:
+            return "Models have no tools here (--no-tools, or enabled = false under [tools])."
+        rows = []
+        for name in sets:
+            names = ", ".join(tool.name for tool in memory.run.tools if tool.set == name)
+            rows.append(f"{'off' if name in off else 'on ':3}  {name}: {names}")
+        return "\n".join((*rows, "/tools off SET and /tools on SET switch them."))
+    word, _, name = argument.partition(" ")
+    name = name.strip()
+    if word not in ("on", "off") or name not in sets:
+        raise Refused(f"/tools cannot {clean_line(argument)!r}.", f"Write on or off, and one of: {', '.join(sets)}")
+    left = {*off, name} if word == "off" else {*off} - {name}
+    return machine.Change({"tools_off": ",".join(sorted(left)) or None})
+
+
+async def ran(workshop: Workshop, line: str, progress: Callable[[str], None]) -> str:
+    """Run the user's own command, as long as it takes, and return what came of it as text."""
+    from ikigai.tools.endings import told
+    from ikigai.tools.process import run
+
+    folder = Path(workshop.directory)
+    finished = await run(line, folder, workshop.environment, None, progress)
+    text = told(finished, "", "")
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[… {len(text) - LONGEST:,} more characters]"

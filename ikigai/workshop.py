@@ -1,0 +1,122 @@
+"""The tools of one run of the program: made of its configuration, handed to each agent, put down at the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from ikigai import paths, standing
+from ikigai.config import Config
+from ikigai.core.errors import IkigaiError
+from ikigai.core.messages import ToolCall, ToolSpec
+from ikigai.tools import rules
+from ikigai.tools.allowlist import Allowlist
+from ikigai.tools.approval import Lasting
+from ikigai.tools.background import Processes
+from ikigai.tools.base import Tool, Touch
+from ikigai.tools.environment import for_commands
+from ikigai.tools.files import file_tools
+from ikigai.tools.gate import Gate
+from ikigai.tools.places import Place
+from ikigai.tools.processes import process_tools
+from ikigai.tools.read_result import ReadResult, Whole
+from ikigai.tools.recall import Found, Recall
+from ikigai.tools.registry import Registry
+from ikigai.tools.sandbox import Sandbox
+from ikigai.tools.seen import Seen
+from ikigai.tools.shell import Shell
+from ikigai.tools.web import web_tools
+
+BRAVE_KEY = "BRAVE_API_KEY"
+"""The variable that holds the key of the web search."""
+
+
+class Kept:
+    """Standing approvals in their file: `tools.gate.Standing`."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def known(self) -> Mapping[str, Lasting]:
+        try:
+            return dict.fromkeys(standing.approved(self._file), Lasting.ALWAYS)
+        except IkigaiError:  # damaged: then nothing is approved, and /approve says so
+            return {}
+
+    def approve(self, fingerprint: str, call: ToolCall, touch: Touch) -> None:
+        given = standing.Approved(call.name, touch.shown, touch.directory, time.time())
+        standing.approve(self._file, fingerprint, given)
+
+
+class Workshop:
+    """`directory` is where the program was started."""
+
+    def __init__(self, config: Config, directory: Path) -> None:
+        self._config = config
+        root = Path(os.path.realpath(directory))
+        self.directory = root
+        own = tuple(str(Path(os.path.realpath(each))) for each in paths.own())
+        secret = [server.api_key_env for server in config.providers.values() if server.api_key_env]
+        self.environment = for_commands(os.environ, secret=[*secret, BRAVE_KEY])
+        self.sandbox = self._sandbox()
+        self.processes = Processes(self.environment, self.sandbox.wrap if self.sandbox else None)
+        allowed = rules.parsed(config.tools.allow, "tools.allow")
+        place = Place(str(root), own, self.environment.get("PATH", ""))
+        self.gate = Gate(place, Allowlist(allowed), Kept(standing_file()))
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self.registry(_nowhere, _nothing).specs
+
+    def registry(self, whole: Whole, found: Found) -> Registry:
+        """The tools of one agent; `whole` reads results in its log, `found` searches everything ever said."""
+        if not self._config.tools.enabled:
+            return Registry()
+        return Registry((*self.tools(), *self.memory_tools(whole, found)), self.gate)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Those that reach the world, fresh for one agent: each remembers what it has read and where it is."""
+        ripgrep = shutil.which("rg", path=self.environment.get("PATH")) or ""
+        if not Path(ripgrep).is_absolute() or Path(ripgrep).resolve().is_relative_to(self.directory):
+            ripgrep = ""  # a project must not bring its own
+        tools = self._config.tools
+        return (
+            *file_tools(self.directory, Seen(), ripgrep=ripgrep),
+            Shell(self.directory, self.environment, self.processes, self.sandbox),
+            *process_tools(self.processes),
+            *web_tools(self.directory, private=tools.private_hosts, brave_key=os.environ.get(BRAVE_KEY, "").strip()),
+        )
+
+    def memory_tools(self, whole: Whole, found: Found) -> tuple[Tool, ...]:
+        return Recall(found), ReadResult(whole, self._config.context.max_tool_result_tokens)
+
+    async def open(self) -> None:
+        """Find out whether the sandbox works. Raises IkigaiError when it is demanded and does not."""
+        if self.sandbox and (why := await self.sandbox.probe()):
+            raise IkigaiError(
+                f"The sandbox that the configuration demands cannot be used: {why}",
+                'Install bubblewrap, or set sandbox = "off" under [tools].',
+            )
+
+    async def close(self) -> None:
+        await self.processes.close()
+
+    def _sandbox(self) -> Sandbox | None:
+        if self._config.tools.sandbox != "bwrap" or not self._config.tools.enabled:
+            return None
+        return Sandbox(self.directory, list(paths.own()), self.environment, self._config.tools.sandbox_network)
+
+
+def standing_file() -> Path:
+    return paths.data_dir() / standing.FILE
+
+
+async def _nowhere(call_id: str) -> None:
+    """For those who want to know what tools there are, and run none."""
+
+
+async def _nothing(question: str) -> str:
+    return ""

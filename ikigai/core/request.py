@@ -30,7 +30,8 @@ not try again. At the end say in one short sentence what was done."""
 class Request(Record, frozen=True):
     """One request to a model, before any vendor's form: `model` is the vendor's own name, without the provider.
 
-    With a JSON `schema` the reply is to be one object of that form.
+    With a JSON `schema` the reply is to be one object of that form; a model that cannot be held to it is not, so that
+    the words have to ask for it, too.
     """
 
     model: str

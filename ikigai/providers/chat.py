@@ -63,6 +63,8 @@ class ChatEncoder(BodyEncoder):
             head["reasoning_effort"] = EFFORT.get(request.level, request.level)
         if request.max_output:
             head["max_completion_tokens" if self._official else "max_tokens"] = request.max_output
+        if request.schema:
+            head["response_format"] = {"type": "json_schema", "json_schema": openai_terms.form(request.schema)}
         return head
 
     def preface(self, request: Request) -> list[Any]:

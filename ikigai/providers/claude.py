@@ -11,6 +11,7 @@ from typing import Any
 
 from ikigai.core.messages import Image
 from ikigai.core.record import Record
+from ikigai.providers import registry
 from ikigai.providers.models import Traits
 
 EFFORT = {"min": "low", "low": "low", "med": "medium", "high": "high"}
@@ -57,6 +58,15 @@ def binds(model: str) -> bool:
     """Whether thinking that comes back is refused when anything before it has changed ("preserved thinking")."""
     line, version = generation(model)
     return version >= ((5, 1) if line in ("fable", "mythos") else (5, 5))
+
+
+def keeps_to_schemas(model: str) -> bool:
+    """Whether `output_config.format` is asked for: Claude has it from 4.5 on; other names may, and refuse it if not.
+
+    https://platform.claude.com/docs/en/build-with-claude/structured-outputs
+    """
+    words, version = registry.parse(model)
+    return "claude" not in words or version >= (4, 5)
 
 
 def thinking(model: str, traits: Traits, level: str, binding: bool = True) -> dict[str, Any]:

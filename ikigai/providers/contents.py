@@ -92,6 +92,9 @@ class ContentsEncoder(BodyEncoder):
         config: dict[str, Any] = {}
         if request.max_output:
             config["maxOutputTokens"] = request.max_output
+        if request.schema:
+            config["responseMimeType"] = "application/json"
+            config["responseJsonSchema"] = msgspec.Raw(request.schema.encode())
         thinking: dict[str, Any] = {"includeThoughts": True}
         match self._traits.thinking:
             case "level":

@@ -63,6 +63,9 @@ class MessagesEncoder(BodyEncoder):
             level = request.level if self._thoughts else "off"
             output, budget = claude.budget(level, output, most)
             asked["thinking"] = {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
+        if request.schema and claude.keeps_to_schemas(self._model):
+            form = {"type": "json_schema", "schema": msgspec.Raw(request.schema.encode())}
+            asked["output_config"] = asked.get("output_config", {}) | {"format": form}
         head: dict[str, Any] = {"model": request.model, "max_tokens": output, "stream": True} | asked
         if request.tools:
             head["tools"] = [

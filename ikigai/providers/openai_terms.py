@@ -1,6 +1,9 @@
-"""What OpenAI's two formats share: names of levels, what a picture counts."""
+"""What OpenAI's two formats share: names of levels, what a picture counts, the form of a reply."""
 
 import math
+from typing import Any
+
+import msgspec
 
 from ikigai.core.messages import Image
 
@@ -21,3 +24,11 @@ def image_tokens(image: Image) -> int:
     """
     patches = math.ceil(image.width / PATCH) * math.ceil(image.height / PATCH)
     return math.ceil(max(1, min(patches, MOST_PATCHES)) * TOKENS_PER_PATCH)
+
+
+def form(schema: str) -> dict[str, Any]:
+    """A JSON schema that a reply keeps to, as both formats name it.
+
+    Strictly: every property of every object must be required, and no others allowed.
+    """
+    return {"name": "answer", "strict": True, "schema": msgspec.Raw(schema.encode())}

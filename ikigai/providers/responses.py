@@ -18,7 +18,7 @@ from ikigai.providers.encoding import BodyEncoder, told
 from ikigai.providers.models import Traits
 from ikigai.providers.openai_terms import EFFORT
 
-COUNTED = frozenset({"model", "instructions", "tools", "reasoning"})
+COUNTED = frozenset({"model", "instructions", "tools", "reasoning", "text"})
 """Keys of the head that the endpoint for counting knows."""
 
 PHASE = "#phase"
@@ -71,6 +71,8 @@ class ResponsesEncoder(BodyEncoder):
                 head["reasoning"] = reasoning
         if request.max_output:
             head["max_output_tokens"] = request.max_output
+        if request.schema:
+            head["text"] = {"format": {"type": "json_schema", **openai_terms.form(request.schema)}}
         if self._official:
             head["prompt_cache_key"] = _conversation(request)
         return head

@@ -8,6 +8,7 @@ so that its length is what memory measured; retries are `retry.py`'s.
 import asyncio
 import importlib
 import logging
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.reply import Broke, Counted, Delta, Finished, ProviderEvent, ThinkingDelta
@@ -36,6 +38,16 @@ LINGER = 5.0
 NOT_A_STREAM = ("text/html", "application/json")
 PAGE = 65_536
 """Bytes read at most of an answer that is no stream."""
+
+FORM = re.compile(
+    r"(response|output|text).?format|output_config|json.?(mode|schema)|response.?(mime|schema)|structured.?output|grammar"
+    r"|requested parameters",
+    re.IGNORECASE,
+)
+"""How a request is refused for the JSON schema that its reply is to keep to: the model cannot do it, or the server does
+not know it. Words of OpenAI, Anthropic, Google, Groq, DeepSeek, llama.cpp and OpenRouter."""
+REFUSED = (400, 404, 422)
+"""Statuses that such a refusal has."""
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +103,7 @@ class Streaming(ABC):
         self._connecting = asyncio.Lock()
         self._client: Any = None
         self._ahead: Ahead | None = None
+        self._formless = set[str]()  # models that are asked without a schema
 
     # ── what a vendor brings ──
 
@@ -177,9 +190,7 @@ class Streaming(ABC):
 
     async def _chunks(self, request: Request, reader: Reader, watch: "_Watch") -> AsyncGenerator[object, None]:
         async with asyncio.timeout(watch.patience):
-            client = await self.connected()
-            answering = self.post(client, request)
-            answer = await answering.__aenter__()
+            answering, answer = await self._answering(await self.connected(), request)
         try:
             watch.opened = True
             reader.request_id = request_id(answer.headers)
@@ -199,6 +210,23 @@ class Streaming(ABC):
                     yield chunk
         finally:
             await answering.__aexit__(None, None, None)
+
+    async def _answering(self, client: Any, request: Request) -> tuple[AbstractAsyncContextManager[Answer], Answer]:
+        """The open answer. A model that refuses to keep to a schema is asked without, now and from then on."""
+        if request.schema and request.model in self._formless:
+            request = replace(request, schema="")
+        answering = self.post(client, request)
+        try:
+            return answering, await answering.__aenter__()
+        except Exception as error:
+            status, body, _ = self.refusal(error) or (0, None, {})
+            if not request.schema or status not in REFUSED or not FORM.search(str(body)):
+                raise
+            log.debug("%s refused the form of the reply; sent again without", self.name)
+        answering = self.post(client, replace(request, schema=""))
+        answer = await answering.__aenter__()
+        self._formless.add(request.model)
+        return answering, answer
 
     def broke(self, error: Exception, target: Target, watch: "_Watch", id: str = "") -> Broke:
         """The one place where exceptions become words."""

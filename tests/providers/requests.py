@@ -5,6 +5,7 @@ import json
 
 from hypothesis import strategies as st
 
+from ikigai.core.matching import ANSWER
 from ikigai.core.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from ikigai.core.request import Request, paired
 
@@ -57,4 +58,5 @@ requests = st.builds(
     tools=st.lists(st.builds(ToolSpec, words, words, objects), max_size=2).map(tuple),
     level=st.sampled_from(["", "off", "min", "low", "med", "high"]),
     max_output=st.sampled_from([0, 1, 8192]),
+    schema=st.sampled_from(["", ANSWER]),
 )

@@ -1,6 +1,7 @@
 """Every adapter for real: llama.cpp serves the small model and speaks Messages, Responses and Chat Completions."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
@@ -11,6 +12,7 @@ import pytest
 
 from ikigai.core.events import AssistantMessage, UsageReported
 from ikigai.core.machine import CallModel, Change, Interrupted, Replied, Submitted
+from ikigai.core.matching import ANSWER
 from ikigai.core.memory import Run, request
 from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.ports import Limits
@@ -19,6 +21,7 @@ from ikigai.core.request import Request
 from ikigai.providers.local import LocalServer
 from ikigai.providers.models import Traits
 from ikigai.providers.openai import OpenAIProvider
+from ikigai.side import complete
 from tests.conftest_local import smol_weights
 from tests.providers.conformance import PICTURE, TOOLS, Talk
 from tests.providers.conftest import ask, collect, reply
@@ -192,3 +195,27 @@ async def test_it_lists_its_model_and_counts_as_it_bills(adapters: dict[str, Any
     events = await collect(adapters[name], request)
     billed = [event.usage.input for event in events if isinstance(event, Counted | Finished)]
     assert counted == (None if name == "chat" else billed[-1])
+
+
+async def test_an_answer_in_a_form(adapters: dict[str, Any], server: LocalServer):
+    """Over Chat Completions llama.cpp holds even a model to it that was asked for something else."""
+    for words in ("Tell me a story about a fox.", "[1 user] What is a fox?\n[2 assistant] An animal."):
+        done = await complete(
+            adapters["chat"],
+            f"local/{server.name}",
+            "You tell stories.",
+            words,
+            purpose="matching",
+            max_output=200,
+            schema=ANSWER,
+        )
+        assert (done.failure, done.stop) == (None, StopReason.END)
+        found = json.loads(done.text)
+        assert list(found) == ["ids"] and all(isinstance(id, int) for id in found["ids"])
+
+
+@pytest.mark.parametrize("name", [name for name in SPOKEN if name != "chat"])
+async def test_a_form_is_no_obstacle(adapters: dict[str, Any], server: LocalServer, name: str):
+    """Over its other formats llama.cpp does not know it, and answers all the same."""
+    found = await collect(adapters[name], ask("Say hello.", max_output=8, schema=ANSWER))
+    assert isinstance(found[-1], Finished) and reply(found).blocks()

@@ -14,20 +14,24 @@ from ikigai.core.events import FilterPlanned, StoredEvent
 from ikigai.core.loading import Reading
 from ikigai.core.machine import Filter, Forget, Used
 from ikigai.core.matching import Arguments, Part
-from ikigai.core.memory import Memory
-from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.core.memory import Memory, output_reserve
+from ikigai.core.messages import StopReason, ToolCall, ToolResult
 from ikigai.core.ports import Provider
 from ikigai.core.questions import Answered, Question, yes_or_no
 from ikigai.core.selecting import Ended, Selection, before, in_window, selecting, selection
+from ikigai.core.window import Turn
 from ikigai.metering import Price
 from ikigai.side import complete
 
 AT_ONCE = 4
 """Parts that are looked through side by side."""
-ANSWER_TOKENS = 4000
-"""The longest list of ids that is waited for: some hundreds."""
+ANSWER_TOKENS = 8000
+"""What an answer may take beside its ids: most models think first, asked or not."""
+ID_TOKENS = 8
+"""What an id may take: seven digits are three or four tokens, and there are spaces and a comma."""
 LISTED = 12
 """Turns that a question names one by one."""
+UNUSABLE = {StopReason.LENGTH: "gave an answer longer than it may be", StopReason.REFUSED: "refused to answer"}
 _T = TypeVar("_T")
 
 
@@ -126,17 +130,17 @@ class Planner:
         self._confirmed = None
         if arguments.mode != opened.planning:
             raise Failed(f"The user asked to {opened.planning}, not to {arguments.mode}.")
-        apart = memory.window.first.id if memory.window.first else 0
+        apart = memory.window.first
         since = memory.window.turns[0].id if memory.window.turns else opened.first
-        settled, turns = await self._world.load(in_window(memory.run, memory.agent, since, apart))
+        settled, turns = await self._world.load(in_window(memory.run, memory.agent, since, apart.id if apart else 0))
         ids = await self._look(turns, arguments.criteria or opened.criteria)
         found = selection(settled, turns, ids)
         matches = _rows(found)
         if arguments.mode == "remember":
             kept = {row.id for row in matches}
             rest = (row.id for turn in turns for row in turn.said if row.id not in kept)
-            beyond = await self._world.load(before(memory.run, memory.agent, apart or since))
-            found = Selection(selection(settled, turns, rest).chosen, beyond)
+            beyond = await self._world.load(before(memory.run, memory.agent, since))
+            found = Selection(selection(settled, turns, rest).chosen, _around(beyond, apart))
         if not matches or not (found.chosen or found.beyond):
             what = "No message matches." if not matches else "Every message matches: there is nothing to forget."
             raise Failed(f"{what} Nothing was changed.")
@@ -152,7 +156,10 @@ class Planner:
             raise Failed("The user has not confirmed a preview in this talk: nothing can be applied.")
         mode, found, matches, total = self._confirmed
         wanted = frozenset(arguments.message_ids)
-        if arguments.mode != mode or (wanted and wanted != matches) or (not wanted and len(matches) <= matching.SHOWN):
+        # Of many matches the model was shown the first: these, or none, stand for all.
+        many = len(matches) > matching.SHOWN
+        shown = frozenset(sorted(matches)[: matching.SHOWN])
+        if arguments.mode != mode or not (wanted == matches or (many and wanted in (shown, frozenset()))):
             raise Failed("This is not the list that the user has confirmed. Apply exactly the ids of the preview.")
         self._confirmed, self._applied = None, True
         plan = FilterPlanned(found.ranges, found.ids, found.messages, found.tokens)
@@ -161,8 +168,7 @@ class Planner:
     async def _look(self, turns: Sequence[Ended], criteria: str) -> frozenset[int]:
         """The ids of the messages that match. Raises Failed when a part of them could not be looked through."""
         memory = self._memory
-        room = tokens.most_bytes(memory.provider, memory.model, memory.room)
-        most = room * 4 // 5 - len(matching.SYSTEM) - 3 * len(criteria.encode(errors="surrogatepass"))
+        most = self._room * 4 // 5 - len(matching.SYSTEM) - 2 * len(msgspec.json.encode(criteria))
         if most < 400:
             raise Failed(f"These criteria are too long for {memory.model}.")
         divided = matching.parts(turns, memory.used / max(1, memory.limits.context), most)
@@ -181,6 +187,12 @@ class Planner:
                 raise Failed(f"Looking through {part} failed: {answer} Nothing was changed.{shown}")
         return known
 
+    @property
+    def _room(self) -> int:
+        """Bytes that a request may have."""
+        memory = self._memory
+        return tokens.most_bytes(memory.provider, memory.model, memory.room)
+
     async def _ask(self, part: Part, criteria: str) -> frozenset[int] | str:
         """The matching ids of one part, or why nobody knows; an answer that cannot be used is asked for once more."""
         asked = question = matching.question(part, criteria)
@@ -191,7 +203,7 @@ class Planner:
                 matching.SYSTEM,
                 asked,
                 purpose="matching",
-                max_output=min(ANSWER_TOKENS, self._memory.limits.max_output or ANSWER_TOKENS),
+                max_output=min(output_reserve(self._memory.limits), ANSWER_TOKENS + ID_TOKENS * len(part.ids)),
                 price=self._world.price,
                 schema=matching.ANSWER,
             )
@@ -199,11 +211,26 @@ class Planner:
                 self._world.tell(Used(usage))
             if done.failure:
                 return done.failure.text
+            if done.stop in UNUSABLE:  # asked again it would come to the same
+                return f"{self._memory.model} {UNUSABLE[done.stop]}."
             ids = matching.matched(done.text, part)
-            if not isinstance(ids, str) or last:
+            if not isinstance(ids, str):
                 return ids
-            asked = f"{question}\n\n{matching.repair(done.text, ids)}"
+            if last:
+                return f"{self._memory.model} gave no answer that can be used. {ids}"
+            # So short that it stays within what is left of the room, even where JSON writes six bytes for a character.
+            asked = f"{question}\n\n{matching.repair(done.text[: min(2000, self._room // 40)], ids)}"
         raise AssertionError("unreachable")
+
+
+def _around(ranges: tuple[tuple[int, int], ...], kept: Turn | None) -> tuple[tuple[int, int], ...]:
+    """The same ranges without the turn that is sent although it stands before the window."""
+    if kept is None:
+        return ranges
+    cut = [
+        piece for first, last in ranges for piece in ((first, min(last, kept.id - 1)), (max(first, kept.end + 1), last))
+    ]
+    return tuple((first, last) for first, last in cut if first <= last)
 
 
 def _rows(found: Selection) -> list[StoredEvent]:

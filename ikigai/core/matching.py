@@ -3,7 +3,6 @@
 The tool `filter_context` of a planning talk is described here, too; `ikigai.planning` runs it.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -57,6 +56,8 @@ SYSTEM = (
 )
 LONGEST = 6000
 """Characters of one message that are shown; of a longer one the beginning and the end."""
+SHORTEST = 20
+"""The same in a turn that is too large for one request, before it is divided."""
 
 
 class Part(Record, frozen=True):
@@ -75,37 +76,68 @@ def count(usage: float) -> int:
 
 
 def parts(turns: Sequence[Ended], usage: float, most: int) -> tuple[Part, ...]:
-    """The turns in parts of about equal size, cut between turns, each at most `most` bytes of text.
+    """The turns in `count` parts of about equal size, cut between turns.
 
-    A turn that is larger alone is shown with shorter messages.
+    No part is larger than `most` (at least 400) in bytes as JSON writes its text; where that takes more parts, there
+    are more. A turn that is larger alone is shown with shorter messages, and cut between them if that is not enough.
     """
-    texts = [(turn, _turn(turn, most)) for turn in turns]
-    sizes = [len(text.encode(errors="surrogatepass")) for _, text in texts]
-    aim = min(most, max(1, -(-sum(sizes) // count(usage))))
-    found: list[list[tuple[Ended, str]]] = []
-    taken = 0
-    for (turn, text), size in zip(texts, sizes, strict=True):
-        # Half over the aim is still nearer to it than without this turn.
-        if not found or taken + size > most or taken + size // 2 > aim:
+    pieces = [piece for turn in turns for piece in _pieces(turn, most)]
+    total, wanted = sum(piece.size for piece in pieces), count(usage)
+    found: list[list[_Piece]] = []
+    before = taken = place = 0
+    for piece in pieces:
+        middle = (2 * before + piece.size) * wanted // (2 * total)  # of all, divided evenly
+        if not found or middle > place or taken + piece.size > most:
             found.append([])
-            taken = 0
-        found[-1].append((turn, text))
-        taken += size
+            taken, place = 0, middle
+        found[-1].append(piece)
+        taken += piece.size
+        before += piece.size
     return tuple(_part(each) for each in found)
 
 
-def _part(turns: list[tuple[Ended, str]]) -> Part:
-    ids = frozenset(row.id for turn, _ in turns for row in turn.said)
-    return Part("\n\n".join(text for _, text in turns), ids)
+class _Piece(Record, frozen=True):
+    """Messages that are not divided, and what they take in a part."""
+
+    lines: tuple[str, ...]
+    ids: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(map(_size, self.lines)) + 2  # the first of a turn stands behind two line breaks
 
 
-def _turn(turn: Ended, most: int) -> str:
+def _part(pieces: list[_Piece]) -> Part:
+    ids = frozenset(id for piece in pieces for id in piece.ids)
+    return Part("\n\n".join("\n".join(piece.lines) for piece in pieces), ids)
+
+
+def _pieces(turn: Ended, most: int) -> list[_Piece]:
+    """A turn, whole if it can be."""
     longest = LONGEST
+    ids = tuple(row.id for row in turn.said)
     while True:
-        text = "\n".join(_line(row, longest) for row in turn.said)
-        if len(text.encode(errors="surrogatepass")) <= most or longest <= 20:
-            return text
+        whole = _Piece(tuple(_line(row, longest) for row in turn.said), ids)
+        if whole.size <= most:
+            return [whole]
+        if longest <= SHORTEST:
+            break
         longest //= 2
+    found: list[tuple[list[str], list[int]]] = []
+    taken = most
+    for line, id in zip(whole.lines, ids, strict=True):
+        if taken + _size(line) > most:
+            found.append(([], []))
+            taken = 2
+        found[-1][0].append(line)
+        found[-1][1].append(id)
+        taken += _size(line)
+    return [_Piece(tuple(lines), tuple(ids)) for lines, ids in found]
+
+
+def _size(line: str) -> int:
+    """Bytes of a line in a JSON text, with the line break before it."""
+    return len(msgspec.json.encode(line))  # the quotes around it are as long
 
 
 def _line(row: StoredEvent, longest: int) -> str:
@@ -136,16 +168,15 @@ def question(part: Part, criteria: str) -> str:
 
 def repair(answer: str, problem: str) -> str:
     """What is said to a model whose answer cannot be used."""
-    return f"Your answer was:\n{answer[:2000]}\n\n{problem} Answer again, only with the JSON object."
+    return f"Your answer was:\n{answer}\n\n{problem} Answer again, only with the JSON object."
 
 
 def matched(answer: str, part: Part) -> frozenset[int] | str:
     """The ids that a model answered, or what is wrong with its answer."""
-    found = re.search(r"\{.*\}", answer, re.DOTALL)
     try:
-        value: Any = msgspec.json.decode(found[0] if found else answer)
+        value: Any = msgspec.json.decode(answer[max(0, answer.find("{")) : answer.rfind("}") + 1])
         ids = msgspec.convert(value["ids"], frozenset[int], strict=False)
-    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, KeyError, TypeError, UnicodeEncodeError, RecursionError):
         return 'This is not a JSON object {"ids": [...]} with whole numbers.'
     unknown = sorted(ids - part.ids)
     if unknown:

@@ -130,8 +130,10 @@ class Planner:
         self._confirmed = None
         if arguments.mode != opened.planning:
             raise Failed(f"The user asked to {opened.planning}, not to {arguments.mode}.")
-        apart = memory.window.first
-        since = memory.window.turns[0].id if memory.window.turns else opened.first
+        # Turns that only this talk has no room for are back behind it.
+        window = memory.full
+        apart = window.first
+        since = window.turns[0].id if window.turns else opened.first
         settled, turns = await self._world.load(in_window(memory.run, memory.agent, since, apart.id if apart else 0))
         ids = await self._look(turns, arguments.criteria or opened.criteria)
         found = selection(settled, turns, ids)

@@ -13,7 +13,7 @@ import json
 import signal
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,11 +106,15 @@ def failure(status: int, message: str = "", code: str = "", **headers: str) -> A
 class WireServer:
     """`async with WireServer([answer, …]) as server`: see `server.base_url` and `server.requests`.
 
-    `got_one` is set when a request has come, `hung_up` when a client went away before it had its answer.
+    `got_one` is set when a request has come, `hung_up` when a client went away before it had its answer. `answer` makes
+    the answers behind the script; `busiest` is how many requests were under way at once at most.
     """
 
     def __init__(self, script: Iterable[Answer | str] = (), record: Path | None = None) -> None:
         self.script = list(script)
+        self.answer: Callable[[Received], Answer | str] = _echo
+        self.busiest = 0
+        self._busy = 0
         self.requests: list[Received] = []
         self.got_one = asyncio.Event()
         self.hung_up = asyncio.Event()
@@ -151,8 +155,14 @@ class WireServer:
                 if self._record:
                     with self._record.open("a") as record:
                         record.write(json.dumps({**vars(received), "body": received.json}) + "\n")
-                item = self.script.pop(0) if self.script else _echo(received)
-                if not await self._answer(completion(item) if isinstance(item, str) else item, reader, writer):
+                item = self.script.pop(0) if self.script else self.answer(received)
+                self._busy += 1
+                self.busiest = max(self.busiest, self._busy)
+                try:
+                    kept = await self._answer(completion(item) if isinstance(item, str) else item, reader, writer)
+                finally:
+                    self._busy -= 1
+                if not kept:
                     break
         except (ConnectionError, asyncio.IncompleteReadError):
             self.hung_up.set()

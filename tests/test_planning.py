@@ -250,11 +250,8 @@ async def test_forget(talking: Talking):
     [asked] = talk.matching
     assert asked.json["response_format"]["json_schema"]["schema"] == json.loads(ANSWER)
     assert "tools" not in asked.json and "filter_context" not in asked.body.decode()
-    assert [id for id, _ in shown(asked.json["messages"][-1]["content"])] == [
-        id
-        for id in range(1, ids[3] + 1)
-        if id in {row.id for row in talk.logs.history("a") if isinstance(row.event, (UserMessage, AssistantMessage))}
-    ]
+    said = {row.id for row in talk.logs.history("a") if isinstance(row.event, UserMessage | AssistantMessage)}
+    assert [id for id, _ in shown(asked.json["messages"][-1]["content"])] == sorted(said)[:6]
     [row] = talk.rows
     assert (row.model, row.attempt, row.failure) == (MODEL, 1, "") and row.usage.input == 10 and row.cost == 15.0
 
@@ -497,7 +494,7 @@ async def test_a_server_that_refuses_the_form(talking: Talking):
         await talk.done(Plan("forget", "foxes"))
         talk.model.word = "Rain"
         await talk.done(Plan("forget", "rain"), filters=2)
-    assert talk.sent() == "Weather?\n[forgotten]" or "Rain" not in talk.sent()
+    assert "Weather?" in talk.sent() and "Rain" not in talk.sent() and "fox" not in talk.sent()
     assert ["response_format" in received.json for received in talk.matching] == [True, False, False]
 
 
@@ -572,9 +569,9 @@ async def test_esc_ends_the_search(talking: Talking):
     talk.model.match = lambda ids, asked: Answer(b"", end="hang")
     async with talk.running():
         await talk.tell(Plan("forget", "foxes"))
-        await talk.until(lambda: talk.server._busy == 4)
+        await talk.until(lambda: talk.server.busy == 4)
         await talk.done(Interrupted())
-        await talk.until(lambda: talk.server._busy == 0)
+        await talk.until(lambda: talk.server.busy == 0)
     assert talk.server.hung_up.is_set() and not talk.user.asked
     assert talk.events(TurnEnded)[-1].ending is Ending.INTERRUPTED
     nothing_happened(talk, talk.events(Filtered)[-1], before)

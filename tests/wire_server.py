@@ -107,14 +107,14 @@ class WireServer:
     """`async with WireServer([answer, …]) as server`: see `server.base_url` and `server.requests`.
 
     `got_one` is set when a request has come, `hung_up` when a client went away before it had its answer. `answer` makes
-    the answers behind the script; `busiest` is how many requests were under way at once at most.
+    the answers behind the script; `busy` is how many are under way, `busiest` how many were at once at most.
     """
 
     def __init__(self, script: Iterable[Answer | str] = (), record: Path | None = None) -> None:
         self.script = list(script)
         self.answer: Callable[[Received], Answer | str] = _echo
         self.busiest = 0
-        self._busy = 0
+        self.busy = 0
         self.requests: list[Received] = []
         self.got_one = asyncio.Event()
         self.hung_up = asyncio.Event()
@@ -156,12 +156,12 @@ class WireServer:
                     with self._record.open("a") as record:
                         record.write(json.dumps({**vars(received), "body": received.json}) + "\n")
                 item = self.script.pop(0) if self.script else self.answer(received)
-                self._busy += 1
-                self.busiest = max(self.busiest, self._busy)
+                self.busy += 1
+                self.busiest = max(self.busiest, self.busy)
                 try:
                     kept = await self._answer(completion(item) if isinstance(item, str) else item, reader, writer)
                 finally:
-                    self._busy -= 1
+                    self.busy -= 1
                 if not kept:
                     break
         except (ConnectionError, asyncio.IncompleteReadError):

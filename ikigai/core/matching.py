@@ -144,6 +144,7 @@ def _line(row: StoredEvent, longest: int) -> str:
     role, text = described(row)
     if len(text) > longest:
         text = f"{text[: longest * 2 // 3]} … {text[-longest // 3 :]}"
+    text = text.replace("\n", "\n  ")  # so that no line of a text looks like the head of another message
     return f"[{row.id} {role}] {text}"
 
 

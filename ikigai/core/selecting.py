@@ -18,6 +18,8 @@ from ikigai.core.record import Record
 
 SAID = (UserMessage, AssistantMessage, ToolCall, ToolResult)
 """Events that are sent to a model."""
+MOST_ROWS = 50_000
+"""Events that are looked into for one selection: some seconds, and some hundred megabytes."""
 
 
 class Wanted(Record, frozen=True):
@@ -234,6 +236,8 @@ def _within(reach: Reach, first: int, last: int) -> Reading[tuple[Ended, ...]]:
         while True:
             page = cast("tuple[StoredEvent, ...]", (yield AskPage(span, ascending=True)))
             rows += page
+            if len(rows) > MOST_ROWS:
+                raise Refused(f"That is more than {MOST_ROWS:,} events.", "Name fewer, or use /clear or /rewind.")
             if len(page) < PAGE or any(row.id > last and isinstance(row.event, TurnEnded) for row in page):
                 break
             span = Span(span.agent, page[-1].id + 1, span.last)

@@ -117,7 +117,7 @@ def test_a_part_shows_ids_roles_and_words():
     )
     [part] = parts([turn, talk("Thanks", "Any time", 30)], 0.1, PLENTY)
     assert part.text == (
-        "[7 user] Look\nat it [image] [image]\n"
+        "[7 user] Look\n  at it [image] [image]\n"
         "[8 assistant] I look.\n"
         '[9 tool_call] look {"at":"x"}\n'
         "[11 tool_result] a fox\n"

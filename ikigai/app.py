@@ -35,13 +35,13 @@ from ikigai.providers.models import Listed, Models
 from ikigai.providers.pool import Endpoint, Pool
 from ikigai.providers.streaming import FIRST, IDLE
 from ikigai.runtime import Runtime
-from ikigai.workshop import Workshop
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.embedded import Lease
     from ikigai.store.log import AgentLog
+    from ikigai.workshop import Workshop
 
 
 async def imported(module: str) -> Any:
@@ -62,10 +62,18 @@ class World:
     @classmethod
     async def open(cls, config: Config) -> World:
         """Start the embedded server if it is wanted, connect, migrate. Raises StoreError, ConfigError."""
-        pool, workshop = make_pool(config), make_workshop(config)
-        run = make_run(config, pool, workshop)
-        await workshop.open()
-        lease, database = await open_database(config)
+        pool, opening = make_pool(config), asyncio.ensure_future(open_database(config))
+        try:
+            workshop, run = await asyncio.to_thread(_made, config, pool)  # while the server answers
+            await workshop.open()
+        except BaseException:
+            with contextlib.suppress(Exception):
+                lease, database = await opening
+                await database.close()
+                if lease:
+                    lease.close()
+            raise
+        lease, database = await opening
         return cls(config, database, lease, pool, run, workshop)
 
     async def close(self) -> None:
@@ -271,8 +279,15 @@ def make_price(config: Config) -> Price:
     return price
 
 
+def _made(config: Config, pool: Pool) -> tuple[Workshop, Run]:
+    workshop = make_workshop(config)
+    return workshop, make_run(config, pool, workshop)
+
+
 def make_workshop(config: Config) -> Workshop:
     """What models may do here."""
+    from ikigai.workshop import Workshop
+
     return Workshop(config, Path(directory() or "/"))
 
 

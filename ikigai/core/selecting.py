@@ -12,7 +12,7 @@ from ikigai.core.errors import Refused
 from ikigai.core.events import AssistantMessage, StoredEvent, ToolStarted, TurnEnded, UserMessage
 from ikigai.core.lineage import Span
 from ikigai.core.loading import PAGE, AskEvents, AskPage, Reach, Reading, reaching
-from ikigai.core.memory import Memory, Run, replace, replay
+from ikigai.core.memory import REMOVED, Memory, Run, replace, replay
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
 
@@ -31,10 +31,14 @@ class Wanted(Record, frozen=True):
 
 
 class Ended(Record, frozen=True):
-    """An ended turn as the log has it: its rows of TURN_KINDS without what filters took; `piece` is its live piece."""
+    """An ended turn as the log has it: its rows of TURN_KINDS without what filters took; `piece` is its live piece.
+
+    The user's message that it begins with stays in `rows`: where a filter took it, it is `removed`, and not said.
+    """
 
     rows: tuple[StoredEvent, ...]
     piece: int
+    removed: bool = False
 
     @property
     def first(self) -> int:
@@ -46,12 +50,14 @@ class Ended(Record, frozen=True):
 
     @property
     def said(self) -> tuple[StoredEvent, ...]:
-        return tuple(row for row in self.rows if isinstance(row.event, SAID))
+        return tuple(row for row in self.rows[self.removed :] if isinstance(row.event, SAID))
 
     @property
     def words(self) -> str:
-        """The user's first words, in one line."""
-        text = next((row.event.text for row in self.rows if isinstance(row.event, UserMessage)), "")
+        """The user's first words, in one line; of a talk that plans a filter, the command."""
+        if self.removed or not isinstance(asked := self.rows[0].event, UserMessage):
+            return REMOVED
+        text = f"/{asked.planning} {asked.text}" if asked.planning else asked.text
         return " ".join(text.split())[:80]
 
 
@@ -269,9 +275,10 @@ def _ended(settled: Memory, rows: Iterable[StoredEvent], piece: int) -> list[End
     for row in rows:
         if isinstance(row.event, TurnEnded):
             if turn and isinstance(turn[0].event, UserMessage):
-                found.append(Ended((*turn, row), piece))
+                ended = Ended((*turn, row), piece, removed=settled.thinned(turn[0].id, turn[0].id))
+                found += (ended,) if ended.said else ()
             turn = []
-        elif not settled.thinned(row.id, row.id):
+        elif not turn or not settled.thinned(row.id, row.id):
             turn.append(row)
     return found
 

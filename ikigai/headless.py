@@ -15,6 +15,7 @@ from ikigai.core import codec, spending
 from ikigai.core.events import (
     AssistantMessage,
     Ending,
+    Filtered,
     SettingsChanged,
     StoredEvent,
     TurnEnded,
@@ -43,7 +44,8 @@ class Printer:
     Its `usage` adds up every request of the turn: tokens, and `cost` in US dollars without that of the `unpriced`
     requests, null when it is not known at all.
 
-    A command that changes something prints what it did. Questions are answered with `yes`, or else with no.
+    A command that changes something prints what it did; one that a model answers says so besides, the object in `did`.
+    Questions are answered with `yes`, or else with no.
 
     Text for a terminal is made safe; a pipe gets it as it is. When nobody takes it any more, the turn goes on all the
     same and is stored; `lost` says why the words ended.
@@ -64,7 +66,8 @@ class Printer:
         self._told = ""
         self.lost: OSError | None = None
         self.model = ""
-        self.refused = ""
+        self.refused = False
+        self.filtered: Filtered | None = None
         self.ending: TurnEnded | None = None
         self.usage: list[UsageReported] = []
         self.stop = StopReason.END
@@ -91,7 +94,13 @@ class Printer:
         }
         if self.ending and self.ending.reason:
             made["reason"] = self.ending.reason
+        if self.notes:
+            made["did"] = self._did
         return made
+
+    @property
+    def _did(self) -> str:
+        return "\n".join(note.text for note in self.notes)
 
     def finish(self) -> None:
         """Write what is due at the end."""
@@ -102,10 +111,12 @@ class Printer:
         else:
             held = self._cleaner.flush() if self._cleaner else ""
             self._put(held + "\n" * self._open_line)
+        if self.notes:
+            self.notice(self._did)
 
     def did(self) -> None:
         """Write what a command did."""
-        said = "\n".join(note.text for note in self.notes)
+        said = self._did
         if self._format == "text":
             self._put((clean(said) if self._cleaner else said) + "\n" * bool(said))
             return
@@ -133,6 +144,9 @@ class Printer:
             case TurnEnded() as end if self._turn:
                 self.ending = end
                 self._idle.set()
+            case Filtered(planning=planning) as filtered:
+                self._wished = not planning or self._turn > 0  # else a talk that another run left open
+                self.filtered = filtered if self._wished else None
 
     def live(self, asked_by: int, event: Delta | Waiting) -> None:
         if isinstance(event, Waiting):
@@ -181,7 +195,7 @@ class Printer:
         pass
 
     def returned(self, text: str) -> None:
-        self.refused = text
+        self.refused = True
         self._idle.set()
 
     def queued(self, texts: tuple[str, ...]) -> None:
@@ -211,7 +225,8 @@ async def carry_out(runtime: Runtime, printer: Printer, command: Command) -> int
 async def answer(runtime: Runtime, printer: Printer, asked: Submitted | Plan | Retry) -> int:
     """Submit what is asked, wait for the turn to end, and return the exit code.
 
-    0 answered, if not to the end; 1 failed or refused, also by the model without a word; 75 later.
+    0 answered, if not to the end; 1 failed or refused, also by the model without a word, or nothing was forgotten in a
+    talk about that; 75 later.
     """
     loop = asyncio.create_task(runtime.run())
     ended = asyncio.create_task(printer.ended())
@@ -238,6 +253,9 @@ async def answer(runtime: Runtime, printer: Printer, asked: Submitted | Plan | R
     if printer.ending is None or printer.ending.ending is Ending.COMPLETED:
         if why := SHORT.get(printer.stop):
             printer.notice(why)
-        return 1 if printer.refused or (printer.stop is StopReason.REFUSED and printer.silent) else 0
+        nothing = isinstance(asked, Plan) and not (
+            printer.filtered and (printer.filtered.ranges or printer.filtered.ids)
+        )
+        return 1 if nothing or printer.refused or (printer.stop is StopReason.REFUSED and printer.silent) else 0
     printer.notice(printer.ending.reason or printer.ending.ending.value)
     return 75 if printer.usage and printer.usage[-1].failure in PASSING else 1

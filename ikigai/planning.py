@@ -32,6 +32,8 @@ ID_TOKENS = 8
 LISTED = 12
 """Turns that a question names one by one."""
 UNUSABLE = {StopReason.LENGTH: "gave an answer longer than it may be", StopReason.REFUSED: "refused to answer"}
+WORDS = 44
+"""Characters of the first words of each: a line of a terminal holds them with ids and sizes."""
 _T = TypeVar("_T")
 
 
@@ -74,7 +76,7 @@ async def _agreed(world: World, mode: str, found: Selection) -> bool:
 def listing(found: Selection) -> tuple[str, ...]:
     """The turns of a selection, a line each; of many the first and the last."""
     lines = [
-        f"{_span(each.ids or (each.turn.first, each.turn.said[-1].id))}  {each.turn.words or '[no words]'}"
+        f"{_span(each.ids or (each.turn.first, each.turn.said[-1].id))}  {_short(each.turn.words) or '[no words]'}"
         f"  ({_messages(each.messages)}, ~{tokens.short(each.tokens)})"
         for each in found.chosen
     ]
@@ -84,6 +86,10 @@ def listing(found: Selection) -> tuple[str, ...]:
         left = len(lines) - LISTED
         lines = [*lines[: LISTED // 2], f"… {left} more …", *lines[-LISTED // 2 :]]
     return tuple(lines)
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= WORDS else f"{words[: WORDS - 1].rstrip()}…"
 
 
 def _span(ids: Sequence[int]) -> str:

@@ -65,7 +65,13 @@ class Repl:
     # ── the life of the program ──
 
     async def run(self, tty: Tty) -> int:
-        sources = {"marks": self._marks, "models": self._models, "levels": self._levels, "agents": lambda: self._agents}
+        sources = {
+            "marks": self._marks,
+            "acts": self._acts,
+            "models": self._models,
+            "levels": self._levels,
+            "agents": lambda: self._agents,
+        }
         self.screen = Screen(
             tty,
             theme(os.environ, self._config.terminal.color),
@@ -229,6 +235,10 @@ class Repl:
     def _marks(self) -> list[str]:
         marks = self.memory.marks if self.memory else ()
         return list(dict.fromkeys(mark.label for mark in reversed(marks)))
+
+    def _acts(self) -> dict[str, str]:
+        acts = self.memory.acts if self.memory else ()
+        return {str(act.id): act.kind + " that took nothing" * act.empty for act in reversed(acts)}
 
     def _models(self) -> list[str]:
         return list(self._world.known_models()) if self._world else []

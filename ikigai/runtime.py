@@ -32,7 +32,9 @@ from ikigai.core.machine import (
     Note,
     Noted,
     Opened,
+    Plan,
     Replied,
+    Retry,
     RewindAt,
     RewindTo,
     RunTool,
@@ -166,7 +168,10 @@ class Runtime:
         if isinstance(happened, Interrupted):
             happened = await self._stopped()
         if isinstance(happened, Forget):
-            self._forgetting = asyncio.create_task(self._forget(happened), name="forget")
+            if self._forgetting and not self._forgetting.done():
+                self._view.notice(str(Refused("You are being asked what to forget.", "Answer that first.")))
+            else:
+                self._forgetting = asyncio.create_task(self._forget(happened), name="forget")
             return
         if isinstance(happened, Exceeded) and happened.to in work(self.memory):
             happened = await self._send_less(happened)
@@ -177,8 +182,8 @@ class Runtime:
             facts = decide(self.memory, happened)
         except Refused as refusal:
             self._view.notice(str(refusal))
-            if isinstance(happened, Submitted):
-                self._view.returned(happened.text)
+            if isinstance(happened, (Submitted, Plan, Retry)):
+                self._view.returned(happened.text if isinstance(happened, Submitted) else "")
             self._tell_queue()
             return
         if facts:

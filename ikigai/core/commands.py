@@ -22,7 +22,7 @@ Meaning: TypeAlias = machine.Command | Local
 
 
 class Command(Record, frozen=True):
-    """One line of the table. `completes` names what its argument can be: marks, models, agents, commands.
+    """One line of the table. `completes` names what its argument can be: marks, acts, models, agents, commands.
 
     `more` is what only the help of this command says.
     """
@@ -201,6 +201,7 @@ COMMANDS: tuple[Command, ...] = (
         "[ID]",
         "take back the newest clear, rewind or forget",
         _undo,
+        "acts",
         more="Again goes further back. With the id of an undo it does what that one took back once more.",
     ),
     Command("retry", "", "take back the newest turn and send its message again", _bare("retry", machine.Retry())),

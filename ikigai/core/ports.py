@@ -165,7 +165,7 @@ class View(Protocol):
         ...
 
     def returned(self, text: str) -> None:
-        """What the user sent was not taken: it belongs in the input line again."""
+        """What the user sent was not taken: it belongs in the input line again; empty for a command, which does not."""
         ...
 
     def queued(self, texts: tuple[str, ...]) -> None:

@@ -12,8 +12,8 @@ class Choice(Record, frozen=True):
 
 
 class Question(Record, frozen=True):
-    """`lines` say what it is about and are shown whole; `default` is the key of Esc and Enter, and of whoever cannot be
-    asked. `yes` is the key of those who have agreed beforehand.
+    """`lines` say what it is about and are shown whole; `default` is what Esc answers, and whoever cannot be asked.
+    `yes` is the key of those who have agreed beforehand.
     """
 
     title: str

@@ -117,7 +117,8 @@ class Area:
         room = columns - 2
         if what.startswith(THINKING):
             ago = ""  # it tells its own time
-        for end in (f"{ago} · Esc stops", " · Esc stops"):
+        stops = "" if self.dialog else " · Esc stops"  # Esc answers the question first
+        for end in (ago + stops, stops):
             if width(what + end) <= room:
                 break
         else:

@@ -6,7 +6,9 @@ from ikigai.core.commands import BY_NAME, COMMANDS, is_command
 from ikigai.core.record import Record
 
 Sources = Mapping[str, Callable[[], Iterable[str]]]
-"""What an argument can be, by the name that `Command.completes` gives it: marks, models, agents."""
+"""What an argument can be, by the name that `Command.completes` gives it: marks, models, agents; a mapping says of each
+what it is.
+"""
 
 MOST = 200
 
@@ -36,7 +38,8 @@ def candidates(before: str, sources: Sources) -> list[Candidate]:
     if command.completes == "commands":
         known = [(each.name, each.help) for each in COMMANDS]
     else:
-        known = [(text, "") for text in sources.get(command.completes, tuple)()]
+        found = sources.get(command.completes, tuple)()
+        known = list(found.items()) if isinstance(found, Mapping) else [(text, "") for text in found]
     others = [(text, about) for text, about in known if text != argument]
     first = [(text, about) for text, about in others if text.startswith(argument)]
     within = [(text, about) for text, about in others if argument.lower() in text.lower()]

@@ -1,7 +1,8 @@
 """Questions to the user, one at a time, above the input: only a key pressed after the question could be read answers.
 
 What is being typed when a question appears goes into the input as before. A key answers when the question has been on
-screen for a moment and nothing else was pressed just before it; Esc always means the default.
+screen for a moment and, while there is text in the input, whoever typed it has paused for longer than between two
+words; Esc always means the default.
 """
 
 import asyncio
@@ -12,7 +13,9 @@ from collections.abc import Callable
 from ikigai.core.questions import Answered, Choice, Question
 
 UNREAD = 0.4
-"""Seconds that a question has to be on screen, and the keyboard at rest, until a key can answer it."""
+"""Seconds that a question has to be on screen until a key can answer it."""
+PAUSE = 1.5
+"""Seconds since a letter was typed until a key can answer, with text in the input: it may begin the next word."""
 
 
 class Dialog:
@@ -22,7 +25,7 @@ class Dialog:
         self.question = question
         self.answered: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self.choice: Choice | None = None
-        self.rest = 0.0
+        self.since = 0.0  # it is on screen, or back at its choices
 
     @property
     def prompt(self) -> str:
@@ -44,6 +47,7 @@ class Dialogs:
     def __init__(self, changed: Callable[[], object]) -> None:
         self._waiting: deque[Dialog] = deque()
         self._changed = changed
+        self._typed = 0.0
 
     @property
     def current(self) -> Dialog | None:
@@ -65,7 +69,7 @@ class Dialogs:
                 await asyncio.wait({ahead.answered})
                 await asyncio.sleep(0)  # until it has left the line
             shown()
-            dialog.rest = time.monotonic()
+            dialog.since = time.monotonic()
             self._changed()
             return await dialog.answered
         finally:
@@ -74,15 +78,18 @@ class Dialogs:
             self._waiting.remove(dialog)
             self._changed()
 
-    def pressed(self, key: str) -> bool:
-        """A key was pressed; whether it answered, and is no text."""
+    def typed(self) -> None:
+        """Text went into the input."""
+        self._typed = time.monotonic()
+
+    def pressed(self, key: str, text: str) -> bool:
+        """A key was pressed with this text in the input; whether it answered, and is no text."""
         dialog = self.current
-        if dialog is None or dialog.choice or not dialog.rest:
+        if dialog is None or dialog.choice or not dialog.since:
             return False
         now = time.monotonic()
-        at_rest, dialog.rest = now - dialog.rest >= UNREAD, now
         choice = next((each for each in dialog.question.choices if each.key == key), None)
-        if choice is None or not at_rest:
+        if choice is None or now - dialog.since < UNREAD or (text and now - self._typed < PAUSE):
             return False
         if choice.wants:
             dialog.choice = choice
@@ -103,7 +110,7 @@ class Dialogs:
         if dialog is None:
             return
         if dialog.choice:
-            dialog.choice, dialog.rest = None, time.monotonic()
+            dialog.choice, dialog.since = None, time.monotonic()
             self._changed()
         else:
             self._answer(dialog, Answered(dialog.question.default))

@@ -19,7 +19,8 @@ class DumbPainter(Painter):
         shown = self._shown[0] if self._shown else ""
         printed = self._printed()
         if printed or self._stale or not row.startswith(shown) or column != width(row):
-            self._tty.write(self._wiped() + printed + row + "\r" * (column != width(row)) + row[:column])
+            back = f"\r{row[:column]}" if column != width(row) else ""
+            self._tty.write(self._wiped() + printed + row + back)
         else:
             self._tty.write(row[len(shown) :])
         self._shown, self._stale = [row], False

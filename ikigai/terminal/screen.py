@@ -67,15 +67,11 @@ class Screen:
     ) -> None:
         self.submit, self.interrupt, self.leave, self.cycle = on_submit, on_interrupt, on_quit, on_cycle
         self._take_back = on_take_back
-        self._tty, self._theme = tty, theme
+        self._tty, self._theme, self._sources = tty, theme, sources
         self._pastes = Pastes()
         self._prompts = prompt.Prompts(self._pastes)
-
-        def typed(buffer: Buffer) -> None:
-            offer(buffer, sources)
-            on_typing(buffer.text)
-
-        self._buffer = Buffer(history=self._prompts, on_text_insert=typed)
+        self._typing = on_typing
+        self._buffer = Buffer(history=self._prompts, on_text_insert=self._typed)
         self._area = Area(theme, self._buffer)
         self._scroll = Scroll(lambda text: self._stage.print(text), lambda: tty.size()[0])
         keys = bindings(self, self._buffer, self._pastes, sources)
@@ -87,6 +83,7 @@ class Screen:
         self._lent = False  # another program has the terminal
         self._dialogs = Dialogs(self._asking)
         self._put_by: str | None = None  # what was in the input when an answer needed it
+        self._printed = ""  # the question, on a dumb terminal
         self.usage: list[int] = []  # usage events of this session
 
     async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -188,7 +185,8 @@ class Screen:
 
     def returned(self, text: str) -> None:
         """Put `text` before what is in the input."""
-        self._replace("\n".join(filter(None, (self._pastes.collapsed(text), self._buffer.text))))
+        if text:
+            self._replace("\n".join(filter(None, (self._pastes.collapsed(text), self._buffer.text))))
 
     def queued(self, texts: tuple[str, ...]) -> None:
         self._area.queue = texts
@@ -231,7 +229,7 @@ class Screen:
         return self._dialogs.current is not None
 
     def pressed(self, key: str) -> bool:
-        return self._dialogs.pressed(key)
+        return self._dialogs.pressed(key, self._buffer.text)
 
     def said(self, words: str) -> bool:
         if not self._dialogs.wording:
@@ -315,9 +313,20 @@ class Screen:
         else:
             self._replace(self._pastes.collapsed(text))
 
+    def _typed(self, buffer: Buffer) -> None:
+        self._dialogs.typed()
+        offer(buffer, self._sources)
+        self._typing(buffer.text)
+
     def _asking(self) -> None:
         """Another question is to be shown, or none; while words of an answer are wanted the input is lent to them."""
-        self._area.dialog = self._dialogs.current
+        self._area.dialog = dialog = self._dialogs.current
+        if self._tty.dumb and dialog and dialog.since:  # nothing is shown above the input there
+            if (asked := f"{dialog.prompt}\n{dialog.keys}") != self._printed:
+                self.print_text(asked)
+            self._printed = asked
+        else:
+            self._printed = ""
         if self._dialogs.wording and self._put_by is None:
             self._put_by = self._buffer.text
             self._replace("")

@@ -67,7 +67,7 @@ class Printer:
         self.lost: OSError | None = None
         self.model = ""
         self.refused = False
-        self.filtered: Filtered | None = None
+        self.filtered = False  # something was forgotten
         self.ending: TurnEnded | None = None
         self.usage: list[UsageReported] = []
         self.stop = StopReason.END
@@ -146,7 +146,7 @@ class Printer:
                 self._idle.set()
             case Filtered(planning=planning) as filtered:
                 self._wished = not planning or self._turn > 0  # else a talk that another run left open
-                self.filtered = filtered if self._wished else None
+                self.filtered = self._wished and bool(filtered.ranges or filtered.ids)
 
     def live(self, asked_by: int, event: Delta | Waiting) -> None:
         if isinstance(event, Waiting):
@@ -253,9 +253,7 @@ async def answer(runtime: Runtime, printer: Printer, asked: Submitted | Plan | R
     if printer.ending is None or printer.ending.ending is Ending.COMPLETED:
         if why := SHORT.get(printer.stop):
             printer.notice(why)
-        nothing = isinstance(asked, Plan) and not (
-            printer.filtered and (printer.filtered.ranges or printer.filtered.ids)
-        )
+        nothing = isinstance(asked, Plan) and not printer.filtered
         return 1 if nothing or printer.refused or (printer.stop is StopReason.REFUSED and printer.silent) else 0
     printer.notice(printer.ending.reason or printer.ending.ending.value)
     return 75 if printer.usage and printer.usage[-1].failure in PASSING else 1

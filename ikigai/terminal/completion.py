@@ -33,7 +33,7 @@ def candidates(before: str, sources: Sources) -> list[Candidate]:
             if command.name.startswith(name) or any(alias.startswith(name) for alias in command.aliases if name)
         ]
     command = BY_NAME.get(name)
-    if command is None or " " in argument:
+    if command is None or (" " in argument and command.completes != "marks"):  # labels may hold spaces
         return []
     if command.completes == "commands":
         known = [(each.name, each.help) for each in COMMANDS]

@@ -81,7 +81,7 @@ class Area:
             room -= len(taken)
             return taken
 
-        asked = fit(self._asked(columns))
+        asked = fit(self._asked(columns, room))
         state = fit([self._status(columns)])
         activity = fit([self._activity(columns)] if self.busy else [])
         choices = fit(self._choices(columns, min(room - self.apart, MOST_CHOICES)))
@@ -91,12 +91,16 @@ class Area:
         tail = fit(self._tail(columns, room - 1))
         return [*apart, *tail, *[""] * bool(tail), *activity, *asked, *queue, *gap], [*choices, *state]
 
-    def _asked(self, columns: int) -> list[str]:
+    def _asked(self, columns: int, rows: int) -> list[str]:
+        """The question in a row or two, and always what can be pressed."""
         if self.dialog is None:
             return []
-        prompt = list(wrap(clean_line(self.dialog.prompt), columns - len(INDENT)))[:2]
+        most = min(2, max(rows - 1, 0))
+        prompt = list(wrap(clean_line(self.dialog.prompt), columns))
+        if len(prompt) > most > 0:
+            prompt[most - 1] = cut(" ".join(prompt[most - 1 :]), columns)
         keys = self.theme.paint("dim", cut(self.dialog.keys, columns - len(INDENT)))
-        return [*(self.theme.paint("warning", row) for row in prompt), INDENT + keys]
+        return [*(self.theme.paint("warning", row) for row in prompt[:most]), INDENT + keys]
 
     def _status(self, columns: int) -> str:
         if self.hint:

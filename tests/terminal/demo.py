@@ -28,6 +28,7 @@ from ikigai.core.events import (  # noqa: E402
 from ikigai.core.memory import Memory, Run, blank, ended, evolve  # noqa: E402
 from ikigai.core.messages import Message, Text, Thinking, ToolCall, ToolResult  # noqa: E402
 from ikigai.core.ports import Limits  # noqa: E402
+from ikigai.core.questions import Choice, Question  # noqa: E402
 from ikigai.core.reply import TextDelta, ThinkingDelta, ToolCallDelta, Waiting  # noqa: E402
 from ikigai.core.request import Request  # noqa: E402
 from ikigai.core.transcript import Block, Rule, Speaker, block  # noqa: E402
@@ -73,6 +74,7 @@ class Feed:
         self.memory: Memory = blank(run, "demo")
         self.ids = 0
         self.task: asyncio.Task[None] | None = None
+        self.asking: set[asyncio.Task[None]] = set()
         self.queue: list[str] = []
         self.said: list[str] = []
         self.mused = ""
@@ -96,6 +98,9 @@ class Feed:
     def told(self, what: str, **more: object) -> None:
         with self.log.open("a") as log:
             log.write(json.dumps({"what": what, **more}) + "\n")
+
+    def told_of(self, what: str) -> list[str]:
+        return [line for line in self.log.read_text().splitlines() if json.loads(line)["what"] == what]
 
     def store(self, *events: Event) -> None:
         for event in events:
@@ -135,6 +140,9 @@ class Feed:
             case "trouble":
                 self.screen.away(True)
                 return
+            case "ask":
+                self.asking.add(asyncio.create_task(self.ask(float(rest or 0))))
+                return
         self.store(UserMessage(text))
         match word:
             case "stream":
@@ -160,6 +168,20 @@ class Feed:
                 self.end(Ending.FAILED, "The provider refuses the key. Check OPENAI_API_KEY.")
             case _:
                 self.task = asyncio.create_task(self.streamed(f"You said: **{text[:60]}**"))
+
+    async def ask(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        number = len(self.told_of("asked")) + 1
+        self.told("asked")
+        answered = await self.screen.ask(
+            Question(
+                f"Shall \x1b[2Jthing {number} be done?",
+                (f"  thing {number}, first \x1b]0;owned\x07 part", f"  thing {number}, other part"),
+                (Choice("y", "yes"), Choice("n", "no"), Choice("w", "no, because", "Why not?")),
+                default="n",
+            )
+        )
+        self.told("answer", number=number, key=answered.key, words=answered.words)
 
     def boom(self) -> None:
         raise RuntimeError("boom")

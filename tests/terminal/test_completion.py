@@ -5,7 +5,11 @@ import pytest
 from ikigai.core.commands import COMMANDS
 from ikigai.terminal.completion import candidates
 
-SOURCES = {"marks": lambda: ["one", "two"], "models": lambda: ["openai/gpt-5", "openai/gpt-5-mini"]}
+SOURCES = {
+    "marks": lambda: ["one", "two", "three and a half"],
+    "models": lambda: ["openai/gpt-5", "openai/gpt-5-mini"],
+    "acts": lambda: {"45": "filter", "42": "rewind"},
+}
 
 
 @pytest.mark.parametrize(
@@ -16,8 +20,11 @@ SOURCES = {"marks": lambda: ["one", "two"], "models": lambda: ["openai/gpt-5", "
         ("/cl", ["/clear"]),
         ("/m", ["/mark", "/model"]),
         ("/quit", ["/exit"]),
-        ("/rewind ", ["one", "two"]),
-        ("/rewind t", ["two"]),
+        ("/rewind ", ["one", "two", "three and a half"]),
+        ("/rewind t", ["two", "three and a half"]),
+        ("/rewind three a", ["three and a half"]),
+        ("/undo ", ["45", "42"]),
+        ("/undo 42", []),
         ("/rewind two", []),
         ("/model gpt", ["openai/gpt-5", "openai/gpt-5-mini"]),
         ("/model openai/gpt-5", ["openai/gpt-5-mini"]),
@@ -33,6 +40,10 @@ def test_candidates(before: str, texts: list[str]):
     found = candidates(before, SOURCES)
     assert [each.text for each in found] == texts
     assert all(len(before) >= each.replaces for each in found)
+
+
+def test_what_can_be_undone_is_offered_with_what_it_is():
+    assert [(each.text, each.about) for each in candidates("/undo 4", SOURCES)] == [("45", "filter"), ("42", "rewind")]
 
 
 def test_a_slash_offers_everything_with_its_help():

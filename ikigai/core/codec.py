@@ -5,7 +5,8 @@ that have their default. Text that must come back byte for byte (arguments, sign
 jsonb reorders objects. A row that cannot be read is an Unknown event: kept, shown, never fatal.
 """
 
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -102,17 +103,8 @@ def _storable(value: Any) -> Any:
 
 
 def decode(kind: str, content: str | None, data: str | None) -> ev.Event:
-    if kind == "user" and data is None:  # many rows, by the shortest way
-        return ev.UserMessage(content or "")
     try:
-        if kind == "assistant":
-            said = _SAID.decode(data or "{}")
-            return ev.AssistantMessage(_blocks(content or "", said.blocks), said.stop, said.model, said.interrupted)
-        cls, name = CONTENT_FIELD[kind]
-        fields = _FIELDS.decode(data) if data else {}
-        if name:
-            fields[name] = content or ""
-        return cast("ev.Event", msgspec.convert(fields, cls))
+        return _READ[kind](content or "", data)
     except (KeyError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return ev.Unknown(kind, content or data or "")
 
@@ -133,5 +125,48 @@ def _blocks(content: str, places: tuple[int | Thinking, ...] | None) -> tuple[Te
     return tuple(found)
 
 
+_Read: TypeAlias = Callable[[str, str | None], ev.Event]
+"""Makes an event of its content and its data."""
+
+
+def _user(content: str, data: str | None) -> ev.UserMessage:
+    return ev.UserMessage(content) if data is None else _USER(content, data)
+
+
+def _assistant(content: str, data: str | None) -> ev.AssistantMessage:
+    said = _SAID.decode(data or "{}")
+    return ev.AssistantMessage(_blocks(content, said.blocks), said.stop, said.model, said.interrupted)
+
+
+def _reader(cls: type[ev.Event], name: str) -> _Read:
+    """How events of this class are read: the data into a record of the other fields, the content between them."""
+    if not name:
+        whole = msgspec.json.Decoder(cls)
+        return lambda content, data: whole.decode(data or "{}")
+    fields, config = msgspec.structs.fields(cls), cls.__struct_config__
+    rest = [(field.name, field.type, _default(field)) for field in fields if field.name != name]
+    others = msgspec.defstruct(
+        f"_{cls.__name__}", rest, bases=(Record,), frozen=True, tag=config.tag, tag_field=config.tag_field
+    )
+    decode, place = msgspec.json.Decoder(others).decode, cls.__struct_fields__.index(name)
+
+    def read(content: str, data: str | None) -> ev.Event:
+        values = msgspec.structs.astuple(decode(data or "{}"))
+        return cls(*values[:place], content, *values[place:])
+
+    return read
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return msgspec.field(default_factory=field.default_factory)
+    return msgspec.field() if field.required else msgspec.field(default=field.default)
+
+
 _SAID = msgspec.json.Decoder(_Said)
-_FIELDS = msgspec.json.Decoder(dict[str, Any])
+_USER = _reader(ev.UserMessage, "text")
+_READ: dict[str, _Read] = {
+    **{kind: _reader(cls, name) for kind, (cls, name) in CONTENT_FIELD.items()},
+    "user": _user,
+    "assistant": _assistant,
+}

@@ -13,6 +13,9 @@ add up, and done twice it changes nothing.
 
 import hashlib
 import re
+from collections.abc import Callable
+from operator import is_
+from typing import Any
 
 from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
@@ -36,31 +39,59 @@ class Dialect(Record, frozen=True):
 
 def fitted(message: Message, dialect: Dialect) -> Message:
     """The message as this model can be sent it: the table above."""
-    blocks = tuple(block for given in message.blocks for block in _fitted(given, dialect))
+    given = message.blocks
+    made = [_FITTED[type(block)](block, dialect) for block in given]
+    if given and all(map(is_, made, given)):  # as most are: this runs for every message that is measured
+        return message
+    blocks = tuple(block for block in made if block is not None)
     if not blocks and message.role is not Role.TOOL:
         blocks = (Text(EMPTY),)
-    return message if blocks == message.blocks else Message(message.role, blocks)
+    return Message(message.role, blocks)
 
 
-def _fitted(block: Block, dialect: Dialect) -> tuple[Block, ...]:
-    match block:
-        case Text(text):
-            return (block,) if text else ()
-        case Thinking(_, signature, vendor):
-            return (block,) if dialect.thoughts and signature and vendor.partition("#")[0] == dialect.thoughts else ()
-        case Image() if not dialect.images:
-            return (Text(f"[image {block.name} left out: this model sees no images]".replace("  ", " ")),)
-        case Image():
-            return (block,)
-        case ToolCall(id, name, arguments, malformed):
-            return (ToolCall(acceptable(id), acceptable(name), arguments, malformed),)
-        case ToolResult(call_id, content, is_error, name):
-            return (ToolResult(acceptable(call_id), content or EMPTY, is_error, acceptable(name)),)
+def _text(text: Text, dialect: Dialect) -> Text | None:
+    return text if text.text else None
+
+
+def _thinking(thought: Thinking, dialect: Dialect) -> Thinking | None:
+    if not dialect.thoughts or not thought.signature:
+        return None
+    return thought if thought.vendor.partition("#")[0] == dialect.thoughts else None
+
+
+def _image(image: Image, dialect: Dialect) -> Image | Text:
+    if dialect.images:
+        return image
+    return Text(f"[image {image.name} left out: this model sees no images]".replace("  ", " "))
+
+
+def _call(call: ToolCall, dialect: Dialect) -> ToolCall:
+    id, name = acceptable(call.id), acceptable(call.name)
+    return call if id is call.id and name is call.name else ToolCall(id, name, call.arguments, call.malformed)
+
+
+def _result(result: ToolResult, dialect: Dialect) -> ToolResult:
+    call_id, name = acceptable(result.call_id), acceptable(result.name)
+    if call_id is result.call_id and name is result.name and result.content:
+        return result
+    return ToolResult(call_id, result.content or EMPTY, result.is_error, name)
+
+
+_FITTED: dict[type, Callable[[Any, Dialect], Block | None]] = {
+    Text: _text,
+    Thinking: _thinking,
+    Image: _image,
+    ToolCall: _call,
+    ToolResult: _result,
+}
+"""What becomes of a block, by its class; None leaves it out."""
+
+_acceptable = re.compile(IDS).fullmatch
 
 
 def acceptable(name: str) -> str:
     """A call id or tool name that every vendor takes: itself, or what is left of it with a digest of the whole."""
-    if re.fullmatch(IDS, name):
+    if _acceptable(name):
         return name
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:16]
     return f"{re.sub('[^A-Za-z0-9_-]+', '_', name)[:40]}_{digest}"

@@ -79,15 +79,15 @@ class Message(Record, frozen=True, cache_hash=True):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        return tuple(block for block in self.blocks if isinstance(block, ToolCall))
+        return tuple([block for block in self.blocks if isinstance(block, ToolCall)])
 
     @property
     def images(self) -> tuple[Image, ...]:
-        return tuple(block for block in self.blocks if isinstance(block, Image))
+        return tuple([block for block in self.blocks if isinstance(block, Image)])
 
     @property
     def text(self) -> str:
-        return "\n\n".join(block.text for block in self.blocks if isinstance(block, Text))
+        return "\n\n".join([block.text for block in self.blocks if isinstance(block, Text)])
 
 
 class StopReason(StrEnum):

@@ -77,15 +77,14 @@ class ChatEncoder(BodyEncoder):
                 for block in message.blocks
                 if isinstance(block, ToolResult)
             ]
+        role = "assistant" if message.role is Role.ASSISTANT else "user"
         if message.images:
-            return [
-                {"role": message.role.value, "content": [part for block in message.blocks for part in _part(block)]}
-            ]
+            return [{"role": role, "content": [part for block in message.blocks for part in _part(block)]}]
         if not (calls := message.calls):
-            return [{"role": message.role.value, "content": message.text or EMPTY}]
+            return [{"role": role, "content": message.text or EMPTY}]
         return [
             {
-                "role": message.role.value,
+                "role": role,
                 "content": message.text or None,
                 "tool_calls": [
                     {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from ikigai.core.dialect import Dialect, fitted
-from ikigai.core.messages import Image, Message, ToolResult
+from ikigai.core.messages import Image, Message, Role, ToolResult
 from ikigai.core.request import Request
 from ikigai.core.tokens import BYTES_PER_TOKEN
 
-dumps = msgspec.json.encode
+dumps = msgspec.json.Encoder().encode
 
 
 class BodyEncoder(ABC):
@@ -68,10 +68,12 @@ class BodyEncoder(ABC):
         return b"%b,%b:[%b]}" % (dumps(head)[:-1], dumps(self.array), entries)
 
     def message(self, message: Message) -> int:
-        images = message.images if self._dialect.images else ()
-        hidden = sum(len(image.data) - BYTES_PER_TOKEN * self.image_tokens(image) for image in images)
         # Not kept: an open turn is measured after every event, and most of what is measured is never sent like that.
-        return 1 + len(self._write(message)) - hidden
+        size = 1 + len(self._write(message))
+        if message.role is Role.USER and self._dialect.images:
+            for image in message.images:
+                size -= len(image.data) - BYTES_PER_TOKEN * self.image_tokens(image)
+        return size
 
     def _write(self, message: Message) -> bytes:
         return dumps(self.entries(fitted(message, self._dialect)))[1:-1]

@@ -18,7 +18,6 @@ here: `loading` leaves it out.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from enum import StrEnum
 from functools import reduce
 
 import msgspec
@@ -49,16 +48,10 @@ from ikigai.core.ports import Encoder, Limits
 from ikigai.core.record import Record
 from ikigai.core.request import Request, closed, notice, paired
 from ikigai.core.results import Caps
-from ikigai.core.turn import READ_RESULT, OpenTurn, grown, shrunk
+from ikigai.core.turn import READ_RESULT, Growing, OpenTurn, Status, Terms
 from ikigai.core.window import Turn, Window, fit, overflow
 
 replace = msgspec.structs.replace
-
-
-class Status(StrEnum):
-    IDLE = "idle"
-    WAITING = "waiting for the model"
-    RUNNING_TOOLS = "running tools"
 
 
 ACCEPTS: dict[Status, frozenset[type]] = {
@@ -67,6 +60,8 @@ ACCEPTS: dict[Status, frozenset[type]] = {
     Status.RUNNING_TOOLS: frozenset({AssistantMessage, ToolCall, ToolStarted, FilterPlanned, ToolResult, TurnEnded}),
 }
 RESTRICTED = frozenset[type]().union(*ACCEPTS.values())
+GROWTH = frozenset[type]({UserMessage, AssistantMessage, ToolCall, ToolStarted, FilterPlanned, ToolResult})
+"""What an open turn is made of."""
 REMOVED = "[removed]"
 """What stands for a user's message that a filter took away, so that user and model go on taking turns."""
 
@@ -146,6 +141,7 @@ class Memory(Record, frozen=True):
     agent's own, since the clear. `cleared` is the clear that memory begins behind, `stale` says that the past changed
     and memory has to be loaded before anything else is decided. `limits` are the model's as they were known when memory
     was loaded: whoever learns others loads it again, for the fold must not change under the turns that it has folded.
+    `turn_room` are the bytes that an open turn may take by them.
     """
 
     run: Run
@@ -163,12 +159,13 @@ class Memory(Record, frozen=True):
     cleared: int | None = None
     stale: bool = False
     limits: Limits = Limits(0, 0)
+    turn_room: int = 0
 
     @property
     def status(self) -> Status:
         if self.open is None:
             return Status.IDLE
-        return Status.RUNNING_TOOLS if self.open.pending else Status.WAITING
+        return Status.RUNNING_TOOLS if len(self.open.calls) > len(self.open.answered) else Status.WAITING
 
     @property
     def model(self) -> str:
@@ -240,44 +237,63 @@ def accepts(memory: Memory, event: Event) -> bool:
     """Whether a sound log may go on with this event: the table above."""
     if type(event) not in RESTRICTED:
         return True
-    if type(event) not in ACCEPTS[memory.status]:
-        return False
-    calls = memory.open.calls if memory.open else ()
-    match event:
-        case ToolCall():
-            return all(call.id != event.id for _, call in calls)
-        case ToolStarted() | ToolResult():
-            assert memory.open
-            return event.call_id not in memory.open.answered and any(call.id == event.call_id for _, call in calls)
-        case _:
-            return True
+    return type(event) in ACCEPTS[memory.status] and (type(event) not in GROWTH or _growing(memory).admits(event))
 
 
 def evolve(memory: Memory, stored: StoredEvent) -> Memory:
     """The memory after one more stored event."""
-    if memory.removed and memory.thinned(stored.id, stored.id):
-        if not isinstance(stored.event, UserMessage):
-            return memory
-        stored = replace(stored, event=UserMessage(REMOVED))
-    return _apply(memory, stored) if accepts(memory, stored.event) else memory
+    folded = _fold(memory, (stored,))
+    return folded if folded.open is memory.open else _make_room(folded)
 
 
 def replay(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
-    return reduce(evolve, rows, memory)
+    """The memory after these stored events: what `evolve` comes to with one after the other.
+
+    Turns that end among them are folded at once: an open turn makes room in `window`, and its end goes by `full`.
+    """
+    rows = tuple(rows)
+    ends = (n for n in range(len(rows), 0, -1) if isinstance(rows[n - 1].event, TurnEnded))
+    ended = next((n for n in ends if not memory.thinned(rows[n - 1].id, rows[n - 1].id)), 0)
+    return reduce(evolve, rows[ended:], _fold(memory, rows[:ended]))
+
+
+def _fold(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
+    """The memory after these events, but for the room that an open turn takes."""
+    growing: Growing | None = None
+    for stored in rows:
+        event = stored.event
+        if memory.removed and memory.thinned(stored.id, stored.id):
+            if not isinstance(event, UserMessage):
+                continue
+            event = UserMessage(REMOVED)
+        if type(event) in GROWTH:
+            growing = growing or _growing(memory)
+            if type(event) in ACCEPTS[growing.status] and growing.admits(event):
+                if isinstance(event, UserMessage) and (event.planning or event.alone) and growing.status is Status.IDLE:
+                    memory = _begun(memory, stored.id, event)
+                    growing = _growing(memory)
+                growing.add(stored.id, event)
+            continue
+        memory, growing = _grown(memory, growing), None
+        if accepts(memory, event):
+            memory = _apply(memory, stored)
+    return _grown(memory, growing)
+
+
+def _growing(memory: Memory) -> Growing:
+    readable = any(tool.name == READ_RESULT for tool in offered(memory))
+    measure = memory.run.encoder(memory.model).message
+    most = memory.turn_room if memory.budget else None
+    return Growing(memory.open, Terms(memory.run.rules.caps, readable, measure, most))
+
+
+def _grown(memory: Memory, growing: Growing | None) -> Memory:
+    turn = growing.turn() if growing else memory.open
+    return memory if turn is memory.open else replace(memory, open=turn)
 
 
 def _apply(memory: Memory, stored: StoredEvent) -> Memory:
     match stored.event:
-        case UserMessage(planning=planning, alone=alone) if (planning or alone) and memory.open is None:
-            return _make_room(_begun(memory, stored.id, stored.event))
-        case UserMessage() | AssistantMessage() | ToolCall() | ToolResult():
-            return _make_room(replace(memory, open=_grown(memory, stored.id, stored.event)))
-        case ToolStarted(call_id):
-            assert memory.open
-            return replace(memory, open=replace(memory.open, started=memory.open.started | {call_id}))
-        case FilterPlanned():
-            assert memory.open
-            return replace(memory, open=replace(memory.open, plan=stored.event))
         case TurnEnded():
             return _close(memory, stored.id, stored.event)
         case Cleared(own):
@@ -319,38 +335,26 @@ def _without(memory: Memory, stored: StoredEvent, filtered: Filtered) -> Memory:
 
 
 def _begun(memory: Memory, id: int, event: UserMessage) -> Memory:
-    """A turn of a kind of its own begins; what a planning talk is framed by is measured for as long as it lasts."""
+    """A turn of a kind of its own, before its message; what frames a planning talk is measured while that lasts."""
     criteria = event.text if event.planning else ""
     opened = OpenTurn(id, id, planning=event.planning, criteria=criteria, alone=event.alone)
     begun = replace(memory, open=opened)
-    begun = replace(begun, envelope=begun.run.encoder(begun.model).envelope(frame(begun)))
-    return replace(begun, open=_grown(begun, id, event))
+    return _framed(begun) if event.planning else begun
 
 
 def _settled(memory: Memory, own: Choices, settings: Choices) -> Memory:
     """Memory under these settings, its envelope measured anew; turns are measured anew by loading."""
     settled = replace(memory, own=own, settings=settings)
-    settled = replace(settled, limits=settled.run.limits(settled.model))
-    return replace(settled, envelope=settled.run.encoder(settled.model).envelope(frame(settled)))
+    return _framed(replace(settled, limits=settled.run.limits(settled.model)))
 
 
-def _grown(memory: Memory, id: int, event: Event) -> OpenTurn:
-    turn = memory.open or OpenTurn(id, id)
-    readable = any(tool.name == READ_RESULT for tool in offered(memory))
-    measure = memory.run.encoder(memory.model).message
-    return _shrunk(memory, grown(turn, id, event, memory.run.rules.caps, readable, measure))
-
-
-def _shrunk(memory: Memory, turn: OpenTurn) -> OpenTurn:
-    """The open turn within the room, as far as dropping iterations goes.
-
-    That depends on the turn alone, so that it comes to the same whatever stands before it: the longest notice is
-    reckoned with.
-    """
-    if not memory.budget or len(turn.calls) < 2:
-        return turn
-    most = _bytes(memory, memory.room) - memory.envelope - notice_size(memory, MANY)
-    return shrunk(turn, most, memory.run.encoder(memory.model).message)
+def _framed(memory: Memory) -> Memory:
+    """Memory with its envelope measured anew, and what an open turn may take beside it."""
+    framed = replace(memory, envelope=memory.run.encoder(memory.model).envelope(frame(memory)))
+    # What is dropped of an open turn depends on the turn alone, so that it comes to the same whatever stands before it:
+    # the longest notice is reckoned with.
+    room = _bytes(framed, framed.room) - framed.envelope - notice_size(framed, MANY)
+    return replace(framed, turn_room=room)
 
 
 MANY = 10**12
@@ -376,20 +380,21 @@ def _close(memory: Memory, end: int, event: TurnEnded) -> Memory:
     count = len(messages) + 2 * memory.open.iterations
     after = event.before + Totals(1, count, event.size)
     turn = Turn(memory.open.first, end, messages, size, event.before, event.before_previous, after)
-    planning, memory = memory.open.planning, replace(memory, open=None)
-    if planning:
-        memory = replace(memory, envelope=memory.run.encoder(memory.model).envelope(frame(memory)))
-    window = _fit_ended(memory, memory.full.push(turn))
-    return replace(memory, window=window, full=window)
+    planned, memory = memory.open.planning, replace(memory, open=None)
+    return with_turns(_framed(memory) if planned else memory, (turn,))
 
 
-def _fit_ended(memory: Memory, window: Window) -> Window:
-    """The window between turns."""
-    ceiling, rules = _bytes(memory, memory.ceiling), memory.run.rules
-    if not memory.budget:
-        return overflow(window, ceiling - memory.envelope)
-    step = int(rules.prune_fraction * ceiling)
-    return _fit(memory, window, history_room(memory), least=1, step=step)
+def with_turns(memory: Memory, turns: Iterable[Turn]) -> Memory:
+    """The memory with these turns behind those that have ended, one after the other; none is open then."""
+    window, ceiling = memory.full, _bytes(memory, memory.ceiling)
+    allowed, step = history_room(memory), int(memory.run.rules.prune_fraction * ceiling)
+    for turn in turns:
+        window = window.push(turn)
+        if memory.budget:
+            window = _fit(memory, window, allowed, least=1, step=step)
+        else:
+            window = overflow(window, allowed)
+    return replace(memory, open=None, window=window, full=window)
 
 
 def history_room(memory: Memory) -> int:
@@ -453,7 +458,10 @@ def ended(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str =
     `counted` is what the provider counted, in tokens, if it was asked.
     """
     assert memory.open
-    turn = reduce(lambda turn, fact: _grown(replace(memory, open=turn), turn.last, fact), said, memory.open)
+    growing = _growing(memory)
+    for fact in said:
+        growing.add(memory.open.last, fact)
+    turn = growing.turn() or memory.open
     messages = closed(turn.messages, turn.started, ending)
     size, place = measured(memory, messages), memory.full
     if memory.run.counter == "calibrated":

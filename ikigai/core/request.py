@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ikigai.core.events import AssistantMessage, Ending, Event, UserMessage
-from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.messages import Block, Message, Role, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
 
 NOT_RUN = "Not run: the turn was interrupted before this call began."
@@ -45,31 +45,47 @@ class Request(Record, frozen=True):
 
 def grow(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:
     """The messages of a turn with one more event: an event makes a message, joins the last one, or is not sent."""
+    grown = list(messages)
+    return tuple(grown) if join(grown, event) else messages
+
+
+def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
+    """Do so in place. Returns what came to be sent; whether it made a message, the length of the list says."""
     match event:
+        case AssistantMessage():
+            role, blocks = Role.ASSISTANT, tuple([block for block in event.blocks if _sent(block)])
+        case ToolCall():
+            role, blocks = Role.ASSISTANT, (event,)
+        case ToolResult():
+            role, blocks = Role.TOOL, (_named(event, messages),)
         case UserMessage(text, images, planning):
             text = PLANNING.format(mode=planning, criteria=text) if planning else text
-            return (*messages, Message(Role.USER, (*images, Text(text)) if text or not images else images))
-        case AssistantMessage(blocks):
-            said = tuple(block for block in blocks if (block.text if isinstance(block, Text) else block.signature))
-            return _join(messages, Role.ASSISTANT, said) if said else messages
-        case ToolCall():
-            return _join(messages, Role.ASSISTANT, (event,))
-        case ToolResult():
-            return _join(messages, Role.TOOL, (_named(event, messages),))
+            role, blocks = Role.USER, (*images, Text(text)) if text or not images else images
         case _:
-            return messages
+            return ()
+    if blocks and role is not Role.USER and messages and messages[-1].role is role:
+        messages[-1] = Message(role, messages[-1].blocks + blocks)
+    elif blocks:
+        messages.append(Message(role, blocks))
+    return blocks
 
 
-def _named(result: ToolResult, messages: tuple[Message, ...]) -> ToolResult:
+def _sent(block: Text | Thinking) -> bool:
+    return bool(block.text if isinstance(block, Text) else block.signature)
+
+
+def _named(result: ToolResult, messages: list[Message]) -> ToolResult:
     """The result with the name of the tool that was called: Google wants to hear it again."""
-    calls = (call for message in reversed(messages) for call in message.calls if call.id == result.call_id)
-    return ToolResult(result.call_id, result.content, result.is_error, next((call.name for call in calls), ""))
+    name = _called(result.call_id, messages)
+    return result if result.name == name else ToolResult(result.call_id, result.content, result.is_error, name)
 
 
-def _join(messages: tuple[Message, ...], role: Role, blocks: tuple[Block, ...]) -> tuple[Message, ...]:
-    if messages and messages[-1].role is role:
-        return (*messages[:-1], Message(role, (*messages[-1].blocks, *blocks)))
-    return (*messages, Message(role, blocks))
+def _called(id: str, messages: list[Message]) -> str:
+    for message in reversed(messages):
+        for block in message.blocks:
+            if isinstance(block, ToolCall) and block.id == id:
+                return block.name
+    return ""
 
 
 def paired(messages: Iterable[Message], started: frozenset[str]) -> tuple[Message, ...]:

@@ -8,15 +8,16 @@
 What was cut, masked or dropped stays so in later requests, and the size is of that form. The log keeps everything.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
 
-from ikigai.core.events import Event, FilterPlanned
-from ikigai.core.messages import Message, Role, ToolCall, ToolResult
+from ikigai.core.events import Event, FilterPlanned, ToolStarted
+from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
-from ikigai.core.request import grow
+from ikigai.core.request import join
 from ikigai.core.results import Caps, capped, edge, masked
 
 replace = msgspec.structs.replace
@@ -26,6 +27,12 @@ Measure: TypeAlias = Callable[[Message], int]
 
 READ_RESULT = "read_result"
 """The tool that shows a model what was cut or masked; where it is offered, what stands instead names the result."""
+
+
+class Status(StrEnum):
+    IDLE = "idle"
+    WAITING = "waiting for the model"
+    RUNNING_TOOLS = "running tools"
 
 
 class OpenTurn(Record, frozen=True):
@@ -62,72 +69,202 @@ class OpenTurn(Record, frozen=True):
         return tuple((id, call) for id, call in self.calls if call.id not in self.answered)
 
 
-def grown(turn: OpenTurn, id: int, event: Event, caps: Caps, readable: bool, measure: Measure) -> OpenTurn:
-    """The turn with one more message event, under the id `id`; `readable` says that READ_RESULT is offered."""
-    if isinstance(event, ToolResult):
-        event = replace(event, content=capped(event.content, caps, _place(event.call_id, readable)))
-    messages = grow(turn.messages, event)
-    size = turn.size
-    if messages is not turn.messages:
-        size += measure(messages[-1])
-        if len(messages) == len(turn.messages):
-            size -= measure(turn.messages[-1])
-    turn = replace(turn, last=id, messages=messages, size=size)
+class Terms(Record, frozen=True):
+    """What a turn grows by: `readable` says that READ_RESULT is offered, `most` is how many bytes it may take.
+
+    Beyond them iterations are dropped; None means that none ever is.
+    """
+
+    caps: Caps
+    readable: bool
+    measure: Measure
+    most: int | None = None
+
+
+class Growing:
+    """The open turn, or none yet, while one event after another comes to it.
+
+    A message is measured when somebody has to know how big it is. `OpenTurn` says so exactly; whether the turn still
+    takes no more than `most` mostly shows without, by what a message takes at the most. So a turn that is folded at
+    once is measured at its end, and comes to the same as one that is folded event by event.
+    """
+
+    def __init__(self, turn: OpenTurn | None, terms: Terms) -> None:
+        self._turn, self._terms = turn, terms
+        self._changed = False
+        turn = turn or OpenTurn(0, 0)
+        self._first, self._last = turn.first, turn.last
+        self._messages = list(turn.messages)
+        self._calls = list(turn.calls)
+        self._pending = {call.id for _, call in turn.calls} - turn.answered
+        self._started, self._answered = set(turn.started), set(turn.answered)
+        self._results, self._edge, self._dropped = turn.results, turn.edge, turn.dropped
+        self._iterations = turn.iterations
+        self._kind = turn.planning, turn.criteria
+        self._plan, self._alone = turn.plan, turn.alone
+        self._size = turn.size  # of those measured, the first `_measured`
+        self._measured = len(self._messages)
+        self._most_more = 0  # bytes that the others take at the most
+
+    @property
+    def status(self) -> Status:
+        if self._turn is None and not self._changed:
+            return Status.IDLE
+        return Status.RUNNING_TOOLS if self._pending else Status.WAITING
+
+    def admits(self, event: Event) -> bool:
+        return admits(event, self._pending, self._answered)
+
+    def add(self, id: int, event: Event) -> None:
+        """One more event under the id `id`; that it belongs here is not looked at again."""
+        if self._turn is None and not self._changed:
+            self._first = id
+        self._changed = True
+        if isinstance(event, ToolStarted):
+            self._started.add(event.call_id)
+            return
+        if isinstance(event, FilterPlanned):
+            self._plan = event
+            return
+        self._last = id
+        if isinstance(event, ToolResult):
+            content = capped(event.content, self._terms.caps, self._place(event.call_id))
+            event = event if content is event.content else replace(event, content=content)
+        self._join(event)
+        if isinstance(event, ToolCall):
+            self._calls.append((id, event))
+            self._pending.add(event.id)
+        elif isinstance(event, ToolResult):
+            self._pending.discard(event.call_id)
+            self._answered.add(event.call_id)
+            self._results += 1
+            self._mask()
+        if self._terms.most is not None and len(self._calls) > 1 and self._size + self._most_more > self._terms.most:
+            self.shrink(self._terms.most)
+
+    def turn(self) -> OpenTurn | None:
+        """The turn as it is now; the very one that it began with if nothing came."""
+        if not self._changed:
+            return self._turn
+        self._weigh()
+        return OpenTurn(
+            self._first,
+            self._last,
+            tuple(self._messages),
+            self._size,
+            tuple(self._calls),
+            frozenset(self._started),
+            frozenset(self._answered),
+            self._results,
+            self._edge,
+            self._dropped,
+            self._iterations,
+            *self._kind,
+            self._plan,
+            self._alone,
+        )
+
+    def shrink(self, most: int) -> None:
+        """Drop the oldest whole iterations, as many as it takes to come to `most` bytes; the newest stays."""
+        self._weigh()
+        while self._size > most:
+            messages = self._messages
+            starts = [n for n, message in enumerate(messages) if message.calls]
+            if len(starts) < 2:
+                return
+            start = starts[0]
+            asked = {call.id for call in messages[start].calls}
+            gone = [n for n in range(start, starts[1]) if n == start or messages[n].role is Role.TOOL]
+            lost = [block for n in gone[1:] for block in messages[n].blocks]
+            answers = {block.call_id for block in lost if isinstance(block, ToolResult)}
+            if not asked <= self._answered or answers != asked:
+                return  # not whole: some of its results are still to come, or stand elsewhere
+            self._size -= sum(self._terms.measure(messages[n]) for n in gone)
+            self._messages = [message for n, message in enumerate(messages) if n not in gone]
+            self._measured = len(self._messages)
+            self._dropped += len(lost)
+            self._iterations += 1
+            self._changed = True
+
+    def _join(self, event: Event) -> None:
+        messages = self._messages
+        count, newest = len(messages), messages[-1] if messages else None
+        blocks = join(messages, event)
+        if blocks and len(messages) == count == self._measured and newest:
+            self._size -= self._terms.measure(newest)
+            self._measured -= 1
+            blocks = messages[-1].blocks
+        if blocks and self._terms.most is not None:
+            self._most_more += MOST_OF_MESSAGE + most_of(blocks)
+
+    def _mask(self) -> None:
+        """Mask the results that the edge has passed."""
+        until = edge(self._results, self._terms.caps)
+        since = max(self._edge, self._terms.caps.keep_first, self._dropped)
+        self._edge = until
+        if until <= since:
+            return
+        place = self._dropped
+        for n, message in enumerate(self._messages):
+            if message.role is Role.TOOL:
+                here = range(place, place + len(message.blocks))
+                place = here.stop
+                blocks = tuple(
+                    replace(block, content=masked(block.content, self._place(block.call_id)))
+                    if isinstance(block, ToolResult) and since <= index < until
+                    else block
+                    for index, block in zip(here, message.blocks, strict=True)
+                )
+                if blocks != message.blocks:
+                    self._put(n, Message(message.role, blocks))
+
+    def _put(self, n: int, message: Message) -> None:
+        if n < self._measured:
+            self._size += self._terms.measure(message) - self._terms.measure(self._messages[n])
+        elif self._terms.most is not None:
+            self._most_more += most_of(message.blocks)
+        self._messages[n] = message
+
+    def _weigh(self) -> None:
+        for message in self._messages[self._measured :]:
+            self._size += self._terms.measure(message)
+        self._measured, self._most_more = len(self._messages), 0
+
+    def _place(self, call_id: str) -> str:
+        return f" [{READ_RESULT} {call_id}]" if self._terms.readable else ""
+
+
+def admits(event: Event, pending: Collection[str], answered: Collection[str]) -> bool:
+    """Whether a turn with these calls, by their ids, may go on with this event: no call twice, no result of nothing."""
     match event:
         case ToolCall():
-            return replace(turn, calls=(*turn.calls, (id, event)))
-        case ToolResult():
-            turn = replace(turn, answered=turn.answered | {event.call_id}, results=turn.results + 1)
-            return _mask(turn, caps, readable, measure)
+            return event.id not in pending and event.id not in answered
+        case ToolStarted() | ToolResult():
+            return event.call_id in pending
         case _:
-            return turn
+            return True
 
 
-def _place(call_id: str, readable: bool) -> str:
-    return f" [{READ_RESULT} {call_id}]" if readable else ""
+MOST_OF_CHARACTER, MOST_OF_MESSAGE, MOST_OF_BLOCK = 12, 1_000, 1_000
+"""Bytes that a measure comes to at the most: a character as \\u0000 takes six of them, and ids may be said twice."""
+MOST_OF_IMAGE = 2**62
+"""Nothing is sure of an image: it is counted by its vendor's formula."""
 
 
-def _mask(turn: OpenTurn, caps: Caps, readable: bool, measure: Measure) -> OpenTurn:
-    """Mask the results that the edge has passed."""
-    until = edge(turn.results, caps)
-    since = max(turn.edge, caps.keep_first, turn.dropped)
-    turn = replace(turn, edge=until)
-    if until <= since:
-        return turn
-    place, messages, size = turn.dropped, list(turn.messages), turn.size
-    for n, message in enumerate(messages):
-        if message.role is Role.TOOL:
-            here = range(place, place + len(message.blocks))
-            place = here.stop
-            blocks = tuple(
-                replace(block, content=masked(block.content, _place(block.call_id, readable)))
-                if isinstance(block, ToolResult) and since <= index < until
-                else block
-                for index, block in zip(here, message.blocks, strict=True)
-            )
-            if blocks != message.blocks:
-                messages[n] = Message(message.role, blocks)
-                size += measure(messages[n]) - measure(message)
-    return replace(turn, messages=tuple(messages), size=size)
-
-
-def shrunk(turn: OpenTurn, most: int, measure: Measure) -> OpenTurn:
-    """The turn without its oldest whole iterations, as many as it takes to come to `most` bytes; the newest stays."""
-    while turn.size > most:
-        starts = [n for n, message in enumerate(turn.messages) if message.calls]
-        if len(starts) < 2:
-            return turn
-        start = starts[0]
-        asked = {call.id for call in turn.messages[start].calls}
-        gone = [n for n in range(start, starts[1]) if n == start or turn.messages[n].role is Role.TOOL]
-        lost = [block for n in gone[1:] for block in turn.messages[n].blocks]
-        if not asked <= turn.answered or {block.call_id for block in lost if isinstance(block, ToolResult)} != asked:
-            return turn  # not whole: some of its results are still to come, or stand elsewhere
-        turn = replace(
-            turn,
-            messages=tuple(message for n, message in enumerate(turn.messages) if n not in gone),
-            size=turn.size - sum(measure(turn.messages[n]) for n in gone),
-            dropped=turn.dropped + len(lost),
-            iterations=turn.iterations + 1,
-        )
-    return turn
+def most_of(blocks: tuple[Block, ...]) -> int:
+    """Bytes that these blocks take at the most, whoever the message with them is for; what it says besides left out."""
+    most = 0
+    for block in blocks:
+        match block:
+            case Text(text):
+                characters = len(text)
+            case Thinking(text, signature):
+                characters = len(text) + len(signature)
+            case ToolCall(id, name, arguments):
+                characters = len(id) + len(name) + len(arguments)
+            case ToolResult():
+                characters = len(block.call_id) + len(block.name) + len(block.content)
+            case Image():
+                return MOST_OF_IMAGE
+        most += MOST_OF_BLOCK + MOST_OF_CHARACTER * characters
+    return most

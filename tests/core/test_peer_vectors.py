@@ -13,12 +13,13 @@ from ikigai.core.messages import Message, Role, Text, ToolCall, ToolResult
 from ikigai.core.ports import Limits
 from ikigai.core.request import notice
 from ikigai.core.results import Caps
-from ikigai.core.turn import OpenTurn, grown, shrunk
+from ikigai.core.turn import Growing, OpenTurn, Terms
 from tests.core.agent import Agent
 from tests.core.encoders import Chat, encoder
 from tests.core.vectors import cases
 
 TRUNCATION = "peer_truncation.json"
+TERMS = Terms(Caps(10**6, keep_first=0, keep_last=0), False, Chat().message)
 
 
 def run_of(context: int, max_output: int, rules: Rules = Rules(), budget: int = 10**9) -> Run:  # noqa: B008
@@ -80,19 +81,24 @@ def test_what_history_may_take_and_what_is_said_of_the_rest(case: dict[str, Any]
 
 def played(messages: list[dict[str, Any]]) -> OpenTurn:
     """The messages of a vector as the events of one turn; calls get ids of their own, as the loop gives them."""
-    turn, calls, answered = OpenTurn(1, 1), 0, 0
-    caps = Caps(10**6, keep_first=0, keep_last=0)
+    turn, calls, answered = Growing(OpenTurn(1, 1), TERMS), 0, 0
     for id, message in enumerate(messages, start=1):
         if message["role"] in ("user", "steering"):
-            turn = grown(turn, id, UserMessage(message["content"]), caps, False, Chat().message)
+            turn.add(id, UserMessage(message["content"]))
         for call in message.get("tool_calls", ()):
             calls += 1
             made = ToolCall(f"c{calls}", call["function"]["name"], call["function"]["arguments"])
-            turn = grown(turn, id, made, caps, False, Chat().message)
+            turn.add(id, made)
         if message["role"] == "tool":
             answered += 1
-            turn = grown(turn, id, ToolResult(f"c{answered}", message["content"]), caps, False, Chat().message)
-    return turn
+            turn.add(id, ToolResult(f"c{answered}", message["content"]))
+    return turn.turn() or OpenTurn(1, 1)
+
+
+def shrunk(turn: OpenTurn, most: int) -> OpenTurn:
+    growing = Growing(turn, TERMS)
+    growing.shrink(most)
+    return growing.turn() or turn
 
 
 @pytest.mark.parametrize("case", cases("iteration_groups"), ids=lambda case: case["id"])
@@ -100,19 +106,19 @@ def test_iterations_leave_one_by_one_and_what_a_user_said_stays(case: dict[str, 
     """The newest of their groups never leaves here."""
     turn = played(case["input"]["messages"])
     for left in range(1, len(case["expected"])):
-        turn = shrunk(turn, turn.size - 1, Chat().message)
+        turn = shrunk(turn, turn.size - 1)
         gone = {index for group in case["expected"][:left] for index in group}
         kept = [message for n, message in enumerate(case["input"]["messages"]) if n not in gone]
         roles = [{"steering": "user"}.get(message["role"], message["role"]) for message in kept]
         assert [message.role.value for message in turn.messages] == roles
         assert turn.size == sum(map(Chat().message, turn.messages))
-    assert shrunk(turn, 0, Chat().message) == turn
+    assert shrunk(turn, 0) == turn
 
 
 @pytest.mark.parametrize("case", cases("iteration_group_drop"), ids=lambda case: case["id"])
 def test_a_single_iteration_is_never_dropped(case: dict[str, Any]) -> None:
     turn = played(case["input"]["messages"])
-    assert shrunk(turn, 4 * case["input"]["token_budget"], Chat().message) == turn
+    assert shrunk(turn, 4 * case["input"]["token_budget"]) == turn
     assert len(turn.messages) == len(case["expected"]["kept_indices"])
 
 

@@ -9,11 +9,11 @@ from typing import TypeAlias, TypeVar, cast
 
 from ikigai.core.events import AssistantMessage, Filtered, StoredEvent, TurnEnded, Undone, UserMessage
 from ikigai.core.lineage import Ancestor, Span, live, spans, void
-from ikigai.core.memory import Memory, Run, blank, counted_size, history_room, replace, replay
+from ikigai.core.memory import Memory, Run, blank, counted_size, history_room, replace, replay, with_turns
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.results import MASK, Caps
-from ikigai.core.window import NO_TURNS, Origin, Window
+from ikigai.core.window import NO_TURNS, Origin, Turn, Window
 
 CONTROL_KINDS = ("clear", "mark", "rewind", "filter", "undo", "settings", "fork")
 """Kinds that say what memory is; few and small, read whole within the spans."""
@@ -121,21 +121,20 @@ def loading(run: Run, agent: str) -> Loading:
             if len(page) < asked.limit:
                 break
             asked = AskPage(Span(span.agent, span.first, page[-1].id - 1))
-    rows = reach.whole_turns()
+    turns, rows = reach.whole()
     if origin:
-        ends = [stored.id for stored in rows if isinstance(stored.event, TurnEnded)]
-        if origin.second > max(ends, default=0):  # of the open turn
+        if origin.second > reach.newest_end:  # of the open turn
             origin = replace(origin, second=0)
         begun = replace(settled.window, origin=origin)
         settled = replace(settled, window=begun, full=begun)
-    if start and rows and rows[0].id > start[-1].id:
-        if _lies_between(settled, rows):
+    if start and reach.oldest > start[-1].id:
+        if reach.oldest > origin.second if origin else reach.before_oldest > 1:
             first, total, before_newest = apart.turns[0], apart.total, apart.before_newest
             kept = Window(NO_TURNS, apart.size, total, before_newest, first, origin)
             settled = replace(settled, window=kept, full=kept)
         else:  # nothing lies between
-            rows = [*start, *rows]
-    return replay(settled, rows)
+            turns = [*apart.turns, *turns]
+    return replay(with_turns(settled, turns), rows)
 
 
 def _origin(settled: Memory, pieces: tuple[Span, ...], start: list[StoredEvent]) -> Reading[Origin]:
@@ -149,14 +148,6 @@ def _origin(settled: Memory, pieces: tuple[Span, ...], start: list[StoredEvent])
             if found := cast("tuple[StoredEvent, ...]", (yield AskPage(behind, limit=1, ascending=True))):
                 return Origin(first.id, first.before, found[0].id)
     return Origin(first.id, first.before)
-
-
-def _lies_between(settled: Memory, rows: list[StoredEvent]) -> bool:
-    """Whether turns lie between the first one, kept apart, and these rows."""
-    if origin := settled.window.origin:
-        return rows[0].id > origin.second
-    end = next((stored.event for stored in rows if isinstance(stored.event, TurnEnded)), None)
-    return end is not None and end.before.turns > 1
 
 
 def _first_turn(settled: Memory, pieces: tuple[Span, ...]) -> Generator[Question, Answer, list[StoredEvent]]:
@@ -179,53 +170,74 @@ def _first_turn(settled: Memory, pieces: tuple[Span, ...]) -> Generator[Question
 
 
 class _Reach:
-    """Rows read backwards so far, and whether they reach beyond the window. `taken` bytes of it are taken already."""
+    """What was read backwards so far, and whether it reaches beyond the window. `taken` bytes of it are taken already.
+
+    A turn is folded when its first row is reached, by itself: what it comes to does not depend on what is before it.
+    """
 
     def __init__(self, settled: Memory, taken: int) -> None:
         self._settled = settled
         self._allowed = history_room(settled) - taken
-        self._least = _Least(settled.run.rules.caps)
-        self._rows: list[StoredEvent] = []  # newest first
-        self._ends: list[int] = []  # places of turn_end in _rows
-        self._whole = 0  # turns read whole, the open one left out
+        self._open: list[StoredEvent] | None = None  # the rows behind the newest turn_end, once that is met
+        self._turns: list[Turn] = []  # newest first
         self._size = 0  # their bytes
-        self._partial = 0  # bytes that the turn being read has at least
+        self._rows: list[StoredEvent] = []  # of the turn being read, newest first
+        self._looked = 0  # how many of them were looked at
+        self._least = _Least(settled.run.rules.caps)
+        self._partial = 0  # bytes that it has at least
         self._by_bytes = True  # whether that is so by its rows, and not by a count stored with its end
+        self.newest_end = 0  # id of the newest turn_end
+        self.oldest = 0  # id of the oldest row that is not left out
+        self.before_oldest = 0  # turns of live memory before the oldest turn
         self.enough = False
 
     def add(self, page: tuple[StoredEvent, ...]) -> None:
         for stored in page:
-            if self.enough:
-                return
-            if isinstance(stored.event, TurnEnded):
-                self._next_turn()
+            if isinstance(stored.event, TurnEnded) and not self._settled.thinned(stored.id, stored.id):
+                self._take()
+                if self.enough:
+                    return
+                self.newest_end = self.newest_end or stored.id
                 thinned = self._settled.thinned(stored.event.first, stored.id)
                 self._partial = 0 if thinned else counted_size(self._settled, stored.event)
                 self._by_bytes = not self._partial
                 self._least = _Least(self._settled.run.rules.caps)
-            elif self._by_bytes and not self._settled.thinned(stored.id, stored.id):
-                self._partial += self._least.of(stored)
-            # The newest turn is read whole, whatever its size, and without a budget so is the one that overflows; of
-            # any other a part, or the count stored with its end, can prove that it is too much.
-            proven = self._settled.budget and self._whole and self._size + self._partial > self._allowed
-            self.enough = self.enough or bool(proven)
             self._rows.append(stored)
+        self._look()
 
-    def _next_turn(self) -> None:
-        """A turn_end: the turn after it has been read whole."""
-        if self._ends:
-            newest_first = self._rows[self._ends[-1] :]
-            window = replay(self._settled, reversed(newest_first)).full
-            self._whole += len(window.turns)
-            self._size += window.turns[-1].size if window.turns else 0
+    def whole(self) -> tuple[list[Turn], list[StoredEvent]]:
+        """The turns that were read whole, and the rows behind them, both in order; to be called once, at the end."""
+        if not self.enough:
+            self._take()
+        return self._turns[::-1], self._open or []
+
+    def _take(self) -> None:
+        """A turn_end, or nothing more: what was read since the last one is whole."""
+        rows, self._rows, self._looked = self._rows[::-1], [], 0
+        if rows:
+            self.oldest = rows[0].id
+        if self._open is None:
+            self._open = rows
+        elif rows:
+            end = rows[-1].event
+            self.before_oldest = end.before.turns if isinstance(end, TurnEnded) else 0
+            for turn in replay(self._settled, rows).full.turns:
+                self._turns.append(turn)
+                self._size += turn.size
         # With one turn beyond the ceiling in hand nothing older can matter.
-        self.enough = self._whole > 0 and self._size > self._allowed
-        self._ends.append(len(self._rows))
+        self.enough = bool(self._turns) and self._size > self._allowed
 
-    def whole_turns(self) -> list[StoredEvent]:
-        """The rows in order, without the part of a turn that the reading stopped in."""
-        rows = self._rows[: self._ends[-1]] if self.enough and self._ends else self._rows
-        return rows[::-1]
+    def _look(self) -> None:
+        """See whether the part read of a turn proves that it is too much, by its rows or the count stored with its end.
+
+        The newest turn is read whole, whatever its size, and without a budget so is the one that overflows.
+        """
+        if self._settled.budget and self._turns:
+            if self._by_bytes:
+                new, thinned = self._rows[self._looked :], self._settled.thinned
+                self._partial += sum(self._least.of(stored) for stored in new if not thinned(stored.id, stored.id))
+                self._looked = len(self._rows)
+            self.enough = self._size + self._partial > self._allowed
 
 
 class _Least:

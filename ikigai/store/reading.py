@@ -1,6 +1,8 @@
 """Reads the log: rows into events, and the answers to what loading asks."""
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ikigai.core import codec
@@ -23,12 +25,25 @@ def stored(agent: str, row: Iterable[Any]) -> StoredEvent:
 
 async def load(cursor: Cursor, asking: Reading[_T]) -> _T:
     """Answer the questions until it returns what was wanted: memory, as a rule."""
+    with _uncollected():
+        try:
+            question = next(asking)
+            while True:
+                question = asking.send(await answer(cursor, question))
+        except StopIteration as done:
+            return done.value
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """The cyclic collector off: of the many things that loading makes and keeps none is in a cycle."""
+    collects = gc.isenabled()
+    gc.disable()
     try:
-        question = next(asking)
-        while True:
-            question = asking.send(await answer(cursor, question))
-    except StopIteration as done:
-        return done.value
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 async def answer(cursor: Cursor, question: Question) -> Answer:
@@ -54,7 +69,7 @@ async def answer(cursor: Cursor, question: Question) -> Answer:
         case AskPage(span, limit, ascending):
             bounds = (span.agent, span.first, _last(span.last), limit)
             await cursor.execute(queries.PAGE_ASCENDING if ascending else queries.PAGE, bounds, prepare=False)
-            return tuple(stored(span.agent, row) for row in await cursor.fetchall())
+            return tuple([stored(span.agent, row) for row in await cursor.fetchall()])
 
 
 def _last(id: int | None) -> int:

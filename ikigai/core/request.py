@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ikigai.core.events import AssistantMessage, Ending, Event, UserMessage
-from ikigai.core.messages import Block, Message, Role, Text, Thinking, ToolCall, ToolResult, ToolSpec
+from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
 
 NOT_RUN = "Not run: the turn was interrupted before this call began."
@@ -51,27 +51,27 @@ def grow(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:
 
 def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
     """Do so in place. Returns what came to be sent; whether it made a message, the length of the list says."""
-    match event:
-        case AssistantMessage():
-            role, blocks = Role.ASSISTANT, tuple([block for block in event.blocks if _sent(block)])
-        case ToolCall():
-            role, blocks = Role.ASSISTANT, (event,)
-        case ToolResult():
-            role, blocks = Role.TOOL, (_named(event, messages),)
-        case UserMessage(text, images, planning):
-            text = PLANNING.format(mode=planning, criteria=text) if planning else text
-            role, blocks = Role.USER, (*images, Text(text)) if text or not images else images
-        case _:
-            return ()
-    if blocks and role is not Role.USER and messages and messages[-1].role is role:
-        messages[-1] = Message(role, messages[-1].blocks + blocks)
-    elif blocks:
-        messages.append(Message(role, blocks))
+    if isinstance(event, ToolCall):
+        role, blocks = Role.ASSISTANT, (event,)
+    elif isinstance(event, ToolResult):
+        role, blocks = Role.TOOL, (_named(event, messages),)
+    elif isinstance(event, AssistantMessage):
+        sent = [block for block in event.blocks if (block.text if isinstance(block, Text) else block.signature)]
+        role, blocks = Role.ASSISTANT, tuple(sent)
+    elif isinstance(event, UserMessage):
+        text, images = event.text, event.images
+        if event.planning:
+            text = PLANNING.format(mode=event.planning, criteria=text)
+        role, blocks = Role.USER, (*images, Text(text)) if text or not images else images
+    else:
+        return ()
+    if blocks:
+        newest = messages[-1] if messages else None
+        if newest and newest.role is role and role is not Role.USER:
+            messages[-1] = Message(role, newest.blocks + blocks)
+        else:
+            messages.append(Message(role, blocks))
     return blocks
-
-
-def _sent(block: Text | Thinking) -> bool:
-    return bool(block.text if isinstance(block, Text) else block.signature)
 
 
 def _named(result: ToolResult, messages: list[Message]) -> ToolResult:
@@ -96,6 +96,8 @@ def paired(messages: Iterable[Message], started: frozenset[str]) -> tuple[Messag
     changes nothing.
     """
     messages = tuple(messages)
+    if _is_paired(messages):
+        return messages
     results: dict[str, ToolResult] = {}
     for message in messages:
         for block in message.blocks:
@@ -119,6 +121,29 @@ def paired(messages: Iterable[Message], started: frozenset[str]) -> tuple[Messag
         if answers:
             found.append(Message(Role.TOOL, tuple(answers)))
     return tuple(found)
+
+
+def _is_paired(messages: tuple[Message, ...]) -> bool:
+    """Whether that changes nothing, as with most turns."""
+    waiting: list[tuple[str, str]] = []
+    called: set[str] = set()
+    for message in messages:
+        calls: list[tuple[str, str]] = []
+        results: list[tuple[str, str]] = []
+        for block in message.blocks:
+            if isinstance(block, ToolCall):
+                if block.id in called:
+                    return False
+                called.add(block.id)
+                calls.append((block.id, block.name))
+            elif isinstance(block, ToolResult):
+                results.append((block.call_id, block.name))
+        if results != waiting or not message.blocks or (results and len(results) < len(message.blocks)):
+            return False
+        if results and message.role is not Role.TOOL:
+            return False
+        waiting = calls
+    return not waiting
 
 
 def _answer(call: ToolCall, result: ToolResult | None, started: frozenset[str]) -> ToolResult:

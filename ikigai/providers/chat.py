@@ -77,14 +77,16 @@ class ChatEncoder(BodyEncoder):
                 for block in message.blocks
                 if isinstance(block, ToolResult)
             ]
-        role = "assistant" if message.role is Role.ASSISTANT else "user"
-        if message.images:
-            return [{"role": role, "content": [part for block in message.blocks for part in _part(block)]}]
+        if message.role is Role.USER:
+            content: str | list[dict[str, Any]] = message.text or EMPTY
+            if message.images:
+                content = [part for block in message.blocks for part in _part(block)]
+            return [{"role": "user", "content": content}]
         if not (calls := message.calls):
-            return [{"role": role, "content": message.text or EMPTY}]
+            return [{"role": "assistant", "content": message.text or EMPTY}]
         return [
             {
-                "role": role,
+                "role": "assistant",
                 "content": message.text or None,
                 "tool_calls": [
                     {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

@@ -69,7 +69,7 @@ class BodyEncoder(ABC):
 
     def message(self, message: Message) -> int:
         # Not kept: an open turn is measured after every event, and most of what is measured is never sent like that.
-        size = 1 + len(self._write(message))
+        size = len(dumps(self.entries(fitted(message, self._dialect)))) - 1
         if message.role is Role.USER and self._dialect.images:
             for image in message.images:
                 size -= len(image.data) - BYTES_PER_TOKEN * self.image_tokens(image)

@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar, cast
 
 from ikigai.core.events import AssistantMessage, Filtered, StoredEvent, TurnEnded, Undone, UserMessage
 from ikigai.core.lineage import Ancestor, Span, live, spans, void
-from ikigai.core.memory import Memory, Run, blank, counted_size, history_room, replace, replay, with_turns
+from ikigai.core.memory import Memory, Run, blank, counted_size, ended_turn, history_room, replace, replay, with_turns
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.results import MASK, Caps
@@ -221,7 +221,7 @@ class _Reach:
         elif rows:
             end = rows[-1].event
             self.before_oldest = end.before.turns if isinstance(end, TurnEnded) else 0
-            for turn in replay(self._settled, rows).full.turns:
+            if turn := ended_turn(self._settled, rows):
                 self._turns.append(turn)
                 self._size += turn.size
         # With one turn beyond the ceiling in hand nothing older can matter.

@@ -17,7 +17,7 @@ here: `loading` leaves it out.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
 import msgspec
@@ -48,7 +48,7 @@ from ikigai.core.ports import Encoder, Limits
 from ikigai.core.record import Record
 from ikigai.core.request import Request, closed, notice, paired
 from ikigai.core.results import Caps
-from ikigai.core.turn import READ_RESULT, Growing, OpenTurn, Status, Terms
+from ikigai.core.turn import READ_RESULT, Growing, OpenTurn, Status
 from ikigai.core.window import Turn, Window, fit, overflow
 
 replace = msgspec.structs.replace
@@ -257,6 +257,15 @@ def replay(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
     return reduce(evolve, rows[ended:], _fold(memory, rows[:ended]))
 
 
+def ended_turn(memory: Memory, rows: Sequence[StoredEvent]) -> Turn | None:
+    """The turn that these rows come to, of which the last is a turn_end: what `replay` puts into the window for them.
+
+    It depends on what memory has settled, and not on the turns before it. None where the rows make none.
+    """
+    folded, (*_, end) = _fold(memory, rows[:-1]), rows
+    return _ended(folded, end.id, end.event) if folded.open and isinstance(end.event, TurnEnded) else None
+
+
 def _fold(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
     """The memory after these events, but for the room that an open turn takes."""
     growing: Growing | None = None
@@ -284,7 +293,7 @@ def _growing(memory: Memory) -> Growing:
     readable = any(tool.name == READ_RESULT for tool in offered(memory))
     measure = memory.run.encoder(memory.model).message
     most = memory.turn_room if memory.budget else None
-    return Growing(memory.open, Terms(memory.run.rules.caps, readable, measure, most))
+    return Growing(memory.open, memory.run.rules.caps, readable, measure, most)
 
 
 def _grown(memory: Memory, growing: Growing | None) -> Memory:
@@ -295,7 +304,7 @@ def _grown(memory: Memory, growing: Growing | None) -> Memory:
 def _apply(memory: Memory, stored: StoredEvent) -> Memory:
     match stored.event:
         case TurnEnded():
-            return _close(memory, stored.id, stored.event)
+            return _close(memory, _ended(memory, stored.id, stored.event))
         case Cleared(own):
             fresh = Memory(memory.run, memory.agent, {}, 0, cleared=stored.id, acts=_acts(memory, stored, "clear")[-1:])
             return _settled(fresh, own, memory.run.resolve(own))
@@ -369,7 +378,7 @@ def _make_room(memory: Memory) -> Memory:
     return replace(memory, window=_fit(memory, memory.window, allowed, least=0))
 
 
-def _close(memory: Memory, end: int, event: TurnEnded) -> Memory:
+def _ended(memory: Memory, end: int, event: TurnEnded) -> Turn:
     assert memory.open
     messages = closed(memory.open.messages, memory.open.started, event.ending)
     whole = messages == memory.open.messages  # then it is measured already
@@ -379,8 +388,11 @@ def _close(memory: Memory, end: int, event: TurnEnded) -> Memory:
     # As many messages as the log has: what was dropped depends on the model, and a stored count must not.
     count = len(messages) + 2 * memory.open.iterations
     after = event.before + Totals(1, count, event.size)
-    turn = Turn(memory.open.first, end, messages, size, event.before, event.before_previous, after)
-    planned, memory = memory.open.planning, replace(memory, open=None)
+    return Turn(memory.open.first, end, messages, size, event.before, event.before_previous, after)
+
+
+def _close(memory: Memory, turn: Turn) -> Memory:
+    planned, memory = bool(memory.open and memory.open.planning), replace(memory, open=None)
     return with_turns(_framed(memory) if planned else memory, (turn,))
 
 

@@ -69,28 +69,21 @@ class OpenTurn(Record, frozen=True):
         return tuple((id, call) for id, call in self.calls if call.id not in self.answered)
 
 
-class Terms(Record, frozen=True):
-    """What a turn grows by: `readable` says that READ_RESULT is offered, `most` is how many bytes it may take.
-
-    Beyond them iterations are dropped; None means that none ever is.
-    """
-
-    caps: Caps
-    readable: bool
-    measure: Measure
-    most: int | None = None
-
-
 class Growing:
     """The open turn, or none yet, while one event after another comes to it.
 
     A message is measured when somebody has to know how big it is. `OpenTurn` says so exactly; whether the turn still
     takes no more than `most` mostly shows without, by what a message takes at the most. So a turn that is folded at
     once is measured at its end, and comes to the same as one that is folded event by event.
+
+    `readable` says that READ_RESULT is offered. Beyond `most` bytes iterations are dropped; None means that none ever is.
     """
 
-    def __init__(self, turn: OpenTurn | None, terms: Terms) -> None:
-        self._turn, self._terms = turn, terms
+    def __init__(
+        self, turn: OpenTurn | None, caps: Caps, readable: bool, measure: Measure, most: int | None = None
+    ) -> None:
+        self._turn = turn
+        self._caps, self._readable, self._measure, self._most = caps, readable, measure, most
         self._changed = False
         turn = turn or OpenTurn(0, 0)
         self._first, self._last = turn.first, turn.last
@@ -108,9 +101,9 @@ class Growing:
 
     @property
     def status(self) -> Status:
-        if self._turn is None and not self._changed:
-            return Status.IDLE
-        return Status.RUNNING_TOOLS if self._pending else Status.WAITING
+        if self._pending:
+            return Status.RUNNING_TOOLS
+        return Status.WAITING if self._changed or self._turn else Status.IDLE
 
     def admits(self, event: Event) -> bool:
         return admits(event, self._pending, self._answered)
@@ -128,7 +121,7 @@ class Growing:
             return
         self._last = id
         if isinstance(event, ToolResult):
-            content = capped(event.content, self._terms.caps, self._place(event.call_id))
+            content = capped(event.content, self._caps, self._place(event.call_id))
             event = event if content is event.content else replace(event, content=content)
         self._join(event)
         if isinstance(event, ToolCall):
@@ -139,8 +132,8 @@ class Growing:
             self._answered.add(event.call_id)
             self._results += 1
             self._mask()
-        if self._terms.most is not None and len(self._calls) > 1 and self._size + self._most_more > self._terms.most:
-            self.shrink(self._terms.most)
+        if self._most is not None and self._size + self._most_more > self._most and len(self._calls) > 1:
+            self.shrink(self._most)
 
     def turn(self) -> OpenTurn | None:
         """The turn as it is now; the very one that it began with if nothing came."""
@@ -179,7 +172,7 @@ class Growing:
             answers = {block.call_id for block in lost if isinstance(block, ToolResult)}
             if not asked <= self._answered or answers != asked:
                 return  # not whole: some of its results are still to come, or stand elsewhere
-            self._size -= sum(self._terms.measure(messages[n]) for n in gone)
+            self._size -= sum(self._measure(messages[n]) for n in gone)
             self._messages = [message for n, message in enumerate(messages) if n not in gone]
             self._measured = len(self._messages)
             self._dropped += len(lost)
@@ -191,16 +184,16 @@ class Growing:
         count, newest = len(messages), messages[-1] if messages else None
         blocks = join(messages, event)
         if blocks and len(messages) == count == self._measured and newest:
-            self._size -= self._terms.measure(newest)
+            self._size -= self._measure(newest)
             self._measured -= 1
             blocks = messages[-1].blocks
-        if blocks and self._terms.most is not None:
+        if blocks and self._most is not None:
             self._most_more += MOST_OF_MESSAGE + most_of(blocks)
 
     def _mask(self) -> None:
         """Mask the results that the edge has passed."""
-        until = edge(self._results, self._terms.caps)
-        since = max(self._edge, self._terms.caps.keep_first, self._dropped)
+        until = edge(self._results, self._caps)
+        since = max(self._edge, self._caps.keep_first, self._dropped)
         self._edge = until
         if until <= since:
             return
@@ -220,18 +213,18 @@ class Growing:
 
     def _put(self, n: int, message: Message) -> None:
         if n < self._measured:
-            self._size += self._terms.measure(message) - self._terms.measure(self._messages[n])
-        elif self._terms.most is not None:
+            self._size += self._measure(message) - self._measure(self._messages[n])
+        elif self._most is not None:
             self._most_more += most_of(message.blocks)
         self._messages[n] = message
 
     def _weigh(self) -> None:
         for message in self._messages[self._measured :]:
-            self._size += self._terms.measure(message)
+            self._size += self._measure(message)
         self._measured, self._most_more = len(self._messages), 0
 
     def _place(self, call_id: str) -> str:
-        return f" [{READ_RESULT} {call_id}]" if self._terms.readable else ""
+        return f" [{READ_RESULT} {call_id}]" if self._readable else ""
 
 
 def admits(event: Event, pending: Collection[str], answered: Collection[str]) -> bool:

@@ -13,13 +13,13 @@ from ikigai.core.messages import Message, Role, Text, ToolCall, ToolResult
 from ikigai.core.ports import Limits
 from ikigai.core.request import notice
 from ikigai.core.results import Caps
-from ikigai.core.turn import Growing, OpenTurn, Terms
+from ikigai.core.turn import Growing, OpenTurn
 from tests.core.agent import Agent
 from tests.core.encoders import Chat, encoder
 from tests.core.vectors import cases
 
 TRUNCATION = "peer_truncation.json"
-TERMS = Terms(Caps(10**6, keep_first=0, keep_last=0), False, Chat().message)
+TERMS = Caps(10**6, keep_first=0, keep_last=0), False, Chat().message
 
 
 def run_of(context: int, max_output: int, rules: Rules = Rules(), budget: int = 10**9) -> Run:  # noqa: B008
@@ -81,7 +81,7 @@ def test_what_history_may_take_and_what_is_said_of_the_rest(case: dict[str, Any]
 
 def played(messages: list[dict[str, Any]]) -> OpenTurn:
     """The messages of a vector as the events of one turn; calls get ids of their own, as the loop gives them."""
-    turn, calls, answered = Growing(OpenTurn(1, 1), TERMS), 0, 0
+    turn, calls, answered = Growing(OpenTurn(1, 1), *TERMS), 0, 0
     for id, message in enumerate(messages, start=1):
         if message["role"] in ("user", "steering"):
             turn.add(id, UserMessage(message["content"]))
@@ -96,7 +96,7 @@ def played(messages: list[dict[str, Any]]) -> OpenTurn:
 
 
 def shrunk(turn: OpenTurn, most: int) -> OpenTurn:
-    growing = Growing(turn, TERMS)
+    growing = Growing(turn, *TERMS)
     growing.shrink(most)
     return growing.turn() or turn
 

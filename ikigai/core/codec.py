@@ -129,7 +129,7 @@ _Read: TypeAlias = Callable[[str, str | None], ev.Event]
 """Makes an event of its content and its data."""
 
 
-def _user(content: str, data: str | None) -> ev.UserMessage:
+def _user(content: str, data: str | None) -> ev.Event:
     return ev.UserMessage(content) if data is None else _USER(content, data)
 
 
@@ -149,10 +149,11 @@ def _reader(cls: type[ev.Event], name: str) -> _Read:
         f"_{cls.__name__}", rest, bases=(Record,), frozen=True, tag=config.tag, tag_field=config.tag_field
     )
     decode, place = msgspec.json.Decoder(others).decode, cls.__struct_fields__.index(name)
+    make = cast("Callable[..., ev.Event]", cls)
 
     def read(content: str, data: str | None) -> ev.Event:
         values = msgspec.structs.astuple(decode(data or "{}"))
-        return cls(*values[:place], content, *values[place:])
+        return make(*values[:place], content, *values[place:])
 
     return read
 

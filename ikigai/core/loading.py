@@ -47,12 +47,14 @@ class AskControls(Record, frozen=True):
 class AskPage(Record, frozen=True):
     """Wants the newest `limit` events of TURN_KINDS in this span as tuple[StoredEvent, …], descending.
 
-    With `ascending` it wants the oldest ones, ascending.
+    With `ascending` it wants the oldest ones, ascending. `more` says that as many before them will probably be asked
+    for next: whoever answers may begin to look for them.
     """
 
     span: Span
     limit: int = PAGE
     ascending: bool = False
+    more: bool = False
 
 
 class AskEvents(Record, frozen=True):
@@ -120,7 +122,7 @@ def loading(run: Run, agent: str) -> Loading:
             reach.add(page)
             if len(page) < asked.limit:
                 break
-            asked = AskPage(Span(span.agent, span.first, page[-1].id - 1))
+            asked = AskPage(Span(span.agent, span.first, page[-1].id - 1), more=reach.far(asked.limit))
     turns, rows = reach.whole()
     if origin:
         if origin.second > reach.newest_end:  # of the open turn
@@ -181,6 +183,7 @@ class _Reach:
         self._open: list[StoredEvent] | None = None  # the rows behind the newest turn_end, once that is met
         self._turns: list[Turn] = []  # newest first
         self._size = 0  # their bytes
+        self._read = 0  # rows
         self._rows: list[StoredEvent] = []  # of the turn being read, newest first
         self._looked = 0  # how many of them were looked at
         self._least = _Least(settled.run.rules.caps)
@@ -192,6 +195,7 @@ class _Reach:
         self.enough = False
 
     def add(self, page: tuple[StoredEvent, ...]) -> None:
+        self._read += len(page)
         for stored in page:
             if isinstance(stored.event, TurnEnded) and not self._settled.thinned(stored.id, stored.id):
                 self._take()
@@ -204,6 +208,10 @@ class _Reach:
                 self._least = _Least(self._settled.run.rules.caps)
             self._rows.append(stored)
         self._look()
+
+    def far(self, rows: int) -> bool:
+        """Whether so many rows more will probably not be enough, as those before them had it."""
+        return self._read > 0 and self._size * (self._read + rows) <= self._allowed * self._read
 
     def whole(self) -> tuple[list[Turn], list[StoredEvent]]:
         """The turns that were read whole, and the rows behind them, both in order; to be called once, at the end."""

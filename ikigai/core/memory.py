@@ -398,14 +398,11 @@ def _close(memory: Memory, turn: Turn) -> Memory:
 
 def with_turns(memory: Memory, turns: Iterable[Turn]) -> Memory:
     """The memory with these turns behind those that have ended, one after the other; none is open then."""
-    window, ceiling = memory.full, _bytes(memory, memory.ceiling)
+    window, slides, ceiling = memory.full, bool(memory.budget), _bytes(memory, memory.ceiling)
     allowed, step = history_room(memory), int(memory.run.rules.prune_fraction * ceiling)
     for turn in turns:
         window = window.push(turn)
-        if memory.budget:
-            window = _fit(memory, window, allowed, least=1, step=step)
-        else:
-            window = overflow(window, allowed)
+        window = _fit(memory, window, allowed, least=1, step=step) if slides else overflow(window, allowed)
     return replace(memory, open=None, window=window, full=window)
 
 

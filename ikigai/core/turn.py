@@ -76,7 +76,7 @@ class Growing:
     takes no more than `most` mostly shows without, by what a message takes at the most. So a turn that is folded at
     once is measured at its end, and comes to the same as one that is folded event by event.
 
-    `readable` says that READ_RESULT is offered. Beyond `most` bytes iterations are dropped; None means that none ever is.
+    `readable` says that READ_RESULT is offered. Beyond `most` bytes iterations are dropped; with None none ever is.
     """
 
     def __init__(

@@ -4,9 +4,9 @@ import asyncio
 import logging
 import select
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, LiteralString, NamedTuple, TypeAlias, cast
 
 import psycopg
 from psycopg import conninfo, pq, waiting
@@ -37,12 +37,31 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """A connection that is closed when an answer does not come in time, or is not waited for."""
 
     deadline: float | None = DEADLINE
+    _leaves = False  # whether the answer to what is sent now is waited for later
+    _left: PQGen[Any] | None = None  # the rest of that
+
+    async def send(self, cursor: "Cursor", statement: LiteralString, values: Sequence[Any]) -> None:
+        """Send a statement, unprepared, and let the server work on it; nothing else may be sent before `answered`."""
+        self._leaves = True
+        try:
+            await cursor.execute(statement, values, prepare=False)
+        finally:
+            self._leaves = False
+
+    async def answered(self) -> None:
+        """Wait for the answer to what was sent, if anything was; then its cursor has the rows."""
+        left, self._left = self._left, None
+        if left is not None:
+            await self.wait(_resumed(left, waiting.WAIT_R))
 
     async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:  # noqa: ASYNC109
         # Most answers are there within a millisecond, and it would take a fifth of that to have the loop look for them.
         until = time.monotonic() + 0.001
         try:
             wanted = next(gen)
+            if self._leaves and wanted == waiting.WAIT_R:
+                self._left = gen
+                return cast("RV", None)  # as `execute` has it
             while wanted == waiting.WAIT_R and time.monotonic() < until and _readable(self.pgconn.socket, 1):
                 wanted = gen.send(waiting.READY_R)
         except StopIteration as done:

@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 
 from ikigai.core import codec
 from ikigai.core.events import StoredEvent
@@ -11,7 +11,7 @@ from ikigai.core.lineage import Ancestor
 from ikigai.core.loading import Answer, AskAncestry, AskClear, AskControls, AskEvents, AskPage, Question, Reading
 
 from . import queries
-from .connection import Cursor
+from .connection import Connection, Cursor
 
 NO_LIMIT = 2**63 - 1
 _T = TypeVar("_T")
@@ -25,13 +25,16 @@ def stored(agent: str, row: Iterable[Any]) -> StoredEvent:
 
 async def load(cursor: Cursor, asking: Reading[_T]) -> _T:
     """Answer the questions until it returns what was wanted: memory, as a rule."""
+    answers = _Answers(cursor)
     with _uncollected():
         try:
             question = next(asking)
             while True:
-                question = asking.send(await answer(cursor, question))
+                question = asking.send(await answers.to(question))
         except StopIteration as done:
             return done.value
+        finally:
+            await answers.end()
 
 
 @contextmanager
@@ -46,30 +49,58 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-async def answer(cursor: Cursor, question: Question) -> Answer:
-    # Nothing here is prepared: a plan made for any span is no good plan for this one.
-    match question:
-        case AskAncestry(agent):
-            await cursor.execute(queries.ANCESTRY, (agent,), prepare=False)
-            return tuple(
-                Ancestor(of, upto, cleared, tuple(zip(ids, names, strict=True)))
-                for of, upto, cleared, ids, names in await cursor.fetchall()
-            )
-        case AskClear(agent, before):
-            await cursor.execute(queries.CLEAR_BELOW, (agent, before), prepare=False)
-            return tuple(id for (id,) in await cursor.fetchall() if id is not None)
-        case AskEvents(ids):
-            await cursor.execute(queries.EVENTS, (list(ids),), prepare=False)
-            return tuple(stored(agent, row) for agent, *row in await cursor.fetchall())
-        case AskControls(spans):
-            agents = [span.agent for span in spans]
-            firsts, lasts = [span.first for span in spans], [_last(span.last) for span in spans]
-            await cursor.execute(queries.CONTROLS, (agents, firsts, lasts), prepare=False)
-            return tuple(stored(agents[row[0] - 1], row[1:]) for row in await cursor.fetchall())
-        case AskPage(span, limit, ascending):
-            bounds = (span.agent, span.first, _last(span.last), limit)
-            await cursor.execute(queries.PAGE_ASCENDING if ascending else queries.PAGE, bounds, prepare=False)
-            return tuple([stored(span.agent, row) for row in await cursor.fetchall()])
+class _Answers:
+    """Answers to what is asked. A page that is probably asked for next is on its way while one is looked at."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._ahead: tuple[Any, ...] | None = None  # what was sent before it was asked for
+
+    async def to(self, question: Question) -> Answer:
+        # Nothing here is prepared: a plan made for any span is no good plan for this one.
+        match question:
+            case AskAncestry(agent):
+                return tuple(
+                    Ancestor(of, upto, cleared, tuple(zip(ids, names, strict=True)))
+                    for of, upto, cleared, ids, names in await self._rows(queries.ANCESTRY, agent)
+                )
+            case AskClear(agent, before):
+                return tuple(id for (id,) in await self._rows(queries.CLEAR_BELOW, agent, before) if id is not None)
+            case AskEvents(ids):
+                return tuple(stored(agent, row) for agent, *row in await self._rows(queries.EVENTS, list(ids)))
+            case AskControls(spans):
+                agents = [span.agent for span in spans]
+                firsts, lasts = [span.first for span in spans], [_last(span.last) for span in spans]
+                rows = await self._rows(queries.CONTROLS, agents, firsts, lasts)
+                return tuple(stored(agents[row[0] - 1], row[1:]) for row in rows)
+            case AskPage(span, limit, ascending):
+                statement = queries.PAGE_ASCENDING if ascending else queries.PAGE
+                rows = await self._rows(statement, span.agent, span.first, _last(span.last), limit)
+                if question.more and len(rows) == limit and not ascending:
+                    await self._send(statement, span.agent, span.first, rows[-1][0] - 1, limit)
+                return tuple([stored(span.agent, row) for row in rows])
+
+    async def end(self) -> None:
+        """Nothing more is asked for."""
+        if self._ahead is not None:
+            self._ahead = None
+            await _connection(self._cursor).answered()
+
+    async def _rows(self, statement: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
+        asked = self._ahead == (statement, *values)
+        await self.end()
+        if not asked:
+            await self._cursor.execute(statement, values, prepare=False)
+        return await self._cursor.fetchall()
+
+    async def _send(self, statement: LiteralString, *values: Any) -> None:
+        self._ahead = statement, *values
+        await _connection(self._cursor).send(self._cursor, statement, values)
+
+
+def _connection(cursor: Cursor) -> Connection:
+    assert isinstance(cursor.connection, Connection)
+    return cursor.connection
 
 
 def _last(id: int | None) -> int:

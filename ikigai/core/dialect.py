@@ -14,7 +14,6 @@ add up, and done twice it changes nothing.
 import hashlib
 import re
 from collections.abc import Callable
-from operator import is_
 from typing import Any
 
 from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
@@ -39,10 +38,13 @@ class Dialect(Record, frozen=True):
 
 def fitted(message: Message, dialect: Dialect) -> Message:
     """The message as this model can be sent it: the table above."""
-    given = message.blocks
-    made = [_FITTED[type(block)](block, dialect) for block in given]
-    if given and all(map(is_, made, given)):  # as most are: this runs for every message that is measured
-        return message
+    for block in message.blocks:
+        if _FITTED[type(block)](block, dialect) is not block:
+            break
+    else:  # as most are: this runs for every message that is measured
+        if message.blocks:
+            return message
+    made = [_FITTED[type(block)](block, dialect) for block in message.blocks]
     blocks = tuple(block for block in made if block is not None)
     if not blocks and message.role is not Role.TOOL:
         blocks = (Text(EMPTY),)

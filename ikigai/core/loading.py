@@ -4,7 +4,7 @@ A `Loading` is a generator that yields questions and is sent the answers, so the
 a list in memory. What it costs grows with the window and the number of control events, not with the history.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TypeAlias, TypeVar, cast
 
 from ikigai.core.events import AssistantMessage, Filtered, StoredEvent, TurnEnded, Undone, UserMessage
@@ -12,7 +12,7 @@ from ikigai.core.lineage import Ancestor, Span, live, spans, void
 from ikigai.core.memory import Memory, Run, blank, counted_size, ended_turn, history_room, replace, replay, with_turns
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
-from ikigai.core.results import MASK, Caps
+from ikigai.core.results import MASK
 from ikigai.core.window import NO_TURNS, Origin, Turn, Window
 
 CONTROL_KINDS = ("clear", "mark", "rewind", "filter", "undo", "settings", "fork")
@@ -185,10 +185,7 @@ class _Reach:
         self._size = 0  # their bytes
         self._read = 0  # rows
         self._rows: list[StoredEvent] = []  # of the turn being read, newest first
-        self._looked = 0  # how many of them were looked at
-        self._least = _Least(settled.run.rules.caps)
-        self._partial = 0  # bytes that it has at least
-        self._by_bytes = True  # whether that is so by its rows, and not by a count stored with its end
+        self._least: _Least | None = None  # what it has at least, once that was looked at
         self.newest_end = 0  # id of the newest turn_end
         self.oldest = 0  # id of the oldest row that is not left out
         self.before_oldest = 0  # turns of live memory before the oldest turn
@@ -202,10 +199,6 @@ class _Reach:
                 if self.enough:
                     return
                 self.newest_end = self.newest_end or stored.id
-                thinned = self._settled.thinned(stored.event.first, stored.id)
-                self._partial = 0 if thinned else counted_size(self._settled, stored.event)
-                self._by_bytes = not self._partial
-                self._least = _Least(self._settled.run.rules.caps)
             self._rows.append(stored)
         self._look()
 
@@ -221,7 +214,7 @@ class _Reach:
 
     def _take(self) -> None:
         """A turn_end, or nothing more: what was read since the last one is whole."""
-        rows, self._rows, self._looked = self._rows[::-1], [], 0
+        rows, self._rows, self._least = self._rows[::-1], [], None
         if rows:
             self.oldest = rows[0].id
         if self._open is None:
@@ -240,26 +233,41 @@ class _Reach:
 
         The newest turn is read whole, whatever its size, and without a budget so is the one that overflows.
         """
-        if self._settled.budget and self._turns:
-            if self._by_bytes:
-                new, thinned = self._rows[self._looked :], self._settled.thinned
-                self._partial += sum(self._least.of(stored) for stored in new if not thinned(stored.id, stored.id))
-                self._looked = len(self._rows)
-            self.enough = self._size + self._partial > self._allowed
+        if not self._settled.budget or not self._turns or not self._rows:
+            return
+        if self._least is None:
+            self._least = _Least(self._settled, self._rows[0])
+        self._least.add(self._rows)
+        self.enough = self._size + self._least.bytes > self._allowed
 
 
 class _Least:
-    """What the rows of one turn, met from its end, surely add to a request, in bytes.
+    """What the rows of one turn, met from its end, surely add to a request: `bytes`.
 
-    Of the iterations before its newest nothing is sure: they may have been dropped. A result may have been cut, to no
-    less than `most` characters, or masked, to no less than MASK; but for the last few, which never are.
+    Where a count was stored with the turn's end, and no filter took from it since, that is it. Else: of the iterations
+    before its newest nothing is sure, they may have been dropped. A result may have been cut, to no less than `most`
+    characters, or masked, to no less than MASK; but for the last few, which never are.
     """
 
-    def __init__(self, caps: Caps) -> None:
+    def __init__(self, settled: Memory, end: StoredEvent) -> None:
+        self._settled = settled
+        self.bytes = 0
+        if isinstance(end.event, TurnEnded) and not settled.thinned(end.event.first, end.id):
+            self.bytes = counted_size(settled, end.event)
+        self._by_rows = not self.bytes
+        caps = settled.run.rules.caps
         self._most, self._unmasked = caps.most, caps.keep_last
         self._called = self._older = False
+        self._seen = 0
 
-    def of(self, stored: StoredEvent) -> int:
+    def add(self, rows: Sequence[StoredEvent]) -> None:
+        """These rows of the turn, newest first; those seen before are passed over."""
+        if self._by_rows:
+            new, thinned = rows[self._seen :], self._settled.thinned
+            self.bytes += sum(self._of(stored) for stored in new if not thinned(stored.id, stored.id))
+        self._seen = len(rows)
+
+    def _of(self, stored: StoredEvent) -> int:
         match stored.event:
             case UserMessage(text):
                 return len(text)

@@ -85,6 +85,7 @@ class Growing:
         self._turn = turn
         self._caps, self._readable, self._measure, self._most = caps, readable, measure, most
         self._changed = False
+        self.status = Status.WAITING if turn else Status.IDLE
         turn = turn or OpenTurn(0, 0)
         self._first, self._last = turn.first, turn.last
         self._messages = list(turn.messages)
@@ -98,20 +99,16 @@ class Growing:
         self._size = turn.size  # of those measured, the first `_measured`
         self._measured = len(self._messages)
         self._most_more = 0  # bytes that the others take at the most
-
-    @property
-    def status(self) -> Status:
         if self._pending:
-            return Status.RUNNING_TOOLS
-        return Status.WAITING if self._changed or self._turn else Status.IDLE
+            self.status = Status.RUNNING_TOOLS
 
     def admits(self, event: Event) -> bool:
         return admits(event, self._pending, self._answered)
 
     def add(self, id: int, event: Event) -> None:
         """One more event under the id `id`; that it belongs here is not looked at again."""
-        if self._turn is None and not self._changed:
-            self._first = id
+        if self.status is Status.IDLE:
+            self._first, self.status = id, Status.WAITING
         self._changed = True
         if isinstance(event, ToolStarted):
             self._started.add(event.call_id)
@@ -120,18 +117,24 @@ class Growing:
             self._plan = event
             return
         self._last = id
-        if isinstance(event, ToolResult):
-            content = capped(event.content, self._caps, self._place(event.call_id))
-            event = event if content is event.content else replace(event, content=content)
-        self._join(event)
         if isinstance(event, ToolCall):
             self._calls.append((id, event))
             self._pending.add(event.id)
+            self.status = Status.RUNNING_TOOLS
+            self._join(event)
         elif isinstance(event, ToolResult):
             self._pending.discard(event.call_id)
             self._answered.add(event.call_id)
+            if not self._pending:
+                self.status = Status.WAITING
+            content = capped(event.content, self._caps, self._place(event.call_id))
+            self._join(event if content is event.content else replace(event, content=content))
             self._results += 1
-            self._mask()
+            until = edge(self._results, self._caps)
+            if until > self._edge:
+                self._mask(until)
+        else:
+            self._join(event)
         if self._most is not None and self._size + self._most_more > self._most and len(self._calls) > 1:
             self.shrink(self._most)
 
@@ -181,18 +184,17 @@ class Growing:
 
     def _join(self, event: Event) -> None:
         messages = self._messages
-        count, newest = len(messages), messages[-1] if messages else None
+        measured = messages[-1] if messages and len(messages) == self._measured else None
         blocks = join(messages, event)
-        if blocks and len(messages) == count == self._measured and newest:
-            self._size -= self._measure(newest)
+        if measured is not None and len(messages) == self._measured and messages[-1] is not measured:
+            self._size -= self._measure(measured)
             self._measured -= 1
             blocks = messages[-1].blocks
-        if blocks and self._most is not None:
+        if self._most is not None and blocks:
             self._most_more += MOST_OF_MESSAGE + most_of(blocks)
 
-    def _mask(self) -> None:
-        """Mask the results that the edge has passed."""
-        until = edge(self._results, self._caps)
+    def _mask(self, until: int) -> None:
+        """Mask the results that the edge has passed on its way to `until`."""
         since = max(self._edge, self._caps.keep_first, self._dropped)
         self._edge = until
         if until <= since:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import TOOL, Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 
 EMPTY = "[empty]"
@@ -46,7 +46,7 @@ def fitted(message: Message, dialect: Dialect) -> Message:
             return message
     made = [_FITTED[type(block)](block, dialect) for block in message.blocks]
     blocks = tuple(block for block in made if block is not None)
-    if not blocks and message.role is not Role.TOOL:
+    if not blocks and message.role is not TOOL:
         blocks = (Text(EMPTY),)
     return Message(message.role, blocks)
 

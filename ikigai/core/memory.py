@@ -48,7 +48,7 @@ from ikigai.core.ports import Encoder, Limits
 from ikigai.core.record import Record
 from ikigai.core.request import Request, closed, notice, paired
 from ikigai.core.results import Caps
-from ikigai.core.turn import READ_RESULT, Growing, OpenTurn, Status
+from ikigai.core.turn import IDLE, READ_RESULT, Growing, OpenTurn, Status
 from ikigai.core.window import Turn, Window, fit, overflow
 
 replace = msgspec.structs.replace
@@ -269,6 +269,7 @@ def ended_turn(memory: Memory, rows: Sequence[StoredEvent]) -> Turn | None:
 def _fold(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
     """The memory after these events, but for the room that an open turn takes."""
     growing: Growing | None = None
+    status, accepted = None, frozenset[type]()
     for stored in rows:
         event = stored.event
         if memory.removed and memory.thinned(stored.id, stored.id):
@@ -277,8 +278,10 @@ def _fold(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
             event = UserMessage(REMOVED)
         if type(event) in GROWTH:
             growing = growing or _growing(memory)
-            if type(event) in ACCEPTS[growing.status] and growing.admits(event):
-                if isinstance(event, UserMessage) and (event.planning or event.alone) and growing.status is Status.IDLE:
+            if status is not growing.status:
+                status, accepted = growing.status, ACCEPTS[growing.status]
+            if type(event) in accepted and growing.admits(event):
+                if status is IDLE and isinstance(event, UserMessage) and (event.planning or event.alone):
                     memory = _begun(memory, stored.id, event)
                     growing = _growing(memory)
                 growing.add(stored.id, event)

@@ -71,6 +71,10 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
+USER, ASSISTANT, TOOL = Role.USER, Role.ASSISTANT, Role.TOOL
+"""For where it counts: up to Python 3.11 a member takes a quarter of a microsecond to be found in its class."""
+
+
 class Message(Record, frozen=True, cache_hash=True):
     """One message of a request: a user's, a model's, or the results of the calls of the model's message before it."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ikigai.core.events import AssistantMessage, Ending, Event, UserMessage
-from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.messages import ASSISTANT, TOOL, USER, Block, Message, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
 
 NOT_RUN = "Not run: the turn was interrupted before this call began."
@@ -52,22 +52,22 @@ def grow(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:
 def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
     """Do so in place. Returns what came to be sent; whether it made a message, the length of the list says."""
     if isinstance(event, ToolCall):
-        role, blocks = Role.ASSISTANT, (event,)
+        role, blocks = ASSISTANT, (event,)
     elif isinstance(event, ToolResult):
-        role, blocks = Role.TOOL, (_named(event, messages),)
+        role, blocks = TOOL, (_named(event, messages),)
     elif isinstance(event, AssistantMessage):
         sent = [block for block in event.blocks if (block.text if isinstance(block, Text) else block.signature)]
-        role, blocks = Role.ASSISTANT, tuple(sent)
+        role, blocks = ASSISTANT, tuple(sent)
     elif isinstance(event, UserMessage):
         text, images = event.text, event.images
         if event.planning:
             text = PLANNING.format(mode=event.planning, criteria=text)
-        role, blocks = Role.USER, (*images, Text(text)) if text or not images else images
+        role, blocks = USER, (*images, Text(text)) if text or not images else images
     else:
         return ()
     if blocks:
         newest = messages[-1] if messages else None
-        if newest and newest.role is role and role is not Role.USER:
+        if newest and newest.role is role and role is not USER:
             messages[-1] = Message(role, newest.blocks + blocks)
         else:
             messages.append(Message(role, blocks))
@@ -119,7 +119,7 @@ def paired(messages: Iterable[Message], started: frozenset[str]) -> tuple[Messag
         if kept:
             found.append(message if len(kept) == len(message.blocks) else Message(message.role, tuple(kept)))
         if answers:
-            found.append(Message(Role.TOOL, tuple(answers)))
+            found.append(Message(TOOL, tuple(answers)))
     return tuple(found)
 
 
@@ -140,7 +140,7 @@ def _is_paired(messages: tuple[Message, ...]) -> bool:
                 results.append((block.call_id, block.name))
         if results != waiting or not message.blocks or (results and len(results) < len(message.blocks)):
             return False
-        if results and message.role is not Role.TOOL:
+        if results and message.role is not TOOL:
             return False
         waiting = calls
     return not waiting
@@ -155,8 +155,8 @@ def _answer(call: ToolCall, result: ToolResult | None, started: frozenset[str]) 
 def closed(messages: tuple[Message, ...], started: frozenset[str], ending: Ending) -> tuple[Message, ...]:
     """The messages of a turn that has ended: pairs whole, and the last word the model's."""
     whole = paired(messages, started)
-    if whole and whole[-1].role is not Role.ASSISTANT:
-        whole = (*whole, Message(Role.ASSISTANT, (Text(UNANSWERED[ending]),)))
+    if whole and whole[-1].role is not ASSISTANT:
+        whole = (*whole, Message(ASSISTANT, (Text(UNANSWERED[ending]),)))
     return whole
 
 
@@ -165,4 +165,4 @@ def notice(older: int) -> Message | None:
     if not older:
         return None
     plural = "" if older == 1 else "s"
-    return Message(Role.USER, (Text(f"[conversation truncated — {older} older message{plural} omitted]"),))
+    return Message(USER, (Text(f"[conversation truncated — {older} older message{plural} omitted]"),))

@@ -8,14 +8,14 @@
 What was cut, masked or dropped stays so in later requests, and the size is of that form. The log keeps everything.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
 
 from ikigai.core.events import Event, FilterPlanned, ToolStarted
-from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import ASSISTANT, TOOL, Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request import join
 from ikigai.core.results import Caps, capped, edge, masked
@@ -33,6 +33,10 @@ class Status(StrEnum):
     IDLE = "idle"
     WAITING = "waiting for the model"
     RUNNING_TOOLS = "running tools"
+
+
+IDLE, WAITING, RUNNING_TOOLS = Status.IDLE, Status.WAITING, Status.RUNNING_TOOLS
+"""Found at once, where one found in its class takes a quarter of a microsecond up to Python 3.11."""
 
 
 class OpenTurn(Record, frozen=True):
@@ -62,7 +66,7 @@ class OpenTurn(Record, frozen=True):
     @property
     def requests(self) -> int:
         """How many replies the turn has had."""
-        return self.iterations + sum(message.role is Role.ASSISTANT for message in self.messages)
+        return self.iterations + sum(message.role is ASSISTANT for message in self.messages)
 
     @property
     def pending(self) -> tuple[tuple[int, ToolCall], ...]:
@@ -85,7 +89,7 @@ class Growing:
         self._turn = turn
         self._caps, self._readable, self._measure, self._most = caps, readable, measure, most
         self._changed = False
-        self.status = Status.WAITING if turn else Status.IDLE
+        self.status = WAITING if turn else IDLE
         turn = turn or OpenTurn(0, 0)
         self._first, self._last = turn.first, turn.last
         self._messages = list(turn.messages)
@@ -100,15 +104,18 @@ class Growing:
         self._measured = len(self._messages)
         self._most_more = 0  # bytes that the others take at the most
         if self._pending:
-            self.status = Status.RUNNING_TOOLS
+            self.status = RUNNING_TOOLS
 
     def admits(self, event: Event) -> bool:
-        return admits(event, self._pending, self._answered)
+        """Whether its id fits: no call comes twice, and nothing starts or is answered that is not pending."""
+        if isinstance(event, ToolCall):
+            return event.id not in self._pending and event.id not in self._answered
+        return not isinstance(event, (ToolStarted, ToolResult)) or event.call_id in self._pending
 
     def add(self, id: int, event: Event) -> None:
         """One more event under the id `id`; that it belongs here is not looked at again."""
-        if self.status is Status.IDLE:
-            self._first, self.status = id, Status.WAITING
+        if self.status is IDLE:
+            self._first, self.status = id, WAITING
         self._changed = True
         if isinstance(event, ToolStarted):
             self._started.add(event.call_id)
@@ -120,13 +127,13 @@ class Growing:
         if isinstance(event, ToolCall):
             self._calls.append((id, event))
             self._pending.add(event.id)
-            self.status = Status.RUNNING_TOOLS
+            self.status = RUNNING_TOOLS
             self._join(event)
         elif isinstance(event, ToolResult):
             self._pending.discard(event.call_id)
             self._answered.add(event.call_id)
             if not self._pending:
-                self.status = Status.WAITING
+                self.status = WAITING
             content = capped(event.content, self._caps, self._place(event.call_id))
             self._join(event if content is event.content else replace(event, content=content))
             self._results += 1
@@ -170,7 +177,7 @@ class Growing:
                 return
             start = starts[0]
             asked = {call.id for call in messages[start].calls}
-            gone = [n for n in range(start, starts[1]) if n == start or messages[n].role is Role.TOOL]
+            gone = [n for n in range(start, starts[1]) if n == start or messages[n].role is TOOL]
             lost = [block for n in gone[1:] for block in messages[n].blocks]
             answers = {block.call_id for block in lost if isinstance(block, ToolResult)}
             if not asked <= self._answered or answers != asked:
@@ -201,7 +208,7 @@ class Growing:
             return
         place = self._dropped
         for n, message in enumerate(self._messages):
-            if message.role is Role.TOOL:
+            if message.role is TOOL:
                 here = range(place, place + len(message.blocks))
                 place = here.stop
                 blocks = tuple(
@@ -227,17 +234,6 @@ class Growing:
 
     def _place(self, call_id: str) -> str:
         return f" [{READ_RESULT} {call_id}]" if self._readable else ""
-
-
-def admits(event: Event, pending: Collection[str], answered: Collection[str]) -> bool:
-    """Whether a turn with these calls, by their ids, may go on with this event: no call twice, no result of nothing."""
-    match event:
-        case ToolCall():
-            return event.id not in pending and event.id not in answered
-        case ToolStarted() | ToolResult():
-            return event.call_id in pending
-        case _:
-            return True
 
 
 MOST_OF_CHARACTER, MOST_OF_MESSAGE, MOST_OF_BLOCK = 12, 1_000, 1_000

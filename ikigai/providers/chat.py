@@ -8,7 +8,7 @@ import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.dialect import EMPTY, Dialect
-from ikigai.core.messages import Block, Image, Message, Role, StopReason, Text, ToolResult, Usage
+from ikigai.core.messages import TOOL, USER, Block, Image, Message, StopReason, Text, ToolResult, Usage
 from ikigai.core.reply import Broke, Counted, Delta, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request import Request
 from ikigai.providers import failures, openai_terms
@@ -71,13 +71,13 @@ class ChatEncoder(BodyEncoder):
         return [{"role": "system", "content": request.system}] if request.system else []
 
     def entries(self, message: Message) -> list[Any]:
-        if message.role is Role.TOOL:
+        if message.role is TOOL:
             return [
                 {"role": "tool", "tool_call_id": block.call_id, "content": told(block)}
                 for block in message.blocks
                 if isinstance(block, ToolResult)
             ]
-        if message.role is Role.USER:
+        if message.role is USER:
             content: str | list[dict[str, Any]] = message.text or EMPTY
             if message.images:
                 content = [part for block in message.blocks for part in _part(block)]

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ikigai.core.dialect import Dialect
-from ikigai.core.messages import Image, Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import ASSISTANT, Image, Message, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.reply import Broke, Counted, Delta, Failure, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request import Request
 from ikigai.providers import failures
@@ -110,7 +110,7 @@ class ContentsEncoder(BodyEncoder):
         return config
 
     def entries(self, message: Message) -> list[Any]:
-        role = "model" if message.role is Role.ASSISTANT else "user"
+        role = "model" if message.role is ASSISTANT else "user"
         return [{"role": role, "parts": list(self._parts(message))}]
 
     def _parts(self, message: Message) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,18 @@ from typing import Any
 import msgspec
 
 from ikigai.core.dialect import EMPTY, Dialect
-from ikigai.core.messages import Block, Image, Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import (
+    ASSISTANT,
+    Block,
+    Image,
+    Message,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from ikigai.core.reply import Broke, Counted, Delta, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request import Request
 from ikigai.providers import claude, failures
@@ -90,12 +101,12 @@ class MessagesEncoder(BodyEncoder):
         """
         head = {key: value for key, value in self.head(request).items() if key not in ("max_tokens", "stream")}
         pieces = self._pieces(request)
-        if request.messages and request.messages[-1].role is Role.ASSISTANT:
+        if request.messages and request.messages[-1].role is ASSISTANT:
             pieces.append(dumps({"role": "user", "content": [_text(EMPTY)]}))
         return self._framed(head, [], pieces)
 
     def entries(self, message: Message) -> list[Any]:
-        role = "assistant" if message.role is Role.ASSISTANT else "user"
+        role = "assistant" if message.role is ASSISTANT else "user"
         content = [part for block in message.blocks for part in _parts(block)]
         if not content or content[-1]["type"] in UNSEEN:  # thinking must not come last
             content.append(_text(EMPTY))

@@ -10,7 +10,7 @@ import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.dialect import EMPTY, Dialect
-from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import TOOL, USER, Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request import Request
 from ikigai.providers import openai_terms
@@ -82,15 +82,14 @@ class ResponsesEncoder(BodyEncoder):
         return self._framed(head, self.preface(request), self._pieces(request))
 
     def entries(self, message: Message) -> list[Any]:
-        match message.role:
-            case Role.USER:
-                return [{"type": "message", "role": "user", "content": list(map(_part, message.blocks))}]
-            case Role.TOOL:
-                return [
-                    {"type": "function_call_output", "call_id": block.call_id, "output": told(block)}
-                    for block in message.blocks
-                    if isinstance(block, ToolResult)
-                ]
+        if message.role is USER:
+            return [{"type": "message", "role": "user", "content": list(map(_part, message.blocks))}]
+        if message.role is TOOL:
+            return [
+                {"type": "function_call_output", "call_id": block.call_id, "output": told(block)}
+                for block in message.blocks
+                if isinstance(block, ToolResult)
+            ]
         items = _items(message.blocks)
         while items and items[-1]["type"] == "reasoning":  # refused without what it led to
             items.pop()

@@ -24,6 +24,9 @@ FIRST_PAGE = 16
 PAGE = 256
 """Rows asked for at a time: a 100,000-token window is about two of these."""
 
+TYPICAL_ROW = 1_000
+"""Bytes that a row adds to a request, as a guess before any was read: so many had rows of text and tools on average."""
+
 
 class AskAncestry(Record, frozen=True):
     """Wants the agents from `agent` to the root as tuple[Ancestor, …], the agent first; an unknown agent is ()."""
@@ -116,7 +119,7 @@ def loading(run: Run, agent: str) -> Loading:
     apart = replay(settled, start).window
     reach = _Reach(settled, apart.size)
     for span in reversed(pieces):
-        asked = AskPage(span)
+        asked = AskPage(span, more=reach.far(PAGE))
         while not reach.enough:
             page = cast("tuple[StoredEvent, ...]", (yield asked))
             reach.add(page)
@@ -203,8 +206,9 @@ class _Reach:
         self._look()
 
     def far(self, rows: int) -> bool:
-        """Whether so many rows more will probably not be enough, as those before them had it."""
-        return self._read > 0 and self._size * (self._read + rows) <= self._allowed * self._read
+        """Whether so many rows more will probably not be enough, by what those before them came to."""
+        row = self._size / self._read if self._read else TYPICAL_ROW
+        return self._size + rows * row <= self._allowed
 
     def whole(self) -> tuple[list[Turn], list[StoredEvent]]:
         """The turns that were read whole, and the rows behind them, both in order; to be called once, at the end."""

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from ikigai.core.events import Event, FilterPlanned, ToolStarted
-from ikigai.core.messages import ASSISTANT, TOOL, Block, Image, Message, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import ASSISTANT, TOOL, Block, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request import join
 from ikigai.core.results import Caps, capped, edge, masked
@@ -246,16 +246,15 @@ def most_of(blocks: tuple[Block, ...]) -> int:
     """Bytes that these blocks take at the most, whoever the message with them is for; what it says besides left out."""
     most = 0
     for block in blocks:
-        match block:
-            case Text(text):
-                characters = len(text)
-            case Thinking(text, signature):
-                characters = len(text) + len(signature)
-            case ToolCall(id, name, arguments):
-                characters = len(id) + len(name) + len(arguments)
-            case ToolResult():
-                characters = len(block.call_id) + len(block.name) + len(block.content)
-            case Image():
-                return MOST_OF_IMAGE
+        if isinstance(block, ToolCall):
+            characters = len(block.id) + len(block.name) + len(block.arguments)
+        elif isinstance(block, ToolResult):
+            characters = len(block.call_id) + len(block.name) + len(block.content)
+        elif isinstance(block, Text):
+            characters = len(block.text)
+        elif isinstance(block, Thinking):
+            characters = len(block.text) + len(block.signature)
+        else:
+            return MOST_OF_IMAGE
         most += MOST_OF_BLOCK + MOST_OF_CHARACTER * characters
     return most

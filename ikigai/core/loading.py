@@ -196,13 +196,16 @@ class _Reach:
 
     def add(self, page: tuple[StoredEvent, ...]) -> None:
         self._read += len(page)
-        for stored in page:
-            if isinstance(stored.event, TurnEnded) and not self._settled.thinned(stored.id, stored.id):
-                self._take()
-                if self.enough:
-                    return
-                self.newest_end = self.newest_end or stored.id
-            self._rows.append(stored)
+        start, thinned = 0, self._settled.thinned
+        ends = [n for n, row in enumerate(page) if isinstance(row.event, TurnEnded) and not thinned(row.id, row.id)]
+        for end in ends:
+            self._rows += page[start:end]
+            start = end
+            self._take()
+            if self.enough:
+                return
+            self.newest_end = self.newest_end or page[end].id
+        self._rows += page[start:]
         self._look()
 
     def far(self, rows: int) -> bool:

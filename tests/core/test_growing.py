@@ -43,15 +43,19 @@ stray = st.one_of(
     st.builds(ev.UserMessage, long),
     st.builds(ev.SettingsChanged, st.just({"system": "s" * 900}), st.just({"system": "agent"})),
     st.just(ev.Marked("m")),
+    st.builds(ev.ApprovalDecided, IDS, st.booleans()),
+    st.just(ev.FilterPlanned(((1, 2),), (), 2, 9)),
+    st.builds(ev.UserMessage, long, planning=st.just("forget")),
 ).map(lambda fact: [fact])
 turn = st.builds(
-    lambda text, shown, steps, ends: [
-        ev.UserMessage(text, shown),
+    lambda text, shown, kind, steps, ends: [
+        ev.UserMessage(text, shown, *kind),
         *(fact for step in steps for fact in step),
         *([ev.TurnEnded(ev.Ending.COMPLETED, "", 1, 9)] if ends else []),
     ],
     long,
     pictures,
+    st.sampled_from([("", False), ("", False), ("", False), ("forget", False), ("", True)]),
     st.lists(st.one_of(iteration, iteration, iteration, iteration, stray), max_size=9),
     st.sampled_from([True, True, True, False]),
 )
@@ -66,6 +70,7 @@ turn = st.builds(
     caps=worlds.caps | st.just(Caps()) | st.just(Caps(keep_first=0, keep_last=0)),
     first=st.booleans(),
     readable=st.booleans(),
+    removed=st.sets(st.integers(1, 40), max_size=4),
     split=st.integers(0, 60),
 )
 def test_at_once_and_one_by_one(
@@ -76,15 +81,18 @@ def test_at_once_and_one_by_one(
     caps: Caps,
     first: bool,
     readable: bool,
+    removed: set[int],
     split: int,
 ) -> None:
     run = Run({"model": model, "budget": budget}, lambda _: Limits(context, 100), encoder)
-    run = replace(run, tools=worlds.READABLE if readable else worlds.TOOLS, rules=Rules(0.25, first, 0, caps))
+    tools, others = (worlds.READABLE, worlds.TOOLS) if readable else (worlds.TOOLS, worlds.READABLE)
+    run = replace(run, tools=tools, planning=others, rules=Rules(0.25, first, 0, caps))
+    begun = evolve(blank(run, "a"), ev.StoredEvent(99, "a", 99, 0.0, ev.Filtered("forget", ids=tuple(removed))))
     facts = [fact for facts in turns for fact in facts]
     rows = [ev.StoredEvent(id, "a", id, 0.0, fact) for id, fact in enumerate(facts, start=1)]
-    one_by_one = reduce(evolve, rows, blank(run, "a"))
-    assert replay(blank(run, "a"), rows) == one_by_one
-    assert replay(replay(blank(run, "a"), rows[:split]), rows[split:]) == one_by_one
+    one_by_one = reduce(evolve, rows, begun)
+    assert replay(begun, rows) == one_by_one
+    assert replay(replay(begun, rows[:split]), rows[split:]) == one_by_one
     if one_by_one.open:
         assert one_by_one.open.size == sum(map(encoder(model).message, one_by_one.open.messages))
 

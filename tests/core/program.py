@@ -85,6 +85,8 @@ class Program(RuleBasedStateMachine):
             if isinstance(fact, ev.TurnEnded):
                 reported = [fact for fact in facts if isinstance(fact, ev.UsageReported)]
                 counted = happened.counted if isinstance(happened, Replied) else 0
+                if fact.ending is not ev.Ending.COMPLETED:
+                    counted = 0  # nobody counts a turn that is given up: its last reply calls tools
                 counts_as_told(self.memory, fact, reported[-1] if reported else None, counted)
         if facts:
             self.store(facts)

@@ -1,13 +1,15 @@
 """What the composition root does when the world fails it."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from ikigai import app, keys
+from ikigai import answers, app, keys, reports
 from ikigai.app import World
 from ikigai.config import Config
 from ikigai.config.table import Local, Model, Server
+from ikigai.core import commands
 from ikigai.core.errors import IkigaiError, Unavailable
 from ikigai.core.events import UserMessage
 from ikigai.core.messages import Usage
@@ -34,6 +36,24 @@ async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
             await world.take(agent)
     memory, _ = await world.take(agent)
     assert memory.agent == agent.id
+
+
+async def test_a_limit_that_was_learned_is_in_the_figures_of_context(database: Database) -> None:
+    config = Config(model="scripted/echo")
+    pool, tools = app.make_pool(config), app.make_tools()
+    world = World(config, database, None, pool, app.make_run(config, pool, tools), tools)
+    agent = await world.create()
+
+    async def figures() -> dict[str, object]:
+        place = answers.Place(world, agent, await world.look(agent), "idle")
+        return json.loads(reports.json((await answers.answer(commands.Local("context"), config, place)).figures))
+
+    known = await figures()
+    assert known["learned"] is False
+    pool.learn("scripted/echo", 3_000)
+    learned = await figures()
+    assert (learned["context"], learned["learned"]) == (3_000, True)
+    assert learned["room"] == learned["ceiling"] < 3_000 < known["room"]  # type: ignore[operator]
 
 
 def test_weights_that_are_not_there_are_no_model_to_offer(database: Database) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.account import ECHO, WIRE, Account, Wire, refused
 from tests.e2e.program import Program
-from tests.wire_server import Answer, completion
+from tests.wire_server import Answer, completion, failure
 
 BUDGET = {"IKIGAI_SLIDING_CONTEXT_TOKENS": "700"}
 
@@ -139,6 +139,27 @@ def test_context_fits(account: Account, wire: Wire, columns: int):
         assert any(re.match(r"  messages +\d+ +0% ░+$", line) for line in lines[at:])
         assert "said 10 (" in " ".join(" ".join(lines[at:]).split())
         program.leave()
+
+
+def test_a_limit_that_the_provider_states_is_told_as_learned(account: Account, wire: Wire):
+    too_long = failure(400, "This model's maximum context length is 3000 tokens.", "context_length_exceeded")
+    with account.terminal(*WIRE, columns=120) as program:
+        program.ready().say("/context")
+        program.wait_for("model takes")
+        assert "as its provider said" not in program.words()
+        wire.answers("a " * 3_000, "b " * 3_000, too_long, "It fits.")
+        for n, asked in enumerate(("one", "two", "three"), start=1):
+            program.say(asked)
+            program.wait(lambda n=n: len(account.turns()) == n, "the end of the turn")
+            program.settled()
+        program.wait_for("Sending it again with less")
+        program.say("/context")
+        program.wait_for("model takes  3k, replies included (as its provider said)")
+        program.leave()
+    assert len(wire.requests) == 4 and account.endings() == ["completed"] * 3
+    assert 0 < len(wire.requests[-1].body) < 4 * 3_000 < len(wire.requests[-2].body)
+    made = json.loads(account.run(*WIRE, "-p", "/context", "--json").stdout)
+    assert made["context"] > 3_000 and made["learned"] is False, "learned is for the session"
 
 
 def test_commands_of_print_mode(account: Account, wire: Wire):

@@ -48,9 +48,15 @@ def table(figures: Iterable[Figure]) -> str:
         value, base = _shown(figure.value, figure.unit), _shown(figure.base, figure.unit)
         bar = "" if figure.bar is None else f"≤ {figure.bar:.4g}"
         holds = {True: "yes", False: "NO", None: ""}[figure.holds]
-        rows.append((figure.row, figure.what, value, figure.against, base, f"{figure.ratio:.3g}", bar, holds))
+        rows.append((figure.row, figure.what, value, figure.against, base, _ratio(figure), bar, holds))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _ratio(figure: Figure) -> str:
+    """Three digits, but never rounded onto a bar that it misses."""
+    shown = f"{figure.ratio:.3g}"
+    return shown if figure.bar is None or (float(shown) <= figure.bar) is figure.holds else f"{figure.ratio:.5g}"
 
 
 def as_json(figure: Figure) -> dict[str, Any]:

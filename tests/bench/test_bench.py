@@ -89,11 +89,9 @@ def test_loading_is_measured(dsn: str) -> None:
 
 
 def test_ways_to_leave_the_window_are_priced() -> None:
-    figures = _judged(s12_cost.measure(quick=True))
-    cost = {
-        figure.what: figure.ratio for figure in s12_cost.measure(quick=True) if figure.against == "prune_fraction 0"
-    }
-    assert len(figures) == 3 and cost["prune_fraction 0: cost"] == 1.0
+    measured = s12_cost.measure(quick=True)
+    cost = {figure.what: figure.ratio for figure in measured if figure.against == "prune_fraction 0"}
+    assert len(_judged(measured)) == 4 and cost["prune_fraction 0: cost"] == 1.0
     assert cost["prune_fraction 0.5: cost"] < cost["prune_fraction 0.25: cost"] < cost["prune_fraction 0.1: cost"] < 1
 
 
@@ -138,6 +136,8 @@ def test_a_figure_is_told_with_its_ratio_and_its_bar() -> None:
     figure = Figure("S0", "what", "s", [0.3, 0.1, 0.2], "against", [0.1], 1.5)
     assert (figure.value, figure.base, figure.holds) == (0.2, 0.1, False)
     assert " ".join(table([figure]).splitlines()[1].split()) == "S0 what 200 ms against 100 ms 2 ≤ 1.5 NO"
+    beyond = table([figure._replace(samples=[0.15002])]).splitlines()[1]
+    assert beyond.split()[-4:] == ["1.5002", "≤", "1.5", "NO"], "not rounded onto the bar that it misses"
     told = json.loads(json.dumps(as_json(figure)))
     assert (told["ratio"], told["bar"], told["holds"], told["range"]) == (2.0, 1.5, False, [0.1, 0.3])
     assert figure._replace(bar=2.0).holds and figure._replace(bar=None).holds is None

@@ -10,14 +10,14 @@ from ikigai.core.window import Turn, Turns, Window, fit, overflow
 NOTHING = Totals()
 
 
-def turn(n: int, size: int = 1, before: Totals = NOTHING) -> Turn:
-    return Turn(n, n, (), size, before, NOTHING, before + Totals(1, 2, size))
+def turn(n: int, size: int = 1, before: Totals = NOTHING, previous: Totals = NOTHING) -> Turn:
+    return Turn(n, n, (), size, before, previous, before + Totals(1, 2, size))
 
 
 def window(sizes: list[int]) -> Window:
     made = Window()
     for n, size in enumerate(sizes):
-        made = made.push(turn(n, size, made.total))
+        made = made.push(turn(n, size, made.total, made.before_newest))
     return made
 
 
@@ -125,10 +125,32 @@ def sum_of(sizes: list[int]) -> Totals:
 def test_fitting_after_every_turn_comes_to_the_same_as_once_at_the_end(sizes: list[int], allowed: int) -> None:
     step_by_step = Window()
     for n, size in enumerate(sizes):
-        step_by_step = fit(step_by_step.push(turn(n, size, step_by_step.total)), allowed, notice_size, 1)
+        pushed = step_by_step.push(turn(n, size, step_by_step.total, step_by_step.before_newest))
+        step_by_step = fit(pushed, allowed, notice_size, 1)
     at_once = fit(window(sizes), allowed, notice_size, 1)
     assert step_by_step == at_once
     assert fit(at_once, allowed, notice_size, 1) == at_once
+
+
+@given(sizes, allowed, st.integers(1, 120), st.booleans())
+@example([10] * 8, 75, 40, False)  # five turns fit, the second of them opens a step
+@example([1, 60, 1, 1], 62, 60, False)  # the second turn steps over the boundary: the third opens it
+@example([9, 9, 9], 26, 1000, False)  # no turn opens a step: the longest run stays
+def test_a_step_cuts_on_to_the_first_turn_that_opens_one(
+    sizes: list[int], allowed: int, step: int, keep_first: bool
+) -> None:
+    longest = kept(fit(window(sizes), allowed, notice_size, 1, keep_first=keep_first))
+    starts = [sum(sizes[:n]) for n in range(len(sizes))]
+    opening = [n for n in longest if n and starts[n] // step != starts[n - 1] // step]
+    left = fit(window(sizes), allowed, notice_size, 1, keep_first=keep_first).older.turns
+    expected = longest[longest.index(opening[0]) :] if left and opening else longest
+    found = fit(window(sizes), allowed, notice_size, 1, step, keep_first)
+    assert kept(found) == expected
+    step_by_step = Window()
+    for n, size in enumerate(sizes):
+        pushed = step_by_step.push(turn(n, size, step_by_step.total, step_by_step.before_newest))
+        step_by_step = fit(pushed, allowed, notice_size, 1, step, keep_first)
+    assert step_by_step == found, "where it is cut does not depend on when"
 
 
 @given(sizes, allowed)
@@ -138,7 +160,8 @@ def test_without_sliding_the_shortest_run_that_overflows_is_kept(sizes: list[int
     expected = list(range(max(beyond, default=0), len(sizes)))
     step_by_step = Window()
     for n, size in enumerate(sizes):
-        step_by_step = overflow(step_by_step.push(turn(n, size, step_by_step.total)), allowed)
+        pushed = step_by_step.push(turn(n, size, step_by_step.total, step_by_step.before_newest))
+        step_by_step = overflow(pushed, allowed)
     assert kept(overflow(window(sizes), allowed)) == kept(step_by_step) == expected
 
 

@@ -48,7 +48,7 @@ from ikigai.core.messages import Image, ReplyBlock, Role, StopReason, Text, Thin
 from ikigai.core.ports import Draft
 from ikigai.core.record import Record
 from ikigai.core.reply import facts, interrupted, storable_blocks
-from ikigai.core.request import grow
+from ikigai.core.request import grow, plans
 from ikigai.core.sanitize import storable
 from ikigai.core.selecting import Wanted
 
@@ -480,6 +480,8 @@ def _newest(memory: Memory) -> tuple[Rewound, str, tuple[Image, ...]]:
     asked = newest.messages[0]
     if asked.text == REMOVED:
         raise Refused("The message of the newest turn was forgotten.", "/undo may bring it back.")
+    if plans(asked.text):  # its filter was undone
+        raise Refused("The newest turn is a talk about what to forget.", "Type that command again, or /rewind ID.")
     return Rewound(newest.id - 1), asked.text, tuple(block for block in asked.blocks if isinstance(block, Image))
 
 

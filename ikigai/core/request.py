@@ -27,6 +27,11 @@ not try again. At the end say in one short sentence what was done."""
 """What the first message of a planning talk says to the model; people see the command."""
 
 
+def plans(text: str) -> bool:
+    """Whether this is the first message of a planning talk."""
+    return text.startswith(("/forget ", "/remember ")) and text.endswith(PLANNING.rpartition("{mode}")[2])
+
+
 class Request(Record, frozen=True):
     """One request to a model, before any vendor's form: `model` is the vendor's own name, without the provider.
 

@@ -11,10 +11,12 @@ from ikigai.core.machine import (
     Approved,
     CallModel,
     Clear,
+    Edit,
     Filter,
     Forget,
     Opened,
     Plan,
+    Retry,
     RewindTo,
     RunTool,
     SetMark,
@@ -210,6 +212,19 @@ def test_a_declined_talk_leaves_memory_and_undo_passes_it_by() -> None:
     assert (rewind.empty, declined.empty) == (False, True)
     assert agent.happen(Undo()) == (ev.Undone(rewind.id, "rewind"),)
     assert said(agent) == of(range(1, 7))
+
+
+def test_a_talk_that_undo_brought_back_is_no_message_to_send_again() -> None:
+    agent = Agent(LARGE)
+    talk(agent, range(1, 7))
+    planning(agent, selected(agent, messages(agent, 3, 4)))
+    agent.happen(Undo())
+    assert said(agent)[:6] == of(range(1, 7)) and len(said(agent)) > 6
+    assert selected(agent, Wanted(back=1)).chosen[0].turn.words == "/forget databases"
+    for again in (Retry(), Edit()):
+        with pytest.raises(Refused, match="a talk about what to forget"):
+            decide(agent.memory, again)
+    agrees_with_replay(agent)
 
 
 @pytest.mark.parametrize("applied", [False, True])

@@ -10,6 +10,7 @@ from ikigai.core.machine import (
     Change,
     Clear,
     Interrupted,
+    Plan,
     RewindTo,
     RunTool,
     SetMark,
@@ -19,8 +20,8 @@ from ikigai.core.machine import (
     decide,
     work,
 )
-from ikigai.core.memory import Run
-from ikigai.core.messages import Text, ToolCall, ToolResult
+from ikigai.core.memory import Run, replace
+from ikigai.core.messages import Text, ToolCall, ToolResult, ToolSpec
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 
@@ -258,3 +259,14 @@ def test_jobs_are_the_same_while_others_finish() -> None:
     assert len(before & started) == 2
     agent.happen(ToolDone(agent.job(RunTool), ToolResult("y", "seen")))
     assert work(agent.memory) == before & started
+
+
+def test_the_talk_that_plans_a_filter_is_in_none_of_its_figures() -> None:
+    agent = Agent(replace(RUN, planning=(ToolSpec("filter_context", "Plans a filter. " * 20, "{}"),)))
+    agent.turn("What do foxes eat?", "Mice.")
+    used = agent.memory.used
+    agent.happen(Plan("forget", "foxes " * 30))
+    assert agent.memory.used > used
+    filtered = agent.reply(Text("Nothing of that was said." * 9))[-1]
+    assert isinstance(filtered, ev.Filtered)
+    assert filtered.before == filtered.after == agent.memory.used == used

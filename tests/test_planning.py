@@ -638,3 +638,31 @@ async def test_named_by_ids(talking: Talking, key: str):
         await talk.until(lambda: bool(talk.events(Filtered)) or bool(talk.user.told("notice")))
     assert talk.user.asked[0].title.startswith("Forget 4 messages, ~") and not talk.server.requests
     assert talk.sent() == (before if key == "n" else "Weather?\nRain.")
+
+
+class Pensive(User):
+    """A user who goes on talking before the question is answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decided = asyncio.Event()
+
+    async def ask(self, question: Question) -> Answered:
+        answered = await super().ask(question)
+        await self.decided.wait()
+        return answered
+
+
+async def test_what_was_confirmed_of_another_conversation_is_not_forgotten(talking: Talking):
+    user = Pensive()
+    talk = talking(user=user).said(FOXES)
+    async with talk.running():
+        await talk.tell(Forget((Wanted(back=1),)))
+        await talk.until(lambda: bool(user.asked))
+        await talk.tell(Submitted("And what do bears eat?"))
+        await talk.until(lambda: len(talk.events(TurnEnded)) == len(FOXES) + 1 and not talk.runtime.busy)
+        user.decided.set()
+        await talk.until(lambda: bool(user.told("notice")))
+    (told,) = user.told("notice")
+    assert "The conversation has gone on meanwhile; nothing was forgotten." in told
+    assert not talk.events(Filtered) and "And what do bears eat?" in talk.sent()

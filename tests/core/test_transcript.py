@@ -6,7 +6,7 @@ from ikigai.core import events as ev
 from ikigai.core.machine import CallModel, Change, Clear, Replied, RewindTo, SetMark, Submitted
 from ikigai.core.memory import Run
 from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.transcript import Block, Rule, Speaker, block, blocks, fresh, rule
+from ikigai.core.transcript import Block, Rule, Speaker, block, blocks, fresh, redraws, rule
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 
@@ -250,3 +250,20 @@ def test_why_a_reply_is_short_is_shown_again_in_its_place() -> None:
     agent.turn("b", "c")
     drawn = [each.text for each in fresh(agent.log.history(agent.name), agent.memory) if isinstance(each, Block)]
     assert drawn == ["a", "The model refused to answer.", "b", "c"]
+
+
+def test_the_rule_is_drawn_again_behind_what_the_user_did_to_the_context() -> None:
+    again = [
+        ev.Rewound(7),
+        ev.Filtered("forget", "foxes"),
+        ev.Undone(7, "rewind"),
+        ev.SettingsChanged({"budget": 7}, {"budget": "agent"}),
+    ]
+    others = [
+        ev.UserMessage("Hello."),
+        ev.TurnEnded(ev.Ending.COMPLETED),
+        ev.Marked("m"),
+        ev.SettingsChanged({"budget": 7}, {"budget": "--budget"}),
+        ev.SettingsChanged({"model": "m/n"}, {"model": "agent"}),
+    ]
+    assert all(map(redraws, again)) and not any(map(redraws, others))

@@ -103,7 +103,7 @@ def test_stream_json(account: Account, wire: Wire):
     stored = account.rows()
     assert [(event["kind"], event["content"] or "", event["data"] or {}) for event in events] == stored
     assert [kind for kind, _, _ in stored] == [
-        "user", "assistant", "tool_call", "usage", "tool_started", "tool_result", "assistant", "usage", "turn_end",
+        "user", "assistant", "tool_call", "usage", "tool_result", "assistant", "usage", "turn_end",
     ]  # fmt: skip
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert result["turn"] == events[0]["id"]

@@ -189,11 +189,11 @@ def test_mark_rewind_and_clear(account: Account, wire: Wire):
         program.wait_for("There is no mark 'nowhere' here. Marks, newest first: here")
         program.type("\x15")
         program.say("/rewind")
-        program.wait_for("· Rewound to event")
+        program.wait_for("· Rewound to mark here")
         say(program, account, "three")
         assert [message["content"] for message in wire.messages()] == ["one", "You said: one", "three"]
         program.say("/clear")
-        program.wait_for("· Context cleared: the next request starts empty. Everything said stays in the history.")
+        program.wait_for("· Context cleared: the next request starts empty. The history stays; /undo takes this back.")
         program.wait_for("─ context begins here ─")
         program.leave()
     with account.terminal(*WIRE, columns=120) as program:

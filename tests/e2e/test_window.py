@@ -180,7 +180,7 @@ def test_commands_of_print_mode(account: Account, wire: Wire):
     )["commands"]
     assert account.run("-p", "/help", PYTHONIOENCODING="ascii").returncode == 0
     assert account.run(*WIRE, "-p", "/context", PYTHONIOENCODING="ascii").returncode == 0
-    refused(account.run(*WIRE, "-p", "/clear"), 2, "/clear has no place in print mode.")
+    refused(account.run(*WIRE, "-p", "/edit"), 2, "/edit has no place in print mode.")
     refused(account.run(*WIRE, "-p", "/contxt"), 2, "There is no command /contxt. Did you mean /context")
     assert len(wire.requests) == 1 and account.said("user") == ["hello"]
 

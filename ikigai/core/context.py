@@ -236,7 +236,7 @@ def cramped(memory: Memory) -> str:
     least = _tokens(memory, memory.envelope)
     if least < memory.ceiling:
         return ""
-    system, tools = bool(memory.settings.get("system")), bool(memory.run.tools)
+    system, tools = bool(frame(memory).system), bool(memory.run.tools)
     what = {
         (True, True): "System prompt and tools take",
         (True, False): "The system prompt takes",

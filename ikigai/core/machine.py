@@ -14,6 +14,7 @@
     Noted           -                             turn_end completed
     Interrupted     -                             what was said as interrupted reply, turn_end interrupted
     Clear, SetMark, RewindTo, RewindAt, Filter, Undo, Edit, Change   the fact, refused while busy (the loop queues it)
+    Instructed      settings, if they differ         refused (the loop looks while idle)
     Retry           rewind, user                  refused (the loop queues it)
 
 Behind the turn_end of a talk that plans a filter stands the filter, however the talk ended: what was planned, and the
@@ -43,6 +44,7 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
+from ikigai.core.instructions import KEY, ORIGIN
 from ikigai.core.memory import REMOVED, Mark, Memory, Status, ended, measured, offered, replace, used_without_open
 from ikigai.core.messages import Image, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.ports import Draft
@@ -240,11 +242,17 @@ class Change(Record, frozen=True):
     values: Choices
 
 
+class Instructed(Record, frozen=True):
+    """The project's instructions are these now (`core/instructions.py`), "" for none: the run has them from here on."""
+
+    value: str
+
+
 Command: TypeAlias = (
     Clear | SetMark | RewindTo | RewindAt | Forget | Filter | Plan | Quote | Undo | Retry | Edit | Change
 )
 Happened: TypeAlias = Interrupted | Ran | Replied | Failed | Exceeded | Used | Approved | Denied | ToolDone | Noted
-Input: TypeAlias = Opened | Submitted | Happened | Command
+Input: TypeAlias = Opened | Submitted | Instructed | Happened | Command
 CERTAINLY = 4
 """Times the model's context from which a message is refused unsent: below that, bytes may have counted too many."""
 NEEDS_IDLE = (Submitted, *get_args(Command))
@@ -308,6 +316,8 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
             return _stopped(memory, (), Ending.COMPLETED)
         case _ if memory.status is not Status.IDLE:
             raise Refused(f"The agent is busy ({memory.status.value}).", "Esc stops it.")
+        case Instructed(value):
+            return _instructed(memory, value)
         case Submitted(text, images):
             return _submitted(memory, text, images)
         case Clear():
@@ -398,6 +408,13 @@ def _reconfigured(memory: Memory) -> tuple[Event, ...]:
     if not changed:
         return ()
     return (SettingsChanged(changed, {key: memory.run.origin(key, memory.own) for key in changed}),)
+
+
+def _instructed(memory: Memory, value: str) -> tuple[Event, ...]:
+    """The setting alone: all else of this run is what it was when memory was loaded."""
+    if (memory.settings.get(KEY) or "") == value:
+        return ()
+    return (SettingsChanged({KEY: value or None}, {KEY: ORIGIN}),)
 
 
 def _distinct(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBlock, ...]:

@@ -43,6 +43,7 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
+from ikigai.core.instructions import system
 from ikigai.core.messages import Message, ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Encoder, Limits
 from ikigai.core.record import Record
@@ -508,7 +509,7 @@ def frame(memory: Memory) -> Request:
     """The next request without its messages."""
     return Request(
         model=memory.model.partition("/")[2],
-        system=str(memory.settings.get("system") or ""),
+        system=system(memory.settings),
         tools=offered(memory),
         level=str(memory.settings.get("level") or ""),
         max_output=output_reserve(memory.limits),

@@ -27,6 +27,7 @@ from ikigai.core.events import (
     UserMessage,
     Value,
 )
+from ikigai.core.instructions import named
 from ikigai.core.memory import Memory
 from ikigai.core.messages import Image, Role, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
@@ -195,6 +196,10 @@ def _setting(key: str, value: Value, origin: str) -> str:
             return f"Tools switched off: {value or 'none'}"
         case "budget" if isinstance(value, int):
             shown = f"{tokens.short(value)} tokens" if value else "off"
+        case "instructions":
+            said = str(value or "")
+            size = tokens.short(tokens.count("", "", len(said.encode())))
+            return f"Project instructions: {f'{named(said)}, {size} tokens' if said else 'none'}"
         case "system":
             shown = "changed" if value else "default" if value is None else "none"
         case _:

@@ -45,7 +45,7 @@ from ikigai.core.machine import (
     Used,
     work,
 )
-from ikigai.core.memory import Memory, Run, Status, plain_size
+from ikigai.core.memory import Memory, Run, Status, frame, plain_size
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Draft
 from ikigai.core.sanitize import storable
@@ -238,6 +238,20 @@ class Life(Program):
     @rule(key=st.sampled_from(["system", "level"]), value=st.sampled_from([None, "", "low", "Answer in verse. " * 9]))
     def setting(self, key: str, value: str | None) -> None:
         self.change(key, value)
+
+    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @rule(value=st.sampled_from(["", "Obey.", "Tabs, not spaces. " * 9]), text=words)
+    def instruct_and_submit(self, value: str, text: str) -> None:
+        """The project's instructions change, or do not, before a message goes out: what it asks is framed by them."""
+        before, settings = len(self.log.history(self.agent)), self.memory.settings
+        facts = self.instruct(value)
+        assert len(facts) == (value != (settings.get("instructions") or "")) == len(self.log.history(self.agent)) - before
+        assert (self.memory.settings.get("instructions") or "") == value
+        assert {**self.memory.settings, "instructions": 0} == {**settings, "instructions": 0}, "nothing else changes"
+        assert not self.instruct(value), "nothing is written the second time"
+        self.live_equals_replayed()
+        if self.happen(Submitted(text)):
+            assert frame(self.memory).system.endswith(value)
 
     def change(self, key: str, value: ev.Value) -> None:
         own: ev.Choices = {name: chosen for name, chosen in self.memory.own.items() if name != key}

@@ -378,11 +378,16 @@ class Oracle:
         given = self.run.limits(self.model)
         return Request(
             model=self.model.partition("/")[2],
-            system=str(self.settings.get("system") or ""),
+            system=self._system(),
             tools=self.run.planning if plans else self.run.tools,
             level=str(self.settings.get("level") or ""),
             max_output=min(given.max_output, given.context // 4),
         )
+
+    def _system(self) -> str:
+        """The system prompt, and a blank line before what the project adds to it."""
+        said, added = self.settings.get("system") or "", self.settings.get("instructions") or ""
+        return f"{said}\n\n{added}" if said and added else f"{said}{added}"
 
     def _first(self) -> int:
         """The longest run of newest whole turns whose request fits; the place of its first turn."""

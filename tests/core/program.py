@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ikigai.core import events as ev
 from ikigai.core.errors import Refused
 from ikigai.core.loading import loading
-from ikigai.core.machine import Input, Job, Opened, Replied, decide, work
+from ikigai.core.machine import Input, Instructed, Job, Opened, Replied, decide, work
 from ikigai.core.memory import Memory, Run, Status, accepts, evolve
 from ikigai.core.ports import Limits
 from tests.core.agreement import counts_as_told
@@ -88,6 +88,18 @@ class Program(RuleBasedStateMachine):
                 if fact.ending is not ev.Ending.COMPLETED:
                     counted = 0  # nobody counts a turn that is given up: its last reply calls tools
                 counts_as_told(self.memory, fact, reported[-1] if reported else None, counted)
+        if facts:
+            self.store(facts)
+        return facts
+
+    def instruct(self, value: str) -> tuple[ev.Event, ...]:
+        """The project's instructions have changed: the run has them from here on, whether they are in force already."""
+        facts = decide(self.memory, Instructed(value))
+        below = {**self.run.below, "instructions": value}
+        if not value:
+            del below["instructions"]
+        self.run = replace(self.run, below=below)
+        self.memory = replace(self.memory, run=self.run)
         if facts:
             self.store(facts)
         return facts

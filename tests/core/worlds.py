@@ -21,6 +21,7 @@ RUNS = (
     Run(plain, limits, encoder, {"model": "blocks/tiny", "budget": 0}, {"model": "--model", "budget": "--budget"}),
     Run({**plain, "level": "low"}, limits, encoder, {"model": "chat/small"}, {"model": "--model"}, TOOLS),
     Run({**plain, "level": "med", "budget": 300}, limits, encoder),
+    Run({**plain, "instructions": "Obey."}, limits, encoder),
     Run(plain, cramped, encoder, tools=TOOLS),
     Run({**plain, "model": "chat/large", "budget": 400}, limits, encoder, tools=TOOLS),
     Run({**plain, "model": "blocks/small"}, limits, encoder, tools=TOOLS),

@@ -12,6 +12,7 @@ from ikigai.core import about, commands, machine
 from ikigai.core.commands import Local, Meaning
 from ikigai.core.context import context, told
 from ikigai.core.errors import Refused
+from ikigai.core.instructions import KEY
 
 if TYPE_CHECKING:
     from ikigai.app import World
@@ -122,8 +123,8 @@ def _of_memory(name: str, place: Place) -> Answer:
         case "think":
             return Answer(about.thinking(memory, world.pool.known.levels(memory.model)), {})
         case "system":
-            system = memory.settings.get("system")
-            return Answer(str(system or "There is no system prompt. /system TEXT sets one."), {})
+            system = str(memory.settings.get("system") or "There is no system prompt. /system TEXT sets one.")
+            return Answer("\n\n".join(filter(None, (system, str(memory.settings.get(KEY) or "")))), {})
         case _:
             text = about.status(memory, f"{agent.name} ({agent.id})", state, world.database_name)
             return Answer(text, about.status_figures(memory, agent.name, agent.id, state, world.database_name))

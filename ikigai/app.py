@@ -17,18 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ikigai import keys, paths
+from ikigai import keys, paths, trust
 from ikigai.config import Config, layers
 from ikigai.config.table import VENDORS, Context, Model, Server
 from ikigai.core import codec, matching
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Choices, Event
+from ikigai.core.instructions import KEY, ORIGIN, instructed
 from ikigai.core.loading import loading
 from ikigai.core.memory import Memory, Rules, Run
 from ikigai.core.messages import Usage
 from ikigai.core.ports import View
 from ikigai.core.results import Caps
 from ikigai.metering import Price
+from ikigai.project import Project
 from ikigai.providers import listing
 from ikigai.providers.local_model import LocalModel
 from ikigai.providers.models import Listed, Models
@@ -53,28 +55,49 @@ class World:
     """What one run of the program shares between its agents."""
 
     def __init__(
-        self, config: Config, database: Database, lease: Lease | None, pool: Pool, run: Run, workshop: Workshop
+        self,
+        config: Config,
+        database: Database,
+        lease: Lease | None,
+        pool: Pool,
+        run: Run,
+        workshop: Workshop,
+        project: Project | None = None,
     ) -> None:
         self.config, self.database, self.pool, self.run = config, database, pool, run
         self._lease = lease
-        self.workshop = workshop
+        self.workshop, self.project = workshop, project or make_project()
 
     @classmethod
-    async def open(cls, config: Config) -> World:
-        """Start the embedded server if it is wanted, connect, migrate. Raises StoreError, ConfigError."""
+    async def open(cls, config: Config, project: Project | None = None) -> World:
+        """Start the embedded server if it is wanted, connect, migrate. Raises StoreError, ConfigError.
+
+        Without a `project` somebody has asked about, its folder brings something only if it is trusted already.
+        """
+        if project is None:
+            project = make_project()
+            project.look()
         pool, opening = make_pool(config), asyncio.ensure_future(open_database(config))
+        workshop = None
         try:
-            workshop, run = await asyncio.to_thread(_made, config, pool)  # while the server answers
-            await workshop.open()
+            workshop = await asyncio.to_thread(make_workshop, config)  # while the server answers
+            await workshop.open(project)
+            run = await asyncio.to_thread(make_run, config, pool, workshop, project)
         except BaseException:
+            if workshop:
+                await workshop.close()
             with contextlib.suppress(Exception):
                 lease, database = await opening
                 await database.close()
                 if lease:
                     lease.close()
             raise
-        lease, database = await opening
-        return cls(config, database, lease, pool, run, workshop)
+        try:
+            lease, database = await opening
+        except BaseException:
+            await workshop.close()
+            raise
+        return cls(config, database, lease, pool, run, workshop, project)
 
     async def close(self) -> None:
         try:
@@ -84,6 +107,20 @@ class World:
             await self.database.close()
             if self._lease:
                 self._lease.close()
+
+    def problems(self) -> list[str]:
+        """What of the project and of the user's own tools cannot be used, in sentences, each told once."""
+        found = [*self.project.problems, *self.workshop.problems]
+        self.project.problems.clear()
+        self.workshop.problems.clear()
+        return found
+
+    def instructions(self) -> str:
+        """The project's instructions as they are now; agents opened from here on have them, too."""
+        value = self.project.instructions()
+        if (self.run.below.get(KEY) or "") != value:
+            self.run = msgspec.structs.replace(self.run, below=instructed(self.run.below, value))
+        return value
 
     @property
     def database_name(self) -> str:
@@ -157,6 +194,7 @@ class World:
         """Take the pen of the agent and load its memory. Raises Busy when another program holds it."""
         log = await self.database.open_agent(agent, directory())
         try:
+            self.instructions()
             return await log.load(loading(self.run, agent.id)), log
         except BaseException:
             await log.close()
@@ -178,7 +216,16 @@ class World:
     def runtime(self, agent: Agent, memory: Memory, log: AgentLog, view: View, **limits: Any) -> Runtime:
         tools = self.workshop.registry(self.database.reader(agent).result, self._recalled)
         price = make_price(self.config)
-        return Runtime(memory, log, self.pool.provider, tools, view, price=price, learn=self.pool.learn, **limits)
+        return Runtime(memory, log, self.pool.provider, tools, view, price=price, **self._given(view), **limits)
+
+    def _given(self, view: View) -> dict[str, Any]:
+        def instructions() -> str:
+            value = self.instructions()
+            for problem in self.problems():
+                view.notice(problem)
+            return value
+
+        return {"learn": self.pool.learn, "instructions": instructions}
 
 
 def directory() -> str:
@@ -291,7 +338,12 @@ def make_workshop(config: Config) -> Workshop:
     return Workshop(config, Path(directory() or "/"))
 
 
-def make_run(config: Config, pool: Pool, workshop: Workshop) -> Run:
+def make_project() -> Project:
+    """The working directory, which nobody has looked at yet."""
+    return Project(Path(directory() or "/"), paths.data_dir() / trust.FILE)
+
+
+def make_run(config: Config, pool: Pool, workshop: Workshop, project: Project | None = None) -> Run:
     """What this run brings to memory; without a configured model, the one that is at hand.
 
     Raises ConfigError when a flag or a variable asks for a thinking level that the model does not have; such a level
@@ -305,11 +357,11 @@ def make_run(config: Config, pool: Pool, workshop: Workshop) -> Run:
     if lacking(pool, below):
         below = {**below, "level": ""}
     return Run(
-        below,
+        instructed(below, project.instructions() if project else ""),
         pool.limits,
         pool.encoder,
         above,
-        layered.origins,
+        {**layered.origins, KEY: ORIGIN},
         workshop.specs,
         (matching.SPEC,),
         config.context.token_counter,

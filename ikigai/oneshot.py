@@ -67,7 +67,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
         if isinstance(command, Change):
             world.check(memory, command.values)
         printer = headless.Printer(arguments.output_format or "text", agent.name, arguments.yes)
-        if notice := world.level_notice(memory.own):
+        for notice in filter(None, (*world.problems(), world.level_notice(memory.own))):
             printer.notice(notice)
         model = str(world.run.resolve(memory.own).get("model"))
         if pictures and not world.sees(model):

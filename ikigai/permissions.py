@@ -1,15 +1,16 @@
-"""/approve, /tools and the user's own !command: what models may do here, seen and changed by the user."""
+"""/approve, /tools, /trust and the user's own !command: what is allowed here, seen and changed by the user."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai import standing
+from ikigai import standing, trust
 from ikigai.core import machine
 from ikigai.core.commands import is_id
-from ikigai.core.errors import Refused
+from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.memory import Memory
 from ikigai.core.questions import Answered, Question, yes_or_no
 from ikigai.core.sanitize import clean_line
@@ -18,6 +19,7 @@ from ikigai.tools.gate import mode
 from ikigai.workshop import standing_file
 
 if TYPE_CHECKING:
+    from ikigai.project import Project
     from ikigai.workshop import Workshop
 
 MEANS = {
@@ -97,6 +99,57 @@ def tools(argument: str, memory: Memory) -> str | machine.Change:
         raise Refused(f"/tools cannot {clean_line(argument)!r}.", f"Write on or off, and one of: {', '.join(sets)}")
     left = {*off, name} if word == "off" else {*off} - {name}
     return machine.Change({"tools_off": ",".join(sorted(left)) or None})
+
+
+async def asked(project: Project, brings: Sequence[str], ask: Callable[[Question], Awaitable[Answered]]) -> None:
+    """Ask whether the folder is trusted; a no holds for this run, and so does a yes that cannot be kept."""
+    lines = (
+        f"{clean_line(str(project.folder))} has {', '.join(brings)}.",
+        "Trusted, it tells models what to do, and its tools are offered to them. Nothing of it has been read yet.",
+    )
+    if (await ask(yes_or_no("Trust this folder?", lines))).key == "y":
+        try:
+            project.trust(time.time())
+        except IkigaiError as error:
+            project.trusted = True
+            project.problems.append(f"{error} The folder is trusted for this run only.")
+
+
+def trusted(argument: str, project: Project) -> str:
+    """What /trust shows, or has done. Raises IkigaiError, Refused."""
+    word, _, folder = argument.partition(" ")
+    match word:
+        case "":
+            return _trust_shown(project)
+        case "yes" if not folder:
+            return f"Trusted: {clean_line(project.trust(time.time()))}\n{_effect(project)}"
+        case "no" if not folder or _is(project, folder):
+            was = project.revoke()
+            return f"{'Trusted no more' if was else 'Was not trusted'}: {clean_line(str(project.folder))}"
+        case "no":
+            if not trust.revoke(project.file, Path(folder.strip()).expanduser()):
+                raise Refused(f"{clean_line(folder.strip())} is not trusted.", "/trust lists what is.")
+            return f"Trusted no more: {clean_line(folder.strip())}"
+        case _:
+            raise Refused(f"/trust cannot {clean_line(argument)!r}.", "Write yes, no, or no and a folder of the list.")
+
+
+def _is(project: Project, folder: str) -> bool:
+    return Path(folder.strip()).expanduser() == project.folder
+
+
+def _trust_shown(project: Project) -> str:
+    here = f"{clean_line(str(project.folder))} is {'trusted' if project.trusted else 'not trusted'}."
+    brings = f"It has {', '.join(project.brings) or 'nothing that this is about'}."
+    kept = trust.trusted(project.file)
+    rows = [f"{time.strftime('%Y-%m-%d', time.localtime(since))}  {clean_line(path)}" for path, since in kept.items()]
+    listed = ("Trusted folders, and since when:", *rows) if rows else ()
+    return "\n".join((f"{here} {brings}", *listed, "/trust yes and /trust no change it; /trust no FOLDER another one."))
+
+
+def _effect(project: Project) -> str:
+    said = "Its instructions, if it has any, go with the next message."
+    return f"{said} Its tools are offered from the next start on." if project.tools.is_dir() else said
 
 
 async def ran(workshop: Workshop, line: str, progress: Callable[[str], None]) -> str:

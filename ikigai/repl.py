@@ -27,6 +27,7 @@ from ikigai.terminal.tty import Tty
 if TYPE_CHECKING:
     from ikigai.answers import Place
     from ikigai.app import World
+    from ikigai.project import Project
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +120,8 @@ class Repl:
         self.screen.database("opening the database")
         app = await asyncio.to_thread(importlib.import_module, "ikigai.app")
         self.screen.warm()
-        self._world = world = await app.World.open(self._config)
+        project = await self._trusting(app.make_project())
+        self._world = world = await app.World.open(self._config, project)
         unusable = ""
         if model := world.run.resolve({}).get("model"):
             try:
@@ -133,10 +135,20 @@ class Repl:
             arguments = self._arguments
             agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
             await self._seat.take(world, agent)
-        if unusable:
-            self.screen.notice(unusable)
+        for notice in filter(None, (unusable, *world.problems())):
+            self.screen.notice(notice)
         self.screen.set_prompts(await world.database.prompts(PROMPTS))
         await self._name_agents()
+
+    async def _trusting(self, project: Project) -> Project:
+        """The working directory; where it brings something and is not trusted yet, the user is asked once."""
+        brings = project.brings
+        await asyncio.to_thread(project.look)
+        if brings and not project.trusted and not project.problems:
+            from ikigai import permissions
+
+            await permissions.asked(project, brings, self.screen.ask)
+        return project
 
     async def _close(self) -> None:
         """Put everything down, within a few seconds."""
@@ -288,7 +300,7 @@ class Repl:
                     self.leave()
                 case "new" | "switch":
                     await self._go(command)
-                case "approve" | "tools":
+                case "approve" | "tools" | "trust":
                     await self._permit(command)
                 case "recall" | "quote":
                     await self._recall(command)
@@ -328,13 +340,15 @@ class Repl:
             self._seat.runtime.tell(each)
 
     async def _permit(self, command: Local) -> None:
-        """/approve and /tools."""
+        """/approve, /tools and /trust."""
         from ikigai import permissions
 
-        if self.memory is None:
+        if self.memory is None or self._world is None:
             raise Refused("The conversation is being opened.", "Ask again in a moment.")
         if command.name == "approve":
             found = await permissions.approve(command.argument, self.memory, self.screen.ask)
+        elif command.name == "trust":
+            found = permissions.trusted(command.argument, self._world.project)
         else:
             found = permissions.tools(command.argument, self.memory)
         if isinstance(found, str):

@@ -16,6 +16,7 @@ from ikigai.core.commands import is_id, typed
 from ikigai.core.context import cramped
 from ikigai.core.errors import IkigaiError, Refused, Unavailable
 from ikigai.core.events import CHANGES_THE_PAST, Event, UserMessage
+from ikigai.core.instructions import KEY, instructed
 from ikigai.core.loading import loading
 from ikigai.core.machine import (
     NEEDS_IDLE,
@@ -27,6 +28,7 @@ from ikigai.core.machine import (
     Failed,
     Forget,
     Input,
+    Instructed,
     Interrupted,
     Job,
     Note,
@@ -73,7 +75,7 @@ class Runtime:
     `provider` gives the provider of a model "provider/name". `max_requests` bounds the requests of a turn, 0 does not.
     `patience` is how long, in seconds, to wait for a lost database before Unavailable is raised; None is for ever.
     `learn` takes a model and the context in tokens that its provider turned out to give it.
-    `price` says what a request cost.
+    `price` says what a request cost. `instructions` gives those of the project as they are now.
     """
 
     def __init__(
@@ -87,12 +89,14 @@ class Runtime:
         patience: float | None = None,
         price: Price = unpriced,
         learn: Callable[[str, int], None] = lambda model, context: None,
+        instructions: Callable[[], str] | None = None,
     ) -> None:
         self.memory = memory
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._tools, self._view = store, provider, tools, view
         self._max_requests, self._patience, self._price, self._learn = max_requests, patience, price, learn
+        self._instructions = instructions
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still tidying up
         self._asked: dict[Job, Asking] = {}
@@ -175,6 +179,8 @@ class Runtime:
             return
         if isinstance(happened, Exceeded) and happened.to in work(self.memory):
             happened = await self._send_less(happened)
+        if isinstance(happened, Submitted | Plan | Retry) and self._instructions:
+            await self._instruct(self._instructions())
         try:
             if isinstance(happened, RewindTo) and not marked(self.memory, label := happened.label) and is_id(label):
                 happened = RewindAt(await self._place(int(label)))
@@ -193,6 +199,16 @@ class Runtime:
         self._reconcile()
         self._tell_queue()
         self._view.changed(self.memory)
+
+    async def _instruct(self, value: str) -> None:
+        """The run has these instructions of the project from here on; a fact says so where others are in force."""
+        run = self.memory.run
+        if (run.below.get(KEY) or "") == value:
+            return
+        facts = decide(self.memory, Instructed(value))
+        self.memory = replace(self.memory, run=replace(run, below=instructed(run.below, value)))
+        if facts:
+            await self._record(facts)
 
     async def _place(self, id: int) -> int:
         """The end of the turn that an event belongs to. Raises Refused."""

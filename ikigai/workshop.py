@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ikigai import paths, standing
 from ikigai.config import Config
@@ -18,6 +20,7 @@ from ikigai.tools.approval import Lasting
 from ikigai.tools.background import Processes
 from ikigai.tools.base import Tool, Touch
 from ikigai.tools.environment import for_commands
+from ikigai.tools.external import External, Folder, discovered
 from ikigai.tools.files import file_tools
 from ikigai.tools.gate import Gate
 from ikigai.tools.places import Place
@@ -30,6 +33,11 @@ from ikigai.tools.seen import Seen
 from ikigai.tools.shell import Shell
 from ikigai.tools.web import web_tools
 
+if TYPE_CHECKING:
+    from ikigai.project import Project
+
+RESERVED = ("shell", "web_search", "filter_context")
+"""Names that no other tool may take, though they are not always offered."""
 BRAVE_KEY = "BRAVE_API_KEY"
 """The variable that holds the key of the web search."""
 
@@ -66,6 +74,8 @@ class Workshop:
         allowed = rules.parsed(config.tools.allow, "tools.allow")
         place = Place(str(root), own, self.environment.get("PATH", ""))
         self.gate = Gate(place, Allowlist(allowed), Kept(standing_file()))
+        self.external: tuple[External, ...] = ()
+        self.problems: list[str] = []
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -75,7 +85,7 @@ class Workshop:
         """The tools of one agent; `whole` reads results in its log, `found` searches everything ever said."""
         if not self._config.tools.enabled:
             return Registry()
-        return Registry((*self.tools(), *self.memory_tools(whole, found)), self.gate)
+        return Registry((*self.tools(), *self.memory_tools(whole, found), *self.external), self.gate)
 
     def tools(self) -> tuple[Tool, ...]:
         """Those that reach the world, fresh for one agent: each remembers what it has read and where it is."""
@@ -93,13 +103,31 @@ class Workshop:
     def memory_tools(self, whole: Whole, found: Found) -> tuple[Tool, ...]:
         return Recall(found), ReadResult(whole, self._config.context.max_tool_result_tokens)
 
-    async def open(self) -> None:
-        """Find out whether the sandbox works. Raises IkigaiError when it is demanded and does not."""
+    async def open(self, project: Project | None = None) -> None:
+        """Find out whether the sandbox works, and what other tools there are: the user's, and the project's where it is
+        trusted. Raises IkigaiError when a sandbox is demanded and does not work.
+        """
         if self.sandbox and (why := await self.sandbox.probe()):
             raise IkigaiError(
                 f"The sandbox that the configuration demands cannot be used: {why}",
                 'Install bubblewrap, or set sandbox = "off" under [tools].',
             )
+
+        folders = list(self._folders(project)) if self._config.tools.enabled else []
+        if folders:
+            built_in = [spec.name for spec in self.registry(_nowhere, _nothing).specs]
+            asked = discovered(folders, self.directory, self.environment, {*built_in, *RESERVED})
+            found, self.problems = await asked
+            self.external = tuple(found)
+
+    def _folders(self, project: Project | None) -> Iterator[Folder]:
+        """Where executables are that may be tools; the user's own come first, and keep their names."""
+        own = paths.config_dir() / "tools"
+        if own.is_dir():
+            wrap = partial(self.sandbox.wrap, seen=(Path(os.path.realpath(own)),)) if self.sandbox else None
+            yield Folder(own, wrap=wrap)
+        if project and project.trusted and project.tools.is_dir():
+            yield Folder(project.tools, lambda: project.trusted, self.sandbox.wrap if self.sandbox else None)
 
     async def close(self) -> None:
         await self.processes.close()

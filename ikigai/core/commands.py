@@ -257,6 +257,13 @@ COMMANDS: tuple[Command, ...] = (
         more="Modes: ask, edits, auto, read-only, yolo; 'default' takes the choice back. Shift+Tab goes through them.",
     ),
     Command("tools", "[on|off SET]", "what models can do here; switch it on and off", _local("tools")),
+    Command(
+        "trust",
+        "[yes|no [FOLDER]]",
+        "whether AGENTS.md and tools of this folder are used; which folders are trusted",
+        _local("trust"),
+        more="A folder is trusted for itself alone, not for what is in it. Without a FOLDER, this one is meant.",
+    ),
     Command("cost", "", "tokens and cost: this session, this agent, everything", _bare("cost", Local("cost"))),
     Command("status", "", "agent, model, context, database", _local("status")),
     Command("config", "", "every setting, its value and where it comes from", _local("config")),

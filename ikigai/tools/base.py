@@ -6,8 +6,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Protocol
 
-import msgspec
-
 from ikigai.core.messages import Image
 from ikigai.core.record import Record
 
@@ -52,8 +50,9 @@ Progress = Callable[[str], None]
 
 class Tool(Protocol):
     """One thing a model may do. `arguments` is the Struct that its arguments are; its fields bring their descriptions.
+    Those of an external tool are a dict.
 
-    `set` names the group it is switched with (files, shell, web, memory, agents).
+    `set` names the group it is switched with (files, shell, web, memory, agents, external).
     """
 
     @property
@@ -66,7 +65,7 @@ class Tool(Protocol):
     def description(self) -> str: ...
 
     @property
-    def arguments(self) -> type[msgspec.Struct]: ...
+    def arguments(self) -> type[Any]: ...
 
     async def look(self, arguments: Any) -> Touch:
         """What the call would do; changes nothing. What it raises reaches the model as an error."""

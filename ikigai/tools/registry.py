@@ -13,6 +13,7 @@ from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Ask, Started
 from ikigai.core.schemas import schema
 from ikigai.tools.base import Kind, Output, Progress, Tool
+from ikigai.tools.external import External
 from ikigai.tools.gate import Gate
 from ikigai.tools.order import Order
 
@@ -67,7 +68,7 @@ class Registry:
         try:
             return tool, msgspec.json.decode(call.malformed or call.arguments or "{}", type=tool.arguments)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            why = f"{call.name} cannot take these arguments: {error}. Its schema: {schema(tool.arguments)}"
+            why = f"{call.name} cannot take these arguments: {error}. Its schema: {_schema(tool)}"
             raise Misunderstood(why) from None
 
 
@@ -80,7 +81,12 @@ def _told(error: Exception) -> str:
 
 
 def _spec(tool: Tool) -> ToolSpec:
-    return ToolSpec(tool.name, tool.description, schema(tool.arguments), tool.set)
+    return ToolSpec(tool.name, tool.description, _schema(tool), tool.set)
+
+
+def _schema(tool: Tool) -> str:
+    """That of its arguments; a tool that is described elsewhere brings it as text."""
+    return tool.schema if isinstance(tool, External) else schema(tool.arguments)
 
 
 def _result(call: ToolCall, output: Output) -> ToolResult:

@@ -64,8 +64,11 @@ class Sandbox:
                     self._missing = FAILED.get(done.status) or said or f"bwrap: {ending(done)}"
         return self._missing
 
-    def wrap(self, argv: Sequence[str], directory: str) -> list[str]:
-        """The same program in the sandbox, in that directory. Raises Refused when there is no sandbox."""
+    def wrap(self, argv: Sequence[str], directory: str, seen: Sequence[Path] = ()) -> list[str]:
+        """The same program in the sandbox, in that directory. Raises Refused when there is no sandbox.
+
+        `seen` are folders that can be read all the same, though others hide them.
+        """
         if self._missing:
             raise Refused(
                 f"The sandbox that the configuration asks for cannot be used: {self._missing}.",
@@ -81,6 +84,7 @@ class Sandbox:
             *("--bind", own, own),
             *self._fixed(),
             *(word for folder in self._hidden if folder.is_dir() for word in ("--tmpfs", str(folder))),
+            *(word for folder in seen for word in ("--ro-bind", str(folder), str(folder))),
             *("--setenv", "TMPDIR", "/tmp", "--chdir", directory, "--", *argv),
         ]
 

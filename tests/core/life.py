@@ -245,7 +245,9 @@ class Life(Program):
         """The project's instructions change, or do not, before a message goes out: what it asks is framed by them."""
         before, settings = len(self.log.history(self.agent)), self.memory.settings
         facts = self.instruct(value)
-        assert len(facts) == (value != (settings.get("instructions") or "")) == len(self.log.history(self.agent)) - before
+        assert (
+            len(facts) == (value != (settings.get("instructions") or "")) == len(self.log.history(self.agent)) - before
+        )
         assert (self.memory.settings.get("instructions") or "") == value
         assert {**self.memory.settings, "instructions": 0} == {**settings, "instructions": 0}, "nothing else changes"
         assert not self.instruct(value), "nothing is written the second time"

@@ -255,7 +255,7 @@ Happened: TypeAlias = Interrupted | Ran | Replied | Failed | Exceeded | Used | A
 Input: TypeAlias = Opened | Submitted | Instructed | Happened | Command
 CERTAINLY = 4
 """Times the model's context from which a message is refused unsent: below that, bytes may have counted too many."""
-NEEDS_IDLE = (Submitted, *get_args(Command))
+NEEDS_IDLE = (Submitted, Instructed, *get_args(Command))
 
 
 def is_command(happened: Input) -> TypeGuard[Command]:

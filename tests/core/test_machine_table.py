@@ -21,6 +21,7 @@ from ikigai.core.machine import (
     Filter,
     Forget,
     Input,
+    Instructed,
     Interrupted,
     Job,
     Note,
@@ -78,6 +79,8 @@ idle    | rewind             | rewind                                           
 idle    | rewind m           | rewind                                                    | idle    |
 idle    | rewind elsewhere   | refused: There is no mark 'elsewhere' here.               | idle    |
 idle    | change budget      | settings(budget)                                          | idle    |
+idle    | instruct           | settings(instructions)                                    | idle    |
+idle    | instruct nothing   |                                                           | idle    |
 idle    | rewind to 0        | rewind                                                    | idle    |
 idle    | rewind at the end  | refused: Nothing in the context comes after event 20.     | idle    |
 idle    | forget ids         | refused: Nobody has looked what these ids are.            | idle    |
@@ -98,6 +101,7 @@ waiting | open, empty draft  | turn_end(interrupted)                            
 waiting | open, old draft    | turn_end(interrupted)                                     | idle    |
 waiting | open, other budget | turn_end(interrupted) settings(budget)                    | idle    |
 waiting | submit             | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | instruct           | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | interrupt          | turn_end(interrupted)                                     | idle    |
 waiting | interrupt, words   | assistant! turn_end(interrupted)                          | idle    |
 waiting | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
@@ -148,6 +152,7 @@ tools   | open               | turn_end(interrupted)                            
 tools   | open, draft        | turn_end(interrupted)                                     | idle    |
 tools   | open, other budget | turn_end(interrupted) settings(budget)                    | idle    |
 tools   | submit             | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | instruct           | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | interrupt          | turn_end(interrupted)                                     | idle    |
 tools   | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
 tools   | used               | usage                                                     | tools   | start c1, run c2
@@ -316,6 +321,8 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "open, old draft": draft("I was say", off=-1),
     "open, other budget": lambda agent: Opened(),
     "submit": lambda agent: Submitted("Hello."),
+    "instruct": lambda agent: Instructed("Obey."),
+    "instruct nothing": lambda agent: Instructed(""),
     "submit nothing": lambda agent: Submitted(""),
     "submit a picture": lambda agent: Submitted("", (Image("image/png", "iVBO", 2, 1),)),
     "interrupt": lambda agent: Interrupted(),
@@ -440,7 +447,19 @@ def reopened_below(agent: Agent, budget: int) -> Agent:
 
 def test_every_input_that_needs_idle_is_refused_in_every_other_state() -> None:
     for state in ("waiting", "tools"):
-        needing = ["submit", "clear", "mark", "rewind", "rewind to 0", "forget ids", "filter", "plan", "quote", "undo"]
+        needing = [
+            "submit",
+            "instruct",
+            "clear",
+            "mark",
+            "rewind",
+            "rewind to 0",
+            "forget ids",
+            "filter",
+            "plan",
+            "quote",
+            "undo",
+        ]
         needing += ["retry", "edit", "change budget"]
         refused = [cell[1] for cell in CELLS if cell[0] == state and cell[2].startswith("refused: The agent is busy")]
         assert refused == needing

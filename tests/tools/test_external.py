@@ -1,0 +1,185 @@
+"""External tools: real executables, asked what they are and called through a registry; broken ones are named."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ikigai.core.messages import ToolCall
+from ikigai.tools import external
+from ikigai.tools.allowlist import Allowlist
+from ikigai.tools.approval import Ask, Mode, fingerprint, verdict
+from ikigai.tools.base import Kind
+from ikigai.tools.external import External, Folder, discovered
+from ikigai.tools.places import Place
+from ikigai.tools.registry import Registry
+from tests.tools.children import Witness
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is looked for in /proc")
+
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+
+def described(name: str, key: str = "input_schema") -> str:
+    return json.dumps({"name": name, "description": f"Says what {name} says.", key: SCHEMA})
+
+
+def script(folder: Path, name: str, body: str, mode: int = 0o755) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{body}\n")
+    file.chmod(mode)
+    return file
+
+
+def tool(folder: Path, name: str, body: str = "cat", key: str = "input_schema") -> Path:
+    return script(
+        folder, f"{name}-tool", f"if [ \"$1\" = --schema ]; then echo '{described(name, key)}'; exit; fi\n{body}"
+    )
+
+
+async def found(
+    work: Path, witness: Witness, *folders: Folder, taken: tuple[str, ...] = ("shell",)
+) -> tuple[dict[str, External], list[str]]:
+    tools, problems = await discovered(folders or (Folder(work / "tools"),), work, witness.environment, taken)
+    return {each.name: each for each in tools}, problems
+
+
+async def result(registry: Registry, name: str, arguments: str) -> tuple[str, bool]:
+    done = await registry.run(ToolCall("c", name, arguments), lambda text: None)
+    return done.content, done.is_error
+
+
+async def test_a_tool_says_what_it_is_and_answers(work: Path, witness: Witness):
+    tool(work / "tools", "echo")
+    tool(work / "tools", "where", 'cat >/dev/null; pwd; echo "$WITNESS"', "parameters")
+    tools, problems = await found(work, witness)
+    assert (sorted(tools), problems) == (["echo", "where"], [])
+    registry = Registry(tools.values())
+    assert [(spec.name, spec.set, json.loads(spec.schema)) for spec in registry.specs] == [
+        ("echo", "external", SCHEMA),
+        ("where", "external", SCHEMA),
+    ]
+    assert registry.specs[0].description == "Says what echo says."
+    assert await result(registry, "echo", '{ "text": "árvíz\\n", "more": [1] }') == (
+        '{"text":"árvíz\\n","more":[1]}\n',
+        False,
+    )
+    assert await result(registry, "where", '{"text": ""}') == (f"{work}\n{witness.token}\n", False)
+
+
+async def test_arguments_that_are_no_object_or_lack_something_are_told(work: Path, witness: Witness):
+    tool(work / "tools", "echo", "touch ran; cat")
+    tools, _ = await found(work, witness)
+    registry = Registry(tools.values())
+    for arguments in ("[]", '"x"', "{", "[" * 50_000):
+        text, failed = await result(registry, "echo", arguments)
+        assert failed and text, arguments
+    started = await registry.start(ToolCall("c", "echo", '{"txet": 1}'), 1, {}, None)  # type: ignore[arg-type]
+    assert "text missing" in started.refused and '"required"' in started.refused
+    assert not (work / "ran").exists()
+
+
+async def test_a_failure_says_how_it_ended_and_what_it_complained_of(work: Path, witness: Witness):
+    tool(work / "tools", "bad", "echo half; echo 'no such key' >&2; exit 3")
+    tool(work / "tools", "killed", "kill -9 $$")
+    tools, _ = await found(work, witness)
+    registry = Registry(tools.values())
+    assert await result(registry, "bad", '{"text":""}') == ("half\nno such key\n[exit status 3]", True)
+    text, failed = await result(registry, "killed", '{"text":""}')
+    assert failed and "SIGKILL" in text
+
+
+async def test_it_is_asked_about_in_every_mode_but_yolo(work: Path, witness: Witness):
+    file = tool(work / "tools", "echo")
+    tools, _ = await found(work, witness)
+    touch = await tools["echo"].look({"text": "git status"})
+    assert (touch.kind, touch.directory, touch.paths) == (Kind.RUN, str(work), (str(file),))
+    assert touch.shown == f'{file} {{"text":"git status"}}'
+    place, call = Place(str(work), (), witness.environment["PATH"]), ToolCall("c", "echo", '{"text":"git status"}')
+    for mode in (Mode.ASK, Mode.EDITS, Mode.AUTO):
+        assert isinstance(verdict(mode, call, touch, place, Allowlist(), {}), Ask)
+    moved = tool(work / "others", "echo")
+    others, _ = await found(work, witness, Folder(moved.parent))
+    assert fingerprint(call, touch) != fingerprint(call, await others["echo"].look({"text": "git status"}))
+
+
+BROKEN = {
+    "plain.txt": ("", 0o644, "it is not executable"),
+    "silent": ("", 0o755, "not as it should be"),
+    "words": ("echo hello", 0o755, "not as it should be"),
+    "list": ("echo '[]'", 0o755, "not as it should be"),
+    "deep": ("head -c 60000 /dev/zero | tr '\\0' '['", 0o755, "not as it should be"),
+    "nameless": ("""echo '{"description": "x"}'""", 0o755, "name"),
+    "odd": ("""echo '{"name": "rm -rf"}'""", 0o755, "'rm -rf' is no name"),
+    "escape": ("""printf '{"name": "\\\\u001b[31m"}'""", 0o755, "is no name"),
+    "taken": ("""echo '{"name": "shell"}'""", 0o755, "ikigai has a tool shell itself"),
+    "array": ("""echo '{"name": "array", "input_schema": {"type": "array"}}'""", 0o755, "not that of an object"),
+    "number": ("""echo '{"name": "number", "input_schema": 5}'""", 0o755, "not as it should be"),
+    "crash": ("echo oh no >&2; exit 7", 0o755, "exit status 7: oh no"),
+    "long": ("yes | head -c 70000", 0o755, "longer than 64 KiB"),
+    "twin": ("""echo '{"name": "good"}'""", 0o755, "good-tool is called good, too"),
+}
+
+
+async def test_broken_ones_are_named_and_skipped(work: Path, witness: Witness):
+    for name, (body, mode, _) in BROKEN.items():
+        script(work / "tools", name, body, mode)
+    (work / "tools" / "dangling").symlink_to("nothing")
+    (work / "tools" / "no_interpreter").write_text("#!/no/such/thing\n")
+    (work / "tools" / "no_interpreter").chmod(0o755)
+    os.mkfifo(work / "tools" / "fifo", 0o755)
+    (work / "tools" / "__pycache__").mkdir()
+    (work / "tools" / ".hidden").touch()
+    tool(work / "tools", "good")
+    tools, problems = await found(work, witness)
+    assert list(tools) == ["good"]
+    expected = {**{name: why for name, (_, _, why) in BROKEN.items()}, "dangling": "no file", "fifo": "no file"}
+    told = {Path(each.partition(" is not offered")[0]).name: each for each in problems}
+    assert set(told) == {*expected, "no_interpreter"} and len(problems) == len(told)
+    for name, why in expected.items():
+        assert why in told[name], told[name]
+    assert all(each.isprintable() and each.endswith(".") for each in problems)
+
+
+async def test_all_of_them_take_two_seconds_at_most(work: Path, witness: Witness):
+    for number in range(6):
+        script(work / "tools", f"slow{number}", "trap '' TERM; sleep 60")
+    tool(work / "tools", "good")
+    began = time.monotonic()
+    tools, problems = await found(work, witness)
+    assert time.monotonic() - began < external.WITHIN + 1.0
+    assert list(tools) == ["good"] and len(problems) == 6 and all("within 2 s" in each for each in problems)
+    await witness.see(0, seconds=10)
+
+
+async def test_the_first_folder_keeps_a_name_and_trust_can_be_taken_back(work: Path, witness: Witness):
+    tool(work / "own", "echo", "echo mine")
+    tool(work / "project", "echo", "echo theirs")
+    tool(work / "project", "more", "echo more")
+    allowed = [True]
+    folders = (Folder(work / "own"), Folder(work / "project", lambda: allowed[0]), Folder(work / "none"))
+    tools, problems = await found(work, witness, *folders)
+    registry = Registry(tools.values())
+    assert (sorted(tools), len(problems)) == (["echo", "more"], 1) and "is called echo, too" in problems[0]
+    assert await result(registry, "echo", '{"text":""}') == ("mine\n", False)
+    assert await result(registry, "more", '{"text":""}') == ("more\n", False)
+    allowed[0] = False
+    text, failed = await result(registry, "more", '{"text":""}')
+    assert failed and "no longer trusts" in text
+    assert await result(registry, "echo", '{"text":""}') == ("mine\n", False)
+
+
+async def test_a_call_that_is_cancelled_leaves_nothing(work: Path, witness: Witness):
+    tool(work / "tools", "slow", "sleep 60 & sleep 60")
+    tools, _ = await found(work, witness)
+    calling = asyncio.create_task(result(Registry(tools.values()), "slow", '{"text":""}'))
+    await witness.see(2)
+    calling.cancel()
+    await asyncio.wait({calling})
+    assert calling.cancelled()
+    await witness.see(0)

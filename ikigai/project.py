@@ -11,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from ikigai import trust
+from ikigai import paths, trust
 from ikigai.core.errors import IkigaiError
 from ikigai.core.instructions import headed
 from ikigai.tools.kept import whole
@@ -55,6 +55,8 @@ class Project:
 
     def trust(self, now: float) -> str:
         """From `now` on (seconds since 1970), in later runs, too; the real path. Raises IkigaiError, Refused."""
+        with contextlib.suppress(OSError):  # then writing says why
+            paths.private(self.file.parent)
         path = trust.trust(self.file, self.folder, now)
         self.trusted = True
         return path
@@ -103,7 +105,10 @@ class Project:
             raise OSError("it is a link that leads out of the folder")
         # A FIFO would be waited for, and what has just become a link be followed.
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:  # noqa: PTH123
+        try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OSError("it is no regular file")
-            return file.read(MOST + 1)
+            with open(descriptor, "rb", closefd=False) as file:  # noqa: PTH123
+                return file.read(MOST + 1)
+        finally:
+            os.close(descriptor)

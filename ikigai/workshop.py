@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -56,6 +57,8 @@ class Kept:
 
     def approve(self, fingerprint: str, call: ToolCall, touch: Touch) -> None:
         given = standing.Approved(call.name, touch.shown, touch.directory, time.time())
+        with contextlib.suppress(OSError):  # then writing says why
+            paths.private(self._file.parent)
         standing.approve(self._file, fingerprint, given)
 
 

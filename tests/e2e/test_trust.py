@@ -1,0 +1,173 @@
+"""Folder trust as people meet it: asked once, kept or not, and what models get of the folder by it."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.account import WIRE, Account, Wire
+from tests.e2e.program import Program
+from tests.wire_server import completion
+
+QUESTION = "Trust this folder?"
+HEAD = "Instructions of this project (AGENTS.md):"
+
+
+@pytest.fixture
+def agents(account: Account) -> Path:
+    file = account.home / "AGENTS.md"
+    file.write_text("Answer like an owl.\x1b[2J\n")
+    return file
+
+
+def answer(program: Program, key: str) -> None:
+    """Press a key once the question has been on screen for long enough."""
+    program.wait_for(QUESTION)
+    deadline = time.monotonic() + 0.6
+    while time.monotonic() < deadline:
+        program.pump(0.05)
+    program.type(key)
+
+
+def system(wire: Wire, number: int = -1) -> str:
+    first = wire.messages(number)[0]
+    return first["content"] if first["role"] == "system" else ""
+
+
+def offered(wire: Wire, number: int = -1) -> list[str]:
+    """The tools of one request by name."""
+    return [tool["function"]["name"] for tool in wire.requests[number].json["tools"]]
+
+
+def ask(program: Program, account: Account, text: str) -> None:
+    turns = len(account.turns())
+    program.say(text)
+    program.wait(lambda: len(account.turns()) == turns + 1, "the end of the turn")
+    program.settled()
+
+
+def settings(account: Account) -> list[str]:
+    """The instructions that settings events brought, by their last line; "" where there are none any more."""
+    changed = [data["values"] for _, _, data in account.rows("settings")]
+    return [(each["instructions"] or "").rpartition("\n")[2] for each in changed if "instructions" in each]
+
+
+def test_yes_is_kept_and_a_changed_file_is_read_again(account: Account, wire: Wire, agents: Path):
+    with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+        program.wait_for("has AGENTS.md.")
+        answer(program, "y")
+        program.ready()
+        program.say("/trust")
+        program.wait_for("is trusted. It has AGENTS.md.")
+        ask(program, account, "Hoo?")
+        assert system(wire) == f"{HEAD}\n\nAnswer like an owl.\x1b[2J"
+        program.say("/system")
+        program.wait_for("There is no system prompt.")
+        program.wait_for("Answer like an owl.")
+        ask(program, account, "And now?")
+        assert settings(account) == []
+        agents.write_text("Answer like a raven.\n")
+        ask(program, account, "Nevermore?")
+        assert system(wire) == f"{HEAD}\n\nAnswer like a raven."
+        assert settings(account) == ["Answer like a raven."]
+        kinds = [kind for kind, _, _ in account.rows("settings", "user")]
+        assert kinds == ["user", "user", "settings", "user"], "the change stands before the message"
+        program.wait_for("Project instructions: AGENTS.md, 16 tokens")
+        program.say("/system Be brief.")
+        program.wait_for("System: changed")
+        agents.unlink()
+        ask(program, account, "Gone?")
+        assert system(wire) == "Be brief."
+        program.wait_for("Project instructions: none")
+        program.leave()
+    agents.write_text("Answer like a crow.\n")
+    with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+        ask(program.ready(), account, "Caw?")
+        assert QUESTION not in program.text()
+        assert system(wire) == f"Be brief.\n\n{HEAD}\n\nAnswer like a crow."
+        assert settings(account) == ["Answer like a raven.", "", "Answer like a crow."]
+        program.say("/trust no")
+        program.wait_for("Trusted no more:")
+        ask(program, account, "Still?")
+        assert system(wire) == "Be brief."
+        program.leave()
+    assert account.endings() == ["completed"] * 6
+
+
+def test_no_is_not_kept_and_nothing_is_read(account: Account, wire: Wire, agents: Path):
+    read, kept = agents.stat().st_atime_ns, account.home / ".local" / "share" / "ikigai" / "trusted.json"
+    with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+        answer(program, "\r")
+        program.pump(0.3)
+        assert not kept.exists(), "Enter is no yes"
+        answer(program, "n")
+        ask(program.ready(), account, "Hoo?")
+        assert system(wire) == "" and settings(account) == [] and not kept.exists()
+        program.leave()
+    assert agents.stat().st_atime_ns == read
+    with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+        answer(program, "\x1b")
+        program.ready()
+
+
+def test_print_mode_never_asks_and_uses_what_is_trusted(account: Account, wire: Wire, agents: Path):
+    """The user's own tools need no trust."""
+    own, kept = account.home / ".config" / "ikigai" / "tools", account.home / ".local" / "share" / "ikigai"
+    for folder, name in ((own, "owl"), (account.home / ".ikigai" / "tools", "raven")):
+        folder.mkdir(parents=True)
+        (folder / name).write_text(f"#!/bin/sh\necho '{json.dumps({'name': name})}'\n")
+        (folder / name).chmod(0o755)
+    env = {"WIRE_KEY": "k", "IKIGAI_TOOLS_ENABLED": "true"}
+    done = account.run("-p", *WIRE, "Hoo?", **env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert system(wire) == "" and "owl" in offered(wire) and "raven" not in offered(wire)
+    assert not (kept / "trusted.json").exists()
+    kept.mkdir(parents=True, exist_ok=True)
+    (kept / "trusted.json").write_text(json.dumps({str(account.home.resolve()): 1.0}))
+    assert account.run("-p", *WIRE, "Hoo?", **env).returncode == 0
+    assert "Answer like an owl." in system(wire) and {"owl", "raven"} < set(offered(wire))
+
+
+def test_a_damaged_file_trusts_nothing_and_the_program_goes_on(account: Account, wire: Wire, agents: Path):
+    kept = account.home / ".local/share/ikigai/trusted.json"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text("[]")
+    with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+        ask(program.ready(), account, "Hoo?")
+        assert system(wire) == "" and QUESTION not in program.text()
+        program.wait_for("Delete it: ikigai then asks again for each.")
+        program.leave()
+    assert kept.read_text() == "[]"
+
+
+def test_tools_of_a_trusted_folder_are_offered_and_asked_about(account: Account, wire: Wire):
+    folder = account.home / ".ikigai" / "tools"
+    folder.mkdir(parents=True)
+    schema = json.dumps({"name": "owl", "description": "Asks an owl.", "input_schema": {"type": "object"}})
+    (folder / "owl-tool").write_text(f"#!/bin/sh\n[ \"$1\" = --schema ] && echo '{schema}' && exit\ntouch ran; cat\n")
+    (folder / "owl-tool").chmod(0o755)
+    (folder / "broken").write_text("")
+    env = {"WIRE_KEY": "k", "IKIGAI_TOOLS_ENABLED": "true"}
+    call = {"id": "c1", "name": "owl", "arguments": '{"of":"night"}'}
+    wire.answers(completion(calls=[call]), completion("Hoo."))
+    with account.terminal(*WIRE, columns=140, rows=40, env=env) as program:
+        program.wait_for("has .ikigai/tools.")
+        answer(program, "y")
+        program.ready()
+        program.wait_for("broken is not offered as a tool: it is not executable.")
+        program.say("Ask the owl.")
+        program.wait_for("Run it?")
+        assert not (account.home / "ran").exists()
+        program.wait_for('owl-tool {"of":"night"}')
+        deadline = time.monotonic() + 0.6
+        while time.monotonic() < deadline:
+            program.pump(0.05)
+        program.type("y")
+        program.wait(lambda: account.turns() == ["completed"], "the end of the turn")
+        program.settled()
+        program.say("/tools")
+        program.wait_for("external: owl")
+        program.leave()
+    assert "owl" in offered(wire, 0)
+    assert account.said("tool_result") == ['{"of":"night"}\n'] and (account.home / "ran").exists()

@@ -108,7 +108,7 @@ class Project:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OSError("it is no regular file")
-            with open(descriptor, "rb", closefd=False) as file:  # noqa: PTH123
+            with open(descriptor, "rb", closefd=False) as file:
                 return file.read(MOST + 1)
         finally:
             os.close(descriptor)

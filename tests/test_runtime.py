@@ -15,6 +15,7 @@ from ikigai.core.events import (
     AssistantMessage,
     Choices,
     Ending,
+    SettingsChanged,
     StoredEvent,
     ToolStarted,
     TurnEnded,
@@ -107,6 +108,7 @@ class Session:
         log: Any = None,
         budget: int = 100_000,
         counter: str = "bytes",
+        instructions: Callable[[], str] | None = None,
     ) -> None:
         self.logs = MemoryLog()
         self.logs.create(AGENT)
@@ -116,7 +118,13 @@ class Session:
         self.provider: Any = Scripted(replies)
         store = log(self.logs) if log else LogOf(self.logs, AGENT)
         self.runtime = Runtime(
-            self.load(), store, lambda model: self.provider, tools or Registry(), self.view, price=price
+            self.load(),
+            store,
+            lambda model: self.provider,
+            tools or Registry(),
+            self.view,
+            price=price,
+            instructions=instructions,
         )
 
     def load(self) -> Memory:
@@ -183,6 +191,34 @@ async def test_a_turn_is_stored_shown_and_told_in_order():
     (usage,) = session.events(UsageReported)
     assert usage.model == "chat/large" and usage.usage.output > 0 and usage.first_token_seconds is not None
     assert session.view.saved_characters <= len("Hello there.")
+
+
+async def test_instructions_that_changed_are_stored_before_what_asks_and_sent_with_it():
+    now = ["Obey."]
+    session = Session(["One.", "Two.", "Three.", "Four."], instructions=lambda: now[0])
+    async with session.running():
+        sent = list[str]()
+        for turns, happened in enumerate((machine.Submitted("a"), machine.Submitted("b"), machine.Retry()), 1):
+            session.tell(happened)
+            await session.idle(turns)
+            sent.append(session.provider.requests[-1].system)
+            now[0] = ["Obey.", "", "Never."][turns - 1]
+        session.tell(machine.Quote("c"))
+        await session.idle(4)
+        below = {**session.run_settings.below}
+        assert session.runtime.memory.run.below == below, "a quote asks nobody, so nothing was looked at"
+        session.tell(machine.Submitted("d"))
+        await session.idle(5)
+        session.run_settings = msgspec.structs.replace(
+            session.run_settings, below={**session.run_settings.below, "instructions": "Never."}
+        )
+    assert (sent, session.provider.requests[-1].system) == (["Obey.", "Obey.", ""], "Never.")
+    assert [event.values for event in session.events(SettingsChanged)] == [
+        {"instructions": value} for value in ("Obey.", None, "Never.")
+    ]
+    kinds = [type(stored.event) for stored in session.logs.history(AGENT)]
+    first = kinds.index(SettingsChanged)
+    assert kinds[first + 1] is UserMessage and kinds[: first + 1].count(UserMessage) == 0
 
 
 async def test_tools_run_side_by_side_and_their_results_go_back_in_the_order_of_the_calls():

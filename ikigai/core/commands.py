@@ -260,9 +260,9 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "trust",
         "[yes|no [FOLDER]]",
-        "whether AGENTS.md and tools of this folder are used; which folders are trusted",
+        "whether this folder's AGENTS.md and tools are used",
         _local("trust"),
-        more="A folder is trusted for itself alone, not for what is in it. Without a FOLDER, this one is meant.",
+        more="Alone it lists the folders that are trusted, each for itself alone. Without a FOLDER, this one is meant.",
     ),
     Command("cost", "", "tokens and cost: this session, this agent, everything", _bare("cost", Local("cost"))),
     Command("status", "", "agent, model, context, database", _local("status")),

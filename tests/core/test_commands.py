@@ -53,6 +53,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/recall what was it", Local("recall", "what was it")),
     ("/quote 45", Local("quote", "45")),
     ("/approve edits", Local("approve", "edits")),
+    ("/trust yes", Local("trust", "yes")),
     ("/tools off web", Local("tools", "off web")),
     ("/cost", Local("cost")),
     ('/search  "a  phrase" x*', Local("search", '"a  phrase" x*')),

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import shutil
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from ikigai.tools.base import Kind
 from ikigai.tools.external import External, Folder, discovered
 from ikigai.tools.places import Place
 from ikigai.tools.registry import Registry
+from ikigai.tools.sandbox import Sandbox
 from tests.tools.children import Witness
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is looked for in /proc")
@@ -183,3 +186,27 @@ async def test_a_call_that_is_cancelled_leaves_nothing(work: Path, witness: Witn
     await asyncio.wait({calling})
     assert calling.cancelled()
     await witness.see(0)
+
+
+async def test_the_users_own_tools_work_in_a_sandbox_that_hides_all_else_of_theirs(
+    witness: Witness,
+):
+    home = Path.home() / f".ikigai-test-{witness.token}"  # /tmp is empty in a sandbox
+    work, own = home / "work", home / "own"
+    try:
+        work.mkdir(parents=True)
+        tool(own / "tools", "peek", f"cat {own}/key 2>&1; ls {own}; touch {own}/tools/x {work}/made; exit 0")
+        (own / "key").write_text("the key")
+        sandbox = Sandbox(work, [own], witness.environment)
+        if why := await sandbox.probe():
+            pytest.skip(why)
+        hidden = Folder(own / "tools", wrap=sandbox.wrap)
+        seen = Folder(own / "tools", wrap=partial(sandbox.wrap, seen=(own / "tools",)))
+        assert not (await discovered([hidden], work, witness.environment, ()))[0]
+        tools, problems = await discovered([seen], work, witness.environment, ())
+        assert ([each.name for each in tools], problems) == (["peek"], [])
+        text, _ = await result(Registry(tools), "peek", '{"text":""}')
+        assert "the key" not in text and text.splitlines()[-1] == "tools"
+        assert (work / "made").exists() and not (own / "tools" / "x").exists()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)

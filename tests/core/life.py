@@ -243,13 +243,14 @@ class Life(Program):
     @rule(value=st.sampled_from(["", "Obey.", "Tabs, not spaces. " * 9]), text=words)
     def instruct_and_submit(self, value: str, text: str) -> None:
         """The project's instructions change, or do not, before a message goes out: what it asks is framed by them."""
-        before, settings = len(self.log.history(self.agent)), self.memory.settings
+        before, settings, own = len(self.log.history(self.agent)), self.memory.settings, self.memory.own
         facts = self.instruct(value)
         assert (
             len(facts) == (value != (settings.get("instructions") or "")) == len(self.log.history(self.agent)) - before
         )
         assert (self.memory.settings.get("instructions") or "") == value
         assert {**self.memory.settings, "instructions": 0} == {**settings, "instructions": 0}, "nothing else changes"
+        assert self.memory.own == own, "nobody chose it for this agent"
         assert not self.instruct(value), "nothing is written the second time"
         self.live_equals_replayed()
         if self.happen(Submitted(text)):
@@ -528,6 +529,9 @@ def family_life(machine: type[Life]) -> None:
     life.start(life.agents[0], replace(RUNS[0], counter="provider"))
     life.turns(["a", "b"], results=1, count=40)
     life.change("budget", 300)
+    life.instruct_and_submit("Obey.", "?")
+    life.memory_is_what_the_rules_say()
+    life.interrupt((), None)
     life.there_and_back(["a", "b"], "a")
     life.fork(["now", "newest turn_end"], clear=True)
     life.turns(["c"], results=2, count=9)

@@ -326,11 +326,6 @@ def make_price(config: Config) -> Price:
     return price
 
 
-def _made(config: Config, pool: Pool) -> tuple[Workshop, Run]:
-    workshop = make_workshop(config)
-    return workshop, make_run(config, pool, workshop)
-
-
 def make_workshop(config: Config) -> Workshop:
     """What models may do here."""
     from ikigai.workshop import Workshop

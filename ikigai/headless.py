@@ -172,8 +172,9 @@ class Printer:
         if self._yes and question.yes:
             self.notice(f"{said}\nYes, by --yes.")
             return Answered(question.yes)
-        self.notice(f"{said}\nNobody can be asked here: no. --yes agrees beforehand.")
-        return Answered(question.default)
+        how = "--yes agrees beforehand." if question.yes else "--yolo runs the tools of models without asking."
+        self.notice(f"{said}\nNobody can be asked here: no. {how}")
+        return Answered(question.default, nobody=True)
 
     def rule(self, rule: Rule) -> None:
         pass

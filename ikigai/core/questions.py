@@ -24,8 +24,11 @@ class Question(Record, frozen=True):
 
 
 class Answered(Record, frozen=True):
+    """`nobody` says that nobody could be asked: then the key is the default."""
+
     key: str
     words: str = ""
+    nobody: bool = False
 
 
 def yes_or_no(title: str, lines: tuple[str, ...]) -> Question:

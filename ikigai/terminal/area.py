@@ -38,7 +38,7 @@ MOST_CHOICES, MOST_QUEUED, MOST_THOUGHT, MOST_OUTPUT = 6, 2, 3, 4
 LEAST = 20
 """Cells of what is going on that are shown before the way to stop it is."""
 INDENT = "  "
-THINKING = "Thinking…"
+THINKING, ASKING = "Thinking…", "Waiting for your answer"
 
 
 def most(rows: int) -> int:
@@ -131,6 +131,8 @@ class Area:
 
     def _doing(self, now: float) -> str:
         assert self.memory and self.memory.open
+        if self.dialog is not None:
+            return ASKING
         if self.memory.status is Status.RUNNING_TOOLS:
             return "Running " + ", ".join(call.name for _, call in self.memory.open.pending)
         reply = self.reply

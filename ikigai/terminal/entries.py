@@ -15,7 +15,7 @@ STEPS = "steps"
 class Entries:
     """Draws in `theme`. `thinking` says how a model's thoughts are shown: "fold" (in a row), "full" or "hide".
 
-    `folded` is all of the newest one; whoever shows a thought says so to `fold` first.
+    `folded` is all of the newest thought, or long result of a tool; whoever shows one says so to `fold` first.
     """
 
     def __init__(self, theme: Theme, thinking: str) -> None:
@@ -23,9 +23,11 @@ class Entries:
         self.folded = ""
 
     def fold(self, shown: Shown | Rising) -> None:
-        """Remember the newest thought in what is going to be shown."""
+        """Remember the newest of what is going to be shown in part."""
         if isinstance(shown, Block) and shown.thoughts:
             self.folded = shown.thoughts[-1].text
+        elif isinstance(shown, Block) and render.is_long_result(shown):
+            self.folded = shown.text
         elif isinstance(shown, Folded):
             self.folded = shown.text
 
@@ -52,7 +54,8 @@ class Entries:
                     yield Entry(render.block(words, columns, self._theme))
         else:
             tools = shown.speaker in (Speaker.TOOL_CALL, Speaker.TOOL_RESULT)
-            yield Entry(render.block(shown, columns, self._theme), STEPS if tools else "")
+            drawn = render.block(shown, columns, self._theme, opens=shown.text is self.folded)
+            yield Entry(drawn, STEPS if tools else "")
 
     def risen(self, piece: Rising, columns: int) -> Iterator[Entry]:
         if isinstance(piece, Folded):

@@ -35,6 +35,8 @@ LONGEST_RESULT = 3
 SCREENFULS = 2
 """How much of a history is drawn anew."""
 OPENS = " (Ctrl+O)"
+DIFF = {"+": "added", "-": "removed", "@": "hunk", " ": "", "\\": "dim", "": ""}
+"""Styles of the lines of a unified diff, by their first character."""
 MUCH = 1 << 16
 """Characters that are looked at where only a few rows are shown."""
 
@@ -46,8 +48,13 @@ def warm(columns: int) -> tuple[()]:
     return ()
 
 
-def block(block: Block, width: int, theme: Theme) -> str:
-    """One stored event. What is out of the context is dim."""
+def is_long_result(block: Block) -> bool:
+    """Whether more came of a tool call than is shown."""
+    return block.speaker is Speaker.TOOL_RESULT and block.text.rstrip("\n").count("\n") >= LONGEST_RESULT
+
+
+def block(block: Block, width: int, theme: Theme, opens: bool = False) -> str:
+    """One stored event. What is out of the context is dim; `opens` says that a key shows the rest of a result."""
     match block.speaker:
         case Speaker.ASSISTANT:
             drawn = reply(block.text, width, theme)
@@ -58,6 +65,10 @@ def block(block: Block, width: int, theme: Theme) -> str:
             drawn = _hung(glyph.CALL, "call", [text], "", theme)
         case Speaker.TOOL_RESULT:
             rows = _rows(block.text, width, LONGEST_RESULT, wrapped=False)
+            if opens and len(rows) > LONGEST_RESULT and columns(rows[-1] + OPENS) <= width - INDENT:
+                rows[-1] += OPENS
+            if block.failed and len(rows) > LONGEST_RESULT:  # how it ended stands at the end
+                rows.append(cut(clean_line(block.text.rstrip()[-MUCH:].rpartition("\n")[2]), width - INDENT))
             drawn = _hung(glyph.RESULT, "error" if block.failed else "dim", rows, "dim", theme)
         case Speaker.STOPPED:
             style = "error" if block.failed else "warning"
@@ -124,6 +135,28 @@ def plain(text: str, width: int) -> str:
     """Text of our own making, set apart by its indent; what stands in a second column stays there when it wraps."""
     rows = (row for line in clean(text).split("\n") for row in _columns(line, width - INDENT))
     return "\n".join(" " * INDENT + row if row else "" for row in rows)
+
+
+def proposed(lines: Sequence[str], width: int, theme: Theme) -> str:
+    """What a question is about, set apart like `plain` text; a unified diff in it in colours."""
+    drawn, styles = list[str](), _diff_styles(lines)
+    for line, style in zip(lines, styles, strict=True):
+        drawn += (theme.paint(style, row) for row in wrap(clean(line), width - INDENT))
+    return "\n".join(" " * INDENT + row if row else "" for row in drawn)
+
+
+def _diff_styles(lines: Sequence[str]) -> Iterator[str]:
+    """A style for each line: those of a diff begin behind its --- and +++ and end with the last of its hunks."""
+    inside = False
+    for number, line in enumerate(lines):
+        if line.startswith("--- ") and lines[number + 1 : number + 2] and lines[number + 1].startswith("+++ "):
+            inside = True
+            yield "bold"
+        elif inside and line.startswith("+++ ") and lines[number - 1].startswith("--- "):
+            yield "bold"
+        else:
+            inside = inside and line[:1] in DIFF
+            yield DIFF[line[:1]] if inside else ""
 
 
 def marked(lines: Iterable[Marked], width: int, theme: Theme) -> str:

@@ -171,7 +171,8 @@ class Screen:
 
         def show() -> None:
             if question.lines:
-                self.print_text("\n".join(question.lines))
+                rows = "\n".join(question.lines).split("\n")
+                self._scroll.add(lambda columns: [Entry(render.proposed(rows, columns, self._theme))])
 
         answered = await self._dialogs.ask(question, show)
         label = next((each.label for each in question.choices if each.key == answered.key), answered.key)
@@ -269,7 +270,7 @@ class Screen:
         self._lend(self._edited)
 
     def unfold(self) -> None:
-        """Show all of the newest thought, also of one that is still going on."""
+        """Show all of the newest thought or result, also of a thought that is still going on."""
         thinking = self._area.reply.thinking if self._area.reply else None
         text = thinking.text if thinking and thinking.inked else self._entries.folded
         if text:

@@ -18,6 +18,9 @@ _STYLES = {
     "found": "1;33",
     "selected": "7",
     "thought": "2;3",
+    "added": "32",
+    "removed": "31",
+    "hunk": "36",
     # names that prompt_toolkit gives to parts of the input
     "search.current": "7",
     "incsearch.current": "7",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from ikigai.core.errors import IkigaiError
 from ikigai.core.events import ApprovalDecided, Choices
 from ikigai.core.messages import ToolCall
 from ikigai.core.ports import Ask, Started
 from ikigai.core.questions import Choice, Question
 from ikigai.tools.allowlist import Allowlist
-from ikigai.tools.approval import Allow, Deny, Lasting, Mode, fingerprint, verdict
+from ikigai.tools.approval import Allow, Deny, Lasting, Mode, fingerprint, unasked, verdict
 from ikigai.tools.approval import Ask as Asked
 from ikigai.tools.base import Kind, Touch
 from ikigai.tools.hidden import revealed
@@ -52,6 +53,9 @@ class Gate:
 
     async def _asked(self, call: ToolCall, touch: Touch, why: tuple[str, ...], ask: Ask) -> Started:
         answered = await ask(question(call, touch, why))
+        if answered.nobody:
+            told = unasked(Asked(why)).why
+            return Started(told, ApprovalDecided(call.id, False, "policy", told))
         match answered.key:
             case "y":
                 return Started(decision=ApprovalDecided(call.id, True, "user, once"))
@@ -59,7 +63,11 @@ class Gate:
                 self._session[fingerprint(call, touch)] = Lasting.SESSION
                 return Started(decision=ApprovalDecided(call.id, True, "user, for this session"))
             case "a":
-                self._standing.approve(fingerprint(call, touch), call, touch)
+                try:
+                    self._standing.approve(fingerprint(call, touch), call, touch)
+                except IkigaiError as error:  # what cannot be revoked later is not run now
+                    told = f"Not run: the approval could not be kept. {error}"
+                    return Started(told, ApprovalDecided(call.id, False, "policy", told))
                 return Started(decision=ApprovalDecided(call.id, True, "user, for always"))
             case "r" if answered.words:
                 told = f"{DENIED} The user's reason: {answered.words}"

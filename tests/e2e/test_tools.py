@@ -8,11 +8,10 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ikigai.core.request import OUTCOME_UNKNOWN
+from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.program import Program
 from tests.wire_server import completion
@@ -50,7 +49,7 @@ def answer(program: Program, key: str, title: str = "") -> None:
 
 def decisions(account: Account) -> list[tuple[bool, str, str]]:
     """Of the calls so far: whether it may run, who or what decided, and the reason."""
-    return [(data["approved"], data["by"], data.get("reason", "")) for _, _, data in account.rows("approval")]
+    return [(data["allowed"], data["by"], data.get("reason", "")) for _, _, data in account.rows("approval")]
 
 
 class Traces:
@@ -121,3 +120,269 @@ def test_a_small_project_is_read_edited_and_tested(account: Account):
         *("user, for this session", "user, once", "approved for this session")
     ]
     assert account.endings() == ["completed"]
+
+def test_ten_calls_at_once_of_which_three_are_denied(account: Account):
+    model = account.script([shell(f"touch ran{number}") for number in range(10)], "I see.")
+    with account.terminal(*model, rows=40, env=TOOLS) as program:
+        program.ready()
+        program.say("go")
+        for number in range(10):
+            answer(program, "n" if number in (2, 5, 9) else "y", f"touch ran{number}")
+        program.wait_for("● I see.")
+        program.leave()
+    assert sorted(file.name for file in account.home.glob("ran*")) == [f"ran{n}" for n in (0, 1, 3, 4, 6, 7, 8)]
+    assert [allowed for allowed, _, _ in decisions(account)] == [n not in (2, 5, 9) for n in range(10)]
+    assert [("user said no" in text) for text in account.said("tool_result")] == [n in (2, 5, 9) for n in range(10)]
+    assert account.endings() == ["completed"]
+
+
+def test_esc_in_the_middle_of_a_command_leaves_nothing_running(account: Account, traces: Traces):
+    stubborn = f"trap '' TERM; (setsid sleep 1000 {traces.word} &) ; echo begun; exec -a {traces.word} sleep 1000"
+    model = account.script([shell(stubborn.replace(f"1000 {traces.word}", "1000")), shell("touch never")], "Never said.")
+    with account.terminal(*model, env={**TOOLS, "IKIGAI_TOOLS_APPROVAL": "yolo"}) as program:
+        program.ready()
+        program.say("go")
+        program.wait(lambda: any(line.strip() == "begun" for line in program.lines()), "its output")
+        assert any("Running shell" in line and "Esc stops" in line for line in program.lines())
+        assert traces.alive()
+        program.type("\x1b")
+        program.wait_for("✗ interrupted")
+        traces.gone()
+        program.leave()
+    assert not (account.home / "never").exists()
+    assert account.endings() == ["interrupted"]
+
+
+KILLS = {
+    "question": (NOT_RUN, False),
+    "after:approval": (OUTCOME_UNKNOWN, False),
+    "child": (OUTCOME_UNKNOWN, True),
+    "before:tool_result": (OUTCOME_UNKNOWN, True),
+}
+"""Where the program is killed: what the model is told of the call afterwards, and whether the command had run."""
+
+
+@pytest.mark.parametrize("point", KILLS)
+def test_killed_with_a_call_under_way(account: Account, wire: Wire, traces: Traces, point: str):
+    rest = f"exec -a {traces.word} sleep 1000" if point == "child" else "true"
+    wire.answers(completion(calls=[{"name": "shell", "arguments": {"command": f"echo once >> ran; {rest}"}}]))
+    ran = account.home / "ran"
+    with account.terminal(*WIRE, module="tests.e2e.dying", env={**TOOLS, "KILL_AT": point}) as program:
+        program.ready()
+        program.say("go")
+        asked(program, "Run it?")
+        if point == "question":
+            program.kill()
+        else:
+            program.type("y")
+        if point == "child":
+            program.wait(lambda: bool(traces.alive()) and ran.exists(), "the child")
+            program.kill()
+        assert program.ended() == -signal.SIGKILL
+    traces.gone()
+    told, had_run = KILLS[point]
+    assert ran.exists() == had_run
+    assert [allowed for allowed, _, _ in decisions(account)] == [True] * (point != "question")
+    wire.answers("I see.")
+    with account.terminal(*WIRE, env=TOOLS) as program:
+        program.ready()
+        program.say("what came of it?")
+        program.wait_for("● I see.")
+        program.leave()
+    results = [message["content"] for message in wire.messages() if message["role"] == "tool"]
+    assert results == [told]
+    assert (ran.read_text() if had_run else "once\n") == "once\n", "it ran twice"
+    assert account.endings() == ["interrupted", "completed"]
+
+
+def test_type_ahead_is_no_answer(account: Account):
+    model = account.script([{"do": "pause", "seconds": 1.0}, shell("touch ran")], "I see.")
+    with account.terminal(*model, env=TOOLS) as program:
+        program.ready()
+        program.say("go")
+        for _ in range(30):  # faster than a question could be read, and beyond its coming
+            program.type("y")
+            program.pump(0.1)
+        assert any(QUESTION in line for line in program.lines()) and not account.rows("approval")
+        assert program.input() == "y" * 30
+        asked(program)
+        program.type("\r")  # sends what was typed, and answers nothing
+        program.wait_for("next: " + "y" * 30)
+        assert not account.rows("approval")
+        program.type("\x1b[200~y\x1b[201~")  # nor does a paste
+        program.wait_for_input("y")
+        assert not account.rows("approval")
+        asked(program)
+        program.type("r")
+        program.wait_for("Why not? The model is told.")
+        assert program.input() == ""
+        program.type("that is mine\r")
+        program.wait_for("● I see.")
+        program.wait_for_input("y")
+        program.wait_for("● " + "y" * 30)  # what was queued, echoed
+        program.type("\x7f")
+        program.leave()
+    assert not (account.home / "ran").exists()
+    assert [(allowed, reason) for allowed, _, reason in decisions(account)] == [(False, "that is mine")]
+    assert "The user's reason: that is mine" in account.said("tool_result")[0]
+
+
+def test_what_does_not_show_is_shown(account: Account):
+    model = account.script([shell("echo 'safe\u202e # yliad'\u200b; rm\tx")], "I see.")
+    with account.terminal(*model, columns=100, env=TOOLS) as program:
+        program.ready()
+        program.say("go")
+        asked(program, "Run it?")
+        assert "echo 'safe<U+202E> # yliad'<U+200B>; rm⇥x" in program.text()
+        assert "Hidden characters: U+202E RIGHT-TO-LEFT OVERRIDE, U+200B ZERO WIDTH SPACE." in program.words()
+        assert "\u202e".encode() not in program.raw and "\u200b".encode() not in program.raw
+        program.type("\x1b")
+        program.wait_for("● I see.")
+        program.leave()
+    assert [allowed for allowed, _, _ in decisions(account)] == [False]
+
+
+def test_modes(account: Account):
+    """/approve, Shift+Tab, and what is approved for always until it is revoked."""
+    write = call("write_file", path="made.txt", content="made\n")
+    model = account.script(
+        [write, shell("touch ran")],
+        "First.",
+        [shell("touch again")],
+        "Second.",
+        [shell("touch again")],
+        "Third.",
+        [shell("touch all")],
+        "Fourth.",
+        [shell("touch refused")],
+        "Fifth.",
+    )
+    with account.terminal(*model, rows=50, columns=100, env=TOOLS) as program:
+        program.ready()
+
+        def change(line: str, *told: str) -> None:
+            program.say(line)
+            for each in told:
+                program.wait_for(each)
+
+        change("/approve edits", "Approval: edits")
+        program.say("one")
+        answer(program, "n", "touch ran")
+        program.wait_for("● First.")
+        assert (account.home / "made.txt").read_text() == "made\n" and not (account.home / "ran").exists()
+        program.say("two")
+        answer(program, "a", "touch again")
+        program.wait_for("● Second.")
+        program.say("three")
+        program.wait_for("● Third.")  # nobody was asked
+        change("/approve", "1 shell touch again in ")
+        change("/approve revoke 1", "Asked about again: shell touch again")
+        for mode in ("auto", "read-only", "ask", "edits", "auto"):
+            program.settled()
+            program.type("\x1b[Z")
+            program.wait(lambda mode=mode: last_mode(account) == mode, f"the mode {mode}")
+        change("/approve yolo", "Run everything without asking?")
+        answer(program, "n")
+        program.wait_for("Nothing was changed.")
+        assert last_mode(account) == "auto"
+        change("/approve yolo")
+        answer(program, "y")
+        program.wait_for("Approval: yolo")
+        program.say("four")
+        program.wait_for("● Fourth.")
+        program.type("\x1b[Z")
+        program.wait(lambda: last_mode(account) == "ask", "asking again")
+        change("/approve read-only", "Approval: read-only")
+        program.say("five")
+        program.wait_for("● Fifth.")
+        program.leave()
+    assert (account.home / "all").exists() and not (account.home / "refused").exists()
+    assert "The approval mode is read-only" in account.said("tool_result")[-1]
+    assert [by for _, by, _ in decisions(account)] == [
+        *("approval mode edits", "user", "user, for always", "approved for always", "approval mode yolo", "policy")
+    ]
+
+
+def last_mode(account: Account) -> str:
+    chosen = [data["values"]["approval"] for _, _, data in account.rows("settings") if "approval" in data["values"]]
+    return chosen[-1]
+
+
+def test_print_mode_runs_nothing_unasked(account: Account):
+    model = account.script([shell("touch ran"), call("read_file", path="note.txt")], "I see.")
+    (account.home / "note.txt").write_text("a note\n")
+    result = account.run(*model, "-p", "go", "--yes", **TOOLS)
+    assert (result.stdout, result.returncode) == ("I see.\n", 0)
+    assert "Nobody can be asked here: no. --yolo runs the tools of models without asking." in result.stderr
+    assert not (account.home / "ran").exists()
+    told, read = account.said("tool_result")
+    assert "nobody can be asked here" in told and "a note" in read
+    assert [(allowed, by) for allowed, by, _ in decisions(account)] == [
+        *((False, "policy"), (True, "reads inside the working directory"))
+    ]
+    result = account.run(*model, "-p", "go", "--yolo", **TOOLS)
+    assert (result.stdout, result.stderr, result.returncode) == ("I see.\n", "", 0)
+    assert (account.home / "ran").exists()
+    assert account.endings() == ["completed"] * 2
+
+
+def test_the_allow_list_runs_commands_in_print_mode(account: Account):
+    account.configure('[tools]\napproval = "auto"\nallow = ["python3 check.py"]\n')
+    (account.home / "check.py").write_text("print('checked')\n")
+    model = account.script([shell("python3 check.py"), shell("python3 check.py; touch ran"), shell("echo $HOME")], "End.")
+    assert account.run(*model, "-p", "go", **TOOLS).returncode == 0
+    assert [allowed for allowed, _, _ in decisions(account)] == [True, False, False]
+    assert account.said("tool_result")[0].startswith("checked\n") and not (account.home / "ran").exists()
+
+
+def test_a_set_that_is_switched_off_stays_so(account: Account, wire: Wire):
+    wire.answers("One.", "Two.", "Three.")
+
+    def offered() -> set[str]:
+        return {tool["function"]["name"] for tool in wire.requests[-1].json["tools"]}
+
+    with account.terminal(*WIRE, env=TOOLS) as program:
+        program.ready()
+        program.say("first")
+        program.wait_for("● One.")
+        assert {"shell", "read_file"} <= offered()
+        program.settled()
+        program.say("/tools off shell")
+        program.wait_for("Tools switched off: shell")
+        program.say("/tools")
+        program.wait_for("off shell:")
+        program.say("second")
+        program.wait_for("● Two.")
+        assert "shell" not in offered() and "read_file" in offered()
+        program.leave()
+    account.run(*WIRE, "-p", "third", **TOOLS)
+    assert "shell" not in offered() and "read_file" in offered()
+
+
+def test_the_users_own_commands(account: Account, wire: Wire, traces: Traces):
+    wire.answers("I see.", "I still see.")
+    (account.home / "visible.txt").write_text("")
+    with account.terminal(*WIRE, rows=40, env=TOOLS) as program:
+        program.ready()
+        program.say("!ls *.txt")
+        program.wait_for("visible.txt [exit status 0]")
+        program.settled()
+        program.say("!!echo between us")
+        program.wait_for("$ echo between us between us [exit status 0]")
+        program.say(f"!!echo begun; exec -a {traces.word} sleep 1000")
+        program.wait(lambda: bool(traces.alive()), "the command")
+        program.type("\x1b")
+        program.wait_for("The command was stopped.")
+        traces.gone()
+        program.wait(lambda: not any(line.strip() == "begun" for line in program.lines()), "its output to go")
+        program.say("what did I do?")
+        program.wait_for("● I see.")
+        program.settled()
+        program.say(f"!!exec -a {traces.word} sleep 1000")
+        program.wait(lambda: bool(traces.alive()), "the command")
+        program.say("/exit")
+        assert program.ended() == 0
+        traces.gone()
+    sent = json.dumps(wire.messages())
+    assert "!ls *.txt" in sent and "visible.txt" in sent and "between us" not in sent
+    assert not account.rows("approval") and "between us" not in " ".join(account.said("user"))

@@ -192,6 +192,8 @@ class Repl:
         """A line was entered: a command, or a message."""
         try:
             if text.startswith("!") and text.strip("!").strip() and not (self._opening or self._reading):
+                if self._running and not self._running.done():
+                    raise Refused("A command of yours is still running.", "Esc stops it; or wait for its end.")
                 self._running = asyncio.create_task(self._guarded(self._shell(text)), name="shell")
                 return
             happened = commands.parse(text) if commands.is_command(text) else machine.Submitted(text)
@@ -374,7 +376,11 @@ class Repl:
         assert self._world
         quiet = line.startswith("!!")
         typed = line.lstrip("!").strip()
-        output = await permissions.ran(self._world.workshop, typed, lambda text: self.screen.progress(line, text))
+        self.screen.running(line)
+        try:
+            output = await permissions.ran(self._world.workshop, typed, lambda text: self.screen.progress(line, text))
+        finally:
+            self.screen.running("")
         if quiet:
             self.screen.print_text(f"$ {typed}\n{output}")
         else:

@@ -57,8 +57,8 @@ class Kept:
 
     def approve(self, fingerprint: str, call: ToolCall, touch: Touch) -> None:
         given = standing.Approved(call.name, touch.shown, touch.directory, time.time())
-        with contextlib.suppress(OSError):  # then writing says why
-            paths.private(self._file.parent)
+        with contextlib.suppress(OSError):  # what stands against it is said by who writes there
+            paths.private(self._file.parent)  # beside a database elsewhere nothing has made it yet
         standing.approve(self._file, fingerprint, given)
 
 

@@ -65,11 +65,12 @@ class Area:
         self.queue: tuple[str, ...] = ()
         self.dialog: Dialog | None = None  # the question that waits for an answer
         self.apart = False  # a blank row parts the area from what is above it
-        self.began = 0.0  # when the open turn did
+        self.command = ""  # the user's own that is running
+        self.began = 0.0  # when that, or the open turn, did
 
     @property
     def busy(self) -> bool:
-        return self.memory is not None and self.memory.open is not None
+        return bool(self.command) or (self.memory is not None and self.memory.open is not None)
 
     def around(self, input: int, columns: int, rows: int) -> tuple[list[str], list[str]]:
         """The rows above and below an input of so many rows, the most important ones if there is little room."""
@@ -130,9 +131,11 @@ class Area:
         return shown + self.theme.paint("dim", cut(what, room - len(end)) + end)
 
     def _doing(self, now: float) -> str:
-        assert self.memory and self.memory.open
         if self.dialog is not None:
             return ASKING
+        if self.command:
+            return f"Running {self.command}"
+        assert self.memory and self.memory.open
         if self.memory.status is Status.RUNNING_TOOLS:
             return "Running " + ", ".join(call.name for _, call in self.memory.open.pending)
         reply = self.reply

@@ -143,6 +143,14 @@ class Screen:
         self._area.outputs[call_id] = (self._area.outputs.get(call_id, "") + text)[-LATEST:]
         self._stage.soon()
 
+    def running(self, command: str) -> None:
+        """The user's own command is under way, its progress told under its own words; "" when it has ended."""
+        self._area.outputs.pop(self._area.command, None)
+        self._area.command = command
+        if self._area.memory is None or self._area.memory.open is None:
+            self._area.began = time.monotonic()
+        self._stage.soon()
+
     def saved(self, asked_by: int, characters: int) -> None:
         if self._area.reply and self._area.reply.asked_by == asked_by:
             self._say(self._area.reply.saved(characters))
@@ -154,6 +162,7 @@ class Screen:
         elif before is None or before.open is None or before.open.first != memory.open.first:
             self._area.began = time.monotonic()
         pending = {call.id for _, call in memory.open.pending} if memory.open else set[str]()
+        pending.add(self._area.command)
         self._area.outputs = {id: text for id, text in self._area.outputs.items() if id in pending}
         self._area.memory = memory
         self._stage.soon()

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import time
 import uuid
@@ -20,6 +21,8 @@ TOOLS = {"IKIGAI_TOOLS_ENABLED": "true"}
 REST = 0.55
 """Seconds until a question takes a key as its answer, and a little more."""
 QUESTION = "[y] yes"
+ANSWERED = re.compile(r"^  [A-Z][a-z ]+\? [a-z]", re.MULTILINE)
+"""What is left of a question in the scrollback."""
 
 
 def call(name: str, **arguments: object) -> dict[str, object]:
@@ -41,10 +44,11 @@ def asked(program: Program, title: str = "") -> None:
 
 
 def answer(program: Program, key: str, title: str = "") -> None:
-    """Answer the question that is being asked, and wait until it is gone."""
+    """Answer the question that is being asked, and wait until the answer stands in the scrollback."""
     asked(program, title)
+    before = len(ANSWERED.findall(program.text()))
     program.type(key)
-    program.wait(lambda: not any(QUESTION in line for line in program.lines()), f"the answer {key!r}")
+    program.wait(lambda: len(ANSWERED.findall(program.text())) > before, f"the answer {key!r}")
 
 
 def decisions(account: Account) -> list[tuple[bool, str, str]]:
@@ -139,7 +143,7 @@ def test_ten_calls_at_once_of_which_three_are_denied(account: Account):
 def test_esc_in_the_middle_of_a_command_leaves_nothing_running(account: Account, traces: Traces):
     stubborn = f"trap '' TERM; (setsid sleep 1000 {traces.word} &) ; echo begun; exec -a {traces.word} sleep 1000"
     model = account.script([shell(stubborn.replace(f"1000 {traces.word}", "1000")), shell("touch never")], "Never said.")
-    with account.terminal(*model, env={**TOOLS, "IKIGAI_TOOLS_APPROVAL": "yolo"}) as program:
+    with account.terminal(*model, "--yolo", env=TOOLS) as program:
         program.ready()
         program.say("go")
         program.wait(lambda: any(line.strip() == "begun" for line in program.lines()), "its output")
@@ -190,7 +194,7 @@ def test_killed_with_a_call_under_way(account: Account, wire: Wire, traces: Trac
         program.wait_for("● I see.")
         program.leave()
     results = [message["content"] for message in wire.messages() if message["role"] == "tool"]
-    assert results == [told]
+    assert results == [f"[error] {told}"]
     assert (ran.read_text() if had_run else "once\n") == "once\n", "it ran twice"
     assert account.endings() == ["interrupted", "completed"]
 
@@ -203,7 +207,8 @@ def test_type_ahead_is_no_answer(account: Account):
         for _ in range(30):  # faster than a question could be read, and beyond its coming
             program.type("y")
             program.pump(0.1)
-        assert any(QUESTION in line for line in program.lines()) and not account.rows("approval")
+        program.wait(lambda: any(QUESTION in line for line in program.lines()), "the question")
+        assert not account.rows("approval")
         assert program.input() == "y" * 30
         asked(program)
         program.type("\r")  # sends what was typed, and answers nothing
@@ -215,7 +220,7 @@ def test_type_ahead_is_no_answer(account: Account):
         asked(program)
         program.type("r")
         program.wait_for("Why not? The model is told.")
-        assert program.input() == ""
+        program.wait_for_input("")
         program.type("that is mine\r")
         program.wait_for("● I see.")
         program.wait_for_input("y")
@@ -328,11 +333,13 @@ def test_print_mode_runs_nothing_unasked(account: Account):
 
 def test_the_allow_list_runs_commands_in_print_mode(account: Account):
     account.configure('[tools]\napproval = "auto"\nallow = ["python3 check.py"]\n')
-    (account.home / "check.py").write_text("print('checked')\n")
+    project = account.home / "project"  # for ikigai's own files lie in the home
+    project.mkdir()
+    (project / "check.py").write_text("print('checked')\n")
     model = account.script([shell("python3 check.py"), shell("python3 check.py; touch ran"), shell("echo $HOME")], "End.")
-    assert account.run(*model, "-p", "go", **TOOLS).returncode == 0
+    assert account.shell(f"cd project; ikigai {' '.join(model)} -p go", **TOOLS).returncode == 0
     assert [allowed for allowed, _, _ in decisions(account)] == [True, False, False]
-    assert account.said("tool_result")[0].startswith("checked\n") and not (account.home / "ran").exists()
+    assert account.said("tool_result")[0].startswith("checked\n") and not (project / "ran").exists()
 
 
 def test_a_set_that_is_switched_off_stays_so(account: Account, wire: Wire):

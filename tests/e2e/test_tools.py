@@ -125,6 +125,7 @@ def test_a_small_project_is_read_edited_and_tested(account: Account):
     ]
     assert account.endings() == ["completed"]
 
+
 def test_ten_calls_at_once_of_which_three_are_denied(account: Account):
     model = account.script([shell(f"touch ran{number}") for number in range(10)], "I see.")
     with account.terminal(*model, rows=40, env=TOOLS) as program:
@@ -142,7 +143,9 @@ def test_ten_calls_at_once_of_which_three_are_denied(account: Account):
 
 def test_esc_in_the_middle_of_a_command_leaves_nothing_running(account: Account, traces: Traces):
     stubborn = f"trap '' TERM; (setsid sleep 1000 {traces.word} &) ; echo begun; exec -a {traces.word} sleep 1000"
-    model = account.script([shell(stubborn.replace(f"1000 {traces.word}", "1000")), shell("touch never")], "Never said.")
+    model = account.script(
+        [shell(stubborn.replace(f"1000 {traces.word}", "1000")), shell("touch never")], "Never said."
+    )
     with account.terminal(*model, "--yolo", env=TOOLS) as program:
         program.ready()
         program.say("go")
@@ -336,7 +339,9 @@ def test_the_allow_list_runs_commands_in_print_mode(account: Account):
     project = account.home / "project"  # for ikigai's own files lie in the home
     project.mkdir()
     (project / "check.py").write_text("print('checked')\n")
-    model = account.script([shell("python3 check.py"), shell("python3 check.py; touch ran"), shell("echo $HOME")], "End.")
+    model = account.script(
+        [shell("python3 check.py"), shell("python3 check.py; touch ran"), shell("echo $HOME")], "End."
+    )
     assert account.shell(f"cd project; ikigai {' '.join(model)} -p go", **TOOLS).returncode == 0
     assert [allowed for allowed, _, _ in decisions(account)] == [True, False, False]
     assert account.said("tool_result")[0].startswith("checked\n") and not (project / "ran").exists()

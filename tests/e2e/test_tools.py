@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN
+from tests.conftest_local import smol_weights
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.program import Program
 from tests.wire_server import completion
@@ -398,3 +399,14 @@ def test_the_users_own_commands(account: Account, wire: Wire, traces: Traces):
     sent = json.dumps(wire.messages())
     assert "!ls *.txt" in sent and "visible.txt" in sent and "between us" not in sent
     assert not account.rows("approval") and "between us" not in " ".join(account.said("user"))
+
+
+def test_the_local_model_with_tools_offered(account: Account):
+    """Whatever it says or calls, the turn ends, and nothing runs that nobody allowed."""
+    pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
+    account.configure(f'[providers.local]\nmodel_file = "{smol_weights()}"\n')
+    (account.home / "note.txt").write_text("The door is green.\n")
+    result = account.run("-p", "Use the tool read_file on note.txt.", "--max-turns", "2", **TOOLS)
+    assert "Traceback" not in result.stderr and result.returncode in (0, 1), result.stderr
+    assert len(account.rows("usage")) >= 1 and len(account.endings()) == 1
+    assert all(not allowed or by.startswith(("reads", "changes")) for allowed, by, _ in decisions(account))

@@ -26,9 +26,7 @@ class Entries:
         """Remember the newest of what is going to be shown in part."""
         if isinstance(shown, Block) and shown.thoughts:
             self.folded = shown.thoughts[-1].text
-        elif isinstance(shown, Block) and render.is_long_result(shown):
-            self.folded = shown.text
-        elif isinstance(shown, Folded):
+        elif isinstance(shown, Folded) or (isinstance(shown, Block) and render.is_long_result(shown)):
             self.folded = shown.text
 
     def history(self, shown: Sequence[Shown], skipped: int, columns: int, rows: int) -> Iterator[Entry]:

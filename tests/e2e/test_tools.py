@@ -406,7 +406,7 @@ def test_the_local_model_with_tools_offered(account: Account):
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     account.configure(f'[providers.local]\nmodel_file = "{smol_weights()}"\n')
     (account.home / "note.txt").write_text("The door is green.\n")
-    result = account.run("-p", "Use the tool read_file on note.txt.", "--max-turns", "2", **TOOLS)
+    result = account.run("-p", "Use the tool read_file on note.txt.", "--max-turns", "1", **TOOLS)
     assert "Traceback" not in result.stderr and result.returncode in (0, 1), result.stderr
     assert len(account.rows("usage")) >= 1 and len(account.endings()) == 1
     assert all(not allowed or by.startswith(("reads", "changes")) for allowed, by, _ in decisions(account))

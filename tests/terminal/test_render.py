@@ -1,5 +1,6 @@
 """Blocks, the rule and the status line at any width."""
 
+import asyncio
 from decimal import Decimal
 
 import msgspec
@@ -12,6 +13,7 @@ from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.core.memory import Memory, Run, blank, evolve
 from ikigai.core.messages import Message
 from ikigai.core.ports import Limits
+from ikigai.core.questions import yes_or_no
 from ikigai.core.reply import Waiting
 from ikigai.core.request import Request
 from ikigai.core.snippets import Marked
@@ -20,6 +22,8 @@ from ikigai.core.transcript import Block, Rule, Speaker
 from ikigai.core.window import Totals, Window
 from ikigai.terminal import render, status
 from ikigai.terminal.area import Area
+from ikigai.terminal.dialog import Dialog
+from ikigai.terminal.entries import Entries
 from ikigai.terminal.live import LiveReply
 from ikigai.terminal.text import columns, cut, wrap
 from ikigai.terminal.theme import Theme, theme, unstyled
@@ -76,6 +80,9 @@ def test_signs():
 def test_results_and_very_long_messages_are_shortened():
     result = render.block(Block(1, Speaker.TOOL_RESULT, "\n".join(map(str, range(90)))), 40, PLAIN)
     assert result == "← 0\n  1\n  2\n  … 90 lines in all"
+    failed = Block(1, Speaker.TOOL_RESULT, "1\n2\n3\n4\n[exit\x1b[2J status 1]\n", failed=True)
+    assert render.block(failed, 40, PLAIN) == "← 1\n  2\n  3\n  … 5 lines in all\n  [exit<U+001B>[2J status 1]"
+    assert render.block(Block(1, Speaker.TOOL_RESULT, "1\n2\n3", failed=True), 40, PLAIN) == "← 1\n  2\n  3"
     message = render.block(Block(1, Speaker.USER, "x" * 1_000_000), 40, PLAIN).split("\n")
     assert len(message) == render.LONGEST_MESSAGE + 1 and message[-1] == "  … 1,000,000 characters in all"
 
@@ -219,6 +226,62 @@ def test_how_to_stop_a_wait_is_told_before_all_of_why(width: int):
         assert row.endswith(f" {told} · 0 s · Esc stops")
     else:
         assert row.endswith("… · Esc stops") == (width >= 38)
+
+
+def test_at_a_question_esc_does_not_stop_but_answer():
+    area = Area(PLAIN, Buffer())
+    area.memory = opened()
+    asyncio.run(_ask(area))
+    rows = area.around(1, 80, 24)[0]
+    assert any("Waiting for your answer" in row for row in rows) and not any("Esc stops" in row for row in rows)
+    assert "Run it?" in rows and "  [y] yes · [n] no · Esc: no" in rows
+
+
+async def _ask(area: Area) -> None:
+    area.dialog = Dialog(yes_or_no("Run it?", ()))
+
+
+def test_the_users_own_command_is_told_and_can_be_stopped():
+    area = Area(PLAIN, Buffer())
+    area.command = "!make\x1b[2J all"
+    (row,) = [row for row in area.around(1, 80, 24)[0] if "Running" in row]
+    assert "Running !make<U+001B>[2J all · " in row and row.endswith(" · Esc stops")
+
+
+DIFF = ["edit_file in /w", "--- a/x", "+++ b/x", "@@ -1,2 +1,2 @@", " same", "-old", "+new", "--- a line", "Careful."]
+
+
+def test_a_diff_in_a_question_is_in_colours():
+    drawn = render.proposed(DIFF, 40, COLOUR).split("\n")
+    assert [unstyled(row) for row in drawn] == [f"  {line}" for line in DIFF]
+    assert [row.removeprefix("  ") for row in drawn] == [
+        "edit_file in /w",
+        *("\x1b[1m--- a/x\x1b[0m", "\x1b[1m+++ b/x\x1b[0m", "\x1b[36m@@ -1,2 +1,2 @@\x1b[0m", " same"),
+        *("\x1b[31m-old\x1b[0m", "\x1b[32m+new\x1b[0m", "\x1b[31m--- a line\x1b[0m", "Careful."),
+    ]
+    without = render.proposed(DIFF, 40, theme({"TERM": "xterm", "NO_COLOR": "1"}))
+    assert "\x1b[3" not in without and "-old" in without
+    assert render.proposed(["- no diff", "+ at all", ""], 40, COLOUR) == "  - no diff\n  + at all\n"
+    assert render.proposed(["--- a", "+++ b", "+" + "x" * 50], 42, COLOUR).count("\x1b[32m") == 2
+
+
+@given(st.lists(st.text(), max_size=8), st.integers(8, 60))
+def test_what_is_proposed_fits_and_is_clean(lines: list[str], width: int):
+    drawn = unstyled(render.proposed(["--- a", "+++ b", *lines], width, COLOUR))
+    assert all(columns(row) <= width for row in drawn.split("\n"))
+    assert not any(bad in drawn for bad in "\x1b\x9b\u202e\x07")
+
+
+def test_the_newest_long_result_can_be_opened():
+    entries = Entries(COLOUR, "fold")
+    long, short = Block(1, Speaker.TOOL_RESULT, "a\nb\nc\nd\n"), Block(2, Speaker.TOOL_RESULT, "a\nb\nc\n")
+    entries.fold(long)
+    entries.fold(short)
+    assert entries.folded is long.text
+    (drawn,) = (entry.text for entry in entries.of(long, 40))
+    assert unstyled(drawn).endswith("  … 4 lines in all (Ctrl+O)")
+    entries.fold(Block(3, Speaker.TOOL_RESULT, "another\n" * 9))
+    assert not any("Ctrl+O" in entry.text for entry in entries.of(long, 40))
 
 
 def opened() -> Memory:

@@ -1,4 +1,4 @@
-"""Which calls of a turn run side by side, which one behind the other; and that no order of things stops them for ever."""
+"""Which calls of a turn run side by side, which one behind the other; and that none waits for ever."""
 
 import asyncio
 from collections.abc import Sequence

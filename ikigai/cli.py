@@ -40,6 +40,8 @@ print mode (-p, or when input is piped in):
   --output-format stream-json  one object per line; type is "event" (a stored event as it is in the log),
                                "delta" (words of the reply as they come), "thinking" (what the model thinks)
                                or "result" (the object of json)
+  tools: what would need a question is refused, and the model is told; --yolo, or the allow-list of
+  [tools] with approval = "auto", lets it run
   /context, /status, /cost, /search, /help and /model are answered without a model; json gives an object of figures
   /clear, /mark, /rewind, /undo, /budget, /forget --yes … do what they do and print what they did
 
@@ -165,9 +167,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-r", "--resume", metavar="NAME|ID", help="go on with this agent")
     parser.add_argument("--new", action="store_true", help="begin a fresh agent")
     parser.add_argument("--max-turns", type=_count, default=0, metavar="N", help="at most N requests for one message")
-    parser.add_argument("--yolo", action="store_true", help="run the tools of models without asking")
+    parser.add_argument("--yolo", action="store_true", help="let models run every tool without asking")
     parser.add_argument("--no-tools", action="store_true", help="offer models no tools")
-    parser.add_argument("--yes", action="store_true", help="agree to what print mode would ask")
+    parser.add_argument("--yes", action="store_true", help="agree to what print mode would ask, tools excepted")
     parser.add_argument("-m", "--model", metavar="PROVIDER/NAME[:LEVEL]", help="the model for this run")
     parser.add_argument("--system-prompt", metavar="TEXT", help="the system prompt for this run")
     parser.add_argument("-v", "-V", "--version", action="version", version=f"ikigai {__version__}")

@@ -54,7 +54,7 @@ def answer(program: Program, key: str, title: str = "") -> None:
 
 def decisions(account: Account) -> list[tuple[bool, str, str]]:
     """Of the calls so far: whether it may run, who or what decided, and the reason."""
-    return [(data["allowed"], data["by"], data.get("reason", "")) for _, _, data in account.rows("approval")]
+    return [(data["allowed"], data["by"], reason) for _, reason, data in account.rows("approval")]
 
 
 class Traces:

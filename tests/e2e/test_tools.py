@@ -204,19 +204,23 @@ def test_killed_with_a_call_under_way(account: Account, wire: Wire, traces: Trac
 
 
 def test_type_ahead_is_no_answer(account: Account):
-    model = account.script([{"do": "pause", "seconds": 1.0}, shell("touch ran")], "I see.")
+    model = account.script([{"do": "pause", "seconds": 0.5}, shell("touch ran")], "I see.")
     with account.terminal(*model, env=TOOLS) as program:
         program.ready()
         program.say("go")
-        for _ in range(30):  # faster than a question could be read, and beyond its coming
+        seen, typed = 0.0, 0
+        while not seen or time.monotonic() - seen < 0.8:  # without a pause, until a question has stood there for long
             program.type("y")
-            program.pump(0.1)
-        program.wait(lambda: any(QUESTION in line for line in program.lines()), "the question")
-        assert not account.rows("approval")
-        assert program.input() == "y" * 30
+            typed += 1
+            until = time.monotonic() + 0.04
+            while time.monotonic() < until:
+                program.pump(0.01)
+            seen = seen or (time.monotonic() if any(QUESTION in line for line in program.lines()) else 0.0)
+        assert any(QUESTION in line for line in program.lines()) and not account.rows("approval")
+        program.wait_for_input("y" * typed)
         asked(program)
         program.type("\r")  # sends what was typed, and answers nothing
-        program.wait_for("next: " + "y" * 30)
+        program.wait_for("next: yyyyyyyy")
         assert not account.rows("approval")
         program.type("\x1b[200~y\x1b[201~")  # nor does a paste
         program.wait_for_input("y")
@@ -228,7 +232,7 @@ def test_type_ahead_is_no_answer(account: Account):
         program.type("that is mine\r")
         program.wait_for("● I see.")
         program.wait_for_input("y")
-        program.wait_for("● " + "y" * 30)  # what was queued, echoed
+        program.wait_for("● yyyyyyyy")  # what was queued, echoed
         program.type("\x7f")
         program.leave()
     assert not (account.home / "ran").exists()

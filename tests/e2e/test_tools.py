@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN
+from ikigai.terminal.dialog import PAUSE
 from tests.conftest_local import smol_weights
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.program import Program
@@ -34,12 +35,12 @@ def shell(command: str) -> dict[str, object]:
     return call("shell", command=command)
 
 
-def asked(program: Program, title: str = "") -> None:
+def asked(program: Program, title: str = "", rest: float = REST) -> None:
     """Wait until a question is on screen, and has been long enough to be answered."""
     program.wait(lambda: any(QUESTION in line for line in program.lines()), "a question")
     if title:
         program.wait_for(title)
-    until = time.monotonic() + REST
+    until = time.monotonic() + rest
     while time.monotonic() < until:
         program.pump(0.05)
 
@@ -225,7 +226,7 @@ def test_type_ahead_is_no_answer(account: Account):
         program.type("\x1b[200~y\x1b[201~")  # nor does a paste
         program.wait_for_input("y")
         assert not account.rows("approval")
-        asked(program)
+        asked(program, rest=PAUSE + 0.2)
         program.type("r")
         program.wait_for("Why not? The model is told.")
         program.wait_for_input("")

@@ -40,7 +40,7 @@ async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
 
 async def test_a_limit_that_was_learned_is_in_the_figures_of_context(database: Database) -> None:
     config = Config(model="scripted/echo")
-    pool, tools = app.make_pool(config), app.make_tools()
+    pool, tools = app.make_pool(config), app.make_workshop(config)
     world = World(config, database, None, pool, app.make_run(config, pool, tools), tools)
     agent = await world.create()
 
@@ -49,7 +49,8 @@ async def test_a_limit_that_was_learned_is_in_the_figures_of_context(database: D
         return json.loads(reports.json((await answers.answer(commands.Local("context"), config, place)).figures))
 
     known = await figures()
-    assert known["learned"] is False
+    pool.learn("scripted/echo", 1_000_000_000)
+    assert await figures() == known and known["learned"] is False, "nobody gives more than is known"
     pool.learn("scripted/echo", 3_000)
     learned = await figures()
     assert (learned["context"], learned["learned"]) == (3_000, True)

@@ -350,9 +350,12 @@ async def test_what_is_purged_is_not_found_any_more(dsn: str, database: Database
     await database.indexer.catch_up(5.0)
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute("update search_segments set words = %s", (f"keep {SECRET}",))
-    assert (await database.search(SECRET)).hits
+    indexed = "select count(*) from search_pieces where message = any(%s)"
+    hits = [hit.id for hit in (await database.search(SECRET)).hits]
+    assert len(hits) == 1 and rows(dsn, indexed, hits) == [(1,)]
     await purged(database, SECRET)
     assert not (await database.search(SECRET)).hits and holding(dsn, SECRET) == []
+    assert rows(dsn, indexed, hits) == [(0,)], "its words are in no form in the index"
 
 
 ODD = (

@@ -135,6 +135,7 @@ async def test_a_text_that_is_not_there(hands: Hands):
     assert "line 6" in await refused(hands, data, old="\treturn 2\n\n", new="x")
 
 
+@pytest.mark.long
 def test_nearest_takes_no_time_to_speak_of():
     text = "".join(f"    value_{n % 977} = compute({n})  # and some words\n" for n in range(200_000))
     began = time.monotonic()
@@ -238,6 +239,7 @@ async def test_a_file_that_is_too_large(hands: Hands, work: Path):
         await look(hands.edit, path="a", old="line", new="x")
 
 
+@pytest.mark.long
 async def test_ten_megabytes_take_no_time_to_speak_of(hands: Hands, work: Path):
     (work / "a").write_text("a line\n" * (WHOLE // 7))
     await call(hands.read, path="a", limit=1)

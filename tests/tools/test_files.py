@@ -402,6 +402,7 @@ async def test_a_link_swapped_after_the_approval_leads_nowhere(hands: Hands, wor
     assert (outside / "secret.txt").read_text() == "the secret\n"
 
 
+@pytest.mark.long
 async def test_links_that_change_all_the_time_lead_nowhere_else(work: Path):
     """Directory and link take turns under one name, while files are read and written through it."""
     outside, turn = work.parent / "outside", work / "turn"
@@ -454,6 +455,7 @@ def test_opening_follows_no_link_on_the_way(work: Path):
             opened(path)
 
 
+@pytest.mark.long
 async def test_the_loop_goes_on_while_files_are_read(hands: Hands, work: Path):
     (work / "a").write_text("a line of a large file\n" * 400_000)
     longest, last = 0.0, time.monotonic()

@@ -167,6 +167,7 @@ async def test_results_are_bounded(grep: Grep, work: Path):
     assert len(await call(grep, pattern="needle", path="long")) < 401_000
 
 
+@pytest.mark.long
 async def test_links_that_change_all_the_time_lead_nowhere_else(grep: Grep, work: Path):
     """Directory and link take turns under one name, while what is below it is searched."""
     outside, turn = work.parent / "outside", work / "turn"
@@ -244,6 +245,7 @@ def children() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.long
 async def test_the_loop_goes_on_while_a_search_runs(work: Path):
     tree(work, a="a" * 60 + "\n")
     longest, last = 0.0, time.monotonic()
@@ -302,6 +304,7 @@ async def test_names_that_nobody_expects(glob: GlobFiles, grep: Grep, work: Path
         assert len((await call(grep, pattern="needle")).split("\n")) >= 4
 
 
+@pytest.mark.long
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_both_ways_of_looking_agree(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory):
@@ -336,6 +339,7 @@ def test_a_glob_never_fails_on_a_path(pattern: str, names: list[str]):
     assert glob.matches("/".join(names)) in (True, False)
 
 
+@pytest.mark.long
 def test_a_glob_takes_no_time_to_speak_of():
     began = time.monotonic()
     assert not Glob("*a" * 100 + "b").matches("a" * 255)

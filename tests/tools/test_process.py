@@ -168,6 +168,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("command", "seconds"), [("yes", 10), ("cat /dev/zero", 2), ("cat /dev/urandom", 2)])
 async def test_endless_output_is_bounded_and_the_loop_stays_free(witness: Witness, command: str, seconds: int):
     child = await asyncio.create_subprocess_exec(

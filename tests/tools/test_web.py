@@ -381,6 +381,7 @@ async def test_html_becomes_markdown():
         assert words not in text, words
 
 
+@pytest.mark.long
 async def test_pages_that_cannot_be_made_into_markdown_quickly():
     began = time.monotonic()
     deep = (await fetched(page("<div>" * 30_000 + "deep" + "</div>" * 30_000))).text
@@ -398,6 +399,7 @@ async def test_a_page_that_takes_too_long_is_given_as_it_is(monkeypatch: pytest.
     assert not [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.long
 async def test_the_loop_goes_on_while_a_page_is_made_into_markdown():
     longest, last = 0.0, time.monotonic()
     fetching = asyncio.create_task(fetched(page("<p>a <b>b</b> <i>c</i></p>" * 20_000)))

@@ -577,6 +577,7 @@ async def test_esc_ends_the_search(talking: Talking):
     nothing_happened(talk, talk.events(Filtered)[-1], before)
 
 
+@pytest.mark.long
 async def test_two_thousand_turns_under_pressure(talking: Talking):
     """No request of all those that a talk makes is larger than what the model takes, whatever it holds."""
     talk = talking(rules=Rules())

@@ -61,7 +61,7 @@ turn = st.builds(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(
     turns=st.lists(turn, min_size=1, max_size=5),
     context=st.sampled_from([300, 3_000, 12_000, 40_000, 10**6]),

@@ -6,7 +6,7 @@ from tests.core.life import Life, family_life, run_lives
 
 
 def test_live_replayed_and_the_rules_agree() -> None:
-    run_lives(Life, examples=60, steps=36)
+    run_lives(Life, examples=45, steps=36)
 
 
 def test_a_family() -> None:

@@ -47,7 +47,12 @@ def asked(wire: Wire, number: int = -1) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("seed", "settings"), [(1, ""), (2, "prune_fraction = 0.5\n"), (3, "keep_first_turn = true\n")]
+    ("seed", "settings"),
+    [
+        (1, ""),
+        pytest.param(2, "prune_fraction = 0.5\n", marks=pytest.mark.long),
+        pytest.param(3, "keep_first_turn = true\n", marks=pytest.mark.long),
+    ],
 )
 def test_the_rule_is_at_the_first_message_of_the_next_request(account: Account, wire: Wire, seed: int, settings: str):
     file = account.home / ".config" / "ikigai" / "config.toml"

@@ -247,7 +247,7 @@ things = st.one_of(
 """What may happen next: a message, a reply, the result of the oldest call, an interruption, another model."""
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(things, max_size=20), st.sampled_from(list(MODELS)), st.sampled_from([100_000, 400]))
 def test_any_history_is_a_request_of_every_vendor(happened: list[Any], model: str, budget: int):
     pool = the_pool()

@@ -94,7 +94,7 @@ def life(dsn: str) -> Iterator[type[Life]]:
 
 
 def test_live_replayed_and_the_rules_agree_in_postgres(life: type[Life]) -> None:
-    run_lives(life, examples=15, steps=25)
+    run_lives(life, examples=10, steps=25)
 
 
 def test_a_family_in_postgres(life: type[Life]) -> None:

@@ -222,7 +222,7 @@ typed = st.tuples(
 ).map(lambda parts: f"{parts[0]} {parts[1]}{parts[2]}")
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(noise, spliced, typed))
 @example("echo \"a$|b\" \\; \\| '&' | head")
 @example("ls src/* *.md")

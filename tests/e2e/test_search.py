@@ -176,3 +176,17 @@ def test_search_in_print_mode(account: Account):
     assert "a platypus" in shown
     refused(account.run("-p", "/search"), 2, "There is nothing to search for.")
     assert len(account.said("user")) == 1, "nothing of it is said to a model"
+
+
+def test_hits_say_what_is_in_the_context(account: Account):
+    say(account, "an early otter")
+    assert account.run(*ECHO, "-p", "/clear").returncode == 0
+    say(account, "a late otter")
+    made = json.loads(account.run(*ECHO, "-p", "/search otter", "--json").stdout)
+    assert [(hit["snippet"], hit["in_context"]) for hit in made["hits"]] == [
+        ("a late otter", True), ("a late otter", True), ("an early otter", False), ("an early otter", False),
+    ]  # fmt: skip
+    told = account.run(*ECHO, "-p", "/search otter").stdout
+    assert [line.endswith("in context") for line in told.splitlines() if line.startswith("#")] == [True] * 2 + [
+        False
+    ] * 2

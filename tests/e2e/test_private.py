@@ -1,0 +1,26 @@
+"""What the program leaves on disk is its user's alone, also where the user's other files are for everybody to read."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.account import ECHO, Account
+
+
+@pytest.fixture
+def careless() -> Iterator[None]:
+    """A user whose new files everybody can read and write."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def test_files_and_folders(account: Account, careless: None):
+    assert account.run("config", "init").returncode == 0
+    with account.terminal(*ECHO, module="tests.e2e.buggy", columns=200) as program:
+        program.ready().type("\x03")
+        assert program.ended() == 1
+    made = [path for path in account.home.rglob("*") if not path.is_symlink()]
+    assert {"config.toml", "ikigai.log"} <= {path.name for path in made}
+    assert not [path for path in made if path.stat().st_mode & 0o077]

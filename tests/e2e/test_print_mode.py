@@ -31,6 +31,12 @@ def test_text_for_a_terminal_is_made_safe(account: Account):
     assert account.run(*model, "-p", "go").stdout == "Safe \x1b]0;pwned\x07\x1b[2Jwords.\n"
 
 
+def test_what_is_asked_and_noticed_is_made_safe(account: Account):
+    assert account.run(*ECHO, "-p", "danger \x1b]0;title\x07 \u202e zone").returncode == 0
+    told = account.run(*ECHO, "-p", "/forget last 1").stderr
+    assert "danger" in told and "zone" in told and not {"\x1b", "\x07", "\u202e"} & {*told}
+
+
 def test_text_that_ends_its_line_gets_no_second_one(account: Account):
     assert account.run(*ECHO, "-p", "two\nlines\n").stdout == "two\nlines\n"
 

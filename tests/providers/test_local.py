@@ -229,6 +229,7 @@ from pathlib import Path
 from ikigai.providers.local import LocalServer
 
 os.setpgid(0, 0)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 server = LocalServer.start(Path(sys.argv[1]), 256)
 try:
     os.killpg(0, signal.SIGINT)

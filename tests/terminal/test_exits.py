@@ -78,7 +78,7 @@ def test_suspended_and_resumed(tmp_path: Path):
         console.until(lambda: console.prompt == "half a line")
         console.send(" whole\x1b")
         console.until("✗ interrupted")
-        assert console.prompt == "half a line whole"
+        console.until(lambda: console.prompt == "half a line whole")
         assert console.text.count("embedded") == 1
         console.send("\x03/exit\r")
         console.until(lambda: console.lines[console.screen.cursor.y] == "$")

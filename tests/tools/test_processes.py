@@ -162,7 +162,7 @@ async def test_all_end_with_the_program(desk: Desk, witness: Witness):
 
 
 PROGRAM = """
-import asyncio, os, sys
+import asyncio, os, signal, sys
 from pathlib import Path
 from ikigai.tools.background import Processes
 
@@ -172,6 +172,7 @@ async def main():
     print("up", flush=True)
     await asyncio.sleep(float(sys.argv[2]))
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 asyncio.run(main())
 """
 

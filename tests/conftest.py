@@ -35,11 +35,6 @@ $$
 """
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Twice the processors: most of these tests wait for a terminal, a server or a child of theirs."""
-    return 2 * (os.cpu_count() or 1)
-
-
 def address(dsn: str, **changes: str) -> str:
     """The same DSN with some parameters changed, for example `dbname`."""
     return conninfo.make_conninfo(dsn, **changes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ikigai.config import Config, describe
-from ikigai.core import about, commands, machine
+from ikigai.core import about, commands, inputs
 from ikigai.core.commands import Local, Meaning
 from ikigai.core.context import context, told
 from ikigai.core.errors import Refused
@@ -76,7 +76,7 @@ def print_command(text: str) -> Meaning | None:
     if not commands.is_command(text):
         return None
     meaning = commands.parse(text)
-    if (isinstance(meaning, Local) and meaning.name not in PRINTED) or isinstance(meaning, machine.Edit):
+    if (isinstance(meaning, Local) and meaning.name not in PRINTED) or isinstance(meaning, inputs.Edit):
         shown = ", ".join(f"/{name}" for name in PRINTED)
         what = f"{text.split(maxsplit=1)[0]} has no place in print mode."
         raise Refused(what, f"It answers {shown}, and does what changes the context; start ikigai for all.")

@@ -25,10 +25,11 @@ from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Choices, Event
 from ikigai.core.instructions import KEY, ORIGIN, instructed
 from ikigai.core.loading import loading
-from ikigai.core.memory import Memory, Rules, Run
+from ikigai.core.memory import Memory
 from ikigai.core.messages import Usage
 from ikigai.core.ports import View
 from ikigai.core.results import Caps
+from ikigai.core.run import Rules, Run
 from ikigai.metering import Price
 from ikigai.project import Project
 from ikigai.providers import listing

@@ -11,7 +11,7 @@ from functools import reduce
 import msgspec
 
 from ikigai.core.events import Ending, UsageReported
-from ikigai.core.machine import CallModel, Exceeded, Failed, Input, Interrupted, Replied, Used
+from ikigai.core.inputs import CallModel, Exceeded, Failed, Input, Interrupted, Replied, Used
 from ikigai.core.memory import Memory, frame, measured, plain_size, request
 from ikigai.core.messages import ReplyBlock, ToolCall
 from ikigai.core.ports import Log, Provider, View

@@ -22,7 +22,7 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
-from ikigai.core.machine import Command, Interrupted, Plan, Retry, Submitted
+from ikigai.core.inputs import Command, Interrupted, Plan, Retry, Submitted
 from ikigai.core.memory import Memory, Status
 from ikigai.core.messages import StopReason
 from ikigai.core.ports import Delta

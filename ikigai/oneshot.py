@@ -18,7 +18,7 @@ from ikigai.config import Config
 from ikigai.core.commands import Local
 from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused
 from ikigai.core.events import Choices
-from ikigai.core.machine import Change, Plan, Retry, Submitted
+from ikigai.core.inputs import Change, Plan, Retry, Submitted
 from ikigai.output import say
 
 PATIENCE = 20.0

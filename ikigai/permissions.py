@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai import standing, trust
-from ikigai.core import machine
+from ikigai.core import inputs
 from ikigai.core.commands import is_id
 from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.memory import Memory
@@ -33,9 +33,7 @@ LONGEST = 100_000
 """Characters of a command's output that go into the conversation."""
 
 
-async def approve(
-    argument: str, memory: Memory, ask: Callable[[Question], Awaitable[Answered]]
-) -> str | machine.Change:
+async def approve(argument: str, memory: Memory, ask: Callable[[Question], Awaitable[Answered]]) -> str | inputs.Change:
     """What /approve shows, or the change that it asks for. Raises Refused."""
     word, _, rest = argument.partition(" ")
     if not word:
@@ -43,19 +41,19 @@ async def approve(
     if word == "revoke":
         return _revoked(rest.strip())
     if word == "default":
-        return machine.Change({"approval": None})
+        return inputs.Change({"approval": None})
     if word not in list(Mode):
         raise Refused(f"{clean_line(word)!r} is no approval mode.", f"Modes: {', '.join(Mode)}; or: revoke N")
     if word == Mode.YOLO:
         lines = ("Models can then run any command and change any file of yours, unseen.",)
         if (await ask(yes_or_no("Run everything without asking?", lines))).key != "y":
             return "Nothing was changed."
-    return machine.Change({"approval": word})
+    return inputs.Change({"approval": word})
 
 
-def cycled(memory: Memory) -> machine.Change:
+def cycled(memory: Memory) -> inputs.Change:
     """What Shift+Tab does."""
-    return machine.Change({"approval": following(mode(memory.settings)).value})
+    return inputs.Change({"approval": following(mode(memory.settings)).value})
 
 
 def _shown(memory: Memory) -> str:
@@ -81,7 +79,7 @@ def _revoked(number: str) -> str:
     return f"Asked about again: {clean_line(given.tool)} {clean_line(given.shown)}"
 
 
-def tools(argument: str, memory: Memory) -> str | machine.Change:
+def tools(argument: str, memory: Memory) -> str | inputs.Change:
     """What /tools shows, or the change that it asks for. Raises Refused."""
     sets = dict.fromkeys(sorted({tool.set for tool in memory.run.tools}))
     off = [name for name in str(memory.settings.get("tools_off") or "").split(",") if name]
@@ -98,7 +96,7 @@ def tools(argument: str, memory: Memory) -> str | machine.Change:
     if word not in ("on", "off") or name not in sets:
         raise Refused(f"/tools cannot {clean_line(argument)!r}.", f"Write on or off, and one of: {', '.join(sets)}")
     left = {*off, name} if word == "off" else {*off} - {name}
-    return machine.Change({"tools_off": ",".join(sorted(left)) or None})
+    return inputs.Change({"tools_off": ",".join(sorted(left)) or None})
 
 
 async def asked(project: Project, brings: Sequence[str], ask: Callable[[Question], Awaitable[Answered]]) -> None:

@@ -11,8 +11,8 @@ import msgspec
 from ikigai.core import matching, tokens
 from ikigai.core.errors import Refused
 from ikigai.core.events import FilterPlanned, StoredEvent
+from ikigai.core.inputs import Filter, Forget, Used
 from ikigai.core.loading import Reading
-from ikigai.core.machine import Filter, Forget, Used
 from ikigai.core.matching import Arguments, Part
 from ikigai.core.memory import Memory, output_reserve
 from ikigai.core.messages import StopReason, ToolCall, ToolResult

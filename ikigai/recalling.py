@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ikigai.core import machine
+from ikigai.core import inputs
 from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.events import UsageReported
 from ikigai.core.matching import described
@@ -56,7 +56,7 @@ def excerpts(hits: tuple[Hit, ...]) -> str:
     return "\n\n".join(f"[#{hit.id} {when(hit.at)} {hit.agent} {hit.kind}]\n{hit.snippet.text}" for hit in hits)
 
 
-async def quoted(database: Database, argument: str) -> machine.Quote:
+async def quoted(database: Database, argument: str) -> inputs.Quote:
     """The event with this id as a message of the user's. Raises Refused."""
     id = event_id(argument if argument.startswith("#") else f"#{argument}")
     if id is None:
@@ -67,4 +67,4 @@ async def quoted(database: Database, argument: str) -> machine.Quote:
         raise Refused(f"Event {id} says nothing.", "/search shows the ids of messages.")
     more = "\n> …" if len(text) > QUOTED else ""
     lines = "\n".join(f"> {line}" for line in text[:QUOTED].splitlines())
-    return machine.Quote(f"Quoted from agent {agent}, {when(stored.at)}, event {id} ({role}):\n{lines}{more}")
+    return inputs.Quote(f"Quoted from agent {agent}, {when(stored.at)}, event {id} ({role}):\n{lines}{more}")

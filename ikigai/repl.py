@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ikigai import images
 from ikigai.config import Config
-from ikigai.core import commands, machine
+from ikigai.core import commands, inputs
 from ikigai.core.commands import Local
 from ikigai.core.errors import ConfigError, IkigaiError, Refused, Unavailable
 from ikigai.core.memory import Memory
@@ -196,7 +196,7 @@ class Repl:
                     raise Refused("A command of yours is still running.", "Esc stops it; or wait for its end.")
                 self._running = asyncio.create_task(self._guarded(self._shell(text)), name="shell")
                 return
-            happened = commands.parse(text) if commands.is_command(text) else machine.Submitted(text)
+            happened = commands.parse(text) if commands.is_command(text) else inputs.Submitted(text)
             moves = isinstance(happened, Local) and happened.name in ("new", "switch")
             if isinstance(happened, Local) and not moves:
                 self._spawn(happened)
@@ -205,7 +205,7 @@ class Repl:
                 self.screen.queued(tuple(self._early))
             elif isinstance(happened, Local):
                 self._move(happened)
-            elif isinstance(happened, machine.Submitted) and images.mentioned(text):
+            elif isinstance(happened, inputs.Submitted) and images.mentioned(text):
                 self._reading = asyncio.create_task(self._attach(text), name="images")
             else:
                 self._tell(happened)
@@ -218,7 +218,7 @@ class Repl:
         """Send a message with the images it mentions; what is entered while they are read waits behind it."""
         try:
             found = await images.attached(text)
-            self._tell(machine.Submitted(text, found))
+            self._tell(inputs.Submitted(text, found))
             if found and self._world and self.memory and not self._world.sees(self.memory.model):
                 self.screen.notice(images.unseen(self.memory.model))
         except Exception as error:
@@ -244,7 +244,7 @@ class Repl:
         if self._running and not self._running.done():
             self._running.cancel()
         elif self._seat.runtime:
-            self._seat.runtime.tell(machine.Interrupted())
+            self._seat.runtime.tell(inputs.Interrupted())
 
     def _marks(self) -> list[str]:
         marks = self.memory.marks if self.memory else ()
@@ -260,14 +260,14 @@ class Repl:
     def _levels(self) -> list[str]:
         return list(self._world.pool.known.levels(self.memory.model)) if self._world and self.memory else []
 
-    def _tell(self, happened: machine.Input) -> None:
+    def _tell(self, happened: inputs.Input) -> None:
         assert self._world
         if self._seat.runtime is None:
             raise Refused("This agent is read-only here.", "/new begins another, /switch goes to one.")
-        if isinstance(happened, machine.Change):
+        if isinstance(happened, inputs.Change):
             self._world.check(self._seat.runtime.memory, happened.values)
             values, notice = self._world.fitting(self._seat.runtime.memory, happened.values)
-            happened = machine.Change(values)
+            happened = inputs.Change(values)
             if notice:
                 self.screen.notice(notice)
             if model := happened.values.get("model"):  # another SDK, maybe: not when Enter is pressed
@@ -338,7 +338,7 @@ class Repl:
         if self._seat.runtime is None:
             self.screen.print_text(answer)
             return
-        for each in (*map(machine.Used, usage), machine.Ran(f"/recall {command.argument}", answer)):
+        for each in (*map(inputs.Used, usage), inputs.Ran(f"/recall {command.argument}", answer)):
             self._seat.runtime.tell(each)
 
     async def _permit(self, command: Local) -> None:
@@ -384,7 +384,7 @@ class Repl:
         if quiet:
             self.screen.print_text(f"$ {typed}\n{output}")
         else:
-            self._tell(machine.Quote(f"!{typed}\n{output}"))
+            self._tell(inputs.Quote(f"!{typed}\n{output}"))
 
     def _move(self, command: Local) -> None:
         """Go to another agent. What is typed from now on is meant for that one."""

@@ -16,9 +16,8 @@ from ikigai.core.commands import is_id, typed
 from ikigai.core.context import cramped
 from ikigai.core.errors import IkigaiError, Refused, Unavailable
 from ikigai.core.events import CHANGES_THE_PAST, Event, UserMessage
-from ikigai.core.instructions import KEY, instructed
-from ikigai.core.loading import loading
-from ikigai.core.machine import (
+from ikigai.core.fold import evolve
+from ikigai.core.inputs import (
     NEEDS_IDLE,
     Approved,
     CallModel,
@@ -44,13 +43,12 @@ from ikigai.core.machine import (
     Submitted,
     ToolDone,
     Used,
-    decide,
     is_command,
-    marked,
-    newest_text,
-    work,
 )
-from ikigai.core.memory import Memory, evolve, replace
+from ikigai.core.instructions import KEY, instructed
+from ikigai.core.loading import loading
+from ikigai.core.machine import decide, marked, newest_text, work
+from ikigai.core.memory import Memory, replace
 from ikigai.core.messages import ToolResult
 from ikigai.core.ports import Appended, Log, Provider, Tools, View
 from ikigai.core.selecting import turn_of

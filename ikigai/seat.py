@@ -7,7 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from ikigai.core import machine, transcript
+from ikigai.core import inputs, transcript
 from ikigai.core.errors import Busy, IkigaiError
 from ikigai.core.events import UserMessage
 from ikigai.core.memory import Memory
@@ -78,7 +78,7 @@ class Seat:
         """End the loop of the agent and put its pen down; returns the sentence about what is not saved."""
         if self.runtime and self._loop:
             self._loop.remove_done_callback(self._loop_ended)
-            self.runtime.tell(machine.Interrupted())
+            self.runtime.tell(inputs.Interrupted())
             self.runtime.inbox.put_nowait(None)
             done, _ = await asyncio.wait({self._loop}, timeout=LEAVE_WITHIN)
             if not done:

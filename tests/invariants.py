@@ -5,10 +5,11 @@ import psycopg
 from ikigai.core import codec
 from ikigai.core.events import ToolStarted
 from ikigai.core.loading import TURN_KINDS, loading
-from ikigai.core.memory import Memory, Run, Status, request
+from ikigai.core.memory import Memory, Status, request
 from ikigai.core.messages import Role, ToolCall, ToolResult
 from ikigai.core.ports import Limits
 from ikigai.core.request import Request
+from ikigai.core.run import Run
 from ikigai.providers.chat import ChatEncoder
 from tests.core.memory_log import MemoryLog, StoredRow
 

@@ -8,12 +8,13 @@ from msgspec.structs import replace
 
 from ikigai.core.errors import Unavailable
 from ikigai.core.events import Ending, TurnEnded, UsageReported
+from ikigai.core.inputs import Interrupted, Submitted
 from ikigai.core.loading import Loading
-from ikigai.core.machine import Interrupted, Submitted
-from ikigai.core.memory import Memory, Run
+from ikigai.core.memory import Memory
 from ikigai.core.messages import ToolResult
 from ikigai.core.reply import Broke, Failure, ProviderEvent
 from ikigai.core.request import Request
+from ikigai.core.run import Run
 from ikigai.core.transcript import Rule
 from ikigai.providers.scripted import Break, Call, Hang
 from ikigai.runtime import Runtime

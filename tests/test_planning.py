@@ -11,13 +11,14 @@ import pytest
 
 from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, Ending, Event, Filtered, TurnEnded, UsageReported, UserMessage
+from ikigai.core.inputs import Forget, Input, Interrupted, Plan, Submitted
 from ikigai.core.loading import loading
-from ikigai.core.machine import Forget, Input, Interrupted, Plan, Submitted
 from ikigai.core.matching import ANSWER, SHOWN, SPEC
-from ikigai.core.memory import Memory, Rules, Run, Status, replace, request
+from ikigai.core.memory import Memory, Status, replace, request
 from ikigai.core.messages import Text, ToolCall, ToolResult
 from ikigai.core.ports import Limits
 from ikigai.core.questions import Answered, Question
+from ikigai.core.run import Rules, Run
 from ikigai.core.selecting import Wanted
 from ikigai.providers.models import Traits
 from ikigai.providers.openai import OpenAIProvider

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ikigai.core.errors import IkigaiError, Refused
-from ikigai.core.machine import Filter, Noted, work
+from ikigai.core.inputs import Filter, Noted
+from ikigai.core.machine import work
 from ikigai.core.memory import request
 from ikigai.core.selecting import Wanted, selecting
 from ikigai.metering import unpriced

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ikigai.core import machine
+from ikigai.core import inputs, machine
 from ikigai.core.errors import Unavailable
 from ikigai.core.events import (
     AssistantMessage,
@@ -22,14 +22,15 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
+from ikigai.core.inputs import Interrupted, SetMark, Submitted
 from ikigai.core.loading import loading
-from ikigai.core.machine import Interrupted, SetMark, Submitted
-from ikigai.core.memory import Memory, Run, Status
+from ikigai.core.memory import Memory, Status
 from ikigai.core.messages import Message, Role, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Appended, Draft
 from ikigai.core.questions import Answered, Question
 from ikigai.core.reply import Counted, Failure, Finished, ProviderEvent, TextDelta, Waiting
 from ikigai.core.request import Request
+from ikigai.core.run import Run
 from ikigai.core.transcript import Block, Rule, rule
 from ikigai.providers.anthropic import AnthropicProvider
 from ikigai.providers.models import Traits
@@ -140,7 +141,7 @@ class Session:
             await task
         assert self.load() == self.runtime.memory, "memory after live use is memory after a restart"
 
-    def tell(self, happened: machine.Input) -> None:
+    def tell(self, happened: inputs.Input) -> None:
         self.runtime.inbox.put_nowait(happened)
 
     async def until(self, true: Callable[[], bool], seconds: float = 10) -> None:
@@ -198,16 +199,16 @@ async def test_instructions_that_changed_are_stored_before_what_asks_and_sent_wi
     session = Session(["One.", "Two.", "Three.", "Four."], instructions=lambda: now[0])
     async with session.running():
         sent = list[str]()
-        for turns, happened in enumerate((machine.Submitted("a"), machine.Submitted("b"), machine.Retry()), 1):
+        for turns, happened in enumerate((inputs.Submitted("a"), inputs.Submitted("b"), inputs.Retry()), 1):
             session.tell(happened)
             await session.idle(turns)
             sent.append(session.provider.requests[-1].system)
             now[0] = ["Obey.", "", "Never."][turns - 1]
-        session.tell(machine.Quote("c"))
+        session.tell(inputs.Quote("c"))
         await session.idle(4)
         below = {**session.run_settings.below}
         assert session.runtime.memory.run.below == below, "a quote asks nobody, so nothing was looked at"
-        session.tell(machine.Submitted("d"))
+        session.tell(inputs.Submitted("d"))
         await session.idle(5)
         session.run_settings = msgspec.structs.replace(
             session.run_settings, below={**session.run_settings.below, "instructions": "Never."}
@@ -397,11 +398,11 @@ async def test_a_late_answer_changes_nothing():
         session.tell(Submitted("hi"))
         await session.until(lambda: bool(session.runtime.memory.open))
         (job,) = machine.work(session.runtime.memory)
-        assert isinstance(job, machine.CallModel)
+        assert isinstance(job, inputs.CallModel)
         session.tell(Interrupted())
         await session.idle(1)
         before = session.runtime.memory
-        session.tell(machine.Replied(job, (), machine.StopReason.END, UsageReported("m")))
+        session.tell(inputs.Replied(job, (), machine.StopReason.END, UsageReported("m")))
         await session.until(lambda: session.runtime.inbox.empty())
         assert session.runtime.memory == before
 
@@ -453,9 +454,9 @@ async def test_a_command_that_changes_the_past_loads_memory_again():
         session.tell(SetMark("m"))
         session.tell(Submitted("b"))
         await session.idle(2)
-        session.tell(machine.RewindTo("m"))
+        session.tell(inputs.RewindTo("m"))
         await session.until(lambda: len(session.runtime.memory.window.turns) == 1)
-        session.tell(machine.Change({"budget": 50_000}))
+        session.tell(inputs.Change({"budget": 50_000}))
         await session.until(lambda: session.runtime.memory.budget == 50_000)
     assert session.runtime.memory.own == {"budget": 50_000}
 
@@ -690,11 +691,11 @@ async def test_a_side_call_is_stored_at_any_time():
     report = UsageReported("x/y", Usage(5, 1), purpose="title")
     session = Session([["a", Hang()]])
     async with session.running():
-        session.tell(machine.Used(report))
+        session.tell(inputs.Used(report))
         await session.until(lambda: session.events(UsageReported) == [report])
         session.tell(Submitted("hi"))
         await session.until(lambda: bool(session.view.told("live")))
-        session.tell(machine.Used(report))
+        session.tell(inputs.Used(report))
         await session.until(lambda: session.events(UsageReported) == [report] * 2)
         assert session.runtime.memory.open
         session.tell(Interrupted())

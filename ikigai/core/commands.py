@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ikigai.core import machine
+from ikigai.core import inputs
 from ikigai.core.errors import Refused
+from ikigai.core.events import Choices
 from ikigai.core.record import Record
 from ikigai.core.selecting import Wanted
 
@@ -18,7 +19,7 @@ class Local(Record, frozen=True):
     argument: str = ""
 
 
-Meaning: TypeAlias = machine.Command | Local
+Meaning: TypeAlias = inputs.Command | Local
 
 
 class Command(Record, frozen=True):
@@ -61,11 +62,11 @@ def _bare(name: str, meaning: Meaning) -> Callable[[str], Meaning]:
 def _mark(argument: str) -> Meaning:
     if len(argument) > 80:
         raise Refused("A label has 80 characters at most.", "Use a shorter one.")
-    return machine.SetMark(argument)
+    return inputs.SetMark(argument)
 
 
 def _rewind(argument: str) -> Meaning:
-    return machine.RewindTo(argument)
+    return inputs.RewindTo(argument)
 
 
 def _filter(mode: str) -> Callable[[str], Meaning]:
@@ -77,8 +78,8 @@ def _filter(mode: str) -> Callable[[str], Meaning]:
             raise Refused(f"What to {mode}?", f"Give {what}.")
         named = wanted(argument)
         if named and mode == "forget":
-            return machine.Forget(named, argument)
-        return machine.Plan(mode, argument)
+            return inputs.Forget(named, argument)
+        return inputs.Plan(mode, argument)
 
     return parse
 
@@ -110,15 +111,15 @@ def is_id(text: str) -> bool:
 def _undo(argument: str) -> Meaning:
     if argument and not is_id(argument):
         raise Refused(f"{argument!r} is no id of an event.", "/undo alone takes back the newest; or give its id.")
-    return machine.Undo(int(argument or 0))
+    return inputs.Undo(int(argument or 0))
 
 
 def _model(argument: str) -> Meaning:
     # Without a level: the program leaves that out where the agent's own one fits the new model.
-    return machine.Change({"level": "", **model_choice(argument)}) if argument else Local("model")
+    return inputs.Change({"level": "", **model_choice(argument)}) if argument else Local("model")
 
 
-def model_choice(text: str) -> machine.Choices:
+def model_choice(text: str) -> Choices:
     """PROVIDER/NAME[:LEVEL] as settings. Raises Refused when it is neither that nor "default"."""
     if text == "default":
         return {"model": None, "level": None}
@@ -145,7 +146,7 @@ LEVELS = ("off", "min", "low", "med", "high")
 def _system(argument: str) -> Meaning:
     if not argument:
         return Local("system")
-    return machine.Change({"system": None if argument == "default" else argument})
+    return inputs.Change({"system": None if argument == "default" else argument})
 
 
 def _search(argument: str) -> Meaning:
@@ -161,11 +162,11 @@ def _think(argument: str) -> Meaning:
         raise Refused(
             f"{argument!r} is no thinking level.", f"Levels are {', '.join(LEVELS)}; 'default' takes it back."
         )
-    return machine.Change({"level": None if argument == "default" else argument})
+    return inputs.Change({"level": None if argument == "default" else argument})
 
 
 def _budget(argument: str) -> Meaning:
-    return machine.Change({"budget": budget(argument)}) if argument else Local("context")
+    return inputs.Change({"budget": budget(argument)}) if argument else Local("context")
 
 
 def budget(text: str) -> int | None:
@@ -186,7 +187,7 @@ UNITS = {"": 1, "k": 1000, "m": 1_000_000}
 
 COMMANDS: tuple[Command, ...] = (
     Command("help", "[command]", "what can be typed here", _local("help"), "commands"),
-    Command("clear", "", "start with an empty context; the history stays", _bare("clear", machine.Clear())),
+    Command("clear", "", "start with an empty context; the history stays", _bare("clear", inputs.Clear())),
     Command("mark", "[label]", "remember this place", _mark),
     Command(
         "rewind",
@@ -204,8 +205,8 @@ COMMANDS: tuple[Command, ...] = (
         "acts",
         more="Again goes further back. With the id of an undo it does what that one took back once more.",
     ),
-    Command("retry", "", "take back the newest turn and send its message again", _bare("retry", machine.Retry())),
-    Command("edit", "", "take back the newest turn and edit its message", _bare("edit", machine.Edit())),
+    Command("retry", "", "take back the newest turn and send its message again", _bare("retry", inputs.Retry())),
+    Command("edit", "", "take back the newest turn and edit its message", _bare("edit", inputs.Edit())),
     Command(
         "forget",
         "CRITERIA|IDS",
@@ -297,30 +298,30 @@ TYPED = ("model", "system", "budget", "level", "approval", "tools_off")
 """Settings that commands change."""
 
 
-def typed(meaning: machine.Command) -> str:
+def typed(meaning: inputs.Command) -> str:
     """The line that a command comes from, more or less."""
     match meaning:
-        case machine.Clear():
+        case inputs.Clear():
             return "/clear"
-        case machine.SetMark(label):
+        case inputs.SetMark(label):
             return f"/mark {label}".rstrip()
-        case machine.RewindTo(label):
+        case inputs.RewindTo(label):
             return f"/rewind {label}".rstrip()
-        case machine.RewindAt(to):
+        case inputs.RewindAt(to):
             return f"/rewind {to}"
-        case machine.Forget(_, criteria) | machine.Filter(criteria=criteria):
+        case inputs.Forget(_, criteria) | inputs.Filter(criteria=criteria):
             return f"/forget {criteria}"
-        case machine.Plan(mode, criteria):
+        case inputs.Plan(mode, criteria):
             return f"/{mode} {criteria}"
-        case machine.Quote(text):
+        case inputs.Quote(text):
             return text
-        case machine.Undo(id):
+        case inputs.Undo(id):
             return f"/undo {id or ''}".rstrip()
-        case machine.Retry():
+        case inputs.Retry():
             return "/retry"
-        case machine.Edit():
+        case inputs.Edit():
             return "/edit"
-        case machine.Change(values):
+        case inputs.Change(values):
             key = next(iter(key for key in TYPED if key in values), "")
             name = {"level": "think", "approval": "approve"}.get(key, key)
             if key == "tools_off":

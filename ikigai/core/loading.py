@@ -8,11 +8,13 @@ from collections.abc import Generator, Sequence
 from typing import TypeAlias, TypeVar, cast
 
 from ikigai.core.events import AssistantMessage, Filtered, StoredEvent, TurnEnded, Undone, UserMessage
+from ikigai.core.fold import blank, counted_size, ended_turn, history_room, replay, with_turns
 from ikigai.core.lineage import Ancestor, Span, live, spans, void
-from ikigai.core.memory import Memory, Run, blank, counted_size, ended_turn, history_room, replace, replay, with_turns
+from ikigai.core.memory import Memory, replace
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.results import MASK
+from ikigai.core.run import Run
 from ikigai.core.window import NO_TURNS, Origin, Turn, Window
 
 CONTROL_KINDS = ("clear", "mark", "rewind", "filter", "undo", "settings", "fork")

@@ -23,12 +23,9 @@ talk itself, leave memory.
 A Replied, Failed, Exceeded, Approved or ToolDone whose job is no longer wanted is late, and nothing follows from it.
 """
 
-from typing import TypeAlias, TypeGuard, get_args
-
 from ikigai.core import tokens
 from ikigai.core.errors import Refused
 from ikigai.core.events import (
-    ApprovalDecided,
     Choices,
     Cleared,
     CommandRan,
@@ -41,225 +38,52 @@ from ikigai.core.events import (
     SettingsChanged,
     ToolStarted,
     Undone,
-    UsageReported,
     UserMessage,
 )
+from ikigai.core.fold import REMOVED, ended
+from ikigai.core.inputs import (
+    Approved,
+    CallModel,
+    Change,
+    Clear,
+    Denied,
+    Edit,
+    Exceeded,
+    Failed,
+    Filter,
+    Forget,
+    Input,
+    Instructed,
+    Interrupted,
+    Job,
+    Note,
+    Noted,
+    Opened,
+    Plan,
+    Quote,
+    Ran,
+    Replied,
+    Retry,
+    RewindAt,
+    RewindTo,
+    RunTool,
+    SetMark,
+    StartTool,
+    Submitted,
+    ToolDone,
+    Undo,
+    Used,
+)
 from ikigai.core.instructions import KEY, ORIGIN
-from ikigai.core.memory import REMOVED, Mark, Memory, Status, ended, measured, offered, replace, used_without_open
-from ikigai.core.messages import Image, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.memory import Mark, Memory, Status, measured, offered, replace, used_without_open
+from ikigai.core.messages import Image, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall
 from ikigai.core.ports import Draft
-from ikigai.core.record import Record
 from ikigai.core.reply import facts, interrupted, storable_blocks
 from ikigai.core.request import grow, plans
 from ikigai.core.sanitize import storable
-from ikigai.core.selecting import Wanted
 
-
-class CallModel(Record, frozen=True):
-    """Ask the model; `asked_by` is the id of the newest event it has not answered."""
-
-    asked_by: int
-
-
-class StartTool(Record, frozen=True):
-    """See whether the call may run; `asked_by` is the id of its tool_call."""
-
-    asked_by: int
-    call: ToolCall
-
-
-class RunTool(Record, frozen=True):
-    """Run the call, whose start is stored."""
-
-    asked_by: int
-    call: ToolCall
-
-
-class Note(Record, frozen=True):
-    """End the turn that asks for no reply; `asked_by` is the id of its message."""
-
-    asked_by: int
-
-
-Job: TypeAlias = CallModel | StartTool | RunTool | Note
-"""What should be under way. Equal jobs are the same job: it is neither started twice nor cancelled."""
-
-
-class Opened(Record, frozen=True):
-    """The program has taken the pen of this agent; `draft` is what a dead one left of a streaming reply."""
-
-    draft: Draft | None = None
-
-
-class Submitted(Record, frozen=True):
-    text: str
-    images: tuple[Image, ...] = ()
-
-
-class Interrupted(Record, frozen=True):
-    """The user stopped the turn; `said` is what the reply had come to, `usage` what the request took."""
-
-    said: tuple[ReplyBlock, ...] = ()
-    usage: UsageReported | None = None
-
-
-class Replied(Record, frozen=True):
-    """The reply is whole; `counted` is the provider's count of the turn in tokens, where it was asked for one."""
-
-    to: CallModel
-    blocks: tuple[ReplyBlock, ...]
-    stop: StopReason
-    usage: UsageReported
-    counted: int = 0
-
-
-class Failed(Record, frozen=True):
-    """No whole reply comes; `usage` is None when nothing was sent."""
-
-    to: CallModel
-    reason: str
-    blocks: tuple[ReplyBlock, ...]
-    usage: UsageReported | None = None
-
-
-class Exceeded(Record, frozen=True):
-    """The provider says that the request is larger than the model's context; nothing was said yet."""
-
-    to: CallModel
-    reason: str
-    usage: UsageReported | None = None
-
-
-class Used(Record, frozen=True):
-    """A request was sent that no reply comes of: an attempt that failed and is made again, or a side call."""
-
-    usage: UsageReported
-
-
-class Approved(Record, frozen=True):
-    """The call may run, as `decision` says; None where nobody had to decide."""
-
-    to: StartTool
-    decision: ApprovalDecided | None = None
-
-
-class Denied(Record, frozen=True):
-    """The call does not run; `result` tells the model why."""
-
-    to: StartTool
-    result: ToolResult
-    decision: ApprovalDecided | None = None
-
-
-class ToolDone(Record, frozen=True):
-    """`also` are facts that the call came to, stored with its result."""
-
-    of: RunTool
-    result: ToolResult
-    also: tuple[FilterPlanned, ...] = ()
-
-
-class Noted(Record, frozen=True):
-    to: Note
-
-
-class Clear(Record, frozen=True):
-    pass
-
-
-class SetMark(Record, frozen=True):
-    """An empty label asks for a number."""
-
-    label: str = ""
-
-
-class RewindTo(Record, frozen=True):
-    """Back to the newest mark (with that label); an empty label means any."""
-
-    label: str = ""
-
-
-class RewindAt(Record, frozen=True):
-    """Back to the end of a turn, the event `to`: somebody has looked that it is in memory."""
-
-    to: int
-
-
-class Forget(Record, frozen=True):
-    """Forget what is named by ids; the loop looks what that is and asks, and makes a Filter of it."""
-
-    wanted: tuple[Wanted, ...]
-    criteria: str = ""
-
-
-class Filter(Record, frozen=True):
-    """Forget these turns and events, as somebody has found them in memory and the user has confirmed."""
-
-    ranges: tuple[tuple[int, int], ...]
-    ids: tuple[int, ...]
-    messages: int
-    tokens: int
-    criteria: str = ""
-
-
-class Plan(Record, frozen=True):
-    """Talk with the model about what to "forget" or to "remember", by criteria in words."""
-
-    mode: str
-    criteria: str
-
-
-class Quote(Record, frozen=True):
-    """Bring a text into the conversation, without asking for a reply."""
-
-    text: str
-
-
-class Ran(Record, frozen=True):
-    """A command that changed nothing in memory was answered."""
-
-    line: str
-    output: str = ""
-
-
-class Undo(Record, frozen=True):
-    """Take back the newest clear, rewind, filter or summary; or the event `id`, which may be an undo, too."""
-
-    id: int = 0
-
-
-class Retry(Record, frozen=True):
-    """Go back to before the newest turn and send its message again."""
-
-
-class Edit(Record, frozen=True):
-    """Go back to before the newest turn; the loop gives its message back to the input line."""
-
-
-class Change(Record, frozen=True):
-    """The agent's own choice of settings; None takes a choice back."""
-
-    values: Choices
-
-
-class Instructed(Record, frozen=True):
-    """The project's instructions are these now (`core/instructions.py`), "" for none: the run has them from here on."""
-
-    value: str
-
-
-Command: TypeAlias = (
-    Clear | SetMark | RewindTo | RewindAt | Forget | Filter | Plan | Quote | Undo | Retry | Edit | Change
-)
-Happened: TypeAlias = Interrupted | Ran | Replied | Failed | Exceeded | Used | Approved | Denied | ToolDone | Noted
-Input: TypeAlias = Opened | Submitted | Instructed | Happened | Command
 CERTAINLY = 4
 """Times the model's context from which a message is refused unsent: below that, bytes may have counted too many."""
-NEEDS_IDLE = (Submitted, Instructed, *get_args(Command))
-
-
-def is_command(happened: Input) -> TypeGuard[Command]:
-    return isinstance(happened, get_args(Command))
 
 
 def work(memory: Memory) -> frozenset[Job]:

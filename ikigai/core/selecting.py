@@ -10,11 +10,13 @@ from typing import cast
 from ikigai.core import codec, tokens
 from ikigai.core.errors import Refused
 from ikigai.core.events import AssistantMessage, StoredEvent, ToolStarted, TurnEnded, UserMessage
+from ikigai.core.fold import REMOVED, replay
 from ikigai.core.lineage import Span
 from ikigai.core.loading import PAGE, AskEvents, AskPage, Reach, Reading, reaching
-from ikigai.core.memory import REMOVED, Memory, Run, replace, replay
+from ikigai.core.memory import Memory, replace
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
+from ikigai.core.run import Run
 
 SAID = (UserMessage, AssistantMessage, ToolCall, ToolResult)
 """Events that are sent to a model."""

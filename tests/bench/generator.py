@@ -13,7 +13,8 @@ import msgspec
 
 from ikigai.core import codec
 from ikigai.core.events import Event, StoredEvent, UsageReported
-from ikigai.core.machine import (
+from ikigai.core.fold import evolve
+from ikigai.core.inputs import (
     Approved,
     CallModel,
     Clear,
@@ -27,8 +28,8 @@ from ikigai.core.machine import (
     Submitted,
     ToolDone,
 )
-from ikigai.core.memory import Run, evolve
 from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
+from ikigai.core.run import Run
 from ikigai.providers.chat import ChatEncoder
 from ikigai.providers.models import Models
 from tests.bench.prose import Prose

@@ -15,8 +15,8 @@ import psycopg
 
 from ikigai.core import codec
 from ikigai.core.events import StoredEvent, UserMessage
+from ikigai.core.inputs import Submitted
 from ikigai.core.loading import loading
-from ikigai.core.machine import Submitted
 from ikigai.core.memory import Memory
 from ikigai.core.questions import Answered, Question
 from ikigai.core.transcript import Block, Rule, Speaker

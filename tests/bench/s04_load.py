@@ -12,8 +12,9 @@ import psycopg
 from psycopg import pq
 
 from ikigai.core.loading import AskAncestry, AskControls, AskPage, Loading, loading
-from ikigai.core.memory import Memory, Run, replace
+from ikigai.core.memory import Memory, replace
 from ikigai.core.ports import Limits
+from ikigai.core.run import Run
 from ikigai.store import queries
 from ikigai.store.database import Database
 from ikigai.store.reading import NO_LIMIT

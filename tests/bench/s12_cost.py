@@ -17,10 +17,12 @@ from typing import NamedTuple
 
 from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
-from ikigai.core.memory import Memory, Rules, Run, blank, ended, evolve, replace, request
+from ikigai.core.fold import blank, ended, evolve
+from ikigai.core.memory import Memory, replace, request
 from ikigai.core.messages import Message, Role, Text, ToolSpec
 from ikigai.core.ports import Limits
 from ikigai.core.request import Request
+from ikigai.core.run import Rules, Run
 from ikigai.providers.chat import ChatEncoder
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose

@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 from ikigai.core import tokens
 from ikigai.core.events import UsageReported
-from ikigai.core.machine import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
-from ikigai.core.memory import Run, plain_size, request
+from ikigai.core.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
+from ikigai.core.memory import plain_size, request
 from ikigai.core.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.ports import Limits
 from ikigai.core.reply import Accumulator, Broke, Finished, TextDelta
+from ikigai.core.run import Run
 from ikigai.providers.local import LocalServer
 from ikigai.providers.models import Traits
 from ikigai.providers.openai import OpenAIProvider

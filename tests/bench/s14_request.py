@@ -6,11 +6,12 @@ from random import Random
 from typing import Any
 
 from ikigai.core.events import UsageReported
-from ikigai.core.machine import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
-from ikigai.core.memory import Run, request
+from ikigai.core.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
+from ikigai.core.memory import request
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.ports import Limits
 from ikigai.core.request import Request
+from ikigai.core.run import Run
 from ikigai.providers.chat import ChatEncoder
 from ikigai.providers.contents import ContentsEncoder
 from ikigai.providers.encoding import BodyEncoder

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from ikigai.core.events import StoredEvent, UserMessage
-from ikigai.core.memory import blank, evolve
+from ikigai.core.fold import blank, evolve
 from ikigai.core.reply import TextDelta
 from ikigai.core.transcript import Block, Speaker
 from ikigai.drafts import DRAFT_EVERY

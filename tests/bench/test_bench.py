@@ -7,7 +7,7 @@ import pytest
 
 from ikigai.core import codec
 from ikigai.core.events import Cleared, Rewound, StoredEvent, Totals, TurnEnded
-from ikigai.core.memory import Run
+from ikigai.core.run import Run
 from ikigai.providers.chat import ChatEncoder
 from tests.bench import (
     s03_append,

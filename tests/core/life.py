@@ -17,9 +17,7 @@ from ikigai.core import events as ev
 from ikigai.core import loading as loading_module
 from ikigai.core.errors import Refused
 from ikigai.core.exceeded import learned
-from ikigai.core.loading import AskPage
-from ikigai.core.machine import (
-    ASTRAY,
+from ikigai.core.inputs import (
     Approved,
     CallModel,
     Change,
@@ -43,11 +41,13 @@ from ikigai.core.machine import (
     ToolDone,
     Undo,
     Used,
-    work,
 )
-from ikigai.core.memory import Memory, Run, Status, frame, plain_size
+from ikigai.core.loading import AskPage
+from ikigai.core.machine import ASTRAY, work
+from ikigai.core.memory import Memory, Status, frame, plain_size
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Draft
+from ikigai.core.run import Run
 from ikigai.core.sanitize import storable
 from ikigai.core.selecting import Selection, Wanted, selecting
 from tests.core.agreement import agrees

@@ -11,9 +11,9 @@ from dataclasses import replace as copy
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
-from ikigai.core.memory import Run
 from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult
 from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN, PLANNING, UNANSWERED, Request
+from ikigai.core.run import Run
 from tests.core.encoders import encoder
 
 NONE = ev.Totals()

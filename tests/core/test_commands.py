@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ikigai.core import commands
 from ikigai.core.commands import COMMANDS, Local, Meaning, budget, help_text, is_command, parse
 from ikigai.core.errors import Refused
-from ikigai.core.machine import Change, Clear, Edit, Forget, Plan, Retry, RewindTo, SetMark, Undo
+from ikigai.core.inputs import Change, Clear, Edit, Forget, Plan, Retry, RewindTo, SetMark, Undo
 from ikigai.core.selecting import Wanted
 
 MEANINGS: list[tuple[str, Meaning]] = [

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from ikigai.core import events as ev
 from ikigai.core.context import Compared, context, cramped, told
-from ikigai.core.machine import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
-from ikigai.core.memory import Memory, Rules, Run
+from ikigai.core.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
+from ikigai.core.memory import Memory
 from ikigai.core.messages import Image, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
+from ikigai.core.run import Rules, Run
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits
 

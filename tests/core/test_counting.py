@@ -7,10 +7,12 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Refused
-from ikigai.core.machine import CallModel, Change, Failed, Interrupted, Replied, Submitted, Used
-from ikigai.core.memory import LEAST_RATE, MOST_RATE, Memory, Run, counted_size, measured, plain_size, request
+from ikigai.core.fold import LEAST_RATE, MOST_RATE, counted_size
+from ikigai.core.inputs import CallModel, Change, Failed, Interrupted, Replied, Submitted, Used
+from ikigai.core.memory import Memory, measured, plain_size, request
 from ikigai.core.messages import Image, StopReason, Text, Usage
 from ikigai.core.request import grow
+from ikigai.core.run import Run
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import cramped, encoder, limits
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ikigai.core.exceeded import learned
-from ikigai.core.machine import Submitted
+from ikigai.core.inputs import Submitted
 from ikigai.core.ports import Limits
 from tests.core.agent import Agent
 

@@ -6,8 +6,8 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Refused
-from ikigai.core.loading import loading
-from ikigai.core.machine import (
+from ikigai.core.fold import REMOVED
+from ikigai.core.inputs import (
     Approved,
     CallModel,
     Clear,
@@ -23,13 +23,14 @@ from ikigai.core.machine import (
     StartTool,
     ToolDone,
     Undo,
-    decide,
-    work,
 )
+from ikigai.core.loading import loading
+from ikigai.core.machine import decide, work
 from ikigai.core.matching import SPEC
-from ikigai.core.memory import REMOVED, Run, replace, request
+from ikigai.core.memory import replace, request
 from ikigai.core.messages import Role, Text, ToolCall, ToolResult
 from ikigai.core.request import UNANSWERED
+from ikigai.core.run import Run
 from ikigai.core.selecting import Selection, Wanted, selecting
 from ikigai.core.transcript import rule
 from tests.core.agent import Agent

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
-from ikigai.core.memory import Rules, Run, blank, evolve, replay
+from ikigai.core.fold import blank, evolve, replay
 from ikigai.core.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.ports import Limits
 from ikigai.core.results import Caps
+from ikigai.core.run import Rules, Run
 from ikigai.core.turn import MOST_OF_MESSAGE, most_of
 from tests.core import worlds
 from tests.core.encoders import ENCODERS, encoder

@@ -6,11 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
+from ikigai.core.fold import evolve
+from ikigai.core.inputs import Approved, Interrupted, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.loading import PAGE, loading
-from ikigai.core.machine import Approved, Interrupted, RunTool, StartTool, Submitted, ToolDone
-from ikigai.core.memory import Memory, Rules, Run, evolve, request
+from ikigai.core.memory import Memory, request
 from ikigai.core.messages import Message, Text, ToolCall, ToolResult
 from ikigai.core.results import Caps
+from ikigai.core.run import Rules, Run
 from ikigai.core.window import Turn, Window, fit
 from tests.core.agent import Agent
 from tests.core.agreement import is_sound

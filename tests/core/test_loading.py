@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from ikigai.core import codec
 from ikigai.core import events as ev
-from ikigai.core.loading import PAGE, loading
-from ikigai.core.machine import (
+from ikigai.core.inputs import (
     Approved,
     CallModel,
     Change,
@@ -22,8 +21,10 @@ from ikigai.core.machine import (
     Submitted,
     ToolDone,
 )
-from ikigai.core.memory import Rules, Run, request
+from ikigai.core.loading import PAGE, loading
+from ikigai.core.memory import request
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.run import Rules, Run
 from tests.core.agent import RUN, Agent
 from tests.core.agreement import is_sound
 from tests.core.encoders import encoder, limits

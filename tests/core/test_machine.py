@@ -4,7 +4,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Refused
-from ikigai.core.machine import (
+from ikigai.core.inputs import (
     Approved,
     CallModel,
     Change,
@@ -17,11 +17,11 @@ from ikigai.core.machine import (
     StartTool,
     Submitted,
     ToolDone,
-    decide,
-    work,
 )
-from ikigai.core.memory import Run, replace
+from ikigai.core.machine import decide, work
+from ikigai.core.memory import replace
 from ikigai.core.messages import Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.run import Run
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 

@@ -8,7 +8,7 @@ import pytest
 from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.errors import Refused
-from ikigai.core.machine import (
+from ikigai.core.inputs import (
     NEEDS_IDLE,
     Approved,
     CallModel,
@@ -41,11 +41,12 @@ from ikigai.core.machine import (
     ToolDone,
     Undo,
     Used,
-    work,
 )
-from ikigai.core.memory import Run, Status
+from ikigai.core.machine import work
+from ikigai.core.memory import Status
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.ports import Draft
+from ikigai.core.run import Run
 from ikigai.core.selecting import Wanted
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits

@@ -3,7 +3,8 @@
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.machine import (
+from ikigai.core.fold import accepts, evolve
+from ikigai.core.inputs import (
     Approved,
     Change,
     Clear,
@@ -16,10 +17,11 @@ from ikigai.core.machine import (
     Submitted,
     ToolDone,
 )
-from ikigai.core.memory import Memory, Run, Status, accepts, evolve, request
+from ikigai.core.memory import Memory, Status, request
 from ikigai.core.messages import Role, Text, ToolCall, ToolResult
 from ikigai.core.ports import Draft
 from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN
+from ikigai.core.run import Run
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 

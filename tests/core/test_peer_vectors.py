@@ -7,12 +7,14 @@ from msgspec.structs import replace
 
 from ikigai.core import tokens
 from ikigai.core.events import UserMessage
-from ikigai.core.machine import Change, Submitted
-from ikigai.core.memory import Rules, Run, blank, history_room, output_reserve, request
+from ikigai.core.fold import blank, history_room
+from ikigai.core.inputs import Change, Submitted
+from ikigai.core.memory import output_reserve, request
 from ikigai.core.messages import Message, Role, Text, ToolCall, ToolResult
 from ikigai.core.ports import Limits
 from ikigai.core.request import notice
 from ikigai.core.results import Caps
+from ikigai.core.run import Rules, Run
 from ikigai.core.turn import Growing, OpenTurn
 from tests.core.agent import Agent
 from tests.core.encoders import Chat, encoder

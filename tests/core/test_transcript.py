@@ -3,9 +3,9 @@
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.machine import CallModel, Change, Clear, Replied, RewindTo, SetMark, Submitted
-from ikigai.core.memory import Run
+from ikigai.core.inputs import CallModel, Change, Clear, Replied, RewindTo, SetMark, Submitted
 from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.run import Run
 from ikigai.core.transcript import Block, Rule, Speaker, block, blocks, fresh, redraws, rule
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits

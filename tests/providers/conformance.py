@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ikigai.core.dialect import acceptable
 from ikigai.core.events import AssistantMessage, Event, UsageReported, UserMessage
-from ikigai.core.machine import Approved, CallModel, Failed, Replied, RunTool, StartTool, Submitted, ToolDone
+from ikigai.core.inputs import Approved, CallModel, Failed, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.memory import Status, request
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Provider

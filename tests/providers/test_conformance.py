@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from ikigai.core.dialect import acceptable
 from ikigai.core.events import AssistantMessage, TurnEnded, UsageReported, UserMessage
-from ikigai.core.machine import (
+from ikigai.core.inputs import (
     Approved,
     CallModel,
     Change,
@@ -31,9 +31,10 @@ from ikigai.core.machine import (
     Submitted,
     ToolDone,
 )
-from ikigai.core.memory import Run, Status, request
+from ikigai.core.memory import Status, request
 from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.reply import Broke, Failure
+from ikigai.core.run import Run
 from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.providers.local_model import LocalModel
 from ikigai.providers.models import Models

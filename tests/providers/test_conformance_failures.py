@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.memory import Run, request
+from ikigai.core.memory import request
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.reply import NOT_AN_OBJECT, Broke, Failure, Finished
+from ikigai.core.run import Run
 from ikigai.providers.models import Models
 from tests.invariants import sound
 from tests.providers.conformance import TOOLS, Step, Talk

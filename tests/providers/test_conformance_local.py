@@ -11,13 +11,14 @@ import httpx
 import pytest
 
 from ikigai.core.events import AssistantMessage, UsageReported
-from ikigai.core.machine import CallModel, Change, Interrupted, Replied, Submitted
+from ikigai.core.inputs import CallModel, Change, Interrupted, Replied, Submitted
 from ikigai.core.matching import ANSWER
-from ikigai.core.memory import Run, request
+from ikigai.core.memory import request
 from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.ports import Limits
 from ikigai.core.reply import Accumulator, Broke, Counted, Failure, Finished, TextDelta
 from ikigai.core.request import Request
+from ikigai.core.run import Run
 from ikigai.providers.local import LocalServer
 from ikigai.providers.models import Traits
 from ikigai.providers.openai import OpenAIProvider

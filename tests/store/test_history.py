@@ -3,7 +3,7 @@
 import psycopg
 
 from ikigai.core import events as ev
-from ikigai.core.machine import Clear, RewindTo, SetMark
+from ikigai.core.inputs import Clear, RewindTo, SetMark
 from ikigai.core.messages import Image, Text
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database

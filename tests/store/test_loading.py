@@ -12,8 +12,9 @@ from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.lineage import Span
 from ikigai.core.loading import Answer, AskPage, Loading, Question, loading
-from ikigai.core.memory import Memory, Run
+from ikigai.core.memory import Memory
 from ikigai.core.messages import Text
+from ikigai.core.run import Run
 from ikigai.store import queries
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
+from ikigai.core.inputs import Change, Clear, Opened, RewindTo, SetMark, Submitted
 from ikigai.core.loading import loading
-from ikigai.core.machine import Change, Clear, Opened, RewindTo, SetMark, Submitted
 from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Draft
 from ikigai.store.database import Database

@@ -12,10 +12,12 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Busy, Refused
-from ikigai.core.memory import Run, evolve, request
+from ikigai.core.fold import evolve
+from ikigai.core.memory import request
 from ikigai.core.messages import Image, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.ports import Draft, Limits
 from ikigai.core.purging import GONE, Wanted
+from ikigai.core.run import Run
 from ikigai.providers.chat import ChatEncoder
 from ikigai.store import dump, purge, queries
 from ikigai.store.database import Database

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.machine import Clear, RewindTo, SetMark
+from ikigai.core.inputs import Clear, RewindTo, SetMark
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.store.database import Database
 from tests.store.talk import Talk

@@ -25,12 +25,14 @@ from ikigai.core.events import (  # noqa: E402
     StoredEvent,
     UserMessage,
 )
-from ikigai.core.memory import Memory, Run, blank, ended, evolve  # noqa: E402
+from ikigai.core.fold import blank, ended, evolve  # noqa: E402
+from ikigai.core.memory import Memory  # noqa: E402
 from ikigai.core.messages import Message, Text, Thinking, ToolCall, ToolResult  # noqa: E402
 from ikigai.core.ports import Limits  # noqa: E402
 from ikigai.core.questions import Choice, Question  # noqa: E402
 from ikigai.core.reply import TextDelta, ThinkingDelta, ToolCallDelta, Waiting  # noqa: E402
 from ikigai.core.request import Request  # noqa: E402
+from ikigai.core.run import Run  # noqa: E402
 from ikigai.core.transcript import Block, Rule, Speaker, block  # noqa: E402
 from ikigai.terminal.screen import Screen  # noqa: E402
 

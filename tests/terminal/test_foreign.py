@@ -11,11 +11,13 @@ from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.layout.processors import TransformationInput
 
 from ikigai.core.events import AssistantMessage, Event, StoredEvent, UserMessage
-from ikigai.core.memory import Memory, Run, blank, evolve
+from ikigai.core.fold import blank, evolve
+from ikigai.core.memory import Memory
 from ikigai.core.messages import Text, ToolCall
 from ikigai.core.ports import Limits
 from ikigai.core.questions import yes_or_no
 from ikigai.core.reply import ThinkingDelta, ToolCallDelta, Waiting
+from ikigai.core.run import Run
 from ikigai.terminal import render
 from ikigai.terminal.area import Area
 from ikigai.terminal.dialog import Dialog

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from prompt_toolkit.buffer import Buffer
 
 from ikigai.core.events import StoredEvent, UserMessage
-from ikigai.core.memory import Memory, Run, blank, evolve
+from ikigai.core.fold import blank, evolve
+from ikigai.core.memory import Memory
 from ikigai.core.messages import Message
 from ikigai.core.ports import Limits
 from ikigai.core.questions import yes_or_no
 from ikigai.core.reply import Waiting
 from ikigai.core.request import Request
+from ikigai.core.run import Run
 from ikigai.core.snippets import Marked
 from ikigai.core.spending import Spent
 from ikigai.core.transcript import Block, Rule, Speaker

@@ -12,7 +12,7 @@ import pytest
 from ikigai.config import Config
 from ikigai.config.table import Tools
 from ikigai.core.events import ApprovalDecided, Ending, ToolStarted
-from ikigai.core.machine import Change, Submitted
+from ikigai.core.inputs import Change, Submitted
 from ikigai.core.messages import Role, ToolCall, ToolResult
 from ikigai.core.questions import Answered, Question
 from ikigai.core.reply import ProviderEvent

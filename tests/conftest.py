@@ -9,8 +9,12 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
+from ikigai.providers.models import Traits
+from ikigai.providers.openai import OpenAIProvider
+from ikigai.providers.retry import Retrying
 from ikigai.store import embedded, schema
 from ikigai.store.database import Database
+from tests.wire_server import WireServer
 
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
 DATABASE_IN_USE = int.from_bytes(b"test")
@@ -91,3 +95,18 @@ async def database(dsn: str) -> AsyncIterator[Database]:
     opened = await Database.open(dsn, MIGRATIONS)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def wire_model() -> AsyncIterator[WireServer]:
+    """A scripted model server over HTTP."""
+    async with WireServer() as model:
+        yield model
+
+
+@pytest.fixture
+async def wire_provider(wire_model: WireServer) -> AsyncIterator[Retrying]:
+    """The provider that asks it."""
+    provider = OpenAIProvider("wire", wire_model.base_url, "key", traits=lambda model: Traits())
+    yield Retrying(provider, jitter=lambda: 0.01)
+    await provider.close()

@@ -1,7 +1,5 @@
 """/recall and /quote over a real database and a real HTTP model: what is forgotten is found, and stays forgotten."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from ikigai.core.errors import IkigaiError, Refused
@@ -10,27 +8,12 @@ from ikigai.core.machine import work
 from ikigai.core.memory import request
 from ikigai.core.selecting import Wanted, selecting
 from ikigai.metering import unpriced
-from ikigai.providers.models import Traits
-from ikigai.providers.openai import OpenAIProvider
 from ikigai.providers.retry import Retrying
 from ikigai.recalling import MOST, quoted, recalled
 from ikigai.store.database import Database
 from ikigai.tools.recall import Arguments, Recall
 from tests.store.talk import Talk
 from tests.wire_server import WireServer, completion, failure
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[WireServer]:
-    async with WireServer() as model:
-        yield model
-
-
-@pytest.fixture
-async def provider(model: WireServer) -> AsyncIterator[Retrying]:
-    provider = OpenAIProvider("wire", model.base_url, "key", traits=lambda model: Traits())
-    yield Retrying(provider, jitter=lambda: 0.01)
-    await provider.close()
 
 
 async def forgetful(database: Database) -> Talk:
@@ -46,28 +29,30 @@ async def forgetful(database: Database) -> Talk:
 
 
 async def test_what_was_forgotten_is_answered_from_and_stays_forgotten(
-    database: Database, model: WireServer, provider: Retrying
+    database: Database, wire_model: WireServer, wire_provider: Retrying
 ):
     talk = await forgetful(database)
-    model.script[:] = [completion("Turquoise [#3].", usage={"prompt_tokens": 70, "completion_tokens": 5})]
+    wire_model.script[:] = [completion("Turquoise [#3].", usage={"prompt_tokens": 70, "completion_tokens": 5})]
     before = talk.memory
-    answer, usage = await recalled(database, provider, "wire/x", unpriced, "What colour was the walrus?")
+    answer, usage = await recalled(database, wire_provider, "wire/x", unpriced, "What colour was the walrus?")
     assert answer.startswith("Turquoise [#3].") and "/quote ID" in answer
     assert [(row.purpose, row.usage.input) for row in usage] == [("recall", 70)]
-    sent = model.requests[0].json["messages"]
+    sent = wire_model.requests[0].json["messages"]
     assert "The walrus was turquoise." in sent[-1]["content"] and "data" in sent[0]["content"]
     assert talk.memory is before and "walrus" not in repr(request(talk.memory))
     await talk.log.close()
 
 
-async def test_nothing_found_and_a_model_that_fails_are_told(database: Database, model: WireServer, provider: Retrying):
+async def test_nothing_found_and_a_model_that_fails_are_told(
+    database: Database, wire_model: WireServer, wire_provider: Retrying
+):
     talk = await forgetful(database)
     with pytest.raises(Refused, match="Nothing that was ever said"):
-        await recalled(database, provider, "wire/x", unpriced, "zeppelin")
-    assert not model.requests, "nobody is asked for nothing"
-    model.script[:] = [failure(401, "bad key")]
+        await recalled(database, wire_provider, "wire/x", unpriced, "zeppelin")
+    assert not wire_model.requests, "nobody is asked for nothing"
+    wire_model.script[:] = [failure(401, "bad key")]
     with pytest.raises(IkigaiError, match="key"):
-        await recalled(database, provider, "wire/x", unpriced, "walrus")
+        await recalled(database, wire_provider, "wire/x", unpriced, "walrus")
     await talk.log.close()
 
 

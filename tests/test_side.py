@@ -1,44 +1,28 @@
 """Side calls over real HTTP and the scripted provider: what they send, what they bring, what they took."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 from ikigai.core.messages import StopReason, Usage
 from ikigai.core.reply import Broke, Failure
-from ikigai.providers.models import Traits
-from ikigai.providers.openai import OpenAIProvider
 from ikigai.providers.retry import Retrying
 from ikigai.providers.scripted import Break, Call, Hang, Scripted, Stop, Think
 from ikigai.side import complete
 from tests.wire_server import WireServer, completion, failure
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[WireServer]:
-    async with WireServer() as server:
-        yield server
-
-
-@pytest.fixture
-async def provider(server: WireServer) -> AsyncIterator[Retrying]:
-    provider = OpenAIProvider("wire", server.base_url, "key", traits=lambda model: Traits())
-    yield Retrying(provider, jitter=lambda: 0.01)
-    await provider.close()
-
-
 def price(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
     return (usage.input + usage.output) / 1000, model
 
 
-async def test_over_http(server: WireServer, provider: Retrying):
-    server.script[:] = [
+async def test_over_http(wire_model: WireServer, wire_provider: Retrying):
+    wire_model.script[:] = [
         failure(503, "busy"),
         completion("A short title", thinking="hm", usage={"prompt_tokens": 30, "completion_tokens": 7}),
     ]
     made = await complete(
-        provider, "wire/small", "Find a title.", "We talk of foxes.", purpose="title", max_output=64, price=price
+        wire_provider, "wire/small", "Find a title.", "We talk of foxes.", purpose="title", max_output=64, price=price
     )
     assert (made.text, made.failure, made.stop) == ("A short title", None, StopReason.END)
     rows = [(row.model, row.purpose, row.attempt, row.failure, row.cost, row.size) for row in made.usage]
@@ -47,22 +31,22 @@ async def test_over_http(server: WireServer, provider: Retrying):
         ("wire/small", "title", 2, "", 0.037, 0),
     ]
     assert made.usage[1].usage.input == 30 and made.usage[1].usage.output == 7
-    body = server.requests[-1].json
+    body = wire_model.requests[-1].json
     assert body["model"] == "small" and "tools" not in body
     assert body["messages"] == [
         {"role": "system", "content": "Find a title."},
         {"role": "user", "content": "We talk of foxes."},
     ]
     assert 64 in (body.get("max_tokens"), body.get("max_completion_tokens"))
-    assert server.requests[0].body == server.requests[1].body
+    assert wire_model.requests[0].body == wire_model.requests[1].body
 
 
-async def test_over_http_a_failure_is_told_and_counted(server: WireServer, provider: Retrying):
-    server.script[:] = [failure(401, "bad key")]
-    made = await complete(provider, "wire/small", "", "Hello", purpose="summary", max_output=64)
+async def test_over_http_a_failure_is_told_and_counted(wire_model: WireServer, wire_provider: Retrying):
+    wire_model.script[:] = [failure(401, "bad key")]
+    made = await complete(wire_provider, "wire/small", "", "Hello", purpose="summary", max_output=64)
     assert made.text == "" and made.failure and made.failure.kind is Failure.AUTH
     assert [(row.failure, row.purpose, row.cost) for row in made.usage] == [("auth", "summary", 0.0)]
-    assert [message["role"] for message in server.requests[0].json["messages"]] == ["user"]
+    assert [message["role"] for message in wire_model.requests[0].json["messages"]] == ["user"]
 
 
 async def test_scripted():

@@ -10,7 +10,6 @@ from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.loading import Reading
 from ikigai.core.purging import Wanted
 from ikigai.core.record import Record
-from ikigai.core.snippets import Hit
 from ikigai.core.spending import Spent
 
 from . import history, queries, reading, schema, search, usage
@@ -19,7 +18,7 @@ from .agents import Agent, Agents
 from .connection import DEADLINE, Session
 from .indexing import Indexer
 from .log import AgentLog
-from .search import Found, Order, Search
+from .search import Search
 
 _T = TypeVar("_T")
 
@@ -47,13 +46,15 @@ class Status(Record, frozen=True):
 class Database:
     """Made by `Database.open`. Everything goes over one connection, which is made anew when it was lost.
 
-    Only what searches, and what fills the index for that, has a second one: nothing that is stored waits for them.
+    Only what searches (`search`, `excerpts`: those of `Search`), and what fills the index for that, has a second one:
+    nothing that is stored waits for them.
     """
 
     def __init__(self, session: Session, beside: Session, schema_version: int) -> None:
         self._session, self._beside = session, beside
         self.indexer = Indexer(beside)
-        self._search = Search(beside, self.indexer)
+        found = Search(beside, self.indexer)
+        self.search, self.excerpts = found.search, found.excerpts
         self._open: dict[str, AgentLog] = {}
         self.schema_version = schema_version
         self.agents = Agents(session)
@@ -136,23 +137,6 @@ class Database:
     def purge(self, wanted: Wanted | None, ids: purging.Ids, agent: str | None = None) -> purging.Purge:
         """A purge of the events with these ids, of this agent's alone if one is named; of those that hold `wanted`."""
         return purging.Purge(self._session, wanted, ids, agent)
-
-    async def search(
-        self,
-        query: str,
-        agent: str | None = None,
-        kinds: Sequence[str] = (),
-        since: float | None = None,
-        order: Order = "time",
-        limit: int = 20,
-        before: int | None = None,
-    ) -> Found:
-        """Events in which something was said; `Search.search` says how."""
-        return await self._search.search(query, agent, kinds, since, order, limit, before)
-
-    async def excerpts(self, question: str, limit: int = 8, most_characters: int = 8_000) -> tuple[Hit, ...]:
-        """What was said that may answer the question; `Search.excerpts` says how."""
-        return await self._search.excerpts(question, limit, most_characters)
 
     async def lineage(self, agent: str) -> dict[str, int | None]:
         """The ids of the agent and its ancestors, each with the last event that belongs to the agent; None for all."""

@@ -142,25 +142,28 @@ class Program:
         """All that is there, on one line."""
         return " ".join(self.text().split())
 
-    def pump(self, seconds: float) -> None:
-        """Read what the program writes for so long, and answer its questions as a terminal would."""
+    def pump(self, seconds: float) -> bool:
+        """Read what the program writes for so long, and answer its questions as a terminal would; whether there was."""
         ready, _, _ = select.select([self._master], [], [], seconds)
         if not ready:
-            return
+            return False
         try:
             data = os.read(self._master, 65536)
         except OSError:  # the last process on the other side has gone
-            return
+            return False
         self.raw += data
         if b"\x1b[6n" in data:
             os.write(self._master, b"\x1b[%d;%dR" % (self.screen.cursor.y + 1, self.screen.cursor.x + 1))
         self._stream.feed(data)
+        return True
 
     def wait(self, true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         deadline = time.monotonic() + seconds
         while not true():
             assert time.monotonic() < deadline, f"waited in vain for {what}:\n{self.text()}"
             self.pump(0.05)
+            while self.pump(0) and time.monotonic() < deadline:  # a look costs more than a read
+                pass
 
     def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
         """Until `text` is there, wrapped or not."""

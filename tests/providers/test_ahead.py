@@ -1,9 +1,7 @@
 """Connections opened before their request: used by it, closed when unused, and never in the way."""
 
 import asyncio
-import shutil
 import ssl
-import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 from ikigai.core.messages import StopReason, Text
 from ikigai.core.reply import Broke, Failure, Finished
 from ikigai.providers import ahead
+from tests.providers.certificates import signed_itself
 from tests.providers.conftest import KEY, collect
 from tests.providers.formats import FORMATS, Format
 
@@ -20,16 +19,7 @@ from tests.providers.formats import FORMATS, Format
 @pytest.fixture(scope="module")
 def trusted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
     """A certificate for this machine that has signed itself, and a server's context with it."""
-    if not shutil.which("openssl"):
-        pytest.skip("needs openssl to make a certificate")
-    folder = tmp_path_factory.mktemp("certificate")
-    key, certificate = folder / "key.pem", folder / "cert.pem"
-    curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1"
-    command = f"openssl req -x509 {curve} -addext subjectAltName=IP:127.0.0.1 -keyout {key} -out {certificate}"
-    subprocess.run(command.split(), check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return certificate, context
+    return signed_itself(tmp_path_factory.mktemp("certificate"), "-addext", "subjectAltName=IP:127.0.0.1")
 
 
 class Server:

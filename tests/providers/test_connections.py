@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-import shutil
 import ssl
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import StopReason, Text
 from ikigai.core.reply import Broke, Failure, Finished
 from ikigai.providers.retry import Retrying
+from tests.providers.certificates import signed_itself
 from tests.providers.conftest import KEY, ask, collect, reply
 from tests.providers.formats import Format
 from tests.wire_server import Answer, WireServer
@@ -88,16 +88,7 @@ async def test_plain_text_where_tls_was_expected_is_not_tried_again(form: Format
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
     """Of a server that nobody trusts: it has signed its certificate itself."""
-    if not shutil.which("openssl"):
-        pytest.skip("needs openssl to make a certificate")
-    folder = tmp_path_factory.mktemp("certificate")
-    key, certificate = folder / "key.pem", folder / "cert.pem"
-    curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1"
-    command = f"openssl req -x509 {curve} -keyout {key} -out {certificate}"
-    subprocess.run(command.split(), check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return context
+    return signed_itself(tmp_path_factory.mktemp("certificate"))[1]
 
 
 async def test_a_certificate_that_nobody_trusts_is_not_tried_again(form: Format, certificate: ssl.SSLContext):

@@ -206,8 +206,9 @@ class Feed:
     async def thought(self, text: str, says: str = "Thought through.") -> None:
         self.asked_by = self.ids
         text = text.replace("\\n", "\n").replace("\\e", "\x1b")
-        for at in range(0, len(text), 4):
-            self.screen.live(self.asked_by, ThinkingDelta(text[at : at + 4]))
+        step = max(4, len(text) // 1000)
+        for at in range(0, len(text), step):
+            self.screen.live(self.asked_by, ThinkingDelta(text[at : at + step]))
             await asyncio.sleep(self.pace)
         if says:
             self.mused = text

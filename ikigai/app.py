@@ -81,7 +81,8 @@ class World:
         pool, opening = make_pool(config), asyncio.ensure_future(open_database(config))
         workshop = None
         try:
-            workshop = await asyncio.to_thread(make_workshop, config)  # while the server answers
+            await imported("ikigai.store.database")  # first, and alone: the rest is imported while the server answers
+            workshop = await asyncio.to_thread(make_workshop, config)
             await workshop.open(project)
             run = await asyncio.to_thread(make_run, config, pool, workshop, project)
         except BaseException:

@@ -119,9 +119,9 @@ class Repl:
     async def _begin(self) -> None:
         self.screen.database("opening the database")
         app = await asyncio.to_thread(importlib.import_module, "ikigai.app")
-        self.screen.warm()
         project = await self._trusting(app.make_project())
         self._world = world = await app.World.open(self._config, project)
+        self.screen.warm()  # while the server answers
         unusable = ""
         if model := world.run.resolve({}).get("model"):
             try:

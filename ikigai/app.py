@@ -36,7 +36,7 @@ from ikigai.providers import listing
 from ikigai.providers.local_model import LocalModel
 from ikigai.providers.models import Listed, Models
 from ikigai.providers.pool import Endpoint, Pool
-from ikigai.providers.streaming import FIRST, IDLE
+from ikigai.providers.vendor import FIRST, IDLE
 from ikigai.runtime import Runtime
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,16 +15,11 @@ from ikigai import paths, standing
 from ikigai.config import Config
 from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import ToolCall, ToolSpec
-from ikigai.tools import rules
-from ikigai.tools.allowlist import Allowlist
-from ikigai.tools.approval import Lasting
 from ikigai.tools.background import Processes
 from ikigai.tools.base import Tool, Touch
 from ikigai.tools.environment import for_commands
 from ikigai.tools.external import External, Folder, discovered
 from ikigai.tools.files import file_tools
-from ikigai.tools.gate import Gate
-from ikigai.tools.places import Place
 from ikigai.tools.processes import process_tools
 from ikigai.tools.read_result import ReadResult, Whole
 from ikigai.tools.recall import Found, Recall
@@ -36,6 +31,9 @@ from ikigai.tools.web import web_tools
 
 if TYPE_CHECKING:
     from ikigai.project import Project
+    from ikigai.tools.approval import Lasting
+    from ikigai.tools.gate import Gate
+    from ikigai.tools.rules import Exactly, Rule
 
 RESERVED = ("shell", "web_search", "filter_context")
 """Names that no other tool may take, though they are not always offered."""
@@ -50,6 +48,8 @@ class Kept:
         self._file = file
 
     def known(self) -> Mapping[str, Lasting]:
+        from ikigai.tools.approval import Lasting
+
         try:
             return dict.fromkeys(standing.approved(self._file), Lasting.ALWAYS)
         except IkigaiError:  # damaged: then nothing is approved, and /approve says so
@@ -69,16 +69,24 @@ class Workshop:
         self._config = config
         root = Path(os.path.realpath(directory))
         self.directory = root
-        own = tuple(str(Path(os.path.realpath(each))) for each in paths.own())
         secret = [server.api_key_env for server in config.providers.values() if server.api_key_env]
         self.environment = for_commands(os.environ, secret=[*secret, BRAVE_KEY])
         self.sandbox = self._sandbox()
         self.processes = Processes(self.environment, self.sandbox.wrap if self.sandbox else None)
-        allowed = rules.parsed(config.tools.allow, "tools.allow")
-        place = Place(str(root), own, self.environment.get("PATH", ""))
-        self.gate = Gate(place, Allowlist(allowed), Kept(standing_file()))
+        self._allowed = _allowed(config.tools.allow)
         self.external: tuple[External, ...] = ()
         self.problems: list[str] = []
+
+    @cached_property
+    def gate(self) -> Gate:
+        """Made for the first call: there is much in it, and the start does without."""
+        from ikigai.tools.allowlist import Allowlist
+        from ikigai.tools.gate import Gate
+        from ikigai.tools.places import Place
+
+        own = tuple(str(Path(os.path.realpath(each))) for each in paths.own())
+        place = Place(str(self.directory), own, self.environment.get("PATH", ""))
+        return Gate(place, Allowlist(self._allowed), Kept(standing_file()))
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -88,7 +96,7 @@ class Workshop:
         """The tools of one agent; `whole` reads results in its log, `found` searches everything ever said."""
         if not self._config.tools.enabled:
             return Registry()
-        return Registry((*self.tools(), *self.memory_tools(whole, found), *self.external), self.gate)
+        return Registry((*self.tools(), *self.memory_tools(whole, found), *self.external), lambda: self.gate)
 
     def tools(self) -> tuple[Tool, ...]:
         """Those that reach the world, fresh for one agent: each remembers what it has read and where it is."""
@@ -139,6 +147,15 @@ class Workshop:
         if self._config.tools.sandbox != "bwrap" or not self._config.tools.enabled:
             return None
         return Sandbox(self.directory, list(paths.own()), self.environment, self._config.tools.sandbox_network)
+
+
+def _allowed(written: Sequence[str]) -> Sequence[Rule | Exactly]:
+    """The rules of the configuration. Raises ConfigError, at the start and not when they are needed."""
+    if not written:
+        return ()
+    from ikigai.tools import rules
+
+    return rules.parsed(written, "tools.allow")
 
 
 def standing_file() -> Path:

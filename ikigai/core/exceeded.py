@@ -1,6 +1,7 @@
 """A request that a provider finds larger than the model's context: what it says the limit is, and what to do then."""
 
 import re
+from functools import cache
 
 from ikigai.core import tokens
 from ikigai.core.memory import Memory, measured, replace
@@ -13,19 +14,16 @@ STEP = 0.75
 """What is left of a request that was too large although it was thought to fit: the count was too low by then."""
 
 _COUNT = r"(\d[\d,._]{0,14}\d|\d)"
-LIMITS = tuple(
-    re.compile(pattern.replace("#", _COUNT), re.IGNORECASE | re.DOTALL)
-    for pattern in (
-        r"tokens? > # maximum",  # Anthropic: prompt is too long: 210000 tokens > 200000 maximum
-        r"maximum (?:context|prompt) length (?:is|of)(?: only)? #",  # OpenAI and many that speak like it
-        r"maximum number of tokens allowed \(#\)",  # Google
-        r"context (?:size|length|window|limit)[^\d]{0,24}#",  # llama.cpp, Ollama: available context size (8192 tokens)
-        r"n_ctx['\":= ]+#",
-        r"exceeds the (?:limit|maximum)[^\d]{0,24}#",  # Copilot, and hosts that speak like it
-        r"(?:limit|maximum)(?: is| of|:)? # (?:input )?tokens",
-        r"# tokens? (?:limit|maximum)",
-        r"range of input length should be \[\d+, ?#\]",  # Qwen
-    )
+LIMITS = (
+    r"tokens? > # maximum",  # Anthropic: prompt is too long: 210000 tokens > 200000 maximum
+    r"maximum (?:context|prompt) length (?:is|of)(?: only)? #",  # OpenAI and many that speak like it
+    r"maximum number of tokens allowed \(#\)",  # Google
+    r"context (?:size|length|window|limit)[^\d]{0,24}#",  # llama.cpp, Ollama: available context size (8192 tokens)
+    r"n_ctx['\":= ]+#",
+    r"exceeds the (?:limit|maximum)[^\d]{0,24}#",  # Copilot, and hosts that speak like it
+    r"(?:limit|maximum)(?: is| of|:)? # (?:input )?tokens",
+    r"# tokens? (?:limit|maximum)",
+    r"range of input length should be \[\d+, ?#\]",  # Qwen
 )
 LEAST, MOST = 256, 100_000_000
 """Tokens that a context can have; other numbers are something else."""
@@ -33,10 +31,16 @@ LEAST, MOST = 256, 100_000_000
 
 def stated(message: str) -> int | None:
     """The context in tokens that an error message names as the most, None if it names none."""
-    for pattern in LIMITS:
+    for pattern in _limits():
         if (found := pattern.search(message)) and LEAST <= (limit := int(re.sub(r"\D", "", found[1]))) <= MOST:
             return limit
     return None
+
+
+@cache
+def _limits() -> tuple[re.Pattern[str], ...]:
+    """Compiled when one is wanted: a start does without."""
+    return tuple(re.compile(each.replace("#", _COUNT), re.IGNORECASE | re.DOTALL) for each in LIMITS)
 
 
 def learned(memory: Memory, message: str) -> int:

@@ -19,7 +19,8 @@ from ikigai.providers.models import Listed, Traits
 from ikigai.providers.network import KEPT, KEPT_FOR, bracketed, loopback
 from ikigai.providers.sdk_answer import SdkAnswer
 from ikigai.providers.shapes import mapping, number
-from ikigai.providers.streaming import CONNECT, FIRST, IDLE, NoStream, Reader, Streaming
+from ikigai.providers.streaming import CONNECT, NoStream, Reader, Streaming
+from ikigai.providers.vendor import FIRST, IDLE
 
 ANTHROPIC = "https://api.anthropic.com"
 PAGE = 1000

@@ -20,7 +20,8 @@ from ikigai.providers.failures import Target
 from ikigai.providers.models import Listed, Traits
 from ikigai.providers.network import KEPT, KEPT_FOR, bracketed, loopback
 from ikigai.providers.shapes import mapping, number, sequence, string
-from ikigai.providers.streaming import CONNECT, FIRST, IDLE, NoStream, Reader, Streaming, page
+from ikigai.providers.streaming import CONNECT, NoStream, Reader, Streaming, page
+from ikigai.providers.vendor import FIRST, IDLE
 
 GOOGLE = "https://generativelanguage.googleapis.com"
 VERSION = re.compile(r"/(v\d+(?:alpha|beta)?\d*)/?$")

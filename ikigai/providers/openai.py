@@ -23,7 +23,8 @@ from ikigai.providers.responses import ResponsesEncoder
 from ikigai.providers.responses_reader import ResponsesReader
 from ikigai.providers.sdk_answer import SdkAnswer
 from ikigai.providers.shapes import mapping, number
-from ikigai.providers.streaming import CONNECT, FIRST, IDLE, NoStream, Reader, Streaming
+from ikigai.providers.streaming import CONNECT, NoStream, Reader, Streaming
+from ikigai.providers.vendor import FIRST, IDLE
 
 OPENAI = "https://api.openai.com/v1"
 

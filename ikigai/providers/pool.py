@@ -18,8 +18,7 @@ from ikigai.providers.local_model import Local, LocalModel
 from ikigai.providers.models import Listed, Models, Traits
 from ikigai.providers.retry import Retrying
 from ikigai.providers.scripted import Scripted
-from ikigai.providers.streaming import FIRST, IDLE
-from ikigai.providers.vendor import Vendor
+from ikigai.providers.vendor import FIRST, IDLE, Vendor
 
 LOCAL_MODEL = "local/smollm2-135m"
 """What the model that `ikigai setup` fetches is called; a configured file is called by its own name."""

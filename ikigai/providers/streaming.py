@@ -26,13 +26,10 @@ from ikigai.providers import failures
 from ikigai.providers.ahead import Ahead, of_client
 from ikigai.providers.failures import Target
 from ikigai.providers.network import bracketed
+from ikigai.providers.vendor import FIRST, IDLE
 
 CONNECT = 10.0
 """Seconds for a connection to come about."""
-FIRST = 300.0
-"""Seconds that the first piece of a reply may take, and the next one while a model thinks: both can take minutes."""
-IDLE = 90.0
-"""Seconds that any other piece may take."""
 LINGER = 5.0
 """Seconds to wait, once the reply is whole, for the token counts behind it."""
 NOT_A_STREAM = ("text/html", "application/json")

@@ -5,6 +5,11 @@ from typing import Protocol
 from ikigai.core.ports import Encoder, Provider
 from ikigai.providers.models import Listed
 
+FIRST = 300.0
+"""Seconds that the first piece of a reply may take, and the next one while a model thinks: both can take minutes."""
+IDLE = 90.0
+"""Seconds that any other piece may take."""
+
 
 class Vendor(Provider, Protocol):
     """A provider of one vendor's models, or of those of a server that speaks as one does."""

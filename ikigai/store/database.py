@@ -1,24 +1,33 @@
-"""The database as the rest of the program knows it: its agents, their logs, and what people look back at."""
+"""The database as the rest of the program knows it: its agents, their logs, and what people look back at.
+
+What searches and what purges is imported when it is asked for: a start does neither.
+"""
+
+from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from ikigai.core.errors import Busy
 from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.loading import Reading
-from ikigai.core.purging import Wanted
 from ikigai.core.record import Record
 from ikigai.core.spending import Spent
 
-from . import history, queries, reading, schema, search, usage
-from . import purge as purging
+from . import history, queries, reading, schema, usage
 from .agents import Agent, Agents
 from .connection import DEADLINE, Session
 from .indexing import Indexer
 from .log import AgentLog
-from .search import Search
+
+if TYPE_CHECKING:
+    from ikigai.core.purging import Wanted
+
+    from . import purge as purging
+    from .search import Search
 
 _T = TypeVar("_T")
 
@@ -46,15 +55,12 @@ class Status(Record, frozen=True):
 class Database:
     """Made by `Database.open`. Everything goes over one connection, which is made anew when it was lost.
 
-    Only what searches (`search`, `excerpts`: those of `Search`), and what fills the index for that, has a second one:
-    nothing that is stored waits for them.
+    Only what searches, and what fills the index for that, has a second one: nothing that is stored waits for them.
     """
 
     def __init__(self, session: Session, beside: Session, schema_version: int) -> None:
         self._session, self._beside = session, beside
         self.indexer = Indexer(beside)
-        found = Search(beside, self.indexer)
-        self.search, self.excerpts = found.search, found.excerpts
         self._open: dict[str, AgentLog] = {}
         self.schema_version = schema_version
         self.agents = Agents(session)
@@ -89,6 +95,12 @@ class Database:
             await session.close()
             raise
 
+    @cached_property
+    def _search(self) -> Search:
+        from .search import Search
+
+        return Search(self._beside, self.indexer)
+
     @property
     def host(self) -> str:
         """Where the server is, in a word; "local" on a socket."""
@@ -111,7 +123,7 @@ class Database:
             raise
         return log
 
-    def reader(self, agent: Agent) -> "Reader":
+    def reader(self, agent: Agent) -> Reader:
         """The agent as it looks to somebody who does not write, whoever has the pen."""
         return Reader(self._session, agent.id)
 
@@ -136,10 +148,24 @@ class Database:
 
     def purge(self, wanted: Wanted | None, ids: purging.Ids, agent: str | None = None) -> purging.Purge:
         """A purge of the events with these ids, of this agent's alone if one is named; of those that hold `wanted`."""
+        from . import purge as purging
+
         return purging.Purge(self._session, wanted, ids, agent)
+
+    @property
+    def search(self):
+        """`Search.search`: events in which something was said."""
+        return self._search.search
+
+    @property
+    def excerpts(self):
+        """`Search.excerpts`: what was said that may answer a question."""
+        return self._search.excerpts
 
     async def lineage(self, agent: str) -> dict[str, int | None]:
         """The ids of the agent and its ancestors, each with the last event that belongs to the agent; None for all."""
+        from . import search
+
         async with self._session.use() as cursor:
             return await search.lineage(cursor, agent)
 

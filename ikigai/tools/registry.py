@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,16 +14,19 @@ from ikigai.core.ports import Ask, Started
 from ikigai.core.schemas import schema
 from ikigai.tools.base import Kind, Output, Progress, Tool
 from ikigai.tools.external import External
-from ikigai.tools.gate import Gate
 from ikigai.tools.order import Order
+
+if TYPE_CHECKING:
+    from ikigai.tools.gate import Gate
 
 
 class Registry:
     """Fulfils the port `Tools`: offers its tools in the order of their names, so that a request with the same tools
-    begins with the same bytes, and turns whatever happens into a result. Without a `gate` everything may run.
+    begins with the same bytes, and turns whatever happens into a result. `gate` gives what decides,
+    when the first call comes; without one everything may run.
     """
 
-    def __init__(self, tools: Iterable[Tool] = (), gate: Gate | None = None) -> None:
+    def __init__(self, tools: Iterable[Tool] = (), gate: Callable[[], Gate] | None = None) -> None:
         self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
         self._gate, self._order = gate, Order()
         self.specs = tuple(_spec(tool) for tool in self._tools.values())
@@ -43,7 +46,7 @@ class Registry:
                     touch = await tool.look(arguments)  # what stood before it may have changed what it does
                 except Exception as error:
                     return Started(refused=_told(error))
-            started = await self._gate.decide(call, touch, settings, ask) if self._gate else Started()
+            started = await self._gate().decide(call, touch, settings, ask) if self._gate else Started()
             place.runs = not started.refused
             return started if touch.kind is not Kind.NOTHING else Started(refused=started.refused)
 

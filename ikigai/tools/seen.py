@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import OrderedDict
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from ikigai.tools.encodings import Encoding
+if TYPE_CHECKING:
+    from ikigai.tools.encodings import Encoding
 
 MOST = 5_000
 """Files and shown calls that are remembered; the oldest are forgotten, and a forgotten file must be read again."""

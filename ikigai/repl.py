@@ -102,6 +102,7 @@ class Repl:
         await asyncio.sleep(KEYS_FIRST)
         try:
             await self._begin()
+            await self.screen.drawn()
         except IkigaiError as error:
             self.screen.close(error)
             return

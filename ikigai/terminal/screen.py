@@ -97,6 +97,10 @@ class Screen:
         """Import in a thread what the first drawing takes."""
         self._scroll.add(render.warm, big=True)
 
+    async def drawn(self) -> None:
+        """Wait until all that was to be printed is printed."""
+        await self._scroll.drained()
+
     def close(self, error: BaseException | None = None) -> None:
         """End `run`, which raises `error` if there is one."""
         self._stage.close(error)

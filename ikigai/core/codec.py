@@ -31,6 +31,8 @@ CONTENT_FIELD: dict[str, tuple[type, str]] = {
     "undo": (ev.Undone, ""),
     "settings": (ev.SettingsChanged, ""),
     "fork": (ev.Forked, ""),
+    "agent_killed": (ev.AgentKilled, ""),
+    "agent_revived": (ev.AgentRevived, ""),
     "command": (ev.CommandRan, "line"),
     "usage": (ev.UsageReported, ""),
 }

@@ -161,10 +161,23 @@ class SettingsChanged(Record, frozen=True):
 
 
 class Forked(Record, frozen=True):
-    """A child's first event: its parent, and the last of the parent's events that it shares."""
+    """A child's first event: its parent's name then, and the last event of the parent's lineage that it shares."""
 
     parent: str
     at: int | None
+
+
+class AgentKilled(Record, frozen=True):
+    """The agent is out of use until it is revived. `along` names the ancestor it died with, "" for none; `by` the agent
+    whose model wanted it, "" for the user.
+    """
+
+    along: str = ""
+    by: str = ""
+
+
+class AgentRevived(Record, frozen=True):
+    """A killed agent is in use again."""
 
 
 class CommandRan(Record, frozen=True):
@@ -221,6 +234,8 @@ Event: TypeAlias = (
     | Undone
     | SettingsChanged
     | Forked
+    | AgentKilled
+    | AgentRevived
     | CommandRan
     | UsageReported
     | Unknown

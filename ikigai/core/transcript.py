@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 from ikigai.core import tokens
 from ikigai.core.events import (
+    AgentKilled,
+    AgentRevived,
     ApprovalDecided,
     AssistantMessage,
     Cleared,
@@ -172,6 +174,10 @@ def _note(id: int, event: object) -> str:
             return "; ".join(_setting(key, value, origins.get(key, "")) for key, value in said.items())
         case Forked(parent, at):
             return f"Forked from {parent}" + (f" at event {at}." if at is not None else ".")
+        case AgentKilled(along):
+            return "This agent was killed" + (f" with its ancestor {along}." if along else ".")
+        case AgentRevived():
+            return "This agent was revived."
         case CommandRan(line, output):
             return f"{line}\n{output}" if output else line
         case Unknown(kind, text):

@@ -20,6 +20,7 @@ class Agent(Record, frozen=True):
     """One line of conversation. Times are seconds since 1970; `events` counts its own, not its ancestors'.
 
     `forked_at` is the last event of its parent's lineage that it shares; `directory` is where it was last used.
+    `killed_at` is None while it lives.
     """
 
     id: str
@@ -30,6 +31,7 @@ class Agent(Record, frozen=True):
     created_at: float
     last_used_at: float
     events: int
+    killed_at: float | None = None
 
 
 class Agents:
@@ -43,11 +45,8 @@ class Agents:
 
         Without a name it is given one. Raises Refused when the name is taken, or is none.
         """
-        if name and not _is_name(name):
-            raise Refused(
-                f"{name[:80]!r} is no name for an agent.",
-                f"Begin with a letter or digit, and use up to {LONGEST_NAME} characters without spaces.",
-            )
+        if name:
+            check_name(name)
         id, tried = uuid4(), 0
         while True:
             chosen = name or names.suggest(tried)
@@ -57,7 +56,7 @@ class Agents:
                     await cursor.execute(queries.AGENT_BY_ID, (id,))
                     return Agent(*(await cursor.fetchall())[0])
             if name:
-                raise Refused(f"There is an agent named {name} already.", f"Choose another name, or: /switch {name}")
+                raise taken(name)
             tried += 1
 
     async def find(self, wanted: str) -> Agent:
@@ -82,12 +81,12 @@ class Agents:
         found = await self._ask(queries.AGENT_BY_ID, UUID(id))
         return found[0] if found else None
 
-    async def all(self, limit: int = 1000) -> list[Agent]:
-        """The one used last first."""
-        return await self._ask(queries.AGENTS, limit)
+    async def all(self, limit: int = 1000, dead: bool = False) -> list[Agent]:
+        """The one used last first; with `dead` also those that were killed."""
+        return await self._ask(queries.AGENTS, dead, limit)
 
     async def last(self, directory: str = "") -> Agent | None:
-        """The agent used last, in this database or in this working directory."""
+        """The living agent used last, in this database or in this working directory."""
         if directory:
             found = await self._ask(queries.LAST_AGENT_IN, storable(directory))
         else:
@@ -98,6 +97,19 @@ class Agents:
         async with self._session.use() as cursor:
             await cursor.execute(query, parameters)
             return [Agent(*row) for row in await cursor.fetchall()]
+
+
+def check_name(name: str) -> None:
+    """Raise Refused for what is no name of an agent."""
+    if not (name and _is_name(name)):
+        raise Refused(
+            f"{name[:80]!r} is no name for an agent.",
+            f"Begin with a letter or digit, and use up to {LONGEST_NAME} characters without spaces.",
+        )
+
+
+def taken(name: str) -> Refused:
+    return Refused(f"There is an agent named {name} already.", f"Choose another name, or: /switch {name}")
 
 
 def _is_name(name: str) -> bool:

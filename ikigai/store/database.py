@@ -20,6 +20,7 @@ from ikigai.core.spending import Spent
 from . import history, queries, reading, schema, usage
 from .agents import Agent, Agents
 from .connection import DEADLINE, Session
+from .family import Family
 from .indexing import Indexer
 from .log import AgentLog
 
@@ -64,6 +65,7 @@ class Database:
         self._open: dict[str, AgentLog] = {}
         self.schema_version = schema_version
         self.agents = Agents(session)
+        self.family = Family(session, self.agents)
 
     @classmethod
     async def open(

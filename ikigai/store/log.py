@@ -12,13 +12,13 @@ import psycopg
 
 from ikigai.core import codec
 from ikigai.core.errors import Busy, Refused, StoreError, Unavailable
-from ikigai.core.events import AssistantMessage, Event, StoredEvent, TurnEnded
+from ikigai.core.events import AgentKilled, AgentRevived, AssistantMessage, Event, StoredEvent, TurnEnded
 from ikigai.core.loading import Loading, Reading
 from ikigai.core.memory import Memory
 from ikigai.core.ports import Appended, Draft
 from ikigai.core.sanitize import storable
 
-from . import pen, queries, reading
+from . import family_queries, pen, queries, reading
 from .agents import Agent
 from .connection import Cursor, Session, alive
 
@@ -76,14 +76,18 @@ class AgentLog:
             if attempt is None or attempt.facts is not facts:
                 attempt = self._attempt = _Attempt(facts, self._last or 0)
             ends_reply = self._drafted and any(isinstance(fact, (AssistantMessage, TurnEnded)) for fact in facts)
+            fate = next((fact for fact in facts if isinstance(fact, AgentKilled | AgentRevived)), None)
             memory: Memory | None = None
             try:
-                if reload is None:
+                if reload is None and fate is None:
                     rows = await self._store(cursor, attempt, ends_reply)
                 else:
                     async with cursor.connection.transaction():
                         rows = await self._store(cursor, attempt, ends_reply)
-                        memory = await reading.load(cursor, reload)
+                        memory = await reading.load(cursor, reload) if reload else None
+                        if fate:
+                            killed = isinstance(fate, AgentKilled), self._uuid
+                            await cursor.execute(family_queries.SET_KILLED, killed)
             except psycopg.errors.UniqueViolation as error:
                 raise self._written_elsewhere() from error
             self._last = attempt.last
@@ -109,6 +113,11 @@ class AgentLog:
             await cursor.execute(queries.DRAFT, (self._uuid,))
             rows = await cursor.fetchall()
         return Draft(*rows[0]) if rows else None
+
+    async def come_back(self) -> None:
+        """The user has come back to it: it is the agent used last."""
+        async with self._pen() as cursor:
+            await cursor.execute(queries.USE_AGENT, (self._directory, self._uuid))
 
     async def close(self) -> None:
         """Put the pen down. Never fails: what cannot be said to the database ends with the connection."""

@@ -57,6 +57,11 @@ def _key(agent: UUID) -> int:
     return int.from_bytes(agent.bytes[-4:], signed=True)
 
 
+def key(agent: UUID) -> int:
+    """The second number of the lock as the server lists it: without a sign."""
+    return _key(agent) & 0xFFFFFFFF
+
+
 async def take(session: Session, cursor: Cursor, agent: UUID, name: str) -> None:
     """Take the pen, or raise Busy at once with who has it.
 
@@ -90,6 +95,6 @@ async def drop(cursor: Cursor, agent: UUID) -> None:
 
 
 async def _holder(cursor: Cursor, agent: UUID) -> Holder | None:
-    await cursor.execute(queries.PEN_HOLDER, (NAMESPACE, _key(agent) & 0xFFFFFFFF))
+    await cursor.execute(queries.PEN_HOLDER, (NAMESPACE, key(agent)))
     rows = await cursor.fetchall()
     return Holder(*rows[0]) if rows else None

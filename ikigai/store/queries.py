@@ -47,7 +47,8 @@ END_BACKEND = "select pg_terminate_backend(%s)"
 _AGENT = """
 select agents.id::text, agents.name, agents.parent::text, agents.forked_at, coalesce(agents.directory, ''),
        extract(epoch from agents.created_at)::float8, extract(epoch from agents.last_used_at)::float8,
-       coalesce((select max(seq) from messages where agent_id = agents.id), 0)
+       coalesce((select max(seq) from messages where agent_id = agents.id), 0),
+       extract(epoch from agents.killed_at)::float8
 from agents
 """
 CREATE_AGENT = """
@@ -57,10 +58,10 @@ on conflict (name) do nothing
 AGENT_BY_ID = _AGENT + "where id = %s"
 AGENT_BY_NAME = _AGENT + "where name = %s"
 AGENTS_BY_ID_START = _AGENT + "where starts_with(id::text, %s) limit 2"
-AGENTS = _AGENT + "order by last_used_at desc limit %s"
-LAST_AGENT = _AGENT + "order by last_used_at desc limit 1"
-LAST_AGENT_IN = _AGENT + "where directory = %s order by last_used_at desc limit 1"
-AGENT_NAMES = "select name from agents order by last_used_at desc limit 1000"
+AGENTS = _AGENT + "where killed_at is null or %s order by last_used_at desc limit %s"
+LAST_AGENT = _AGENT + "where killed_at is null order by last_used_at desc limit 1"
+LAST_AGENT_IN = _AGENT + "where directory = %s and killed_at is null order by last_used_at desc limit 1"
+AGENT_NAMES = "select name from agents where killed_at is null order by last_used_at desc limit 1000"
 USE_AGENT = """
 update agents set last_used_at = clock_timestamp(), directory = coalesce(%s, directory) where id = %s
 returning coalesce((select max(seq) from messages where agent_id = agents.id), 0)

@@ -42,6 +42,8 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[ev.Event]:
         st.builds(ev.Rewound, number),
         st.builds(ev.SettingsChanged, choices, st.dictionaries(text, text, max_size=4)),
         st.builds(ev.Forked, text, st.none() | number),
+        st.builds(ev.AgentKilled, text, text),
+        st.builds(ev.AgentRevived),
         st.builds(ev.CommandRan, text, text),
         st.builds(ev.UsageReported, text, usage, *count),
     )

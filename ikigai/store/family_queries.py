@@ -1,0 +1,111 @@
+"""Statements about the tree of agents: where a fork begins, who belongs to whom, who is dead."""
+
+# Forks --------------------------------------------------------------------------------------------------------------
+
+# The last event before the open turn, which begins with the first message behind the newest turn_end. Where an agent
+# has none of its own, it shares what its parent does.
+FORK_POINT = """
+select coalesce(
+  (select max(id) from messages where agent_id = agents.id and id < coalesce(opened.id, 9223372036854775807)),
+  agents.forked_at, 0
+)
+from agents left join lateral (
+  select id from messages
+  where agent_id = agents.id and kind = 'user' and id > coalesce(
+    (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
+  )
+  order by id limit 1
+) opened on true
+where agents.id = %s
+"""
+# Whose the event is, whether it is in a turn, and where that ends.
+PLACE = """
+select event.agent_id::text, began.id is not null, ended.id
+from messages event
+left join lateral (
+  select id from messages
+  where agent_id = event.agent_id and kind = 'user' and id <= event.id and id > coalesce(
+    (select max(id) from messages before
+     where before.agent_id = event.agent_id and before.kind = 'turn_end' and before.id < event.id), 0
+  )
+  limit 1
+) began on true
+left join lateral (
+  select min(id) as id from messages where agent_id = event.agent_id and kind = 'turn_end' and id >= event.id
+) ended on true
+where event.id = %s
+"""
+# The agent and its first events, or neither: where the name is taken nothing is made.
+FORK = """
+with made as (
+  insert into agents (id, name, parent, forked_at, directory)
+  values (%(id)s, %(name)s, %(parent)s::uuid, %(at)s, %(directory)s) on conflict (name) do nothing returning id
+)
+insert into messages (agent_id, seq, event_id, kind, content, data)
+select made.id, n, event_id, kind, content, data::jsonb
+from made cross join unnest(%(ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(datas)s::text[])
+  with ordinality as fact (event_id, kind, content, data, n)
+order by n
+"""
+# Whether the way from an agent to its root goes in a circle, or ends before it gets there.
+BROKEN = """
+with recursive line (id, parent) as (
+  select id, parent from agents where id = %s
+  union all
+  select agents.id, agents.parent from line join agents on agents.id = line.parent
+) cycle id set looped using path
+select coalesce(bool_or(looped), false), coalesce(bool_or(
+  not looped and parent is not null and not exists (select from agents where agents.id = line.parent)
+), false)
+from line
+"""
+
+# The tree -----------------------------------------------------------------------------------------------------------
+
+LINKS = """
+select id::text, name, parent::text, extract(epoch from created_at)::float8, killed_at is not null from agents
+order by created_at, id
+"""
+# What is known without loading anybody: the newest rows of each say it. Images and long texts stay where they are.
+FAMILY = """
+select agents.id::text, agents.name, agents.parent::text, extract(epoch from agents.created_at)::float8,
+       agents.killed_at is not null, agents.forked_at, extract(epoch from agents.last_used_at)::float8,
+       (select count(*) from messages where agent_id = agents.id and kind = 'turn_end'),
+       coalesce(chosen.model, ''), coalesce(asked.tokens, 0), coalesce(said.words, ''),
+       exists (
+         select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
+           (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
+         )
+       )
+from agents
+left join lateral (
+  select case kind when 'usage' then data ->> 'model' else data #>> '{values,model}' end as model
+  from (select id, kind, data from messages where agent_id = agents.id order by id desc limit 200) newest
+  where kind = 'usage' and not data ? 'purpose' or kind = 'settings' and data -> 'values' ? 'model'
+  order by id desc limit 1
+) chosen on true
+left join lateral (
+  select (coalesce(ikigai_number(data #> '{usage,input}'), 0)
+          + coalesce(ikigai_number(data #> '{usage,output}'), 0))::bigint as tokens
+  from (select id, kind, data from messages where agent_id = agents.id order by id desc limit 200) newest
+  where kind = 'usage' and not data ? 'purpose'
+  order by id desc limit 1
+) asked on true
+left join lateral (
+  select left(content, 400) as words
+  from (select id, kind, content from messages where agent_id = agents.id order by id desc limit 200) newest
+  where kind in ('user', 'assistant') and content <> ''
+  order by id desc limit 1
+) said on true
+where %(dead)s or agents.killed_at is null
+order by agents.created_at, agents.id
+"""
+PENS = """
+select held.objid::bigint, held.pid, coalesce(activity.application_name, '')
+from pg_locks held left join pg_stat_activity activity on activity.pid = held.pid
+where held.locktype = 'advisory' and held.granted
+  and held.database = (select oid from pg_database where datname = current_database())
+  and held.classid = %s::bigint::oid and held.objsubid = 2
+"""
+RENAME = "update agents set name = %s where id = %s"
+SET_KILLED = "update agents set killed_at = case when %s then clock_timestamp() end where id = %s"

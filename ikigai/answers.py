@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from ikigai.app import World
     from ikigai.core.memory import Memory
     from ikigai.core.snippets import Marked
+    from ikigai.crew import Crew
     from ikigai.store.agents import Agent
 
-SHOWN = ("help", "config", "model", "think", "system", "search", "cost", "context", "status")
+SHOWN = ("help", "config", "model", "think", "system", "search", "cost", "context", "status", "agents")
 """Commands that are answered here."""
 ANYWHERE = ("help", "config")
 """Those that need no agent."""
-PRINTED = ("context", "status", "cost", "help", "model", "search")
+PRINTED = ("context", "status", "cost", "help", "model", "search", "agents")
 """Those that print mode answers."""
 
 
@@ -40,13 +41,16 @@ class Answer(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What is asked about: an agent and its memory. `session` are the usage events of this run, None without one."""
+    """What is asked about: an agent and its memory. `session` are the usage events of this run, None without one;
+    `crew` the agents that are open in it.
+    """
 
     world: World
     agent: Agent
     memory: Memory
     state: str
     session: Sequence[int] | None = None
+    crew: Crew | None = None
 
 
 async def answer(command: Local, config: Config, place: Place | None) -> Answer:
@@ -63,6 +67,8 @@ async def answer(command: Local, config: Config, place: Place | None) -> Answer:
             return await _cost(place)
         case "context":
             return await _context(place)
+        case "agents":
+            return await _agents(place, command.argument)
         case "search":
             return await _search(place, command.argument)
         case _:
@@ -88,6 +94,15 @@ async def _cost(place: Place) -> Answer:
 
     rows = await reports.spent_so_far(place.world.database, place.session, place.agent.id)
     return Answer(reports.cost_so_far(rows), {name.replace(" ", "_"): reports.cost_figures(of) for name, of in rows})
+
+
+async def _agents(place: Place, argument: str) -> Answer:
+    from ikigai import kin
+
+    if argument not in ("", "--all"):
+        raise Refused(f"/agents cannot {argument[:80]!r}.", "Write /agents, or /agents --all to see the dead, too.")
+    lines = await kin.listed(place.world.database, place.crew, dead=bool(argument))
+    return Answer(kin.text(lines, place.agent.id, kin.MOST), {"agents": kin.figures(lines)})
 
 
 async def _search(place: Place, asked: str) -> Answer:
@@ -116,7 +131,7 @@ async def _context(place: Place) -> Answer:
 
 
 def _of_memory(name: str, place: Place) -> Answer:
-    world, agent, memory, state, _ = place
+    world, agent, memory, state, *_ = place
     match name:
         case "model":
             return Answer(about.model(memory), about.model_figures(memory))

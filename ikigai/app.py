@@ -184,16 +184,22 @@ class World:
         agents = self.database.agents
         if resume:
             try:
-                return await agents.find(resume)
+                found = await agents.find(resume)
             except Refused as refusal:
                 raise ConfigError(refusal.what, refusal.remedy) from None
+            if found.killed_at:
+                raise ConfigError(f"Agent {found.name} was killed.", f"Run: ikigai agents revive {found.name}")
+            return found
         start_with = "new" if new else "last" if last else self.config.start_with
         if start_with == "new":
             return await self.create()
         return await agents.last(directory() if start_with == "directory" else "") or await self.create()
 
     async def take(self, agent: Agent) -> tuple[Memory, AgentLog]:
-        """Take the pen of the agent and load its memory. Raises Busy when another program holds it."""
+        """Take the pen of the agent and load its memory. Raises Busy when another program holds it, Broken when it can
+        only be read.
+        """
+        await self.database.family.check(agent)
         log = await self.database.open_agent(agent, directory())
         try:
             self.instructions()

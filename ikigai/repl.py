@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ikigai.answers import Place
     from ikigai.app import World
     from ikigai.project import Project
+    from ikigai.runtime import Runtime
+    from ikigai.store.agents import Agent
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class Repl:
         self._running: asyncio.Task[None] | None = None  # the user's own command
         self._background: set[asyncio.Task[None]] = set()
         self._agents: list[str] = []
+        self._dead: list[str] = []
         self._code = 0
 
     # ── the life of the program ──
@@ -72,6 +75,7 @@ class Repl:
             "models": self._models,
             "levels": self._levels,
             "agents": lambda: self._agents,
+            "dead": lambda: self._dead,
         }
         self.screen = Screen(
             tty,
@@ -82,6 +86,7 @@ class Repl:
             on_cycle=self._cycle,
             on_take_back=lambda: self._seat.runtime.unqueue() if self._seat.runtime else "",
             on_signal=lambda number: self.leave(128 + number),
+            on_go=self._arrow,
             sources=sources,
             on_typing=self._typing,
             thinking=self._config.terminal.thinking,
@@ -198,7 +203,7 @@ class Repl:
                 self._running = asyncio.create_task(self._guarded(self._shell(text)), name="shell")
                 return
             happened = commands.parse(text) if commands.is_command(text) else inputs.Submitted(text)
-            moves = isinstance(happened, Local) and happened.name in ("new", "switch")
+            moves = isinstance(happened, Local) and happened.name in ("new", "switch", "fork")
             if isinstance(happened, Local) and not moves:
                 self._spawn(happened)
             elif self._opening or self._reading:
@@ -206,8 +211,8 @@ class Repl:
                 self.screen.queued(tuple(self._early))
             elif isinstance(happened, Local):
                 self._move(happened)
-            elif isinstance(happened, inputs.Submitted) and images.mentioned(text):
-                self._reading = asyncio.create_task(self._attach(text), name="images")
+            elif isinstance(happened, inputs.Submitted):
+                self._say(text)
             else:
                 self._tell(happened)
         except IkigaiError as error:
@@ -215,11 +220,19 @@ class Repl:
             if not commands.is_command(text):  # a command is in the history, and the next line should not join it
                 self.screen.returned(text)
 
+    def _say(self, text: str) -> None:
+        """Send a message, whatever it begins with."""
+        if images.mentioned(text):
+            self._reading = asyncio.create_task(self._attach(text), name="images")
+        else:
+            self._tell(inputs.Submitted(text))
+
     async def _attach(self, text: str) -> None:
         """Send a message with the images it mentions; what is entered while they are read waits behind it."""
+        to = self._seat.runtime
         try:
             found = await images.attached(text)
-            self._tell(inputs.Submitted(text, found))
+            self._tell(inputs.Submitted(text, found), to)
             if found and self._world and self.memory and not self._world.sees(self.memory.model):
                 self.screen.notice(images.unseen(self.memory.model))
         except Exception as error:
@@ -261,19 +274,21 @@ class Repl:
     def _levels(self) -> list[str]:
         return list(self._world.pool.known.levels(self.memory.model)) if self._world and self.memory else []
 
-    def _tell(self, happened: inputs.Input) -> None:
+    def _tell(self, happened: inputs.Input, to: Runtime | None = None) -> None:
+        """Tell the agent on screen, or the one that it is meant for."""
         assert self._world
-        if self._seat.runtime is None:
+        runtime = to or self._seat.runtime
+        if runtime is None or not self._seat.holds(runtime):
             raise Refused("This agent is read-only here.", "/new begins another, /switch goes to one.")
         if isinstance(happened, inputs.Change):
-            self._world.check(self._seat.runtime.memory, happened.values)
-            values, notice = self._world.fitting(self._seat.runtime.memory, happened.values)
+            self._world.check(runtime.memory, happened.values)
+            values, notice = self._world.fitting(runtime.memory, happened.values)
             happened = inputs.Change(values)
             if notice:
                 self.screen.notice(notice)
             if model := happened.values.get("model"):  # another SDK, maybe: not when Enter is pressed
                 self._keep(asyncio.create_task(self._world.pool.warm(str(model)), name="warm"))
-        self._seat.runtime.tell(happened)
+        runtime.tell(happened)
 
     def _spawn(self, command: Local) -> None:
         self._keep(asyncio.create_task(self._local(command), name=f"/{command.name}"))
@@ -301,8 +316,12 @@ class Repl:
             match command.name:
                 case "exit":
                     self.leave()
-                case "new" | "switch":
+                case "new" | "switch" | "fork" | "go":
                     await self._go(command)
+                case "answer":
+                    self._seat.answer(command.argument)
+                case "rename" | "kill" | "revive":
+                    await self._rearrange(command)
                 case "approve" | "tools" | "trust":
                     await self._permit(command)
                 case "recall" | "quote":
@@ -325,27 +344,28 @@ class Repl:
         """Answer from what was ever said, or bring a piece of it back."""
         from ikigai import app, recalling
 
-        world, memory = self._world, self.memory
+        world, memory, to = self._world, self.memory, self._seat.runtime
         if world is None or memory is None:
             raise Refused("The conversation is being opened.", "Ask again in a moment.")
         if command.name == "quote":
-            self._tell(await recalling.quoted(world.database, command.argument))
+            self._tell(await recalling.quoted(world.database, command.argument), to)
             return
         if not memory.model:
             raise Refused("There is no model to ask.", "/model PROVIDER/NAME chooses one; /search needs none.")
         provider, price = world.pool.provider(memory.model), app.make_price(self._config)
         asked = (world.database, provider, memory.model, price, command.argument)
         answer, usage = await recalling.recalled(*asked)
-        if self._seat.runtime is None:
+        if to is None or not self._seat.holds(to):
             self.screen.print_text(answer)
             return
         for each in (*map(inputs.Used, usage), inputs.Ran(f"/recall {command.argument}", answer)):
-            self._seat.runtime.tell(each)
+            to.tell(each)
 
     async def _permit(self, command: Local) -> None:
         """/approve, /tools and /trust."""
         from ikigai import permissions
 
+        to = self._seat.runtime
         if self.memory is None or self._world is None:
             raise Refused("The conversation is being opened.", "Ask again in a moment.")
         if command.name == "approve":
@@ -357,7 +377,7 @@ class Repl:
         if isinstance(found, str):
             self.screen.print_text(found)
         else:
-            self._tell(found)
+            self._tell(found, to)
 
     def _cycle(self) -> None:
         """Shift+Tab: the next approval mode."""
@@ -375,6 +395,7 @@ class Repl:
         from ikigai import permissions
 
         assert self._world
+        to = self._seat.runtime
         quiet = line.startswith("!!")
         typed = line.lstrip("!").strip()
         self.screen.running(line)
@@ -382,37 +403,83 @@ class Repl:
             output = await permissions.ran(self._world.workshop, typed, lambda text: self.screen.progress(line, text))
         finally:
             self.screen.running("")
-        if quiet:
+        if quiet or (to and not self._seat.holds(to)):
             self.screen.print_text(f"$ {typed}\n{output}")
         else:
-            self._tell(inputs.Quote(f"!{typed}\n{output}"))
+            self._tell(inputs.Quote(f"!{typed}\n{output}"), to)
 
     def _move(self, command: Local) -> None:
         """Go to another agent. What is typed from now on is meant for that one."""
-        if self._seat.busy:
-            raise Refused("The agent is busy.", "Esc stops it; or wait for the end of the turn.")
         if command.name == "switch" and not command.argument:
             raise Refused("Which agent?", f"There are: {', '.join(self._agents)}")
         self._opening = True
         self._spawn(command)
 
+    def _arrow(self, where: str) -> None:
+        """Go to a relative; what is in the input stays with this agent."""
+        if self._world and not (self._opening or self._reading):
+            self._seat.put_by()
+            self._move(Local("go", where))
+
     async def _go(self, command: Local) -> None:
+        from ikigai import moving
+
         assert self._world
         with self._moving():
-            if command.name == "new":
-                agent = await self._world.create(command.argument)
-            else:
-                agent = await self._world.database.agents.find(command.argument)
-            if self._seat.runtime and self._seat.agent and agent.id == self._seat.agent.id:
-                raise Refused(f"{agent.name} is on the screen already.", "/new begins another agent.")
-            if kept := await self._seat.leave():
-                self.screen.notice(kept)
-            await self._seat.take(self._world, agent)
+            try:
+                move = await moving.destination(self._world, self._seat, command)
+                await self._seat.take(self._world, move.agent)
+            except IkigaiError as error:
+                self._seat.stay()
+                if command.name != "go" or not isinstance(error, Refused):
+                    raise
+                self.screen.hint(str(error))
+                return
+            for told, tell in ((move.told, self.screen.print_text), (move.notice, self.screen.notice)):
+                if told:
+                    tell(told)
+            if move.prompt:
+                self._say(move.prompt)
         await self._name_agents()
+
+    async def _rearrange(self, command: Local) -> None:
+        """/rename, /kill and /revive."""
+        from ikigai import kin, moving
+
+        world, seat = self._world, self._seat
+        if world is None or seat.agent is None:
+            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+        if command.name == "rename":
+            self.screen.print_text(await moving.rename(world, seat, command.argument))
+        elif command.name == "revive":
+            agent = await world.database.agents.find(command.argument)
+            self.screen.print_text(await kin.revive(world.database, agent))
+        else:
+            await self._kill(world, await world.database.agents.find(command.argument or seat.agent.id))
+        await self._name_agents()
+
+    async def _kill(self, world: World, agent: Agent) -> None:
+        from ikigai import kin, moving
+
+        dying = await kin.doomed(world.database, agent)
+        if (await self.screen.ask(moving.sure(dying))).key != "y":
+            self.screen.print_text("Nobody was killed.")
+            return
+        dying = await kin.doomed(world.database, agent)  # there may be more by now
+        if self._seat.agent and self._seat.agent.id in {link.id for link in dying}:
+            self._opening = True
+            with self._moving():
+                await self._seat.take(world, await moving.refuge(world, dying))
+        for kept in await kin.kill(world.database, dying, self._seat.crew):
+            self.screen.notice(kept)
+        below = f", and {len(dying) - 1:,} below it" if len(dying) > 1 else ""
+        self.screen.print_text(f"Killed {agent.name}{below}. /revive {agent.name} brings it back.")
 
     async def _name_agents(self) -> None:
         assert self._world
-        self._agents = [agent.name for agent in await self._world.database.agents.all()]
+        known = await self._world.database.agents.all(dead=True)
+        self._agents = [agent.name for agent in known if not agent.killed_at]
+        self._dead = [agent.name for agent in known if agent.killed_at]
 
     def _place(self) -> Place | None:
         """What commands are asked about; None while no agent is open."""
@@ -422,4 +489,4 @@ class Repl:
         if memory is None or self._seat.agent is None or self._world is None:
             return None
         state = "read-only" if self._seat.runtime is None else memory.status.value
-        return Place(self._world, self._seat.agent, memory, state, self.screen.usage)
+        return Place(self._world, self._seat.agent, memory, state, self.screen.usage, self._seat.crew)

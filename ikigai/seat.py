@@ -1,114 +1,187 @@
-"""The agent on screen: its pen taken, its history drawn, its loop run, and all of that put down again."""
+"""The agent on screen, of the several that may be open: who comes on stage, what is drawn of them, and who is left."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
 from typing import TYPE_CHECKING
 
-from ikigai.core import inputs, transcript
-from ikigai.core.errors import Busy, IkigaiError
-from ikigai.core.events import UserMessage
-from ikigai.core.memory import Memory
+from ikigai.core import transcript
+from ikigai.core.errors import Broken, Busy, Refused, StoreError
+from ikigai.core.events import Ending, StoredEvent
+from ikigai.core.memory import Memory, replace
+from ikigai.crew import Crew, Member, living
 
 if TYPE_CHECKING:
     from ikigai.app import World
     from ikigai.runtime import Runtime
     from ikigai.store.agents import Agent
-    from ikigai.store.log import AgentLog
     from ikigai.terminal.screen import Screen
-
-log = logging.getLogger(__name__)
 
 HISTORY_EVENTS = 60
 """Events drawn again on start: the last screenfuls."""
-LEAVE_WITHIN = 3.0
-"""Seconds that an agent's loop, and its pen, have to come to their end."""
+NAMED = 2
+"""Agents that the status line names of each sort; of more it tells how many."""
 
 
 class Seat:
-    """At most one agent at a time. `runtime` is None while it is only looked at; `max_requests` bounds its turns."""
+    """`member` is None while the agent is only looked at; `max_requests` bounds turns. Drafts are by agent id."""
 
     def __init__(self, screen: Screen, max_requests: int) -> None:
         self.agent: Agent | None = None
-        self.runtime: Runtime | None = None
+        self.member: Member | None = None
+        self.crew: Crew | None = None
         self._screen, self._max_requests = screen, max_requests
-        self._store: AgentLog | None = None
-        self._loop: asyncio.Task[None] | None = None
         self._memory: Memory | None = None  # of an agent that is only looked at
+        self._drafts: dict[str, str] = {}
+
+    @property
+    def runtime(self) -> Runtime | None:
+        return self.member.runtime if self.member else None
 
     @property
     def memory(self) -> Memory | None:
-        return self.runtime.memory if self.runtime else self._memory
+        return self.member.runtime.memory if self.member else self._memory
 
     @property
     def busy(self) -> bool:
-        return self.runtime is not None and self.runtime.busy
+        return self.member is not None and self.member.runtime.busy
 
     async def take(self, world: World, agent: Agent) -> None:
-        """Put this agent on screen: take its pen and go on, or, where another program holds it, show what was said."""
-        self.agent, self._memory = agent, None
+        """Put this agent on screen: take its pen and go on, or, where another program holds it, show what was said.
+
+        Whoever was there goes on in the wings. Raises Refused for a dead one, and then everything stays as it was.
+        """
+        living(agent)
+        if self.crew is None:
+            screen, limit = self._screen, self._max_requests
+            self.crew = Crew(world, news=self._told, ledger=screen.stored, lost=self._lost, max_requests=limit)
+        member, memory, why = self.crew.members.get(agent.id), None, ""
         try:
-            memory, self._store = await world.take(agent)
-        except Busy as busy:
-            self._memory = memory = await world.look(agent)
-            await self._draw(world, agent, memory)
-            self._screen.notice(f"{busy.what} It is shown read-only: /new begins another agent, /switch goes to one.")
+            if member is None:
+                member = await self.crew.open(agent)
+            else:
+                with contextlib.suppress(StoreError):
+                    await member.log.come_back()
+        except (Busy, Broken) as refused:
+            memory = await world.look(agent)
+            why = refused.what if isinstance(refused, Busy) else str(refused)
+        await self._go(world, agent, member, memory)
+        if member is None:
+            self._screen.notice(f"{why} It is shown read-only: /new begins another agent, /switch goes to one.")
             return
-        await self._draw(world, agent, memory)
-        self.runtime = world.runtime(agent, memory, self._store, self._screen, max_requests=self._max_requests)
-        self._loop = asyncio.create_task(self.runtime.run(), name=f"{agent.name} loop")
-        self._loop.add_done_callback(self._loop_ended)
-        if notice := world.level_notice(memory.own):
+        self.crew.begin(member)
+        if notice := world.level_notice(member.runtime.memory.own):
             self._screen.notice(notice)
-        if not memory.run.resolve(memory.own).get("model"):
+        if not member.runtime.memory.run.resolve(member.runtime.memory.own).get("model"):
             self._screen.notice("There is no model yet: no key, and no local model.")
             self._screen.notice("`ikigai login` stores a key, `ikigai setup` fetches a small local model.")
 
-    async def _draw(self, world: World, agent: Agent, memory: Memory) -> None:
-        """The last screenfuls of the agent's history, the rule at its place."""
-        history = list(await world.database.reader(agent).history(None, HISTORY_EVENTS))
+    async def _go(self, world: World, agent: Agent, member: Member | None, memory: Memory | None) -> None:
+        """Draw the last screenfuls of the agent's history, the rule at its place, and what is under way."""
+        moved = self.agent is not None
+        if member:
+            member.relay.arriving()
+        try:
+            history = list(await world.database.reader(agent).history(None, HISTORY_EVENTS))
+        except BaseException:
+            if member:
+                member.relay.missed(0)
+            raise
+        await self._step_back()
+        self.agent, self.member, self._memory = agent, member, memory
+        if member:  # from here on nothing waits: what is drawn is what memory is
+            history += member.relay.missed(history[-1].id if history else 0)
+            memory = member.relay.memory = member.runtime.memory
+        assert memory
+        self._draw(agent, history, memory, moved)
+        text = self._drafts.pop(agent.id, "")
+        if member:
+            text = "\n".join(filter(None, (member.relay.enter(self._screen), text)))
+        self._screen.returned(text)
+        self._told()
+
+    def _draw(self, agent: Agent, history: list[StoredEvent], memory: Memory, moved: bool) -> None:
         skipped = max(0, agent.events - len(history))  # a fork's history holds its ancestors' events, too
         self._screen.agent(agent.name)
+        if moved:
+            self._screen.another(agent.name)
         self._screen.history(transcript.fresh(history, memory), skipped)
         self._screen.changed(memory)
 
+    async def _step_back(self) -> None:
+        """Whoever is on stage goes into the wings."""
+        if self.member and self.crew:
+            await self.member.relay.leave()
+            self.crew.left(self.member)
+
+    def put_by(self) -> None:
+        """Keep what is in the input for the agent on screen."""
+        if self.agent and (text := self._screen.put_by()):
+            self._drafts[self.agent.id] = text
+
+    def stay(self) -> None:
+        """Nobody has moved: what was put by is in the input again."""
+        if self.agent:
+            self._screen.returned(self._drafts.pop(self.agent.id, ""))
+
     async def leave(self) -> str:
-        """End the loop of the agent and put its pen down; returns the sentence about what is not saved."""
-        if self.runtime and self._loop:
-            self._loop.remove_done_callback(self._loop_ended)
-            self.runtime.tell(inputs.Interrupted())
-            self.runtime.inbox.put_nowait(None)
-            done, _ = await asyncio.wait({self._loop}, timeout=LEAVE_WITHIN)
-            if not done:
-                self._loop.cancel()
-                await asyncio.wait({self._loop}, timeout=LEAVE_WITHIN)
-        kept = self._spooled()
-        if self._store:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._store.close(), LEAVE_WITHIN)
-        self.runtime = self._loop = self._store = None
+        """End all loops and put all pens down; returns the sentences about what is not saved."""
+        kept = await self.crew.close(self.member) if self.crew else ""
+        self.member = None
         return kept
 
-    def _spooled(self) -> str:
-        """Keep in a file what the database has not taken; the sentence that says so."""
-        if not (self.runtime and self.agent and self.runtime.unsaved):
-            return ""
-        from ikigai.app import spool
+    def holds(self, runtime: Runtime) -> bool:
+        """Whether this is the loop of an agent that is open."""
+        return self.crew is not None and any(each.runtime is runtime for each in self.crew.members.values())
 
-        unsent = [UserMessage(each.text, each.images) for each in self.runtime.unsent()]
-        return spool(self.agent.name, (*self.runtime.unsaved, *unsent))
+    def renamed(self, id: str, name: str) -> None:
+        """An agent is called this now."""
+        if self.crew:
+            self.crew.rename(id, name)
+        if self.agent and self.agent.id == id:
+            self.agent = replace(self.agent, name=name)
+            self._screen.agent(name)
 
-    def _loop_ended(self, loop: asyncio.Task[None]) -> None:
-        """The loop ended by itself: the pen was lost, or there is a bug. The words stay, nothing more is written."""
-        if loop.cancelled() or (error := loop.exception()) is None:
+    def answer(self, name: str) -> None:
+        """Show what an agent in the wings asks: the one of that name, or whoever has waited longest. Raises Refused."""
+        members = self.crew.members.values() if self.crew else ()
+        asking = [each for each in members if each is not self.member and each.relay.asked]
+        found = [each for each in asking if name in ("", each.agent.name)]
+        if not found:
+            there = f"There are: {', '.join(each.agent.name for each in asking)}" if asking else ""
+            raise Refused(f"{name or 'No agent in the background'} asks nothing.", there)
+        first = found[0]
+        first.relay.present(first.relay.asked[0], self._screen, first.agent.name)
+
+    # ── what is told of those in the wings ──
+
+    def _told(self) -> None:
+        """Say in the status line who asks, whose turn has ended, and how many are at work."""
+        others = [each for each in self.crew.members.values() if each is not self.member] if self.crew else []
+        asking = [each for each in others if each.relay.asked]
+        ended = [each for each in others if each.relay.unseen and not each.relay.asked and not each.runtime.busy]
+        failed = [each for each in ended if each.relay.unseen is Ending.FAILED]
+        done = [each for each in ended if each.relay.unseen is Ending.COMPLETED]
+        busy = sum(each.runtime.memory.open is not None and not each.relay.asked for each in others)
+        said = [_named(asking, "asks: /answer"), _named(failed, "failed"), _named(done, "done")]
+        said.append(f"{busy} at work" if busy else "")
+        self._screen.others(" · ".join(filter(None, said)), pressing=bool(asking or failed))
+
+    def _lost(self, member: Member, why: str) -> None:
+        """An agent's loop has ended by itself."""
+        if member is self.member:
+            self._memory, self.member = member.runtime.memory, None
+            self._screen.notice(why)
             return
-        if unsent := self.runtime.unsent() if self.runtime else []:
-            self._screen.returned("\n".join(each.text for each in unsent))
-        kept = self._spooled()
-        self._memory, self.runtime = self.memory, None
-        if not isinstance(error, IkigaiError):
-            log.error("the loop ended", exc_info=error)
-            error = IkigaiError("Something in ikigai itself went wrong.", "The log file has the details; start again.")
-        self._screen.notice(f"{error} {kept} This agent is read-only now.".replace("  ", " "))
+        if text := member.relay.returned_text:
+            self._drafts[member.agent.id] = text
+        self._screen.notice(f"{member.agent.name}: {why}")
+        self._told()
+
+
+def _named(members: list[Member], what: str) -> str:
+    if not members:
+        return ""
+    names = ", ".join(member.agent.name for member in members[:NAMED])
+    more = len(members) - NAMED
+    return f"{names}{f' and {more} more' if more > 0 else ''} {what}"

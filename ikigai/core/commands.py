@@ -269,7 +269,50 @@ COMMANDS: tuple[Command, ...] = (
     Command("status", "", "agent, model, context, database", _local("status")),
     Command("config", "", "every setting, its value and where it comes from", _local("config")),
     Command("new", "[name]", "begin a fresh agent and go there", _local("new")),
-    Command("switch", "NAME", "go to another agent", _local("switch"), "agents"),
+    Command(
+        "fork",
+        '[at ID] ["prompt"]',
+        "go on in a child that shares the past; with a prompt it starts at once",
+        _local("fork"),
+        more="Options, in front of the prompt: --model PROVIDER/NAME[:LEVEL], --name NAME. `at ID` forks at the end of"
+        " the turn of any event, of other agents too, as memory was then. A busy agent is forked before its open turn"
+        " and goes on. Settings go with the child, marks do not; what either does later is its own.",
+    ),
+    Command(
+        "agents",
+        "[--all]",
+        "the tree of agents: state, model, turns, last words, who holds it",
+        _local("agents"),
+        more="--all shows the dead, too. `ikigai agents` can do more.",
+    ),
+    Command(
+        "switch",
+        "NAME",
+        "go to another agent; a busy one goes on in the background",
+        _local("switch"),
+        "agents",
+        more="Alt+Up goes to the parent, Alt+Down to the newest child, Alt+Left and Alt+Right to siblings. What is in"
+        " the input stays with its agent.",
+    ),
+    Command(
+        "answer",
+        "[NAME]",
+        "answer what an agent in the background asks, from here",
+        _local("answer"),
+        "agents",
+        more="The status line says who asks. The question is shown with the agent's name; /switch NAME goes there.",
+    ),
+    Command("rename", "[OLD] NEW", "give this agent, or another, a new name", _local("rename"), "agents"),
+    Command(
+        "kill",
+        "[NAME]",
+        "put an agent and all its children out of use, this one without a name",
+        _local("kill"),
+        "agents",
+        more="You are asked first. Running work is cancelled; the history stays and can be searched. A root cannot be"
+        " killed. /agents --all shows the dead, /revive brings one back.",
+    ),
+    Command("revive", "NAME", "bring a killed agent back", _asked("revive", "Which agent?"), "dead"),
     Command("exit", "", "leave; the conversation stays", _bare("exit", Local("exit")), aliases=("quit",)),
 )
 
@@ -289,9 +332,9 @@ def parse(line: str) -> Meaning:
 
 
 def is_command(line: str) -> bool:
-    """Whether a submitted text is a command: a slash and a letter first, and one line; only /system takes more."""
+    """Whether a submitted text is a command: a slash and a letter first, and one line; /system and /fork take more."""
     first = line.split(maxsplit=1)[0] if line[1:2].isalpha() else ""
-    return first.startswith("/") and "/" not in first[1:] and ("\n" not in line or first == "/system")
+    return first.startswith("/") and "/" not in first[1:] and ("\n" not in line or first in ("/system", "/fork"))
 
 
 TYPED = ("model", "system", "budget", "level", "approval", "tools_off")

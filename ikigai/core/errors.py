@@ -5,6 +5,7 @@
     ├── Refused              the user asked for what this state does not allow
     └── StoreError           the database
         ├── BadDatabase      wrong DSN, password, rights, schema newer        exit code 2
+        │   └── Broken       this agent's ancestors are not a line: reading only
         ├── Unavailable      unreachable, disk full, cut: may come back       exit code 75
         └── Busy             another program writes to this agent             exit code 75
 
@@ -46,6 +47,10 @@ class BadDatabase(StoreError):
     """This database cannot be used until somebody changes something."""
 
     exit_code = 2
+
+
+class Broken(BadDatabase):
+    """The way from this agent to its root goes in a circle, or is cut: it can be read, and nothing is built on it."""
 
 
 class Unavailable(StoreError):

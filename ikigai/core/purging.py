@@ -20,7 +20,7 @@ GONE = "[purged]"
 HIDDEN = "***"
 """Stands for what was looked for where its surroundings are shown."""
 
-WORDLESS = frozenset({"usage", "fork", "tool_started", "filter_plan"})
+WORDLESS = frozenset({"usage", "fork", "agent_killed", "agent_revived", "tool_started", "filter_plan"})
 """Kinds in which nobody says anything."""
 DROPPED = {"user": ("images",), "assistant": ("blocks",), "tool_call": ("malformed",)}
 """Fields of data that are what was said, or pictures of it; a row is whole without them."""

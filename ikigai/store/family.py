@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import psycopg
 
 from ikigai.core import codec
-from ikigai.core.errors import BadDatabase, Refused
+from ikigai.core.errors import Broken, Refused
 from ikigai.core.events import Event
 from ikigai.core.family import CIRCLE, HERE, MISSING, Kin, Link
 from ikigai.core.sanitize import storable
@@ -86,11 +86,9 @@ class Family:
         return CIRCLE if circle else MISSING if missing else ""
 
     async def check(self, agent: Agent) -> None:
-        """Raise BadDatabase when the agent can only be read: nothing can be built on such a tree."""
+        """Raise Broken when the agent can only be read."""
         if why := await self.broken(agent):
-            raise BadDatabase(
-                f"Agent {agent.name} can only be read: {why}.", "Mend the table agents with: ikigai db psql"
-            )
+            raise Broken(f"Agent {agent.name} can only be read: {why}.", "Mend the table agents with: ikigai db psql")
 
     async def links(self) -> list[Link]:
         """All agents, the eldest first."""

@@ -58,6 +58,7 @@ class Area:
         self.spent = Spent()  # by this session
         self.away = False  # the database, just now
         self._told: tuple[Memory | None, object, str] = (None, None, "")  # the status line, and what it was drawn from
+        self.others: status.Part = ("dim", "")  # what agents in the background are about: style and text
         self.hint = ""  # takes the place of the status line
         self.thoughts = True  # are shown as they come
         self.reply: LiveReply | None = None
@@ -106,10 +107,11 @@ class Area:
     def _status(self, columns: int) -> str:
         if self.hint:
             return INDENT + self.theme.paint("warning", cut(self.hint, columns - len(INDENT)))
-        of = (self.agent, self.database, self.away, self.spent, columns)
+        of = (self.agent, self.database, self.away, self.spent, self.others, columns)
         if self.memory is not self._told[0] or of != self._told[1]:  # else it is the same in every frame
             database = ("warning", f"{self.database} unreachable") if self.away else ("dim", self.database)
-            drawn = status.line(self.agent, self.memory, database, columns - len(INDENT), self.theme, self.spent)
+            room = columns - len(INDENT)
+            drawn = status.line(self.agent, self.memory, database, room, self.theme, self.spent, self.others)
             self._told = self.memory, of, drawn
         return INDENT + self._told[2]
 

@@ -60,6 +60,11 @@ class Actions(Protocol):
         """Goes to the next approval mode."""
         ...
 
+    @property
+    def go(self) -> Callable[[str], object]:
+        """Goes to a relative of the agent: "up", "down", "left" or "right"."""
+        ...
+
     def redraw(self) -> None: ...
     def suspend(self) -> None: ...
     def edit(self) -> None: ...
@@ -86,6 +91,7 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources)
     _stopping(on, actions, buffer)
     _completing(on, actions, buffer, pastes, sources)
     _around_the_input(on, actions)
+    _moving(on, actions, buffer)
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
@@ -203,6 +209,24 @@ def _around_the_input(on: On, actions: Actions) -> None:
     @on("c-o")
     def _(event: KeyPressEvent) -> None:
         actions.unfold()
+
+
+def _moving(on: On, actions: Actions, buffer: Buffer) -> None:
+    @on(Keys.Escape, "up")
+    def _(event: KeyPressEvent) -> None:
+        actions.go("up")
+
+    @on(Keys.Escape, "down")
+    def _(event: KeyPressEvent) -> None:
+        actions.go("down")
+
+    @on(Keys.Escape, "left", filter=_empty(buffer))
+    def _(event: KeyPressEvent) -> None:
+        actions.go("left")
+
+    @on(Keys.Escape, "right", filter=_empty(buffer))
+    def _(event: KeyPressEvent) -> None:
+        actions.go("right")
 
 
 def _empty(buffer: Buffer) -> Condition:

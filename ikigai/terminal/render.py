@@ -205,6 +205,11 @@ def last_screenfuls(shown: Sequence[Shown], width: int, height: int) -> int:
     return 0
 
 
+def another(name: str, width: int, theme: Theme) -> str:
+    """What stands above the history of an agent that comes behind another one's."""
+    return theme.paint("dim", cut(f"{glyph.NOTE} Agent {clean_line(name)}", width))
+
+
 def skipped(count: int, width: int, theme: Theme) -> str:
     """What stands for the beginning of a history that is not shown again."""
     events = "event is" if count == 1 else "events are"

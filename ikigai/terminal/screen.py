@@ -46,8 +46,9 @@ class Screen:
     `on_submit` takes what was sent, also while a turn is open, also before `begin` has got anywhere; `on_interrupt`
     a wish to stop the turn, `on_quit` to leave, `on_cycle` one for the next approval mode; `on_take_back` gives the
     newest queued message back, "" if there is none; `on_signal` takes INT, TERM, HUP or QUIT, HUP also when the
-    terminal has gone. `sources` completes arguments. `on_typing` takes what is in the input whenever it has grown.
-    `thinking` says how a model's thoughts are shown: "fold" (in a row, once it speaks), "full" or "hide".
+    terminal has gone; `on_go` a wish to go "up", "down", "left" or "right" in the tree of agents. `sources` completes
+    arguments. `on_typing` takes what is in the input whenever it has grown. `thinking` says how a model's thoughts are
+    shown: "fold" (in a row, once it speaks), "full" or "hide".
     """
 
     def __init__(
@@ -61,12 +62,13 @@ class Screen:
         on_take_back: Callable[[], str],
         on_cycle: Callable[[], object] = lambda: None,
         on_signal: Callable[[int], object],
+        on_go: Callable[[str], object] = lambda where: None,
         sources: Sources,
         on_typing: Callable[[str], object] = lambda text: None,
         thinking: str = "fold",
     ) -> None:
         self.submit, self.interrupt, self.leave, self.cycle = on_submit, on_interrupt, on_quit, on_cycle
-        self._take_back = on_take_back
+        self.go, self._take_back = on_go, on_take_back
         self._tty, self._theme, self._sources = tty, theme, sources
         self._pastes = Pastes()
         self._prompts = prompt.Prompts(self._pastes)
@@ -78,6 +80,7 @@ class Screen:
         layout = prompt.layout(self._buffer, tty)
         self._stage = Stage(tty, theme, self._area, layout, keys, on_signal, self._scroll.drained)
         self._asked = 0.0
+        self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
         self._area.thoughts = thinking != "hide"
         self._entries = Entries(theme, thinking)
         self._lent = False  # another program has the terminal
@@ -164,7 +167,7 @@ class Screen:
         if memory.open is None:
             self._area.reply = None
         elif before is None or before.open is None or before.open.first != memory.open.first:
-            self._area.began = time.monotonic()
+            self._area.began = self._began.setdefault(memory.open.first, time.monotonic())
         pending = {call.id for _, call in memory.open.pending} if memory.open else set[str]()
         pending.add(self._area.command)
         self._area.outputs = {id: text for id, text in self._area.outputs.items() if id in pending}
@@ -221,6 +224,23 @@ class Screen:
         self._area.agent = name
         self._stage.soon()
 
+    def another(self, name: str) -> None:
+        """Another agent comes on stage: nothing of the one before stays in the live area."""
+        self._area.reply, self._area.memory, self._area.queue, self._area.outputs = None, None, (), {}
+        self._scroll.add(lambda columns: [Entry(render.another(name, columns, self._theme))])
+
+    def others(self, text: str, pressing: bool) -> None:
+        """What agents in the background are about, for the status line; `pressing` where one waits for the user."""
+        self._area.others = ("warning" if pressing else "dim", text)
+        self._stage.soon()
+
+    def put_by(self) -> str:
+        """Take what is in the input out of it."""
+        text = self._pastes.expanded(self._buffer.text)
+        if text:
+            self._replace("")
+        return text
+
     def database(self, text: str) -> None:
         """Where the database is, for the status line."""
         self._area.database = text
@@ -259,7 +279,7 @@ class Screen:
         if now - self._asked < LEAVE:
             return True
         self._asked = now
-        self._hint("Ctrl+C again leaves")
+        self.hint("Ctrl+C again leaves")
         return False
 
     def take_back(self) -> bool:
@@ -289,7 +309,7 @@ class Screen:
         if text:
             self._lend(lambda: self._paged(text))
         else:
-            self._hint("There is nothing to open")
+            self.hint("There is nothing to open")
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -363,7 +383,8 @@ class Screen:
             self._scroll.add(lambda columns, piece=piece: self._entries.risen(piece, columns), big=len(text) > BIG)
         self._stage.soon()
 
-    def _hint(self, text: str) -> None:
+    def hint(self, text: str) -> None:
+        """Tell something in the status line for a moment."""
         self._area.hint = text
         asyncio.get_running_loop().call_later(LEAVE, self._unhint)
 

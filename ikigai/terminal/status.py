@@ -9,6 +9,8 @@ from ikigai.terminal.theme import Theme
 
 CELLS = 4
 """Width of the context meter's bar."""
+LEAST = 12
+"""Cells that stay for the rest when agents in the background have much to tell."""
 FULL, ALMOST = 0.95, 0.80
 """Shares of the *model's* context from which the meter is red and yellow; the budget may be as full as it likes."""
 
@@ -18,8 +20,18 @@ Part = tuple[str, str]
 """(style, text)"""
 
 
-def line(agent: str, memory: Memory | None, database: Part, width: int, theme: Theme, spent: Spent = NOTHING) -> str:
-    """The fullest version that fits into `width` cells; `spent` is what this session did."""
+def line(
+    agent: str,
+    memory: Memory | None,
+    database: Part,
+    width: int,
+    theme: Theme,
+    spent: Spent = NOTHING,
+    others: Part = ("", ""),
+) -> str:
+    """The fullest version that fits into `width` cells; `spent` is what this session did, `others` what the agents in
+    the background are about, which goes before what else there is to tell.
+    """
     trouble = database[0] == "warning"  # told at any width
     name, model, meter, percent, out = clean_line(agent), "", ("", ""), ("", ""), ""
     if memory is not None:
@@ -28,6 +40,7 @@ def line(agent: str, memory: Memory | None, database: Part, width: int, theme: T
         turns = memory.window.older.turns
         out = f"{turns:,} out" if turns else ""
         name = " ".join(filter(None, (name, _mode(memory))))
+    others = others[0], cut(clean_line(others[1]), max(0, width - LEAST))
     short = model.rpartition("/")[2]
     cost = ("dim", spending.short(spent))
     for parts in (
@@ -44,6 +57,8 @@ def line(agent: str, memory: Memory | None, database: Part, width: int, theme: T
         (("", ""),),
     ):
         shown = [(style, text) for style, text in parts if text]
+        if others[1]:
+            shown.insert(1 if shown and shown[0] == ("", name) else 0, others)
         if trouble and database not in shown:
             shown.append(database)
         if sum(columns(text) for _, text in shown) + 3 * (len(shown) - 1) <= width:

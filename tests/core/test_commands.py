@@ -65,6 +65,13 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/new", Local("new")),
     ("/new side", Local("new", "side")),
     ("/switch side", Local("switch", "side")),
+    ("/fork", Local("fork")),
+    ('/fork at 5 --name x "two\nlines"', Local("fork", 'at 5 --name x "two\nlines"')),
+    ("/agents --all", Local("agents", "--all")),
+    ("/answer", Local("answer")),
+    ("/rename old new", Local("rename", "old new")),
+    ("/kill", Local("kill")),
+    ("/revive side", Local("revive", "side")),
     ("/exit", Local("exit")),
     ("/quit", Local("exit")),
 ]
@@ -74,7 +81,9 @@ REFUSED = [
     ("/exi", "There is no command /exi.", "/exit"),
     ("/", "There is no command /.", "/help"),
     ("/xyzzy", "There is no command /xyzzy.", "/help"),
-    ("/frok", "There is no command /frok.", "/help lists them."),  # nothing is written much like it
+    ("/frok", "There is no command /frok.", "Did you mean /fork?"),
+    ("/qzzj", "There is no command /qzzj.", "/help lists them."),  # nothing is written much like it
+    ("/revive", "Which agent?", "Write it behind /revive."),
     ("/CLEAR", "There is no command /CLEAR.", "/help"),
     ("/clear all", "/clear takes no argument.", "/clear alone"),
     ("/exit now", "/exit takes no argument.", "/exit alone"),

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai import catalog, finding, login, paths, psql, purging, reports
+from ikigai import catalog, finding, login, paths, psql, purging, reports, roster
 from ikigai.app import imported, locate_database, make_pool, open_database
 from ikigai.config import Config, describe, masked
 from ikigai.core.commands import model_choice
@@ -42,6 +42,7 @@ def parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> 
     catalog.add(commands, common)
 
     reports.add_command(commands, common).set_defaults(act=_usage)
+    roster.add_command(commands, common).set_defaults(act=_agents)
     history = finding.add_command(commands, common)
     history["search"].set_defaults(act=_search)
     history["list"].set_defaults(act=_list)
@@ -153,6 +154,15 @@ def _write_example(file: Path) -> None:
 async def _usage(config: Config, arguments: argparse.Namespace) -> int:
     async with opened(config, write=False) as (_, database):
         say(await reports.usage(database, arguments))
+    return 0
+
+
+# ── agents ──
+
+
+async def _agents(config: Config, arguments: argparse.Namespace) -> int:
+    async with opened(config, write=roster.writes(arguments)) as (_, database):
+        say(await roster.run(database, arguments))
     return 0
 
 

@@ -29,6 +29,10 @@ PRINTED = ("context", "status", "cost", "help", "model", "search", "agents")
 """Those that print mode answers."""
 
 
+TREE = ("fork", "rename", "kill", "revive")
+"""Those that print mode carries out, though they are no agent's own."""
+
+
 class Answer(NamedTuple):
     """`figures` says the same to programs, of the commands in PRINTED; costs in it are exact decimals.
 
@@ -82,7 +86,7 @@ def print_command(text: str) -> Meaning | None:
     if not commands.is_command(text):
         return None
     meaning = commands.parse(text)
-    if (isinstance(meaning, Local) and meaning.name not in PRINTED) or isinstance(meaning, inputs.Edit):
+    if (isinstance(meaning, Local) and meaning.name not in (*PRINTED, *TREE)) or isinstance(meaning, inputs.Edit):
         shown = ", ".join(f"/{name}" for name in PRINTED)
         what = f"{text.split(maxsplit=1)[0]} has no place in print mode."
         raise Refused(what, f"It answers {shown}, and does what changes the context; start ikigai for all.")

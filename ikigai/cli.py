@@ -20,7 +20,7 @@ from ikigai.core.errors import ConfigError, IkigaiError
 if TYPE_CHECKING:
     from ikigai.config import Config
 
-SUBCOMMANDS = (["config"], ["db"], ["history"], ["login"], ["models"], ["setup"], ["usage"])
+SUBCOMMANDS = (["agents"], ["config"], ["db"], ["history"], ["login"], ["models"], ["setup"], ["usage"])
 EPILOG = """\
 commands:
   ikigai setup                         prepare database and model; asks nothing, can be run again
@@ -28,6 +28,7 @@ commands:
   ikigai models [PROVIDER]             what the keys at hand can use; --refresh asks the providers
   ikigai config [show|path|init]       every setting with its value and where it comes from
   ikigai history search QUERY          everything ever said; also: list, show ID
+  ikigai agents                        the tree of agents; also: show NAME, rename, kill, revive
   ikigai usage                         tokens and cost of all requests, by day, model or agent
   ikigai db status|migrate|dump|restore   look after the database
   ikigai db psql [PSQL'S OPTIONS]      SQL on the log and its views
@@ -42,8 +43,9 @@ print mode (-p, or when input is piped in):
                                or "result" (the object of json)
   tools: what would need a question is refused, and the model is told; --yolo, or the allow-list of
   [tools] with approval = "auto", lets it run
-  /context, /status, /cost, /search, /help and /model are answered without a model; json gives an object of figures
-  /clear, /mark, /rewind, /undo, /budget, /forget --yes … do what they do and print what they did
+  /context, /status, /cost, /search, /agents, /help and /model are answered without a model; json gives an object of
+  figures; /clear, /mark, /rewind, /undo, /budget, /rename, /revive, /kill --yes … do what they do and print what they
+  did; /fork "question" answers in a child
 
 exit codes:
   0    ok

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEEPEST = 12
 """Steps of the tree that a name is set in; below that its depth is told."""
-WORDS = 60
+WORDS = 40
 """Characters of what was said last."""
 MOST = 100
 """Agents that /agents shows."""
@@ -70,12 +70,10 @@ def chosen(world: World, memory: Memory, choices: Choices) -> tuple[Choices, str
     return world.fitting(memory, choices)
 
 
-def told(child: Child) -> str:
+def told(child: Child, back: str = "/switch {}") -> str:
     """Where the user is after a fork, and how to go back."""
-    return (
-        f"This is {child.agent.name}, forked from {child.parent.name} at event #{child.at}."
-        f" /switch {child.parent.name} goes back."
-    )
+    name, parent = child.agent.name, child.parent.name
+    return f"This is {name}, forked from {parent} at event #{child.at}. {back.format(parent)} goes back."
 
 
 # ── kill and revive ──
@@ -121,10 +119,17 @@ async def kill(database: Database, dying: Sequence[Link], crew: Crew | None = No
     return [each for each in kept if each]
 
 
-async def revive(database: Database, agent: Agent) -> str:
-    """Bring a dead agent back; the sentence that says so. Raises Refused."""
+def killed(dead: Sequence[Link], back: str = "/revive {}") -> str:
+    """What /kill has done, and how to take it back."""
+    below = f", and {len(dead) - 1:,} below it" if len(dead) > 1 else ""
+    return f"Killed {dead[-1].name}{below}. {back.format(dead[-1].name)} brings it back."
+
+
+async def revive(database: Database, agent: Agent, back: str = "/switch {}") -> str:
+    """Bring a dead agent back; the sentence that says so, and how to go there. Raises Refused."""
+    there = f"{back.format(agent.name)} goes there."
     if not agent.killed_at:
-        raise Refused(f"Agent {agent.name} lives.", f"/switch {agent.name} goes there.")
+        raise Refused(f"Agent {agent.name} lives.", there)
     await database.family.check(agent)
     log = await database.open_agent(agent)
     try:
@@ -133,7 +138,7 @@ async def revive(database: Database, agent: Agent) -> str:
         await log.close()
     children = sum(link.dead for link in below(await database.family.links(), agent.id))
     still = f" Below it {children:,} {'is' if children == 1 else 'are'} dead still." if children else ""
-    return f"{agent.name} lives again.{still} /switch {agent.name} goes there."
+    return f"{agent.name} lives again.{still} {there}"
 
 
 # ── what is shown ──

@@ -11,15 +11,20 @@ import contextlib
 import io
 import signal
 import sys
+from typing import TYPE_CHECKING, Any
 
-from ikigai import answers, headless, images, reports
+from ikigai import answers, headless, images, kin, reports, roster
 from ikigai.app import World, spool
 from ikigai.config import Config
+from ikigai.core import forking
 from ikigai.core.commands import Local
 from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused
 from ikigai.core.events import Choices
 from ikigai.core.inputs import Change, Plan, Retry, Submitted
 from ikigai.output import say
+
+if TYPE_CHECKING:
+    from ikigai.store.agents import Agent
 
 PATIENCE = 20.0
 """Seconds that print mode waits for a lost database before it gives up with exit code 75."""
@@ -47,17 +52,23 @@ def run(config: Config, arguments: argparse.Namespace, text: str) -> int:
 async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> int:
     try:
         command = answers.print_command(text)
-        if isinstance(command, Local):
+        if isinstance(command, Local) and command.name not in answers.TREE:
             return await _show(config, arguments, command)
         pictures = await asyncio.to_thread(images.attach_all, images.named(arguments.words))
     except Refused as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
     world = await World.open(config)
     try:
-        asks = command is None or isinstance(command, Plan | Retry)
+        asks = command is None or isinstance(command, Plan | Retry)  # a fork asks its child
         if arguments.new and asks:
             _check_model(world, {})  # no agent for nothing
         agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
+        if isinstance(command, Local):
+            agent, text, told = await _rearranged(world, agent, command, arguments.yes)
+            if not text:
+                _print(arguments, told, {"text": told, "agent": agent.name})
+                return 0
+            command = None
         try:
             memory, log = await world.take(agent)
         except Busy as busy:
@@ -98,16 +109,44 @@ async def _show(config: Config, arguments: argparse.Namespace, command: Local) -
             found = await answers.answer(command, config, place)
         finally:
             await world.close()
+    _print(arguments, found.text, found.figures)
+    return 0
+
+
+def _print(arguments: argparse.Namespace, text: str, figures: dict[str, Any]) -> None:
+    """Write what was asked for: the text, or one object."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # not every encoding has every character
     match arguments.output_format:
         case "json":
-            say(reports.json(found.figures))
+            say(reports.json(figures))
         case "stream-json":
-            say(reports.json({"type": "result", **found.figures}))
+            say(reports.json({"type": "result", **figures}))
         case _:
-            say(found.text)
-    return 0
+            say(text)
+
+
+async def _rearranged(world: World, agent: Agent, command: Local, yes: bool) -> tuple[Agent, str, str]:
+    """Do what a command of TREE says: the agent that it was about, what is to be asked there, and what was done."""
+    agents = world.database.agents
+    match command.name:
+        case "fork":
+            asked = forking.asked(command.argument)
+            if asked.prompt:
+                _check_model(world, {**(await world.look(agent)).own, **asked.choices})  # no child for nothing
+            child = await kin.fork(world, agent, asked)
+            return child.agent, asked.prompt, kin.told(child, "ikigai -r {}")
+        case "rename":
+            *old, new = command.argument.rsplit(maxsplit=1) or [""]
+            agent = await agents.find(old[0]) if old else agent
+            await world.database.family.rename(agent, new)
+            return agent, "", f"{agent.name} is called {new} now."
+        case "kill":
+            agent = await agents.find(command.argument) if command.argument else agent
+            return agent, "", await roster.killed(world.database, agent, yes)
+        case _:
+            agent = await agents.find(command.argument)
+            return agent, "", await kin.revive(world.database, agent, "ikigai -r {}")
 
 
 def _check_model(world: World, own: Choices) -> None:

@@ -472,8 +472,7 @@ class Repl:
                 await self._seat.take(world, await moving.refuge(world, dying))
         for kept in await kin.kill(world.database, dying, self._seat.crew):
             self.screen.notice(kept)
-        below = f", and {len(dying) - 1:,} below it" if len(dying) > 1 else ""
-        self.screen.print_text(f"Killed {agent.name}{below}. /revive {agent.name} brings it back.")
+        self.screen.print_text(kin.killed(dying))
 
     async def _name_agents(self) -> None:
         assert self._world

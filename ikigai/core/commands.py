@@ -272,7 +272,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "fork",
         '[at ID] ["prompt"]',
-        "go on in a child that shares the past; with a prompt it starts at once",
+        "go on in a child that shares the past, at once with a prompt",
         _local("fork"),
         more="Options, in front of the prompt: --model PROVIDER/NAME[:LEVEL], --name NAME. `at ID` forks at the end of"
         " the turn of any event, of other agents too, as memory was then. A busy agent is forked before its open turn"
@@ -281,14 +281,14 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "agents",
         "[--all]",
-        "the tree of agents: state, model, turns, last words, who holds it",
+        "the tree of agents: state, model, last words, who holds it",
         _local("agents"),
         more="--all shows the dead, too. `ikigai agents` can do more.",
     ),
     Command(
         "switch",
         "NAME",
-        "go to another agent; a busy one goes on in the background",
+        "go to another agent; this one goes on in the background",
         _local("switch"),
         "agents",
         more="Alt+Up goes to the parent, Alt+Down to the newest child, Alt+Left and Alt+Right to siblings. What is in"
@@ -297,7 +297,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "answer",
         "[NAME]",
-        "answer what an agent in the background asks, from here",
+        "answer what an agent in the background asks",
         _local("answer"),
         "agents",
         more="The status line says who asks. The question is shown with the agent's name; /switch NAME goes there.",
@@ -306,7 +306,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "kill",
         "[NAME]",
-        "put an agent and all its children out of use, this one without a name",
+        "put an agent and its children out of use",
         _local("kill"),
         "agents",
         more="You are asked first. Running work is cancelled; the history stays and can be searched. A root cannot be"

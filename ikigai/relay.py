@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from ikigai.core.events import AssistantMessage, Ending, StoredEvent, TurnEnded, UsageReported
+from ikigai.core.events import AssistantMessage, Ending, StoredEvent, TurnEnded, UsageReported, UserMessage
 from ikigai.core.memory import Memory
 from ikigai.core.ports import Delta, View
 from ikigai.core.questions import Answered, Question
@@ -50,11 +50,11 @@ class Relay:
         self.memory: Memory | None = None
         self.asked: list[Asked] = []
         self.unseen: Ending | None = None  # how its newest turn ended while nobody watched
-        self.words = ""  # of the newest reply
-        self.turns = 0  # that have ended since it was opened
+        self.words = ""  # of the newest turn's last reply
+        self.ended: TurnEnded | None = None  # the end of the newest turn, since it was opened
         self.returned_text = ""  # what was not taken, for the input
         self._news, self._ledger, self._asks = news, ledger, asks
-        self._turned = asyncio.Event()
+        self.moved = asyncio.Event()  # its memory is another, or something that was sent to it was refused
         self._arrived: list[StoredEvent] | None = None  # stored while the log is being read for who comes
         self._drawn = 0  # the last event that was drawn from the log
         self._live: tuple[int, list[Delta | Waiting]] = (0, [])
@@ -127,12 +127,6 @@ class Relay:
         if asked.shown is None and not asked.answered.done():
             asked.shown = asyncio.create_task(show(), name="question")
 
-    async def turned(self, turns: int) -> None:
-        """Wait until more than so many turns have ended since it was opened."""
-        while self.turns <= turns:
-            self._turned.clear()
-            await self._turned.wait()
-
     # ── the view ──
 
     def show(self, block: Block) -> None:
@@ -169,19 +163,21 @@ class Relay:
         elif isinstance(event.event, UsageReported):
             self._ledger(event)
         match event.event:
+            case UserMessage():
+                self.words, self.ended = "", None
             case AssistantMessage() as said if said.text:
                 self.words = said.text
-            case TurnEnded(ending):
-                self.turns += 1
-                self._turned.set()
+            case TurnEnded() as end:
+                self.ended = end
                 if self.front is None:
-                    self.unseen = ending
+                    self.unseen = end.ending
                     self._news()
             case _:
                 pass
 
     def changed(self, memory: Memory) -> None:
         before, self.memory = self.memory, memory
+        self.moved.set()
         opened = memory.open
         if opened is None or opened.last != self._live[0]:
             self._live, self._saved = (0, []), 0
@@ -221,6 +217,7 @@ class Relay:
             self._news()
 
     def returned(self, text: str) -> None:
+        self.moved.set()
         if self.front:
             self.front.returned(text)
         elif text:

@@ -26,6 +26,11 @@ FIRST_PAGE = 16
 PAGE = 256
 """Rows asked for at a time: a 100,000-token window is about two of these."""
 
+MORE = 8
+"""Times as many pieces of the lineage that are asked for at once when those before held less than a page: a chain of
+many short forks is read in a few questions.
+"""
+
 TYPICAL_ROW = 1_000
 """Bytes that a row adds to a request, as a guess before any was read: so many had rows of text and tools on average."""
 
@@ -62,13 +67,22 @@ class AskPage(Record, frozen=True):
     more: bool = False
 
 
+class AskSpans(Record, frozen=True):
+    """Wants the newest `limit` events of TURN_KINDS in all of these spans, which follow one another oldest first, as
+    tuple[StoredEvent, …], descending.
+    """
+
+    spans: tuple[Span, ...]
+    limit: int = PAGE
+
+
 class AskEvents(Record, frozen=True):
     """Wants the events of these ids, whosever they are, as tuple[StoredEvent, …], ascending, if there are any."""
 
     ids: tuple[int, ...]
 
 
-Question: TypeAlias = AskAncestry | AskClear | AskControls | AskPage | AskEvents
+Question: TypeAlias = AskAncestry | AskClear | AskControls | AskPage | AskSpans | AskEvents
 Answer: TypeAlias = tuple[Ancestor, ...] | tuple[int, ...] | tuple[StoredEvent, ...]
 _T = TypeVar("_T")
 Reading: TypeAlias = Generator[Question, Answer, _T]
@@ -120,14 +134,17 @@ def loading(run: Run, agent: str) -> Loading:
     start = start if keep else []
     apart = replay(settled, start).window
     reach = _Reach(settled, apart.size)
-    for span in reversed(pieces):
-        asked = AskPage(span, more=reach.far(PAGE))
-        while not reach.enough:
-            page = cast("tuple[StoredEvent, ...]", (yield asked))
-            reach.add(page)
-            if len(page) < asked.limit:
-                break
-            asked = AskPage(Span(span.agent, span.first, page[-1].id - 1), more=reach.far(asked.limit))
+    left, many = list(pieces), 1  # what is not read yet, and how many pieces of it are asked for at once
+    while left and not reach.enough:
+        behind = tuple(left[-many:])
+        asked = AskPage(behind[0], more=reach.far(PAGE)) if len(behind) == 1 else AskSpans(behind)
+        page = cast("tuple[StoredEvent, ...]", (yield asked))
+        reach.add(page)
+        if len(page) < asked.limit:
+            del left[-many:]
+            many *= MORE
+        else:
+            left, many = _before(left, page[-1]), 1
     turns, rows = reach.whole()
     if origin:
         if origin.second > reach.newest_end:  # of the open turn
@@ -142,6 +159,17 @@ def loading(run: Run, agent: str) -> Loading:
         else:  # nothing lies between
             turns = [*apart.turns, *turns]
     return replay(with_turns(settled, turns), rows)
+
+
+def _before(pieces: list[Span], row: StoredEvent) -> list[Span]:
+    """What of the pieces lies before this row of one of them."""
+    number = next(n for n in range(len(pieces) - 1, -1, -1) if _holds(pieces[n], row))
+    piece = pieces[number]
+    return [*pieces[:number], Span(piece.agent, piece.first, row.id - 1)]
+
+
+def _holds(piece: Span, row: StoredEvent) -> bool:
+    return piece.agent == row.agent and piece.first <= row.id
 
 
 def _origin(settled: Memory, pieces: tuple[Span, ...], start: list[StoredEvent]) -> Reading[Origin]:

@@ -135,6 +135,17 @@ select {_ROW} from messages
 where agent_id = %s and id between %s and %s
   and kind in ('user', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'tool_result', 'turn_end')
 """
+PAGES = f"""
+select span.n, {_ROW}
+from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) with ordinality as span (agent, first, last, n)
+cross join lateral (
+  select * from messages
+  where agent_id = span.agent and id between span.first and span.last
+    and kind in ('user', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'tool_result', 'turn_end')
+  order by id desc limit %s
+) event
+order by id desc limit %s
+"""
 PAGE = _PAGE + "order by id desc limit %s"
 PAGE_ASCENDING = _PAGE + "order by id limit %s"
 # What images are is enough to look back at them; reading and parsing megabytes of each would take the start's time.

@@ -8,7 +8,17 @@ from typing import Any, LiteralString, TypeVar
 from ikigai.core import codec
 from ikigai.core.events import StoredEvent
 from ikigai.core.lineage import Ancestor
-from ikigai.core.loading import Answer, AskAncestry, AskClear, AskControls, AskEvents, AskPage, Question, Reading
+from ikigai.core.loading import (
+    Answer,
+    AskAncestry,
+    AskClear,
+    AskControls,
+    AskEvents,
+    AskPage,
+    AskSpans,
+    Question,
+    Reading,
+)
 
 from . import queries
 from .connection import Connection, Cursor
@@ -72,6 +82,11 @@ class _Answers:
                 agents = [span.agent for span in spans]
                 firsts, lasts = [span.first for span in spans], [_last(span.last) for span in spans]
                 rows = await self._rows(queries.CONTROLS, agents, firsts, lasts)
+                return tuple(stored(agents[row[0] - 1], row[1:]) for row in rows)
+            case AskSpans(spans, limit):
+                agents = [span.agent for span in spans]
+                firsts, lasts = [span.first for span in spans], [_last(span.last) for span in spans]
+                rows = await self._rows(queries.PAGES, agents, firsts, lasts, limit, limit)
                 return tuple(stored(agents[row[0] - 1], row[1:]) for row in rows)
             case AskPage(span, limit, ascending):
                 statement = queries.PAGE_ASCENDING if ascending else queries.PAGE

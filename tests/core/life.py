@@ -42,7 +42,7 @@ from ikigai.core.inputs import (
     Undo,
     Used,
 )
-from ikigai.core.loading import AskPage
+from ikigai.core.loading import AskPage, AskSpans
 from ikigai.core.machine import ASTRAY, work
 from ikigai.core.memory import Memory, Status, frame, plain_size
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
@@ -461,7 +461,8 @@ class Life(Program):
         history = self.log.history(self.agent)
         before = [row.id for row in history if self.memory.open is None or row.id < self.memory.open.first]
         ends = [row.id for row in history if isinstance(row.event, ev.TurnEnded)]
-        at = {"now": before[-1:], "newest turn_end": ends[-1:], "nowhere": []}[place] or [0]
+        ages = {"now": before[-1:], "newest turn_end": ends[-1:], "old turn_end": ends[len(ends) // 2 :], "nowhere": []}
+        at = ages[place] or [0]
         child = self.log.create(f"a{len(self.agents)}", self.agent, at[0])
         self.log.append(child, (ev.Forked(self.agent, at[0]),))
         self.agents.append(child)
@@ -500,6 +501,7 @@ class Life(Program):
         assert self.loaded(self.agent) == self.memory
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loading_module, "AskPage", partial(AskPage, limit=3))
+            patch.setattr(loading_module, "AskSpans", partial(AskSpans, limit=3))
             patch.setattr(loading_module, "FIRST_PAGE", 1)
             assert self.loaded(self.agent) == self.memory, "in pages of three"
 

@@ -19,6 +19,7 @@ from ikigai.core.loading import (
     AskControls,
     AskEvents,
     AskPage,
+    AskSpans,
     Loading,
     Question,
     Reading,
@@ -122,6 +123,9 @@ class MemoryLog:
             case AskControls(spans):
                 rows = (row for span in spans for row in self._within(span) if row.kind in CONTROL_KINDS)
                 return tuple(row.event() for row in rows)
+            case AskSpans(spans, limit):
+                rows = [row for span in spans for row in self._within(span) if row.kind in TURN_KINDS]
+                return tuple(row.event() for row in reversed(rows[-limit:]))
             case AskPage(span, limit, ascending):
                 rows = [row for row in self._within(span) if row.kind in TURN_KINDS]
                 return tuple(row.event() for row in (rows[:limit] if ascending else reversed(rows[-limit:])))

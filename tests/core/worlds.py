@@ -44,7 +44,7 @@ COUNTS = (0, 1, 9, 40, 150, 1_000_000)
 counts = st.sampled_from(COUNTS)
 """What a provider counts of a turn or a request, in tokens: right, far off, or nothing."""
 LABELS = ("", "a", "b", "7")
-places = st.sampled_from(["now", "newest turn_end", "nowhere"])
+places = st.sampled_from(["now", "newest turn_end", "old turn_end", "nowhere"])
 
 sides = st.sampled_from([1, 32, 300])
 odd = st.sampled_from(["", "\0nul", "\ud800lone", 'quote" back\\slash\n', "árvíztűrő 🦉 漢字", "x" * 200, "ö" * 700])

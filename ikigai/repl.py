@@ -71,6 +71,7 @@ class Repl:
             "acts": self._acts,
             "models": self._models,
             "levels": self._levels,
+            "profiles": lambda: (*self._config.profiles, *(["default"] if self._config.profiles else [])),
             "agents": lambda: self._agents,
         }
         self.screen = Screen(

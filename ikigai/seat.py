@@ -11,6 +11,7 @@ from ikigai.core import inputs, transcript
 from ikigai.core.errors import Busy, IkigaiError
 from ikigai.core.events import UserMessage
 from ikigai.core.memory import Memory
+from ikigai.profiles import missed
 
 if TYPE_CHECKING:
     from ikigai.app import World
@@ -60,7 +61,7 @@ class Seat:
         self.runtime = world.runtime(agent, memory, self._store, self._screen, max_requests=self._max_requests)
         self._loop = asyncio.create_task(self.runtime.run(), name=f"{agent.name} loop")
         self._loop.add_done_callback(self._loop_ended)
-        if notice := world.level_notice(memory.own):
+        for notice in filter(None, (missed(memory), world.level_notice(memory.own))):
             self._screen.notice(notice)
         if not memory.run.resolve(memory.own).get("model"):
             self._screen.notice("There is no model yet: no key, and no local model.")

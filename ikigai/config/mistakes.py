@@ -5,7 +5,7 @@ import re
 
 import msgspec
 
-from ikigai.config.table import KEYS, USUAL_VARIABLES, KeyPath, Setting, dotted, paths, pattern, variables
+from ikigai.config.table import KEYS, PROFILED, USUAL_VARIABLES, KeyPath, Setting, dotted, paths, pattern, variables
 from ikigai.core.errors import ConfigError
 
 
@@ -56,6 +56,9 @@ def _nearest(path: KeyPath) -> str:
     name = dotted(path)
     own = {table: path[1:2] if path[0] == table and len(path) == 3 else () for table in ("providers", "models")}
     known = {dotted(other): other for other in paths(own["providers"], own["models"])}
+    if path[0] == "profiles" and len(path) == 3:
+        profiled = [("profiles", path[1], key) for key in (*PROFILED, "inherits", "level", "tools_off")]
+        known = {dotted(other): other for other in profiled} | known
     tables = {other[0] for other in known.values() if len(other) > 1}
     alike = difflib.get_close_matches(path[-1], [other[-1] for other in known.values()], n=1)
     near = (

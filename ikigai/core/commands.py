@@ -165,6 +165,12 @@ def _think(argument: str) -> Meaning:
     return inputs.Change({"level": None if argument == "default" else argument})
 
 
+def _profile(argument: str) -> Meaning:
+    if not argument:
+        return Local("profile")
+    return inputs.Change({"profile": None if argument == "default" else argument})
+
+
 def _budget(argument: str) -> Meaning:
     return inputs.Change({"budget": budget(argument)}) if argument else Local("context")
 
@@ -231,6 +237,14 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("think", "[LEVEL]", "show or choose how much the model thinks: off, min, low, med, high", _think, "levels"),
     Command("system", "[text]", "show or set the system prompt; 'default' takes it back", _system),
+    Command(
+        "profile",
+        "[NAME]",
+        "show the profiles, or choose one; 'default' takes it back",
+        _profile,
+        "profiles",
+        more="What you have chosen yourself (/model, /budget …) stays as you chose it.",
+    ),
     Command("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off", _budget),
     Command("context", "", "what is in the window, by part, and what is out of it", _bare("context", Local("context"))),
     Command(
@@ -294,7 +308,7 @@ def is_command(line: str) -> bool:
     return first.startswith("/") and "/" not in first[1:] and ("\n" not in line or first == "/system")
 
 
-TYPED = ("model", "system", "budget", "level", "approval", "tools_off")
+TYPED = ("profile", "model", "system", "budget", "level", "approval", "tools_off")
 """Settings that commands change."""
 
 

@@ -32,6 +32,7 @@ from ikigai.core.memory import Memory
 from ikigai.core.messages import Image, Role, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.reply import SHORT
+from ikigai.core.run import ALL
 
 
 class Speaker(StrEnum):
@@ -193,7 +194,8 @@ def _filtered(event: Filtered) -> str:
 def _setting(key: str, value: Value, origin: str) -> str:
     match key:
         case "tools_off":
-            return f"Tools switched off: {value or 'none'}"
+            said = f"Tools switched off: {'all' if value == ALL else value or 'none'}"
+            return said + (f" (from {origin})" if origin not in ("agent", "") else "")
         case "budget" if isinstance(value, int):
             shown = f"{tokens.short(value)} tokens" if value else "off"
         case "instructions":
@@ -225,7 +227,7 @@ def redraws(event: Event) -> bool:
         case Rewound() | Filtered() | Undone():
             return True
         case SettingsChanged(_, origins):
-            return origins.get("budget") == "agent"
+            return origins.get("budget") == "agent" or origins.get("profile") == "agent"
         case _:
             return False
 

@@ -44,6 +44,9 @@ def unknown_key(setting: Setting) -> ConfigError:
             f"{setting.place}: {name} has no place in a file.",
             "Run `ikigai login`, or set a variable such as OPENAI_API_KEY; api_key_env names one of your own.",
         )
+    if setting.path[0] == "profiles" and (len(setting.path) < 3 or setting.path[2] in ("context", "tools")):
+        where = f"in [{dotted(setting.path[:2])}] itself" if setting.path[2:] else "in a table [profiles.NAME]"
+        return ConfigError(f"{setting.place}: there is no key {name}.", f"The keys of a profile stand {where}.")
     near = _nearest(setting.path)
     if not near:
         return ConfigError(f"{setting.place}: there is no key {name}.", "config.example.toml shows them all.")

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.pins import Pin, framed
 from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN, PLANNING, UNANSWERED, Request
 from ikigai.core.run import Rules, Run
 from tests.core.encoders import encoder
@@ -406,9 +407,12 @@ class Oracle:
         )
 
     def _system(self) -> str:
-        """The system prompt, and a blank line before what the project adds to it."""
-        said, added = self.settings.get("system") or "", self.settings.get("instructions") or ""
-        return f"{said}\n\n{added}" if said and added else f"{said}{added}"
+        """The system prompt, and blank lines before what the project and each pinned file add to it."""
+        parts = [self.settings.get("system") or "", self.settings.get("instructions") or ""]
+        for path in ("/a", "/b"):
+            at, _, text = str(self.settings.get(f"pin:{path}") or "").partition("\n")
+            parts.append(framed(Pin(path, at, text)) if text else "")
+        return "\n\n".join(str(part) for part in parts if part)
 
     def _first(self) -> int:
         """The longest run of newest whole turns whose request fits; the place of its first turn."""

@@ -86,6 +86,8 @@ def _path(argument: str, folder: Path) -> str:
     quoted = len(argument) > 2 and argument[0] == argument[-1] and argument[0] in "'\""
     try:
         path = os.path.normpath(folder / Path(argument[1:-1] if quoted else argument).expanduser())
+        if "\0" in path:
+            raise ValueError(path)
         path.encode()
     except (RuntimeError, ValueError):
         raise Refused(f"{clean_line(argument)!r} is no path.", "/pin PATH pins a file.") from None

@@ -1,4 +1,4 @@
-"""Pins in memory: what of a file the model gets, in what frame, for how long, and that nothing else is written by it."""
+"""Pins in memory: what of a file the model gets, in what frame, for how long, and what is written by it."""
 
 import pytest
 from hypothesis import given

@@ -51,14 +51,14 @@ def make_rules(context: Context) -> Rules:
 
 
 def in_force(memory: Memory) -> str:
-    """The profile of this agent; "" for none."""
-    return str(memory.settings.get("profile") or "")
+    """The profile of this agent in this run; "" for none."""
+    return memory.run.profile(memory.own)
 
 
 def missed(memory: Memory) -> str:
     """What is to be said once where an agent, as it was loaded, goes by a profile of its choice that is gone; or ""."""
     name = str(memory.own.get("profile") or "")
-    if not name or name in memory.run.profiles or in_force(memory) != name:
+    if not name or name in memory.run.profiles or memory.settings.get("profile") != name:
         return ""
     return (
         f"The profile {name}, which this agent chose, is gone: the configuration holds. /profile lists those there are."

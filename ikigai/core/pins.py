@@ -4,8 +4,6 @@ The setting's value is a line that says when, and below it the text. It is the a
 forks inherit it, and the file itself is not looked at again.
 """
 
-import hashlib
-
 import msgspec
 
 from ikigai.core import tokens
@@ -49,6 +47,8 @@ def without(settings: Choices) -> Choices:
 
 def framed(pin: Pin) -> str:
     """The file as the model gets it. Its frame names a digest of what is in it, which no text can hold of itself."""
+    import hashlib  # OpenSSL: not before there is a pin
+
     name = msgspec.json.encode(clean_line(pin.path)).decode()
     text, digest = pin.text.rstrip("\n"), hashlib.sha256(pin.text.encode()).hexdigest()[:16]
     head = (

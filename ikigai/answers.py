@@ -13,6 +13,9 @@ from ikigai.core.commands import Local, Meaning
 from ikigai.core.context import context, told
 from ikigai.core.errors import Refused
 from ikigai.core.instructions import KEY
+from ikigai.profiles import figures as profile_figures
+from ikigai.profiles import in_force
+from ikigai.profiles import told as told_of_profiles
 
 if TYPE_CHECKING:
     from ikigai.app import World
@@ -21,11 +24,11 @@ if TYPE_CHECKING:
     from ikigai.crew import Crew
     from ikigai.store.agents import Agent
 
-SHOWN = ("help", "config", "model", "think", "system", "search", "cost", "context", "status", "agents")
+SHOWN = ("help", "config", "model", "profile", "think", "system", "search", "cost", "context", "status", "agents")
 """Commands that are answered here."""
 ANYWHERE = ("help", "config")
 """Those that need no agent."""
-PRINTED = ("context", "status", "cost", "help", "model", "search", "agents")
+PRINTED = ("context", "status", "cost", "help", "model", "profile", "search", "agents")
 """Those that print mode answers."""
 
 
@@ -63,7 +66,7 @@ async def answer(command: Local, config: Config, place: Place | None) -> Answer:
         case "help":
             return Answer(commands.help_text(command.argument), {"commands": commands.help_figures(command.argument)})
         case "config":
-            rows = describe(config)
+            rows = describe(config, in_force(place.memory) if place else None)
             return Answer("\n".join(f"{key} = {value}  ({origin})" for key, value, origin in rows), {})
         case _ if place is None:
             raise Refused("The conversation is being opened.", "Ask again in a moment.")
@@ -139,6 +142,8 @@ def _of_memory(name: str, place: Place) -> Answer:
     match name:
         case "model":
             return Answer(about.model(memory), about.model_figures(memory))
+        case "profile":
+            return Answer(told_of_profiles(world.config, memory), profile_figures(world.config, memory))
         case "think":
             return Answer(about.thinking(memory, world.pool.known.levels(memory.model)), {})
         case "system":

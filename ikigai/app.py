@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ikigai import keys, paths, trust
-from ikigai.config import Config, layers
-from ikigai.config.table import VENDORS, Context, Model, Server
+from ikigai.config import Config, layers, tools_enabled
+from ikigai.config.table import VENDORS, Model, Server
 from ikigai.core import codec, matching
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Choices, Event
@@ -28,9 +28,9 @@ from ikigai.core.loading import loading
 from ikigai.core.memory import Memory
 from ikigai.core.messages import Usage
 from ikigai.core.ports import View
-from ikigai.core.results import Caps
-from ikigai.core.run import Rules, Run
+from ikigai.core.run import ALL, Run
 from ikigai.metering import Price
+from ikigai.profiles import make_profiles, make_rules
 from ikigai.project import Project
 from ikigai.providers import listing
 from ikigai.providers.local_model import LocalModel
@@ -144,7 +144,9 @@ class World:
         own: Choices = {key: value for key, value in {**memory.own, **values}.items() if value is not None}
         back = {key: self.run.resolve(own).get(key) for key, value in values.items() if value is None}
         wanted = _chosen({**memory.settings, **values, **back})
-        if values.get("model"):
+        if "profile" in values:  # whether the agent's own level fits, `fitting` says
+            wanted = _chosen(self.run.resolve({key: value for key, value in own.items() if key != "level"}))
+        if values.get("model") or values.get("profile"):
             self.pool.check(*wanted)
         elif "level" in values:
             self.pool.known.check(*wanted)
@@ -155,6 +157,8 @@ class World:
         What this means is said in the help of /model.
         """
         level = str(memory.own.get("level") or "")
+        if level and values.get("profile") and (why := lacking(self.pool, self.run.resolve({**memory.own, **values}))):
+            return {**values, "level": None}, f"{why} It thinks as the profile has it; /think chooses another level."
         if not (level and values.get("model") and values.get("level") == ""):
             return values, ""
         if why := lacking(self.pool, {**values, "level": level}):
@@ -359,6 +363,8 @@ def make_run(config: Config, pool: Pool, workshop: Workshop, project: Project | 
         below = {**below, "model": pool.default_model(config.keys)}
     if lacking(pool, below):
         below = {**below, "level": ""}
+    if not config.tools.enabled and tools_enabled(config):  # by a profile
+        below = {**below, "tools_off": ALL}
     return Run(
         instructed(below, project.instructions() if project else ""),
         pool.limits,
@@ -369,18 +375,8 @@ def make_run(config: Config, pool: Pool, workshop: Workshop, project: Project | 
         (matching.SPEC,),
         config.context.token_counter,
         make_rules(config.context),
+        make_profiles(config, below, lambda settings: lacking(pool, settings)),
     )
-
-
-def make_rules(context: Context) -> Rules:
-    """How the window is kept, besides the budget."""
-    caps = Caps(
-        context.max_tool_result_tokens,
-        context.tool_result_truncation,
-        context.tool_result_keep_first,
-        context.tool_result_keep_last,
-    )
-    return Rules(context.prune_fraction, context.keep_first_turn, context.max_history_tokens, caps)
 
 
 def lacking(pool: Pool, settings: Choices) -> str:

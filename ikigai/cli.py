@@ -43,9 +43,9 @@ print mode (-p, or when input is piped in):
                                or "result" (the object of json)
   tools: what would need a question is refused, and the model is told; --yolo, or the allow-list of
   [tools] with approval = "auto", lets it run
-  /context, /status, /cost, /search, /agents, /help and /model are answered without a model; json gives an object of
-  figures; /clear, /mark, /rewind, /undo, /budget, /rename, /revive, /kill --yes … do what they do and print what they
-  did; /fork "question" answers in a child
+  /context, /status, /cost, /search, /agents, /help, /model and /profile are answered without a model; json gives an
+  object of figures; /clear, /mark, /rewind, /undo, /budget, /rename, /revive, /kill --yes … do what they do and print
+  what they did; /fork "question" answers in a child
 
 exit codes:
   0    ok
@@ -131,6 +131,7 @@ def _config(arguments: argparse.Namespace) -> Config:
     flags = {
         "model": getattr(arguments, "model", None),
         "system_prompt": getattr(arguments, "system_prompt", None),
+        "profile": getattr(arguments, "profile", None),
         "database.url": arguments.db,
         "tools.approval": "yolo" if getattr(arguments, "yolo", False) else None,
         "tools.enabled": False if getattr(arguments, "no_tools", False) else None,
@@ -173,6 +174,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-tools", action="store_true", help="offer models no tools")
     parser.add_argument("--yes", action="store_true", help="agree to what print mode would ask, tools excepted")
     parser.add_argument("-m", "--model", metavar="PROVIDER/NAME[:LEVEL]", help="the model for this run")
+    parser.add_argument("--profile", metavar="NAME", help="the profile for this run, default for none")
     parser.add_argument("--system-prompt", metavar="TEXT", help="the system prompt for this run")
     parser.add_argument("-v", "-V", "--version", action="version", version=f"ikigai {__version__}")
     return parser

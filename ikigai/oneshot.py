@@ -22,6 +22,7 @@ from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused
 from ikigai.core.events import Choices
 from ikigai.core.inputs import Change, Plan, Retry, Submitted
 from ikigai.output import say
+from ikigai.profiles import missed
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
@@ -75,10 +76,13 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
             raise Busy(busy.what, "Nothing was sent. --new begins a fresh agent beside it.", busy.holder) from None
         if asks:
             _check_model(world, memory.own)
+        fitted = ""
         if isinstance(command, Change):
             world.check(memory, command.values)
+            values, fitted = world.fitting(memory, command.values)
+            command = Change(values)
         printer = headless.Printer(arguments.output_format or "text", agent.name, arguments.yes)
-        for notice in filter(None, (*world.problems(), world.level_notice(memory.own))):
+        for notice in filter(None, (*world.problems(), fitted, missed(memory), world.level_notice(memory.own))):
             printer.notice(notice)
         model = str(world.run.resolve(memory.own).get("model"))
         if pictures and not world.sees(model):

@@ -13,6 +13,7 @@ from ikigai.core.commands import is_id
 from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.memory import Memory
 from ikigai.core.questions import Answered, Question, yes_or_no
+from ikigai.core.run import ALL
 from ikigai.core.sanitize import clean_line
 from ikigai.tools.approval import Mode, following
 from ikigai.tools.gate import mode
@@ -83,6 +84,7 @@ def tools(argument: str, memory: Memory) -> str | inputs.Change:
     """What /tools shows, or the change that it asks for. Raises Refused."""
     sets = dict.fromkeys(sorted({tool.set for tool in memory.run.tools}))
     off = [name for name in str(memory.settings.get("tools_off") or "").split(",") if name]
+    off = list(sets) if ALL in off else off
     if not argument:
         if not sets:
             return "Models have no tools here (--no-tools, or enabled = false under [tools])."
@@ -96,7 +98,9 @@ def tools(argument: str, memory: Memory) -> str | inputs.Change:
     if word not in ("on", "off") or name not in sets:
         raise Refused(f"/tools cannot {clean_line(argument)!r}.", f"Write on or off, and one of: {', '.join(sets)}")
     left = {*off, name} if word == "off" else {*off} - {name}
-    return inputs.Change({"tools_off": ",".join(sorted(left)) or None})
+    value, others = ",".join(sorted(left)), {key: each for key, each in memory.own.items() if key != "tools_off"}
+    is_given = value == str(memory.run.resolve(others).get("tools_off") or "")  # by a profile, or by nobody
+    return inputs.Change({"tools_off": None if is_given else value})
 
 
 async def asked(project: Project, brings: Sequence[str], ask: Callable[[Question], Awaitable[Answered]]) -> None:

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Coroutine, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ikigai import images
@@ -74,8 +75,11 @@ class Repl:
             "acts": self._acts,
             "models": self._models,
             "levels": self._levels,
+            "profiles": lambda: (*self._config.profiles, *(["default"] if self._config.profiles else [])),
             "agents": lambda: self._agents,
             "dead": lambda: self._dead,
+            "files": self._files,
+            "pins": self._pins,
         }
         self.screen = Screen(
             tty,
@@ -268,6 +272,16 @@ class Repl:
         acts = self.memory.acts if self.memory else ()
         return {str(act.id): act.kind + " that took nothing" * act.empty for act in reversed(acts)}
 
+    def _files(self, typed: str) -> list[str]:
+        from ikigai import app, pinning
+
+        return list(pinning.completions(typed, Path(app.directory() or "/"))) if self._world else []
+
+    def _pins(self) -> dict[str, str]:
+        from ikigai import app, pinning
+
+        return pinning.offered(self.memory, Path(app.directory() or "/")) if self.memory else {}
+
     def _models(self) -> list[str]:
         return list(self._world.known_models()) if self._world else []
 
@@ -322,7 +336,7 @@ class Repl:
                     self._seat.answer(command.argument)
                 case "rename" | "kill" | "revive":
                     await self._rearrange(command)
-                case "approve" | "tools" | "trust":
+                case "approve" | "tools" | "trust" | "pin" | "unpin":
                     await self._permit(command)
                 case "recall" | "quote":
                     await self._recall(command)
@@ -362,7 +376,7 @@ class Repl:
             to.tell(each)
 
     async def _permit(self, command: Local) -> None:
-        """/approve, /tools and /trust."""
+        """/approve, /tools, /trust, /pin and /unpin."""
         from ikigai import permissions
 
         to = self._seat.runtime
@@ -372,12 +386,25 @@ class Repl:
             found = await permissions.approve(command.argument, self.memory, self.screen.ask)
         elif command.name == "trust":
             found = permissions.trusted(command.argument, self._world.project)
+        elif command.name in ("pin", "unpin"):
+            found = await self._pin(command, self.memory)
         else:
             found = permissions.tools(command.argument, self.memory)
         if isinstance(found, str):
             self.screen.print_text(found)
         else:
             self._tell(found, to)
+
+    async def _pin(self, command: Local, memory: Memory) -> str | inputs.Change:
+        from ikigai import app, pinning
+
+        folder = Path(app.directory() or "/")
+        if command.name == "unpin":
+            return pinning.unpin(command.argument, memory, folder)
+        told, change = await pinning.pin(command.argument, memory, folder, self.screen.ask)
+        if told and change:
+            self.screen.print_text(told)
+        return change or told
 
     def _cycle(self) -> None:
         """Shift+Tab: the next approval mode."""

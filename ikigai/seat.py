@@ -10,6 +10,7 @@ from ikigai.core.errors import Broken, Busy, Refused, StoreError
 from ikigai.core.events import Ending, StoredEvent
 from ikigai.core.memory import Memory, replace
 from ikigai.crew import Crew, Member, living
+from ikigai.profiles import missed
 
 if TYPE_CHECKING:
     from ikigai.app import World
@@ -70,7 +71,8 @@ class Seat:
             self._screen.notice(f"{why} It is shown read-only: /new begins another agent, /switch goes to one.")
             return
         self.crew.begin(member)
-        if notice := world.level_notice(member.runtime.memory.own):
+        chosen = member.runtime.memory
+        for notice in filter(None, (missed(chosen), world.level_notice(chosen.own))):
             self._screen.notice(notice)
         if not member.runtime.memory.run.resolve(member.runtime.memory.own).get("model"):
             self._screen.notice("There is no model yet: no key, and no local model.")

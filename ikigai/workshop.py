@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai import paths, standing
-from ikigai.config import Config
+from ikigai.config import Config, tools_enabled, under
 from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import ToolCall, ToolSpec
 from ikigai.tools.background import Processes
@@ -66,7 +66,7 @@ class Workshop:
     """`directory` is where the program was started."""
 
     def __init__(self, config: Config, directory: Path) -> None:
-        self._config = config
+        self._config, self._enabled = config, tools_enabled(config)
         root = Path(os.path.realpath(directory))
         self.directory = root
         secret = [server.api_key_env for server in config.providers.values() if server.api_key_env]
@@ -94,7 +94,7 @@ class Workshop:
 
     def registry(self, whole: Whole, found: Found) -> Registry:
         """The tools of one agent; `whole` reads results in its log, `found` searches everything ever said."""
-        if not self._config.tools.enabled:
+        if not self._enabled:
             return Registry()
         return Registry((*self.tools(), *self.memory_tools(whole, found), *self.external), lambda: self.gate)
 
@@ -112,7 +112,8 @@ class Workshop:
         )
 
     def memory_tools(self, whole: Whole, found: Found) -> tuple[Tool, ...]:
-        return Recall(found), ReadResult(whole, self._config.context.max_tool_result_tokens)
+        pages = (under(self._config, name).context.max_tool_result_tokens for name in ("", *self._config.profiles))
+        return Recall(found), ReadResult(whole, min(pages))
 
     async def open(self, project: Project | None = None) -> None:
         """Find out whether the sandbox works, and what other tools there are: the user's, and the project's where it is
@@ -124,7 +125,7 @@ class Workshop:
                 'Install bubblewrap, or set sandbox = "off" under [tools].',
             )
 
-        folders = list(self._folders(project)) if self._config.tools.enabled else []
+        folders = list(self._folders(project)) if self._enabled else []
         if folders:
             built_in = [spec.name for spec in self.registry(_nowhere, _nothing).specs]
             asked = discovered(folders, self.directory, self.environment, {*built_in, *RESERVED})
@@ -144,7 +145,7 @@ class Workshop:
         await self.processes.close()
 
     def _sandbox(self) -> Sandbox | None:
-        if self._config.tools.sandbox != "bwrap" or not self._config.tools.enabled:
+        if self._config.tools.sandbox != "bwrap" or not self._enabled:
             return None
         return Sandbox(self.directory, list(paths.own()), self.environment, self._config.tools.sandbox_network)
 

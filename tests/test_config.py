@@ -70,7 +70,7 @@ def test_the_example_uncommented_names_every_key_with_its_default(load):
     assert written == {path: table.KEYS[path].default for path in written}
     assert whole.providers["ollama"].base_url == "http://localhost:11434/v1"
     for name in Config.__struct_fields__:
-        if name not in ("providers", "models", "settings"):
+        if name not in ("providers", "models", "profiles", "settings"):
             assert getattr(whole, name) == getattr(load(""), name), name
 
 
@@ -122,6 +122,7 @@ def test_names_of_variables(path, variable):
 
 def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
     samples = {
+        "profile": "default",
         "url": "host=db",
         "base_url": "http://h/v1",
         "api": "responses",

@@ -2,6 +2,8 @@
 
     load       the Config of this run
     layers     what of it an agent's own choices yield to, and what yields to them
+    under      the Config as it is for the agents of a profile
+    profiled   what of layers is another for them
     describe   every key, its value and where that came from
     masked     an address without its password
 
@@ -18,7 +20,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ikigai.config import mistakes, toml_file
+from ikigai.config import mistakes, profiles, toml_file
 from ikigai.config.mistakes import masked
 from ikigai.config.table import (
     DATABASE_URL,
@@ -38,8 +40,9 @@ from ikigai.core.commands import model_choice
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Choices
 from ikigai.core.record import Record
+from ikigai.core.run import ALL
 
-__all__ = ["Config", "Layers", "describe", "layers", "load", "masked"]
+__all__ = ["Config", "Layers", "describe", "layers", "load", "masked", "profiled", "under"]
 
 KEY_VARIABLES = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -53,6 +56,7 @@ APPROVAL: KeyPath = ("tools", "approval")
 FLAGS: dict[KeyPath, str] = {
     ("model",): "--model",
     ("system_prompt",): "--system-prompt",
+    ("profile",): "--profile",
     DATABASE_URL: "--db",
     APPROVAL: "--yolo",
     ("tools", "enabled"): "--no-tools",
@@ -79,13 +83,16 @@ def load(
         settings[setting.path] = _checked(setting)
     settings[DATABASE_URL] = _database(settings.get(DATABASE_URL), environ)
     config = _built(settings)
-    return msgspec.structs.replace(config, settings=settings, keys=_keys(config.providers, environ, logins))
+    profiles.check(config)
+    return msgspec.structs.replace(config, keys=_keys(config.providers, environ, logins))
 
 
 def _from_file(file: Path, must_exist: bool) -> Iterator[Setting]:
     for path, value, line in toml_file.read(file, must_exist):
-        if value == {} and (pattern(path) in TABLES or path in (("providers",), ("models",))):
-            continue
+        if value == {} and (pattern(path) in TABLES or path in (("providers",), ("models",), ("profiles",))):
+            if path[0] != "profiles" or len(path) < 2:
+                continue
+            path, value = (*path, "inherits"), ""  # it is there, and sets nothing
         yield Setting(path, value, "configuration", f"{file}:{line}")
 
 
@@ -128,6 +135,12 @@ def _checked(setting: Setting) -> Setting:
         raise mistakes.unknown_key(setting)
     if place[:2] == ("providers", "*") and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", setting.path[1]):
         raise mistakes.bad_name(setting, "Use small letters, digits, - and _.")
+    if setting.path[0] == "profiles" and not re.fullmatch(
+        rf"(?!{profiles.NONE}$)[A-Za-z0-9][\w-]*", setting.path[1], re.A
+    ):
+        raise mistakes.bad_name(setting, f"Use letters, digits, - and _; {profiles.NONE} is the word for none.")
+    if profiles.is_left(setting):
+        return setting
     if place[:2] == ("models", "*") and not _is_model(setting.path[1]):
         raise mistakes.bad_name(setting, 'Write [models."provider/name"].')
     try:
@@ -170,7 +183,7 @@ def _built(settings: dict[KeyPath, Setting]) -> Config:
             raise ConfigError(
                 f"{place}: the provider {name} has no base_url.", 'Add one: base_url = "http://localhost:11434/v1".'
             )
-    return config
+    return msgspec.structs.replace(config, settings=settings)
 
 
 def _at_home(name: str, api: str) -> bool:
@@ -221,11 +234,14 @@ def layers(config: Config) -> Layers:
         raise ConfigError(f"{where}: tools.approval cannot be yolo.", "Start with --yolo, for one run.")
     if config.tools.approval != "ask" or config.kind(APPROVAL) != "default":
         values["approval"] = config.tools.approval
+    if config.profile:
+        values["profile"] = "" if config.profile == profiles.NONE else config.profile
     sources: dict[str, KeyPath] = {
         **dict.fromkeys(model, ("model",)),  # a level only where one is named: an agent may choose it otherwise
         "budget": ("context", "sliding_context_tokens"),
         "system": ("system_prompt",),
         **({"approval": APPROVAL} if "approval" in values else {}),
+        **({"profile": ("profile",)} if "profile" in values else {}),
     }
     above = {key: values[key] for key, path in sources.items() if config.kind(path) in ("environment", "flag")}
     return Layers(
@@ -235,13 +251,47 @@ def layers(config: Config) -> Layers:
     )
 
 
-def describe(config: Config) -> list[tuple[str, str, str]]:
-    """Every key with its value, as a file would say it but without passwords, and its origin; then the API keys set."""
+def under(config: Config, name: str) -> Config:
+    """The configuration as it is for the agents of this profile; without a name, or of one that is not there, as is."""
+    if name not in config.profiles:
+        return config
+    return msgspec.structs.replace(_built(profiles.over(config, name)), keys=config.keys)
+
+
+def profiled(config: Config, name: str) -> Choices:
+    """What agents of this profile have instead of `Layers.below`: what the profile, or one it inherits from, sets."""
+    said, there = profiles.keys(config, name), under(config, name)
+    layered = layers(there)
+    origin = Setting((), None, "profile", name).origin
+    found = {key: value for key, value in layered.below.items() if layered.origins.get(key) == origin}
+    if "model" in found:  # it has no level of another model
+        found = {"level": "", **found}
+    if "level" in said and said["level"].value:
+        found["level"] = said["level"].value
+    if "tools" in said or "tools_off" in said:
+        off = said["tools_off"].value if "tools_off" in said else ()
+        found["tools_off"] = ",".join(off) if there.tools.enabled else ALL
+    return found
+
+
+def tools_enabled(config: Config) -> bool:
+    """Whether any agent of this run is offered tools, be it by its profile."""
+    return any(under(config, name).tools.enabled for name in ("", *config.profiles))
+
+
+def describe(config: Config, profile: str | None = None) -> list[tuple[str, str, str]]:
+    """Every key with its value, as a file would say it but without passwords, and its origin; then what profiles set,
+    and the API keys set. With the `profile` in force, the configured one where none is given.
+    """
     rows: list[tuple[str, str, str]] = []
+    config = under(config, config.profile if profile is None else profile)
     for path in paths(config.providers, config.models):
         value = config.settings[path].value if path in config.settings else KEYS[pattern(path)].default
         shown = masked(value) if isinstance(value, str) else value
         rows.append((dotted(path), json.dumps(shown, ensure_ascii=False), config.origin(path)))
+    for path, setting in config.settings.items():
+        if path[0] == "profiles":
+            rows.append((dotted(path), json.dumps(setting.value, ensure_ascii=False), setting.origin))
     for provider, place in config.keys.items():
         rows.append((f"API key of {provider}", "set", place))
     return rows

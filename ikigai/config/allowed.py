@@ -17,6 +17,12 @@ ModelName = Annotated[
     ),
 ]
 Thoughts = Annotated[Literal["fold", "full", "hide"], Meta(title='"fold", "full" or "hide"')]
+ProfileName = Annotated[
+    str,
+    Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]*)?\Z", title='the name of a profile, "default" for none'),
+]
+Sets = Annotated[tuple[str, ...], Meta(title='a list of sets of tools, for example ["shell", "web"]')]
+Level = Annotated[Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(LEVELS)}) or ""')]
 Start = Annotated[Literal["last", "directory", "new"], Meta(title='"last", "directory" or "new"')]
 Colour = Annotated[Literal["auto", "never", "always"], Meta(title='"auto", "never" or "always"')]
 Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number of tokens, 0 to 1000000000")]

@@ -5,7 +5,7 @@ import re
 
 import msgspec
 
-from ikigai.config.table import KEYS, USUAL_VARIABLES, KeyPath, Setting, dotted, paths, pattern, variables
+from ikigai.config.table import KEYS, PROFILED, USUAL_VARIABLES, KeyPath, Setting, dotted, paths, pattern, variables
 from ikigai.core.errors import ConfigError
 
 
@@ -44,6 +44,9 @@ def unknown_key(setting: Setting) -> ConfigError:
             f"{setting.place}: {name} has no place in a file.",
             "Run `ikigai login`, or set a variable such as OPENAI_API_KEY; api_key_env names one of your own.",
         )
+    if setting.path[0] == "profiles" and (len(setting.path) < 3 or setting.path[2] in ("context", "tools")):
+        where = f"in [{dotted(setting.path[:2])}] itself" if setting.path[2:] else "in a table [profiles.NAME]"
+        return ConfigError(f"{setting.place}: there is no key {name}.", f"The keys of a profile stand {where}.")
     near = _nearest(setting.path)
     if not near:
         return ConfigError(f"{setting.place}: there is no key {name}.", "config.example.toml shows them all.")
@@ -56,6 +59,9 @@ def _nearest(path: KeyPath) -> str:
     name = dotted(path)
     own = {table: path[1:2] if path[0] == table and len(path) == 3 else () for table in ("providers", "models")}
     known = {dotted(other): other for other in paths(own["providers"], own["models"])}
+    if path[0] == "profiles" and len(path) == 3:
+        profiled = [("profiles", path[1], key) for key in (*PROFILED, "inherits", "level", "tools_off")]
+        known = {dotted(other): other for other in profiled} | known
     tables = {other[0] for other in known.values() if len(other) > 1}
     alike = difflib.get_close_matches(path[-1], [other[-1] for other in known.values()], n=1)
     near = (

@@ -21,14 +21,17 @@ from ikigai.config.allowed import (
     Dsn,
     File,
     Hosts,
+    Level,
     Levels,
     ModelName,
     Part,
     Price,
+    ProfileName,
     Results,
     Rules,
     Sandbox,
     Seconds,
+    Sets,
     Share,
     Sight,
     Size,
@@ -200,7 +203,17 @@ class Terminal(Record, frozen=True):
     ] = "fold"
 
 
-Kind: TypeAlias = Literal["default", "configuration", "environment", "flag"]
+class Profile(Record, frozen=True):
+    """[profiles.NAME]: what it has of its own; its other keys are those of PROFILED."""
+
+    inherits: Annotated[ProfileName, _help('The profile that this one changes; "" for none.')] = ""
+    level: Annotated[
+        Level, _help('How much the model thinks; "" leaves that to the model, or to what the profile inherits.')
+    ] = ""
+    tools_off: Annotated[Sets, _help("Sets of tools (`/tools` names them) that models are not offered.")] = ()
+
+
+Kind: TypeAlias = Literal["default", "configuration", "profile", "environment", "flag"]
 
 
 class Setting(Discreet, frozen=True):
@@ -225,6 +238,9 @@ class Config(Discreet, frozen=True):
 
     model: Annotated[ModelName, _help('The model, provider/name or provider/name:level; "" chooses by itself.')] = ""
     system_prompt: Annotated[Text, _help("What every model is told first.")] = ""
+    profile: Annotated[
+        ProfileName, _help('The profile, of those below, of agents that have not chosen one; "" for none.')
+    ] = ""
     start_with: Annotated[
         Start, _help('Which agent to go on with: the "last", the last in this "directory", or a "new" one.')
     ] = "last"
@@ -235,6 +251,7 @@ class Config(Discreet, frozen=True):
     local: Local = Local()
     providers: dict[str, Server] = msgspec.field(default_factory=dict)
     models: dict[str, Model] = msgspec.field(default_factory=dict)
+    profiles: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     keys: dict[str, str] = msgspec.field(default_factory=dict)
     settings: dict[KeyPath, Setting] = msgspec.field(default_factory=dict)
 
@@ -255,6 +272,7 @@ TABLES: dict[KeyPath, type[Record]] = {
     ("providers", "local"): Local,
     ("providers", "*"): Server,
     ("models", "*"): Model,
+    ("profiles", "*"): Profile,
 }
 
 
@@ -276,6 +294,13 @@ def _keys() -> Iterator[tuple[KeyPath, Key]]:
 
 KEYS: dict[KeyPath, Key] = dict(_keys())
 
+PROFILED: dict[str, KeyPath] = {
+    **{path[-1]: path for path in KEYS if path[0] == "context"},
+    **{"model": ("model",), "system_prompt": ("system_prompt",)},
+    **{"approval": ("tools", "approval"), "tools": ("tools", "enabled")},
+}
+"""The keys that a profile sets for its agents, by their names in [profiles.NAME]."""
+
 DATABASE_URL: KeyPath = ("database", "url")
 USUAL_VARIABLES: dict[KeyPath, str] = {
     DATABASE_URL: "DATABASE_URL",
@@ -288,15 +313,17 @@ VENDORS = ("anthropic", "openai", "google")
 
 
 def pattern(path: KeyPath) -> KeyPath:
-    """The path as the table has it: a * for the name of a provider or model."""
+    """The path as the table has it: a * for the name of a provider or model, and what a profile's key stands for."""
+    if path[0] == "profiles" and len(path) > 1:
+        return PROFILED.get(path[2], ("profiles", "*", *path[2:])) if len(path) == 3 else ("profiles", "*", *path[2:])
     if len(path) > 1 and path[0] in ("providers", "models") and path[:2] != ("providers", "local"):
         return (path[0], "*", *path[2:])
     return path
 
 
 def paths(providers: Iterable[str], models: Iterable[str]) -> Iterator[KeyPath]:
-    """Every key in the order of the table: those of [providers.NAME] and [models.NAME] once for each name."""
-    names = {"providers": sorted({*VENDORS, *providers}), "models": list(models)}
+    """Every key in the order of the table but those of profiles: those of [providers.NAME], [models.NAME] by name."""
+    names = {"providers": sorted({*VENDORS, *providers}), "models": list(models), "profiles": []}
     for path in KEYS:
         if "*" in path:
             yield from ((path[0], name, path[2]) for name in names[path[0]])

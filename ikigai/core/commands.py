@@ -8,6 +8,7 @@ from typing import TypeAlias
 from ikigai.core import inputs
 from ikigai.core.errors import Refused
 from ikigai.core.events import Choices
+from ikigai.core.pins import PREFIX
 from ikigai.core.record import Record
 from ikigai.core.selecting import Wanted
 
@@ -165,6 +166,12 @@ def _think(argument: str) -> Meaning:
     return inputs.Change({"level": None if argument == "default" else argument})
 
 
+def _profile(argument: str) -> Meaning:
+    if not argument:
+        return Local("profile")
+    return inputs.Change({"profile": None if argument == "default" else argument})
+
+
 def _budget(argument: str) -> Meaning:
     return inputs.Change({"budget": budget(argument)}) if argument else Local("context")
 
@@ -231,6 +238,23 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("think", "[LEVEL]", "show or choose how much the model thinks: off, min, low, med, high", _think, "levels"),
     Command("system", "[text]", "show or set the system prompt; 'default' takes it back", _system),
+    Command(
+        "profile",
+        "[NAME]",
+        "show the profiles, or choose one; 'default' takes it back",
+        _profile,
+        "profiles",
+        more="What you have chosen yourself (/model, /budget …) stays as you chose it.",
+    ),
+    Command(
+        "pin",
+        "[PATH]",
+        "let a file join the system prompt as it is now; show what has",
+        _local("pin"),
+        "files",
+        more="/pin --refresh [PATH] takes files as they are now, /unpin PATH takes one away; /clear keeps all.",
+    ),
+    Command("unpin", "PATH", "take a pinned file out of the system prompt", _asked("unpin", "Which file?"), "pins"),
     Command("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off", _budget),
     Command("context", "", "what is in the window, by part, and what is out of it", _bare("context", Local("context"))),
     Command(
@@ -337,7 +361,7 @@ def is_command(line: str) -> bool:
     return first.startswith("/") and "/" not in first[1:] and ("\n" not in line or first in ("/system", "/fork"))
 
 
-TYPED = ("model", "system", "budget", "level", "approval", "tools_off")
+TYPED = ("profile", "model", "system", "budget", "level", "approval", "tools_off")
 """Settings that commands change."""
 
 
@@ -366,6 +390,8 @@ def typed(meaning: inputs.Command) -> str:
             return "/edit"
         case inputs.Change(values):
             key = next(iter(key for key in TYPED if key in values), "")
+            if pins := [name for name in values if name.startswith(PREFIX)]:
+                return f"/{'un' * (values[pins[0]] is None)}pin {pins[0].removeprefix(PREFIX)}"
             name = {"level": "think", "approval": "approve"}.get(key, key)
             if key == "tools_off":
                 return f"/tools off {values[key]}"

@@ -10,8 +10,10 @@ import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.events import UsageReported
+from ikigai.core.instructions import system as system_prompt
 from ikigai.core.memory import Memory, frame, measured, notice_size
 from ikigai.core.messages import Image, Message, Role, Text
+from ikigai.core.pins import pins, without
 from ikigai.core.record import Record
 
 replace = msgspec.structs.replace
@@ -113,7 +115,9 @@ def _sizes(memory: Memory) -> dict[str, int]:
     """Bytes of each part, in the order of the request; the frame is what even an empty one has: model, limits."""
     encoder, asked = memory.run.encoder(memory.model), frame(memory)
     bare = encoder.envelope(replace(asked, system="", tools=()))
-    system = encoder.envelope(replace(asked, tools=())) - bare
+    unpinned = replace(asked, system=system_prompt(without(memory.settings)), tools=())
+    system = encoder.envelope(unpinned) - bare
+    pinned = encoder.envelope(replace(asked, tools=())) - bare - system
     window, first = memory.window, memory.window.first
     kept, kept_results = _split(memory, first.messages, first.size) if first else (0, 0)
     said = results = 0
@@ -124,7 +128,8 @@ def _sizes(memory: Memory) -> dict[str, int]:
     return {
         "request frame": bare,
         "system prompt": system,
-        "tools": memory.envelope - bare - system,
+        "pins": pinned,
+        "tools": memory.envelope - bare - system - pinned,
         "first turn": kept + kept_results,
         "notice": notice_size(memory, window.older.messages),
         "messages": said,
@@ -246,7 +251,8 @@ def cramped(memory: Memory) -> str:
     works = least + SPACE
     helps = f"The smallest /budget that works is {works}."
     if works > memory.room:  # no budget helps
-        helps = "/system makes it shorter, " * system + "/model chooses a model with a larger context."
+        unpin = "/unpin takes files away, " * bool(pins(memory.settings))
+        helps = unpin + "/system makes it shorter, " * system + "/model chooses a model with a larger context."
     return (
         f"{what} {_short(least)} tokens, and a request may have {_short(memory.ceiling)}:"
         f" only the newest turn will be sent. {helps}"

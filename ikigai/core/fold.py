@@ -193,7 +193,8 @@ def _begun(memory: Memory, id: int, event: UserMessage) -> Memory:
 
 def _settled(memory: Memory, own: Choices, settings: Choices) -> Memory:
     """Memory under these settings, its envelope measured anew; turns are measured anew by loading."""
-    settled = replace(memory, own=own, settings=settings)
+    run = memory.run.under(str(settings.get("profile") or ""))
+    settled = replace(memory, run=run, own=own, settings=settings)
     return _framed(replace(settled, limits=settled.run.limits(settled.model)))
 
 

@@ -4,6 +4,7 @@ The setting is the text as the model gets it, headed by a line that names the fi
 """
 
 from ikigai.core.events import Choices
+from ikigai.core.pins import framed, pins
 from ikigai.core.sanitize import storable
 
 KEY = "instructions"
@@ -31,5 +32,6 @@ def instructed(below: Choices, value: str) -> Choices:
 
 
 def system(settings: Choices) -> str:
-    """The system prompt of these settings: the user's, a blank line, the project's instructions."""
-    return "\n\n".join(str(part) for part in (settings.get("system"), settings.get(KEY)) if part)
+    """The system prompt in force: the user's, the project's instructions, what is pinned, a blank line between."""
+    pinned = (framed(pin) for pin in pins(settings))
+    return "\n\n".join(str(part) for part in (settings.get("system"), settings.get(KEY), *pinned) if part)

@@ -128,7 +128,7 @@ def loading(run: Run, agent: str) -> Loading:
     """Ask for what the memory of `agent` takes, and return it."""
     found = yield from reaching(run, agent)
     settled, pieces = found.settled, found.pieces
-    keep = run.rules.keep_first_turn and settled.budget > 0
+    keep = settled.run.rules.keep_first_turn and settled.budget > 0
     start = (yield from _first_turn(settled, pieces)) if keep or found.irregular else []
     origin = (yield from _origin(settled, pieces, start)) if found.irregular else None
     start = start if keep else []

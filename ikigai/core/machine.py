@@ -23,6 +23,8 @@ talk itself, leave memory.
 A Replied, Failed, Exceeded, Approved or ToolDone whose job is no longer wanted is late, and nothing follows from it.
 """
 
+import difflib
+
 from ikigai.core import tokens
 from ikigai.core.errors import Refused
 from ikigai.core.events import (
@@ -226,12 +228,16 @@ def _recovered(memory: Memory, draft: Draft | None) -> tuple[Event, ...]:
 
 def _reconfigured(memory: Memory) -> tuple[Event, ...]:
     """This run's settings as a fact, where they differ from those in force."""
-    wanted = memory.run.resolve(memory.own)
+    changed, origins = _differing(memory, memory.own)
+    return (SettingsChanged(changed, origins),) if changed else ()
+
+
+def _differing(memory: Memory, own: Choices) -> tuple[Choices, dict[str, str]]:
+    """What is in force with these choices of the agent's own and is not now, and who wants each."""
+    wanted = memory.run.resolve(own)
     keys = {**memory.settings, **wanted}  # what was in force and is wanted by nobody now ends, too
     changed = {key: wanted.get(key) for key in keys if memory.settings.get(key) != wanted.get(key)}
-    if not changed:
-        return ()
-    return (SettingsChanged(changed, {key: memory.run.origin(key, memory.own) for key in changed}),)
+    return changed, {key: memory.run.origin(key, own) for key in changed}
 
 
 def _instructed(memory: Memory, value: str) -> tuple[Event, ...]:
@@ -361,4 +367,17 @@ def _chosen(memory: Memory, values: Choices) -> tuple[Event, ...]:
     values = {key: value for key, value in values.items() if memory.own.get(key) != value}
     if not values:
         raise Refused("That is chosen already.", "Nothing was changed.")
-    return (SettingsChanged(values, dict.fromkeys(values, "agent")),)
+    others, origins = _following(memory, values) if "profile" in values else ({}, {})
+    return (SettingsChanged({**values, **others}, {**origins, **dict.fromkeys(values, "agent")}),)
+
+
+def _following(memory: Memory, values: Choices) -> tuple[Choices, dict[str, str]]:
+    """What else is in force with another profile, and who wants each."""
+    name, there = values.get("profile"), [each for each in memory.run.profiles if each]
+    if name is not None and name not in there:
+        near = difflib.get_close_matches(str(name), there, n=1) or there
+        how = f"There are: {', '.join(near)}" if near else "Write [profiles.NAME] in the configuration."
+        raise Refused(f"There is no profile {str(name)!r}.", f"Did you mean {near[0]}?" if len(near) == 1 else how)
+    own: Choices = {key: value for key, value in {**memory.own, **values}.items() if value is not None}
+    others, origins = _differing(memory, own)
+    return {key: value for key, value in others.items() if key not in values}, origins

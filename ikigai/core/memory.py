@@ -12,7 +12,7 @@ from ikigai.core.messages import Message, ToolSpec
 from ikigai.core.ports import Limits
 from ikigai.core.record import Record
 from ikigai.core.request import Request, notice, paired
-from ikigai.core.run import Run
+from ikigai.core.run import ALL, Run
 from ikigai.core.turn import OpenTurn, Status
 from ikigai.core.window import Window
 
@@ -155,6 +155,8 @@ def offered(memory: Memory) -> tuple[ToolSpec, ...]:
     if memory.open and memory.open.planning:
         return memory.run.planning
     off = str(memory.settings.get("tools_off") or "").split(",")
+    if ALL in off:
+        return ()
     return tuple(tool for tool in memory.run.tools if tool.set not in off) if off != [""] else memory.run.tools
 
 

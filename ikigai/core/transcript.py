@@ -32,8 +32,11 @@ from ikigai.core.events import (
 from ikigai.core.instructions import named
 from ikigai.core.memory import Memory
 from ikigai.core.messages import Image, Role, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.pins import PREFIX, pin, size
 from ikigai.core.record import Record
 from ikigai.core.reply import SHORT
+from ikigai.core.run import ALL
+from ikigai.core.sanitize import clean_line
 
 
 class Speaker(StrEnum):
@@ -171,7 +174,8 @@ def _note(id: int, event: object) -> str:
             return f"Undone: the {what or 'event'} {of} no longer holds. /undo {id} takes this back."
         case SettingsChanged(values, origins):
             said = {key: value for key, value in values.items() if (key, value) != ("level", "") or len(values) == 1}
-            return "; ".join(_setting(key, value, origins.get(key, "")) for key, value in said.items())
+            order = sorted(said, key=lambda key: key != "profile")  # what the others come from
+            return "; ".join(_setting(key, said[key], origins.get(key, "")) for key in order)
         case Forked(parent, at):
             return f"Forked from {parent}" + (f" at event {at}." if at is not None else ".")
         case AgentKilled(along):
@@ -198,8 +202,11 @@ def _filtered(event: Filtered) -> str:
 
 def _setting(key: str, value: Value, origin: str) -> str:
     match key:
+        case _ if key.startswith(PREFIX):
+            return _pinned(key, value)
         case "tools_off":
-            return f"Tools switched off: {value or 'none'}"
+            said = f"Tools switched off: {'all' if value == ALL else value or 'none'}"
+            return said + (f" (from {origin})" if origin not in ("agent", "") else "")
         case "budget" if isinstance(value, int):
             shown = f"{tokens.short(value)} tokens" if value else "off"
         case "instructions":
@@ -211,6 +218,14 @@ def _setting(key: str, value: Value, origin: str) -> str:
         case _:
             shown = "default" if value is None else str(value) or "none"
     return f"{key.capitalize()}: {shown}" + (f" (from {origin})" if origin not in ("agent", "") else "")
+
+
+def _pinned(key: str, value: Value) -> str:
+    path = clean_line(key.removeprefix(PREFIX))
+    if value is None:
+        return f"Unpinned: {path}. /pin {path} pins it again, as it is then."
+    found = pin(key, value)
+    return f"Pinned: {path}, {tokens.short(size(found)) if found else 'no'} tokens. /unpin {path} takes it away."
 
 
 def rule(memory: Memory) -> Rule | None:
@@ -231,7 +246,7 @@ def redraws(event: Event) -> bool:
         case Rewound() | Filtered() | Undone():
             return True
         case SettingsChanged(_, origins):
-            return origins.get("budget") == "agent"
+            return origins.get("budget") == "agent" or origins.get("profile") == "agent"
         case _:
             return False
 

@@ -44,7 +44,7 @@ from ikigai.core.inputs import (
 )
 from ikigai.core.loading import AskPage, AskSpans
 from ikigai.core.machine import ASTRAY, work
-from ikigai.core.memory import Memory, Status, frame, plain_size
+from ikigai.core.memory import Memory, Status, frame, offered, plain_size
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Draft
 from ikigai.core.run import Run
@@ -53,7 +53,7 @@ from ikigai.core.selecting import Selection, Wanted, selecting
 from tests.core.agreement import agrees
 from tests.core.oracle import Oracle, effective
 from tests.core.program import Program
-from tests.core.worlds import COUNTS, LABELS, RUNS, blocks, calls, counts, images, places, rounds, runs, words
+from tests.core.worlds import COUNTS, LABELS, NAMES, RUNS, blocks, calls, counts, images, places, rounds, runs, words
 
 points = st.integers(0, 60)
 wanted = st.lists(
@@ -239,6 +239,20 @@ class Life(Program):
     def setting(self, key: str, value: str | None) -> None:
         self.change(key, value)
 
+    @precondition(lambda self: self.run.profiles or "profile" in self.memory.own)
+    @rule(name=st.sampled_from([None, *NAMES]))
+    def profile(self, name: str | None) -> None:
+        """Another profile: all that it sets is in force at once, and what the agent chose itself stays."""
+        own, idle = self.memory.own, self.memory.status is Status.IDLE
+        facts = self.happen(Change({"profile": name}))
+        there = (name is None or name in self.run.profiles) and own.get("profile") != name
+        assert bool(facts) is (idle and there and "profile" not in self.run.above)
+        if facts:
+            assert {**self.memory.own, "profile": 0} == {**own, "profile": 0}
+            in_force = {key: value for key, value in self.memory.settings.items() if value is not None}
+            assert in_force == effective(self.run, self.memory.own)
+            assert len(facts) == 1 and (name is None or self.memory.settings["profile"] == name)
+
     @precondition(lambda self: self.memory.status is Status.IDLE)
     @rule(value=st.sampled_from(["", "Obey.", "Tabs, not spaces. " * 9]), text=words)
     def instruct_and_submit(self, value: str, text: str) -> None:
@@ -254,7 +268,14 @@ class Life(Program):
         assert not self.instruct(value), "nothing is written the second time"
         self.live_equals_replayed()
         if self.happen(Submitted(text)):
-            assert frame(self.memory).system.endswith(value)
+            assert value in frame(self.memory).system
+
+    @rule(
+        path=st.sampled_from(["/b", "/a"]),
+        text=st.sampled_from([None, "", "[purged]", "now\nTabs.", "then\n" + "Spaces, please. " * 9]),
+    )
+    def pin(self, path: str, text: str | None) -> None:
+        self.change(f"pin:{path}", text)
 
     def change(self, key: str, value: ev.Value) -> None:
         own: ev.Choices = {name: chosen for name, chosen in self.memory.own.items() if name != key}
@@ -301,7 +322,7 @@ class Life(Program):
             self.live_equals_replayed()
             self.memory_is_what_the_rules_say()
             self.replied((*said, Text("!")), count=count)
-            if self.run.counter == "bytes" and self.memory.open is None:
+            if self.memory.run.counter == "bytes" and self.memory.open is None:
                 assert len(self.memory.window.turns) <= len(squeezed.turns) + 1, "what left stays away"
 
     @precondition(lambda self: self.memory.status is Status.IDLE)
@@ -326,8 +347,8 @@ class Life(Program):
         for number, results in enumerate(rounds):
             self.replied((Text("…"), *(ToolCall("c", "look") for _ in results)))
             if self.memory.open is None:
-                offered = {tool.name for tool in self.memory.run.tools}
-                assert number == ASTRAY - 1 and "look" not in offered, "given up for calling what is not there"
+                known = {tool.name for tool in offered(self.memory)}
+                assert number == ASTRAY - 1 and "look" not in known, "given up for calling what is not there"
                 return
             for result in results:
                 self.happen(Approved(self.jobs(StartTool)[-backwards]))
@@ -388,14 +409,14 @@ class Life(Program):
     @precondition(lambda self: self.memory.status is Status.WAITING)
     @rule(said=blocks, stop=st.sampled_from(StopReason), count=counts)
     def reply(self, said: tuple[ReplyBlock, ...], stop: StopReason, count: int) -> None:
-        offered = {tool.name for tool in self.memory.run.tools}
+        known = {tool.name for tool in offered(self.memory)}
         facts = self.replied(said, stop, count)
         self.words_are_kept(said, facts)
         asked = [block for block in said if isinstance(block, ToolCall)]
         assert sum(isinstance(fact, ToolCall) for fact in facts) == len(asked)
         ended = [fact.ending for fact in facts if isinstance(fact, ev.TurnEnded)]
         if asked and stop is not StopReason.REFUSED:
-            astray = not any(call.name in offered for call in asked)
+            astray = not any(call.name in known for call in asked)
             assert not ended or (ended == [ev.Ending.FAILED] and astray)
         else:
             assert ended == [ev.Ending.COMPLETED]

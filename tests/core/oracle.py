@@ -11,9 +11,10 @@ from dataclasses import replace as copy
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
-from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult
+from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.pins import Pin, framed
 from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN, PLANNING, UNANSWERED, Request
-from ikigai.core.run import Run
+from ikigai.core.run import Rules, Run
 from tests.core.encoders import encoder
 
 NONE = ev.Totals()
@@ -108,8 +109,14 @@ def effective(run: Run, own: ev.Choices) -> ev.Choices:
     """What holds of flags and variables, the agent's own choices and the configuration.
 
     A level holds with the model it was given with, and one that the agent chose alone with any; there is none where a
-    model of somebody else holds.
+    model of somebody else holds. A profile's values stand in for those of the configuration; one that an agent has
+    chosen and that is not there is not chosen.
     """
+    if "profile" in own and own["profile"] not in run.profiles:
+        own = {key: value for key, value in own.items() if key != "profile"}
+    name = [layer["profile"] for layer in (run.below, own, run.above) if "profile" in layer][-1:]
+    if name and name[0]:
+        run = replace(run, below={**run.below, **run.profiles[str(name[0])].settings})
     found = {**run.below, **own, **run.above}
     strangers = [layer["model"] for layer in (own, run.above) if "model" in layer]
     if "level" in run.above:
@@ -202,6 +209,21 @@ class Oracle:
         return str(self.settings.get("model") or "")
 
     @property
+    def rules(self) -> Rules:
+        """Those of the profile in force, or of the run."""
+        profile = self.run.profiles.get(str(self.settings.get("profile")))
+        return profile.rules if profile else self.run.rules
+
+    @property
+    def counter(self) -> str:
+        profile = self.run.profiles.get(str(self.settings.get("profile")))
+        return profile.counter if profile else self.run.counter
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        return () if self.settings.get("tools_off") == "*" else self.run.tools
+
+    @property
     def budget(self) -> int:
         return int(self.settings.get("budget") or 0)
 
@@ -217,7 +239,7 @@ class Oracle:
 
     def apart(self, first: int) -> int:
         """How many turns stand apart before a run that begins at this place: the first of all, if it is kept."""
-        return 1 if first and self.budget and self.run.rules.keep_first_turn else 0
+        return 1 if first and self.budget and self.rules.keep_first_turn else 0
 
     def left_out(self, first: int) -> tuple[int, int]:
         """Turns and messages of the log that are not sent where the run begins at this place."""
@@ -273,7 +295,7 @@ class Oracle:
 
     def _readable(self, messages: list[Message], reads: bool) -> list[list[Message]]:
         """The messages in groups, one for each iteration, a user's each in one of its own; results cut and masked."""
-        caps, place = self.run.rules.caps, 0
+        caps, place = self.rules.caps, 0
         results = sum(isinstance(block, ToolResult) for message in messages for block in message.blocks)
         masked = caps.keep_first
         while caps.keep_first + caps.keep_last and masked + max(1, caps.keep_last) + caps.keep_last <= results:
@@ -297,11 +319,11 @@ class Oracle:
 
     @property
     def _reads(self) -> bool:
-        return "read_result" in [tool.name for tool in self.run.tools]
+        return "read_result" in [tool.name for tool in self.tools]
 
     def _cut(self, text: str, where: str) -> str:
         """What is kept of a result: as many characters as fit into the bytes, if that saves twice the line."""
-        caps = self.run.rules.caps
+        caps = self.rules.caps
         total, most = len(text.encode()), caps.most * 4
         names = {"head": "first", "tail": "last", "both": "first+last"}
         line = f"[truncated: kept {names[caps.part]} ~{caps.most} of ~{total // 4} tokens ({caps.part})]{where}"
@@ -342,10 +364,10 @@ class Oracle:
 
     def counts(self, turn: Said) -> int:
         """Tokens that were stored for the turn by the counter of this run, of this model; 0 for none."""
-        wanted = f"{self.run.counter} {self.model}"
+        wanted = f"{self.counter} {self.model}"
         if turn.thinned:
             return 0
-        return turn.tokens if self.run.counter != "bytes" and turn.counted == wanted else 0
+        return turn.tokens if self.counter != "bytes" and turn.counted == wanted else 0
 
     def _bytes(self, first: int, opened: list[Message], notice: bool = True) -> int:
         """The body without the turns that somebody counted, and four bytes for each of their tokens."""
@@ -379,15 +401,18 @@ class Oracle:
         return Request(
             model=self.model.partition("/")[2],
             system=self._system(),
-            tools=self.run.planning if plans else self.run.tools,
+            tools=self.run.planning if plans else self.tools,
             level=str(self.settings.get("level") or ""),
             max_output=min(given.max_output, given.context // 4),
         )
 
     def _system(self) -> str:
-        """The system prompt, and a blank line before what the project adds to it."""
-        said, added = self.settings.get("system") or "", self.settings.get("instructions") or ""
-        return f"{said}\n\n{added}" if said and added else f"{said}{added}"
+        """The system prompt, and blank lines before what the project and each pinned file add to it."""
+        parts = [self.settings.get("system") or "", self.settings.get("instructions") or ""]
+        for path in ("/a", "/b"):
+            at, _, text = str(self.settings.get(f"pin:{path}") or "").partition("\n")
+            parts.append(framed(Pin(path, at, text)) if text else "")
+        return "\n\n".join(str(part) for part in parts if part)
 
     def _first(self) -> int:
         """The longest run of newest whole turns whose request fits; the place of its first turn."""
@@ -400,7 +425,7 @@ class Oracle:
         ceiling = min(self.budget, self.room)
         fitting = [first for first in places if self.tokens(first) <= ceiling and self._history_fits(first)]
         first = min(fitting, default=places[-1])
-        first = self._stepped(first, math.floor(self.run.rules.prune_fraction * (4 * ceiling)))
+        first = self._stepped(first, math.floor(self.rules.prune_fraction * (4 * ceiling)))
         for opened in self.opened if self.open else ():  # it may exceed the budget by its own size, never the room
             while first < len(self.turns) and self.tokens(first, opened) > self.room:
                 first += 1
@@ -408,7 +433,7 @@ class Oracle:
 
     def _history_fits(self, first: int) -> bool:
         """What the turns take, the notice included, is no more than history may."""
-        most = self.run.rules.max_history
+        most = self.rules.max_history
         return not most or self._bytes(first, []) - self._weight(self._frame()) <= 4 * most
 
     def _stepped(self, first: int, step: int) -> int:

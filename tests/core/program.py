@@ -102,7 +102,7 @@ class Program(RuleBasedStateMachine):
         if not value:
             del below["instructions"]
         self.run = replace(self.run, below=below)
-        self.memory = replace(self.memory, run=self.run)
+        self.memory = replace(self.memory, run=replace(self.memory.run, below=below))
         if facts:
             self.store(facts)
         return facts

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from ikigai.core.events import Choices
 from ikigai.core.messages import Image, Text, Thinking, ToolCall, ToolSpec
 from ikigai.core.results import Caps
-from ikigai.core.run import Rules, Run
+from ikigai.core.run import ALL, Profile, Rules, Run
 from tests.core.encoders import cramped, encoder, limits
 
 TOOLS = (ToolSpec("look", "Looks at a thing.", '{"type":"object","properties":{"at":{"type":"string"}}}'),)
@@ -33,13 +33,38 @@ rules = st.builds(
     Rules, st.sampled_from([0.0, 0.1, 0.25, 0.5]), st.booleans(), st.sampled_from([0, 0, 30, 80, 150]), caps
 )
 some = st.sampled_from(RUNS) | st.sampled_from(RUNS[-2:])
-runs = st.builds(
+counters = st.sampled_from(["bytes", "provider", "calibrated"])
+PROFILES: tuple[Choices, ...] = (
+    {"model": "chat/small", "level": ""},
+    {"model": "blocks/tiny", "level": "low", "budget": 120, "system": "Be brief."},
+    {"budget": 0, "system": ""},
+    {"budget": 250, "tools_off": ALL},
+    {"level": "high"},
+)
+NAMES = ("p", "q")
+profiles = st.dictionaries(st.sampled_from(NAMES), st.builds(Profile, st.sampled_from(PROFILES), rules, counters))
+
+
+def profiled(run: Run, found: dict[str, Profile], chosen: str) -> Run:
+    """The run with these profiles, perhaps one of them its own: the configured one, or that of a flag."""
+    run = replace(run, profiles={"": Profile({}, run.rules, run.counter), **found} if found else {})
+    match chosen:
+        case "below" if "p" in found:
+            return replace(run, below={**run.below, "profile": "p"})
+        case "above" if "q" in found:
+            return replace(run, above={**run.above, "profile": "q"})
+        case _:
+            return run
+
+
+plainly = st.builds(
     replace,
     some | st.builds(replace, some, tools=st.just(READABLE)),
     planning=st.just(PLANNING),
-    counter=st.sampled_from(["bytes", "provider", "calibrated"]),
+    counter=counters,
     rules=rules | rules | st.just(Rules()),
 )
+runs = plainly | st.builds(profiled, plainly, profiles, st.sampled_from(["", "", "below", "above"]))
 COUNTS = (0, 1, 9, 40, 150, 1_000_000)
 counts = st.sampled_from(COUNTS)
 """What a provider counts of a turn or a request, in tokens: right, far off, or nothing."""

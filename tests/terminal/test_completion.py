@@ -9,6 +9,9 @@ SOURCES = {
     "marks": lambda: ["one", "two", "three and a half"],
     "models": lambda: ["openai/gpt-5", "openai/gpt-5-mini"],
     "acts": lambda: {"45": "filter", "42": "rewind"},
+    "profiles": lambda: ["fast", "deep"],
+    "files": lambda typed: [f"{typed.rpartition('/')[0]}/a b.md"] if "/" in typed else ["sub/"],
+    "pins": lambda: {"a b.md": "1.2k tokens", "c.md": "5 tokens"},
 }
 
 
@@ -29,6 +32,11 @@ SOURCES = {
         ("/model gpt", ["openai/gpt-5", "openai/gpt-5-mini"]),
         ("/model openai/gpt-5", ["openai/gpt-5-mini"]),
         ("/switch ", []),
+        ("/profile f", ["fast"]),
+        ("/pin ", ["sub/"]),
+        ("/pin sub/", ["sub/a b.md"]),
+        ("/pin sub/a ", ["sub/a b.md"]),
+        ("/unpin a b", ["a b.md"]),
         ("/help cle", ["clear"]),
         ("/help clear x", []),
         ("/nosuch ", []),

@@ -1,0 +1,88 @@
+"""Profiles and pins as a user meets them: in print mode, in a terminal, after restarts, in what a model is sent."""
+
+import json
+
+from tests.e2e.account import WIRE, Account, Wire, refused
+
+PROFILES = """
+[profiles.brief]
+system_prompt = "Be brief."
+sliding_context_tokens = 9000
+[profiles.hands-off]
+inherits = "brief"
+tools = false
+max_history_tokens = 700
+"""
+
+
+def test_a_profile_in_print_mode_outlives_runs_and_is_missed_once(account: Account):
+    model = ("-m", "scripted/echo")
+    account.configure(PROFILES)
+    asked = account.run("-p", "one", *model, "--profile", "hands-off", "--json")
+    assert json.loads(asked.stdout)["text"] == "one"
+    assert "Profile: hands-off" in (changed := account.run("-p", "/profile hands-off", *model)).stdout, changed
+    figures = json.loads(account.run("-p", "/context", *model, "--json").stdout)
+    assert (figures["budget"], figures["budget_from"], figures["max_history_tokens"]) == (
+        9000,
+        "profile hands-off",
+        700,
+    )
+    assert "tools" not in {part["name"] for part in figures["parts"]}
+    refused(account.run("-p", "hi", *model, "--profile", "breif"), 2, "--profile: there is no profile 'breif'.")
+    listed = account.run("config", IKIGAI_PROFILE="hands-off").stdout
+    assert any(line.split()[:2] == ["context.max_history_tokens", "700"] for line in listed.splitlines())
+    assert "profile hands-off" in listed
+    account.configure("")
+    gone = [account.run("-p", "two", *model).stderr for _ in range(2)]
+    assert "The profile hands-off, which this agent chose, is gone" in gone[0] and gone[1] == ""
+    account.configure(PROFILES)
+    assert json.loads(account.run("-p", "/profile", *model, "--json").stdout)["profile"] == "hands-off"
+
+
+def test_profiles_and_pins_in_a_terminal(account: Account, wire: Wire):
+    account.configure((account.home / ".config/ikigai/config.toml").read_text() + PROFILES)
+    notes = account.home / "my notes.md"
+    notes.write_text("Use tabs.\x1b[31m\n")
+    with account.terminal(*WIRE) as program:
+        program.ready()
+        program.type("/profile hands")
+        program.wait(lambda: "  hands-off" in program.lines(), "the profile's name")
+        program.type("\t\r")
+        program.wait_for("Profile: hands-off; ")
+        program.say("/profile")
+        program.wait_for("Profile: hands-off (your choice)")
+        program.type("/pin my")
+        program.wait(lambda: "  my notes.md" in program.lines(), "the file's name")
+        program.type("\t\r")
+        program.wait_for("Pinned: ")
+        program.say("hello")
+        program.wait_for("● You said: hello")
+        program.settled()
+        notes.write_text("Use spaces.\n")
+        program.say("/pin")
+        program.wait_for("changed since")
+        program.leave()
+    system = wire.messages(0)[0]
+    assert system["role"] == "system" and system["content"].startswith("Be brief.\n\nThe user has pinned the file")
+    assert "Use tabs.\x1b[31m\n</pinned " in system["content"] and "tools" not in json.loads(wire.requests[0].body)
+    assert b"\x1b[31m\n" not in program.raw
+    with account.terminal(*WIRE) as program:
+        program.ready()
+        program.say("/clear")
+        program.wait_for("Context cleared")
+        program.say("/unpin my")
+        program.wait_for("my is not pinned. Pinned are: my notes.md")
+        program.say("/pin --refresh")
+        program.wait_for("Pinned: ")
+        program.say("again")
+        program.wait_for("● You said: again")
+        program.settled()
+        program.say("/unpin my notes.md")
+        program.wait_for("Unpinned: ")
+        program.say("/profile default")
+        program.wait_for("Profile: default")
+        program.say("bare")
+        program.wait_for("● You said: bare")
+        program.leave()
+    assert "Use spaces.\n</pinned " in wire.messages(1)[0]["content"]
+    assert wire.messages(2)[0] == {"role": "user", "content": "again"}, "neither prompt nor pins"

@@ -23,7 +23,7 @@ TOOLS = {"IKIGAI_TOOLS_ENABLED": "true"}
 REST = 0.55
 """Seconds until a question takes a key as its answer, and a little more."""
 QUESTION = "[y] yes"
-ANSWERED = re.compile(r"^  [A-Z][a-z ]+\? [a-z]", re.MULTILINE)
+ANSWERED = re.compile(r"^  (?:\d+ of \d+ · )?[A-Z][a-z ]+\? [a-z]", re.MULTILINE)
 """What is left of a question in the scrollback."""
 
 

@@ -143,8 +143,11 @@ async def test_a_question_that_is_taken_back_makes_room_for_the_next():
     dialogs = Dialogs(lambda: None)
 
     def ask(title: str) -> asyncio.Task[Answered]:
+        async def show() -> None:
+            shown.append(title)
+
         question: Question = yes_or_no(title, ())
-        return asyncio.create_task(dialogs.ask(question, lambda: shown.append(title)))
+        return asyncio.create_task(dialogs.ask(question, show))
 
     first, second, third = ask("first"), ask("second"), ask("third")
     await asyncio.sleep(0.01)

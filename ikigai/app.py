@@ -19,8 +19,10 @@ import msgspec
 
 from ikigai import keys, paths, trust
 from ikigai.config import Config, layers
+from ikigai.config import project as project_settings
 from ikigai.config.table import VENDORS, Context, Model, Server
 from ikigai.core import codec, matching
+from ikigai.core.bounds import Bounds
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Choices, Event
 from ikigai.core.instructions import KEY, ORIGIN, instructed
@@ -78,12 +80,14 @@ class World:
         if project is None:
             project = make_project()
             project.look()
+        config, bounds = tightened(config, project)
         pool, opening = make_pool(config), asyncio.ensure_future(open_database(config))
         workshop = None
         try:
             workshop = await asyncio.to_thread(make_workshop, config)  # while the server answers
             await workshop.open(project)
             run = await asyncio.to_thread(make_run, config, pool, workshop, project)
+            run = msgspec.structs.replace(run, bounds=bounds)
         except BaseException:
             if workshop:
                 await workshop.close()
@@ -337,6 +341,11 @@ def make_workshop(config: Config) -> Workshop:
 def make_project() -> Project:
     """The working directory, which nobody has looked at yet."""
     return Project(Path(directory() or "/"), paths.data_dir() / trust.FILE)
+
+
+def tightened(config: Config, project: Project) -> tuple[Config, Bounds]:
+    """The configuration with what the project tightens, where that is trusted. Raises ConfigError."""
+    return project_settings.tightened(config, project.config, project.folder) if project.trusted else (config, Bounds())
 
 
 def make_run(config: Config, pool: Pool, workshop: Workshop, project: Project | None = None) -> Run:

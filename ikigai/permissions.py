@@ -103,7 +103,8 @@ async def asked(project: Project, brings: Sequence[str], ask: Callable[[Question
     """Ask whether the folder is trusted; a no holds for this run, and so does a yes that cannot be kept."""
     lines = (
         f"{clean_line(str(project.folder))} has {', '.join(brings)}.",
-        "Trusted, it tells models what to do, and its tools are offered to them. Nothing of it has been read yet.",
+        "Trusted, it tells models what to do, its tools are offered to them, and its settings can forbid them things. "
+        "Nothing of it has been read yet.",
     )
     if (await ask(yes_or_no("Trust this folder?", lines))).key == "y":
         try:
@@ -147,7 +148,8 @@ def _trust_shown(project: Project) -> str:
 
 def _effect(project: Project) -> str:
     said = "Its instructions, if it has any, go with the next message."
-    return f"{said} Its tools are offered from the next start on." if project.tools.is_dir() else said
+    later = project.tools.is_dir() or project.config.exists()
+    return f"{said} Its tools and settings are used from the next start on." if later else said
 
 
 async def ran(workshop: Workshop, line: str, progress: Callable[[str], None]) -> str:

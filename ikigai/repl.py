@@ -122,6 +122,7 @@ class Repl:
         self.screen.warm()
         project = await self._trusting(app.make_project())
         self._world = world = await app.World.open(self._config, project)
+        self._config = world.config  # as the project has tightened it
         unusable = ""
         if model := world.run.resolve({}).get("model"):
             try:

@@ -5,7 +5,8 @@
     describe   every key, its value and where that came from
     masked     an address without its password
 
-Nothing is read from the working directory. API keys stay where they are: only where that is, is kept here.
+`tightened` (of `config.project`) adds the settings of a trusted project. Nothing else is read from the working
+directory. API keys stay where they are: only where that is, is kept here.
 """
 
 import json
@@ -20,6 +21,7 @@ import msgspec
 
 from ikigai.config import mistakes, toml_file
 from ikigai.config.mistakes import masked
+from ikigai.config.project import OFF
 from ikigai.config.table import (
     DATABASE_URL,
     KEYS,
@@ -242,6 +244,8 @@ def describe(config: Config) -> list[tuple[str, str, str]]:
         value = config.settings[path].value if path in config.settings else KEYS[pattern(path)].default
         shown = masked(value) if isinstance(value, str) else value
         rows.append((dotted(path), json.dumps(shown, ensure_ascii=False), config.origin(path)))
+    if OFF in config.settings:  # a project's alone
+        rows.append((dotted(OFF), json.dumps(config.settings[OFF].value), config.origin(OFF)))
     for provider, place in config.keys.items():
         rows.append((f"API key of {provider}", "set", place))
     return rows

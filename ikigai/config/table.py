@@ -200,7 +200,7 @@ class Terminal(Record, frozen=True):
     ] = "fold"
 
 
-Kind: TypeAlias = Literal["default", "configuration", "environment", "flag"]
+Kind: TypeAlias = Literal["default", "configuration", "project", "environment", "flag"]
 
 
 class Setting(Discreet, frozen=True):
@@ -239,7 +239,7 @@ class Config(Discreet, frozen=True):
     settings: dict[KeyPath, Setting] = msgspec.field(default_factory=dict)
 
     def origin(self, path: KeyPath) -> str:
-        """Who set the key: "default", "configuration FILE:LINE", "environment VARIABLE", "flag --x"."""
+        """Who set the key: "default", "configuration FILE:LINE", "project FILE:LINE", "environment VARIABLE", …"""
         return self.settings[path].origin if path in self.settings else "default"
 
     def kind(self, path: KeyPath) -> Kind:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from ikigai.core.bounds import Bounds, bounded
 from ikigai.core.events import (
     Choices,
 )
@@ -41,18 +42,25 @@ class Run(Record, frozen=True):
     planning: tuple[ToolSpec, ...] = ()  # the tools of a talk that plans a filter, instead of the others
     counter: str = "bytes"  # or "provider", "calibrated": how turns that have ended are counted
     rules: Rules = Rules()
+    bounds: Bounds = Bounds()
 
     def counted(self, model: str) -> str:
         """Whose count of a turn of this model holds, as `TurnEnded.counted` says it; empty for plain bytes."""
         return "" if self.counter == "bytes" else f"{self.counter} {model}"
 
     def resolve(self, own: Choices) -> Choices:
-        """The settings in force. A level belongs to the model it was chosen for, so who names another leaves it out."""
+        """The settings in force: what is wanted within the project's bounds, and what this run says before all."""
+        return {**bounded(self.wanted(own), self.bounds), **self.above}
+
+    def wanted(self, own: Choices) -> Choices:
+        """The settings without those bounds. A level belongs to the model it was chosen for: with another it goes."""
         named = "model" in own or "model" in self.above
         below = {**self.below, "level": ""} if named and self.below.get("level") else self.below
         return {**below, **self._heeded(own), **self.above}
 
     def origin(self, key: str, own: Choices) -> str:
+        if key in self.bounds.origins and self.resolve(own).get(key) != self.wanted(own).get(key):
+            return self.bounds.origins[key]
         heeded = key in self._heeded(own) and key not in self.above
         return "agent" if heeded else self.origins.get(key, "default")
 

@@ -1,5 +1,9 @@
 """Google's generateContent format: Request → body, chunk of a stream → deltas. Pure, no SDK.
 
+A picture of a tool's stands within the functionResponse, for models with a thinkingLevel (Gemini 3 and later, which
+alone take it there: ai.google.dev/gemini-api/docs/function-calling, "Multimodal function responses"), for others as
+parts behind the responses of the message.
+
 A thought signature is Google's opaque text on a part of a reply, which must come back on the same part. Here it is the
 signature of a `Thinking` block right before the block whose part carries it; with none behind it, of an empty text.
 """
@@ -122,6 +126,8 @@ class ContentsEncoder(BodyEncoder):
                 signature = block.signature
                 continue
             part = _part(block)
+            if isinstance(block, ToolResult) and block.images and self._traits.thinking == "level":
+                part["functionResponse"]["parts"] = list(map(_part, block.images))
             if isinstance(block, ToolCall):
                 if not called and self._traits.thinking == "level":
                     signature = signature or UNSIGNED
@@ -132,6 +138,10 @@ class ContentsEncoder(BodyEncoder):
             yield part
         if signature:
             yield {"text": "", "thoughtSignature": signature}
+        if self._traits.thinking != "level":
+            yield from (
+                _part(image) for each in message.blocks if isinstance(each, ToolResult) for image in each.images
+            )
 
     def image_tokens(self, image: Image) -> int:
         """As Google documents it: small images are one tile, larger ones as many as two thirds of the shorter side fit

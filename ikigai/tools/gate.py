@@ -9,7 +9,7 @@ from ikigai.core.errors import IkigaiError
 from ikigai.core.events import ApprovalDecided, Choices
 from ikigai.core.messages import ToolCall
 from ikigai.core.ports import Ask, Started
-from ikigai.core.questions import Choice, Question
+from ikigai.core.questions import Answered, Choice, Question
 from ikigai.tools.allowlist import Allowlist
 from ikigai.tools.approval import Allow, Deny, Lasting, Mode, fingerprint, unasked, verdict
 from ikigai.tools.approval import Ask as Asked

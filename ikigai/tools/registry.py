@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ikigai.core.bounds import ALL
 from ikigai.core.events import Choices
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Ask, Started
@@ -33,6 +34,8 @@ class Registry:
     async def start(self, call: ToolCall, turn: int, settings: Choices, ask: Ask) -> Started:
         """Wait until the calls before it let it, and find out whether it may run. Calls are started in their order."""
         with self._together.expected(turn, call.id) as looked, self._order.entered(turn, call.id) as place:
+            if why := self._switched_off(call, settings):
+                return Started(refused=why)
             touch = await self._glance(call, settings) if place.follows else None
             looked.set()
             await place.after_commands()
@@ -54,6 +57,13 @@ class Registry:
                 started = await self._gate.decide(call, touch, settings, ask, self._together)
             place.runs = not started.refused
             return started if touch.kind is not Kind.NOTHING else Started(refused=started.refused)
+
+    def _switched_off(self, call: ToolCall, settings: Choices) -> str:
+        """What the model is told of a tool that it remembers and that the user or the project has switched off."""
+        off, tool = str(settings.get("tools_off") or "").split(","), self._tools.get(call.name)
+        if tool and (tool.set in off or ALL in off):
+            return f"The tool {call.name} is switched off here, and was not run."
+        return ""
 
     async def _glance(self, call: ToolCall, settings: Choices) -> Touch | None:
         """What the call would do as things are now, None where that cannot be said; whether it will be asked about."""
@@ -109,4 +119,4 @@ def _schema(tool: Tool) -> str:
 
 
 def _result(call: ToolCall, output: Output) -> ToolResult:
-    return ToolResult(call.id, output.text, is_error=output.failed)
+    return ToolResult(call.id, output.text, output.failed, images=output.images, diff=output.diff)

@@ -85,7 +85,7 @@ class Dialogs:
     def pressed(self, key: str, text: str) -> bool:
         """A key was pressed with this text in the input; whether it answered, and is no text."""
         dialog = self.current
-        if dialog is None or dialog.choice or not dialog.since:
+        if dialog is None or dialog.choice or not dialog.since or dialog.answered.done():
             return False
         now = time.monotonic()
         choice = next((each for each in dialog.question.choices if each.key == key), None)

@@ -89,8 +89,10 @@ class Together:
             yield
 
     def others(self, id: str) -> tuple[Waiting, ...]:
-        """The other calls that wait for an answer and have none yet."""
-        return tuple(each for each in self._waiting.values() if each.call.id != id and each.call.id not in self._given)
+        """The other calls that wait for an answer and have none yet, in the order of the calls."""
+        return tuple(
+            self._waiting[each] for each in self._looking if each in self._waiting and each not in (id, *self._given)
+        )
 
     def place(self, id: str) -> tuple[int, int]:
         """Which of how many questions of the turn that about this call is."""

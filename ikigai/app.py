@@ -132,6 +132,11 @@ class World:
         """Where the log is, in a word for the status line."""
         return "embedded" if self._lease else self.database.host
 
+    @property
+    def place(self) -> str:
+        """The same for the status line, with the sandbox that commands run in."""
+        return f"{'bwrap · ' if self.workshop.sandbox else ''}{self.database_name}"
+
     def known_models(self) -> tuple[str, ...]:
         """Models worth offering: the one in force, the local one, those configured, and those of all keys at hand."""
         found = [self.config.model]

@@ -131,7 +131,7 @@ class Repl:
                 raise
             except IkigaiError as error:  # no key: all that needs no model works
                 unusable = str(error)
-        self.screen.database(world.database_name)
+        self.screen.database(world.place)
         with self._moving():
             arguments = self._arguments
             agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))

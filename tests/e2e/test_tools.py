@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import time
 import uuid
@@ -160,6 +161,30 @@ def test_esc_in_the_middle_of_a_command_leaves_nothing_running(account: Account,
         program.leave()
     assert not (account.home / "never").exists()
     assert account.endings() == ["interrupted"]
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap (bwrap) is not installed")
+def test_in_the_sandbox_commands_reach_nothing_else_and_a_kill_leaves_nothing(account: Account, traces: Traces):
+    work = account.home / "work"
+    work.mkdir()
+    daemon = f"(setsid sh -c 'exec -a {traces.word} sleep 1000' &) ; exec -a {traces.word} sleep 1000"
+    model = account.script(
+        [shell(f"echo in > here; echo out > {account.home}/out; echo out > /usr/out")],
+        "Tried.",
+        [shell(daemon)],
+    )
+    with account.terminal(*model, "--yolo", env={**TOOLS, "IKIGAI_TOOLS_SANDBOX": "bwrap"}, cwd=work) as program:
+        program.ready()
+        program.wait(lambda: "bwrap · " in program.status(), "the sandbox in the status line")
+        program.say("go")
+        program.wait_for("● Tried.")
+        program.settled()
+        program.say("and stay")
+        program.wait(lambda: len(traces.alive()) >= 2, "its children")
+        program.kill()
+    traces.gone()
+    assert (work / "here").read_text() == "in\n" and not (account.home / "out").exists()
+    assert "Read-only file system" in account.said("tool_result")[0]
 
 
 KILLS = {

@@ -191,3 +191,43 @@ def test_settings_of_a_project_hold_once_it_is_trusted_and_only_tighten(account:
         program.wait_for("model cannot be set by a project.")
         assert program.ended() == 2
         program.assert_restored()
+
+
+FLOOD = 10
+"""Seconds that a command writes without end."""
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process holds."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
+
+
+@pytest.mark.long
+def test_endless_output_leaves_the_prompt_as_it_is(account: Account):
+    model = account.script([shell("echo warm")], "Warm.", [shell(f"timeout {FLOOD} yes")], "It is over.")
+    with account.terminal(*model, "--yolo", env=TOOLS) as program:
+        program.ready()
+        program.say("warm up")
+        program.wait_for("● Warm.")
+        program.settled()
+        before = resident(program.process.pid)
+        program.say("go")
+        program.wait(lambda: any(line.strip() == "y" for line in program.lines()), "its output")
+        until, slowest, most, typed = time.monotonic() + FLOOD - 2, 0.0, 0, ""
+        while time.monotonic() < until:
+            typed += "abcdefghij"[len(typed) % 10]
+            began = time.monotonic()
+            program.type(typed[-1])
+            program.wait_for_input(typed)
+            slowest = max(slowest, time.monotonic() - began)
+            most = max(most, resident(program.process.pid))
+            program.pump(0.3)
+        assert any("Running shell" in line for line in program.lines()), "it is still writing"
+        program.wait_for("● It is over.")
+        print(f"grown by {(most - before) / 1e6:.1f} MB, slowest key {slowest * 1000:.0f} ms")
+        assert most - before < 32_000_000 and slowest < 0.5
+        program.type("\x03")
+        program.wait_for_input("")
+        program.leave()
+    assert account.endings() == ["completed"] * 2 and len(account.said("tool_result")[1]) < 2_000_000

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+import msgspec
+
 from ikigai.core.errors import IkigaiError
 from ikigai.core.events import ApprovalDecided, Choices
 from ikigai.core.messages import ToolCall
@@ -73,7 +75,11 @@ class Gate:
             if given and given.of.same(waiting):
                 return Started(decision=ApprovalDecided(id, True, _with(given.others)))
             while True:
-                answered = await ask(question(*waiting, *together.place(id), changed=given is not None))
+                asked = question(*waiting, *together.place(id), changed=given is not None)
+                if not together.can_be_together(waiting):
+                    left = tuple(choice for choice in asked.choices if choice.key != EACH)
+                    asked = msgspec.structs.replace(asked, choices=left)
+                answered = await ask(asked)
                 if answered.key == EACH:
                     number, of = together.place(id)
                     answered = await ask(whole(together.others(id), number, of))

@@ -1,6 +1,7 @@
 """The calls of one turn that wait for the user's answer: counted, asked about one at a time, and answered together.
 
-An answer for all of them holds for what each was when it was shown. Where a call has become another one when its turn
+An answer for all of them holds for what each was when it was shown, whole: where a diff is too long for that, each is
+asked about by itself. Where a call has become another one when its turn
 comes (a command before it has changed the folder, or the file), it is asked about again.
 """
 
@@ -16,6 +17,7 @@ import msgspec
 
 from ikigai.core.messages import ToolCall
 from ikigai.tools.base import Touch
+from ikigai.tools.diffs import is_whole
 
 HUNK = re.compile(r"^@@ .*? @@", re.MULTILINE)
 """Where in the file a change is: edits before it move it, and it is the same one all the same."""
@@ -27,6 +29,11 @@ class Waiting(NamedTuple):
     call: ToolCall
     touch: Touch
     why: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it can be seen: of a long diff the end is left out."""
+        return is_whole(self.touch.diff)
 
     def same(self, other: Waiting) -> bool:
         """Whether what was shown of one is what there is to see of the other."""
@@ -93,6 +100,10 @@ class Together:
         return tuple(
             self._waiting[each] for each in self._looking if each in self._waiting and each not in (id, *self._given)
         )
+
+    def can_be_together(self, waiting: Waiting) -> bool:
+        """Whether this call and all others that wait can be shown whole."""
+        return all(each.whole for each in (waiting, *self.others(waiting.call.id)))
 
     def place(self, id: str) -> tuple[int, int]:
         """Which of how many questions of the turn that about this call is."""

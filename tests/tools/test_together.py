@@ -132,6 +132,20 @@ async def test_one_by_one_after_all_and_the_rest_together(agent: Agent, work: Pa
     assert [choice.key for choice in user.asked[3].choices] == ["y", "s", "a", "n", "r", "t", "x"]
 
 
+async def test_what_cannot_be_shown_whole_is_answered_by_itself(agent: Agent, work: Path):
+    long, wide = "".join(f"{n}\n" for n in range(2_500)), f"x = 1 {' ' * 2_000}; touch pwned\n"
+    (work / "binary").write_bytes(b"\0\1" * 99)
+    for content in (long, wide):
+        user = User("y", "n")
+        await agent.does(user, shell("1", "true"), write("2", "new.txt", content))
+        keys = [[choice.key for choice in question.choices] for question in user.asked]
+        assert keys == [["y", "s", "a", "n", "r", "x"], ["y", "s", "a", "n", "r"]]
+        assert any("more" in line and line.endswith(("not shown]", "more]")) for line in user.asked[1].lines)
+    user = User("t", "y")
+    await agent.does(user, shell("1", "true"), write("2", "new.txt", long[:5_000]))
+    assert (work / "new.txt").read_text() == long[:5_000]
+
+
 async def test_what_has_become_another_call_is_asked_about_again(agent: Agent, work: Path):
     (work / "sub").mkdir()
     user = User("t", "y", "n")

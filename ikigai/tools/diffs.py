@@ -8,9 +8,7 @@ import re
 CONTEXT = 3
 LINES, LINE = 2_000, 1_000
 """Lines of a diff, and characters of each, that are shown; what is left out is said."""
-CUT = re.compile(
-    r"… \[[\d,]+ more\]$|^\[(?:[\d,]+ more lines of this diff are not shown|replaces a binary)", re.MULTILINE
-)
+CUT = re.compile(r"… \[[\d,]+ more\]$|^\[([\d,]+ more lines of this|replaces a binary)", re.MULTILINE)
 """What stands where something is left out, or cannot be shown."""
 _MOST_COMPARED = 4_000_000
 """Pairs of lines that difflib may have to look at, about a second; larger changes are shown as old and new."""

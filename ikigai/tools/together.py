@@ -1,8 +1,8 @@
 """The calls of one turn that wait for the user's answer: counted, asked about one at a time, and answered together.
 
 An answer for all of them holds for what each was when it was shown, whole: where a diff is too long for that, each is
-asked about by itself. Where a call has become another one when its turn
-comes (a command before it has changed the folder, or the file), it is asked about again.
+asked about by itself. Where a call has become another one when its turn comes (a command before it has changed the
+folder, or the file), it is asked about again.
 """
 
 from __future__ import annotations

@@ -134,7 +134,6 @@ async def test_one_by_one_after_all_and_the_rest_together(agent: Agent, work: Pa
 
 async def test_what_cannot_be_shown_whole_is_answered_by_itself(agent: Agent, work: Path):
     long, wide = "".join(f"{n}\n" for n in range(2_500)), f"x = 1 {' ' * 2_000}; touch pwned\n"
-    (work / "binary").write_bytes(b"\0\1" * 99)
     for content in (long, wide):
         user = User("y", "n")
         await agent.does(user, shell("1", "true"), write("2", "new.txt", content))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from ikigai.core.sanitize import clean
+from ikigai.core.sanitize import clean_line
 from ikigai.terminal.text import TAB, cut
 from ikigai.terminal.theme import Theme
 
@@ -35,12 +35,20 @@ def few(diff: str, width: int, theme: Theme, more: str = "") -> list[str]:
     """The first rows of a diff in `width` cells, without the names of its file, and how many there are if that is more;
     `more` stands behind that."""
     body = _body(diff)
-    drawn = [
-        theme.paint(style, cut(clean(line).replace("\n", " ").expandtabs(TAB), width)) for line, style in body[:FEW]
-    ]
+    drawn = [theme.paint(style, cut(_visible(line), width)) for line, style in body[:FEW]]
     if len(body) > FEW:
         drawn.append(theme.paint("dim", cut(f"… {len(body):,} lines of changes in all{more}", width)))
     return drawn
+
+
+def plain(diff: str) -> str:
+    """All of a diff, safe and with nothing hidden."""
+    return "\n".join(map(_visible, diff.split("\n")))
+
+
+def _visible(line: str) -> str:
+    """A line of a file: `clean` would drop what a terminal obeys, and here it is what was written."""
+    return clean_line(line.removesuffix("\r").expandtabs(TAB))
 
 
 def _body(diff: str) -> list[tuple[str, str]]:

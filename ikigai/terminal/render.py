@@ -55,7 +55,7 @@ def is_long_result(block: Block) -> bool:
 
 def all_of(block: Block) -> str:
     """What the key opens of a long result: the words, and what was changed."""
-    return f"{block.text}\n\n{block.diff}" if block.diff else block.text
+    return f"{block.text}\n\n{changes.plain(block.diff)}" if block.diff else block.text
 
 
 def block(block: Block, width: int, theme: Theme, opens: bool = False) -> str:

@@ -23,6 +23,7 @@ def unified(before: str, after: str, name: str, *, new: bool = False) -> str:
         return ""
     begin, back = max(0, same - CONTEXT), max(0, ends - CONTEXT)
     a, b = (_marked(lines)[begin : len(lines) - back] for lines in (old, now))
+    name = name.replace("\n", "⏎")  # else it would be more lines of the diff
     header = ["--- /dev/null" if new else f"--- a/{name}", f"+++ b/{name}"]
     body = _hunks(a, b, begin)
     shown = [line if len(line) <= LINE else f"{line[:LINE]}… [{len(line) - LINE:,} more]" for line in body[:LINES]]

@@ -176,7 +176,13 @@ def whole(others: tuple[Waiting, ...], number: int, of: int) -> Question:
 
 def described(call: ToolCall, touch: Touch, why: tuple[str, ...]) -> tuple[str, ...]:
     """All there is to see of a call before it is approved."""
-    where = f"in {touch.directory}" if touch.directory else ""
-    shown = revealed(touch.diff) if touch.diff else revealed(touch.shown)
-    paths = [f"touches {revealed(path)}" for path in touch.paths if path not in shown]
+    where = f"in {_on_a_line(touch.directory)}" if touch.directory else ""
+    command = revealed(touch.shown) if touch.kind is Kind.RUN else _on_a_line(touch.shown)
+    shown = revealed(touch.diff) if touch.diff else command
+    paths = [f"touches {_on_a_line(path)}" for path in touch.paths if _on_a_line(path) not in shown]
     return (f"{call.name} {where}".strip(), *shown.splitlines(), *paths, *why)
+
+
+def _on_a_line(name: str) -> str:
+    """A path or an address with everything visible; a line break in it must not begin a line of its own."""
+    return revealed(name).replace("\n", "⏎")

@@ -1,8 +1,8 @@
 """Google's generateContent format: Request → body, chunk of a stream → deltas. Pure, no SDK.
 
 A picture of a tool's stands within the functionResponse, for models with a thinkingLevel (Gemini 3 and later, which
-alone take it there: ai.google.dev/gemini-api/docs/function-calling, "Multimodal function responses"), for others as
-parts behind the responses of the message.
+alone take it there: ai.google.dev/gemini-api/docs/function-calling, "Multimodal function responses"). For others it
+comes in a content of its own: beside the responses it would be one too many for as many calls, which they refuse.
 
 A thought signature is Google's opaque text on a part of a reply, which must come back on the same part. Here it is the
 signature of a `Thinking` block right before the block whose part carries it; with none behind it, of an empty text.
@@ -15,7 +15,18 @@ from typing import Any
 import msgspec
 
 from ikigai.core.dialect import Dialect
-from ikigai.core.messages import ASSISTANT, Image, Message, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import (
+    ASSISTANT,
+    TOOL,
+    Image,
+    Message,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from ikigai.core.reply import Broke, Counted, Delta, Failure, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request import Request
 from ikigai.providers import failures
@@ -115,7 +126,10 @@ class ContentsEncoder(BodyEncoder):
 
     def entries(self, message: Message) -> list[Any]:
         role = "model" if message.role is ASSISTANT else "user"
-        return [{"role": role, "parts": list(self._parts(message))}]
+        entries = [{"role": role, "parts": list(self._parts(message))}]
+        if message.role is TOOL and message.images and self._traits.thinking != "level":
+            entries.append({"role": role, "parts": list(map(_part, message.images))})
+        return entries
 
     def _parts(self, message: Message) -> Iterator[dict[str, Any]]:
         signature, called = "", False
@@ -138,10 +152,6 @@ class ContentsEncoder(BodyEncoder):
             yield part
         if signature:
             yield {"text": "", "thoughtSignature": signature}
-        if self._traits.thinking != "level":
-            yield from (
-                _part(image) for each in message.blocks if isinstance(each, ToolResult) for image in each.images
-            )
 
     def image_tokens(self, image: Image) -> int:
         """As Google documents it: small images are one tile, larger ones as many as two thirds of the shorter side fit

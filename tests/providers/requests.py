@@ -28,7 +28,7 @@ users = st.lists(st.builds(Text, words) | images, min_size=1, max_size=3).map(
 assistants = st.lists(
     st.builds(Text, words) | st.builds(Thinking, words, words, words) | calls, min_size=1, max_size=4
 ).map(lambda blocks: Message(Role.ASSISTANT, tuple(blocks)))
-shown = st.lists(images, max_size=2).map(tuple)
+shown = st.just(()) | st.tuples(images)
 results = st.lists(st.builds(ToolResult, words, words, st.booleans(), words, shown), min_size=1, max_size=3).map(
     lambda blocks: Message(Role.TOOL, tuple(blocks))
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ikigai import standing, trust
 from ikigai.core import inputs
+from ikigai.core.bounds import stricter
 from ikigai.core.commands import is_id
 from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.memory import Memory
@@ -52,13 +53,19 @@ async def approve(argument: str, memory: Memory, ask: Callable[[Question], Await
 
 
 def cycled(memory: Memory) -> inputs.Change:
-    """What Shift+Tab does."""
-    return inputs.Change({"approval": following(mode(memory.settings)).value})
+    """What Shift+Tab does: the next mode, of those that the project lets be chosen."""
+    now = mode(memory.settings)
+    modes, most = [following(now)], memory.run.bounds.approval
+    while most and modes[-1] != now and stricter(modes[-1], most) != modes[-1]:
+        modes.append(following(modes[-1]))
+    return inputs.Change({"approval": modes[-1].value})
 
 
 def _shown(memory: Memory) -> str:
     now = mode(memory.settings)
     rows = [f"Approval: {now}: {MEANS[now]}."]
+    if most := memory.run.bounds.approval:
+        rows.append(f"Here it can be {most} at most, by the {clean_line(memory.run.bounds.origins['approval'])}.")
     kept = standing.approved(standing_file())
     rows += [
         f"{number}  {clean_line(each.tool)}  {clean_line(each.shown)}  in {clean_line(each.directory)}"

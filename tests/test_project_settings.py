@@ -4,16 +4,21 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ikigai import permissions
 from ikigai.config import Config, describe, load
-from ikigai.config.project import ALLOWED, tightened
+from ikigai.config.project import ALLOWED, SETS, tightened
 from ikigai.config.table import KEYS, dotted
 from ikigai.core.bounds import ALL, MODES, Bounds, bounded
 from ikigai.core.errors import ConfigError
+from ikigai.core.fold import blank
 from ikigai.core.run import Run
+from ikigai.workshop import Workshop
+from tests.core.encoders import encoder, limits
 
 
 def configured(text: str, folder: Path, flags: dict[str, Any] | None = None, **environ: str) -> Config:
@@ -97,7 +102,11 @@ def test_no_other_key_is_taken(tmp_path: Path, key: str):
         ('tools.sandbox = "off"', "tools.sandbox cannot be 'off' in a project."),
         ("tools.sandbox_network = true", "tools.sandbox_network cannot be true in a project."),
         ('tools.off = "shell"', "tools.off cannot be 'shell' in a project."),
-        ('tools.off = ["a,b"]', "tools.off cannot be an array in a project."),
+        (
+            'tools.off = ["shel"]',
+            "a list of sets of tools (agents, external, files, memory, shell, web).",
+        ),
+        ("tools.off = [[]]", "tools.off cannot be an array in a project."),
         ("context.sliding_context_tokens = 0", "context.sliding_context_tokens cannot be 0 in a project."),
         ("context.max_tool_result_tokens = true", "context.max_tool_result_tokens cannot be true in a project."),
         ('OPENAI_API_KEY = "sk-1"', "OPENAI_API_KEY has no place in a file."),
@@ -152,11 +161,37 @@ def test_no_choice_is_looser_than_the_bounds(below: Any, own: Any, bounds: Bound
         return MODES.index(settings.get("approval") or "ask")
 
     assert rank(bound) <= rank(free) and (not bounds.approval or rank(bound) <= MODES.index(bounds.approval))
-    left, most = bound.get("budget") or 0, bounds.budget
+    left: Any = bound.get("budget") or 0
+    most, wanted = bounds.budget, Run(below, plain, plain).resolve(own).get("budget")
     assert not most or 0 < left <= most
-    assert left <= (free.get("budget") or 10)
+    assert left <= int(wanted or 10)
     off = set(str(bound.get("tools_off") or "").split(","))
     assert ALL in off or {*bounds.tools_off, *str(free.get("tools_off") or "").split(",")} - {""} <= off
     assert bounded(bound, bounds) == bound
     this_run = Run(below, plain, plain, {"approval": "yolo"}, bounds=bounds).resolve(own)
     assert this_run["approval"] == "yolo", "what the user says for this run goes before it"
+
+
+def test_the_sets_that_can_be_off_are_those_there_are(tmp_path: Path):
+    config = configured("", tmp_path)
+    there = {spec.set for spec in Workshop(config, tmp_path).specs}
+    assert there | {"agents", "external"} == set(SETS)
+
+
+@pytest.mark.parametrize(
+    ("most", "ring"),
+    [
+        ("", ["edits", "auto", "read-only", "ask"]),
+        ("edits", ["edits", "read-only", "ask"]),
+        ("ask", ["read-only", "ask"]),
+        ("read-only", ["read-only"]),
+    ],
+)
+def test_shift_tab_goes_through_what_a_project_lets(most: str, ring: list[str], tmp_path: Path):
+    bounds = Bounds(most, origins={"approval": "project x:1"} if most else {})
+    run, seen, own = Run({"model": "chat/small"}, limits, encoder, bounds=bounds), list[object](), "ask"
+    for _ in ring:
+        memory = blank(msgspec.structs.replace(run, below={"model": "chat/small", "approval": own}), "a")
+        own = permissions.cycled(memory).values["approval"]
+        seen.append(own)
+    assert seen == ring

@@ -24,6 +24,10 @@ OFF: KeyPath = ("tools", "off")
 """The sets of tools that a project switches off; a key of its own, for it has no other meaning elsewhere."""
 
 
+SETS = ("agents", "external", "files", "memory", "shell", "web")
+"""What can be off. A name that is none is an error, for whoever wrote it thinks that something is off by it."""
+
+
 class Tightens(NamedTuple):
     """What a project may say for a key, in words too, and which of two values, the user's and its, is the stricter."""
 
@@ -43,8 +47,8 @@ ALLOWED: dict[KeyPath, Tightens] = {
         lambda given: given in ("read-only", "ask", "edits"), '"read-only", "ask" or "edits"', stricter
     ),
     OFF: Tightens(
-        lambda given: isinstance(given, list) and all(isinstance(each, str) and each.isalpha() for each in given),
-        'a list of sets of tools, for example ["shell", "web"]',
+        lambda given: isinstance(given, list) and all(each in SETS for each in given),
+        f"a list of sets of tools ({', '.join(SETS)})",
         lambda own, given: given,
     ),
     ("tools", "sandbox"): _only("bwrap"),

@@ -229,6 +229,31 @@ def test_killed_with_a_call_under_way(account: Account, wire: Wire, traces: Trac
     assert account.endings() == ["interrupted", "completed"]
 
 
+def test_killed_behind_an_answer_for_several_calls(account: Account, wire: Wire):
+    """The answer holds for what was stored of it, and for nothing else."""
+    calls = [{"name": "shell", "arguments": {"command": f"echo {number} >> ran"}} for number in range(3)]
+    wire.answers(completion(calls=calls))
+    with account.terminal(*WIRE, module="tests.e2e.dying", env={**TOOLS, "KILL_AT": "before:tool_result"}) as program:
+        program.ready()
+        program.say("go")
+        asked(program, "1 of 3 · Run it?")
+        program.type("t")
+        asked(program, "Allow all 3, 1 to 3?")
+        program.type("y")
+        assert program.ended() == -signal.SIGKILL
+    assert decisions(account) == [(True, "user, with 2 others", "")]
+    wire.answers("I see.")
+    with account.terminal(*WIRE, env=TOOLS) as program:
+        program.ready()
+        program.say("what came of it?")
+        program.wait_for("● I see.")
+        program.leave()
+    results = [message["content"] for message in wire.messages() if message["role"] == "tool"]
+    assert results == [f"[error] {told}" for told in (OUTCOME_UNKNOWN, NOT_RUN, NOT_RUN)]
+    assert (account.home / "ran").read_text() == "0\n" and len(decisions(account)) == 1
+    assert account.endings() == ["interrupted", "completed"]
+
+
 def test_type_ahead_is_no_answer(account: Account):
     model = account.script([{"do": "pause", "seconds": 0.5}, shell("touch ran")], "I see.")
     with account.terminal(*model, env=TOOLS) as program:

@@ -39,15 +39,15 @@ def tried(folder: Path, own: str, text: str, **more: Any) -> tuple[Config, Bound
 
 
 def test_what_is_stricter_holds_and_says_where_it_comes_from(tmp_path: Path):
-    own = '[tools]\napproval = "auto"\nsandbox_network = true\n[context]\nmax_tool_result_tokens = 9000\n'
+    own = '[tools]\napproval = "auto"\nsandbox_network = true\n'
     text = (
         '[tools]\napproval = "read-only"\noff = ["web", "shell"]\nsandbox = "bwrap"\nsandbox_network = false\n'
-        "[context]\nsliding_context_tokens = 5000\nmax_tool_result_tokens = 100\n"
+        "[context]\nsliding_context_tokens = 5000\n"
     )
     config, bounds = tried(tmp_path, own, text)
-    tools, context = config.tools, config.context
+    tools = config.tools
     assert (tools.approval, tools.sandbox, tools.sandbox_network) == ("read-only", "bwrap", False)
-    assert (context.sliding_context_tokens, context.max_tool_result_tokens) == (5000, 100)
+    assert config.context.sliding_context_tokens == 5000
     file = tmp_path / ".ikigai" / "config.toml"
     assert bounds == Bounds(
         *("read-only", ("web", "shell"), 5000),
@@ -63,11 +63,8 @@ def test_what_is_stricter_holds_and_says_where_it_comes_from(tmp_path: Path):
 
 
 def test_what_is_looser_than_the_users_own_changes_nothing(tmp_path: Path):
-    own = (
-        '[tools]\napproval = "read-only"\nenabled = false\n'
-        "[context]\nsliding_context_tokens = 10\nmax_tool_result_tokens = 10\n"
-    )
-    text = '[tools]\napproval = "edits"\n[context]\nsliding_context_tokens = 11\nmax_tool_result_tokens = 11\n'
+    own = '[tools]\napproval = "read-only"\nenabled = false\n[context]\nsliding_context_tokens = 10\n'
+    text = '[tools]\napproval = "edits"\n[context]\nsliding_context_tokens = 11\n'
     config, bounds = tried(tmp_path, own, text)
     before = configured(own, tmp_path)
     assert config == before and describe(config) == describe(before)
@@ -108,7 +105,7 @@ def test_no_other_key_is_taken(tmp_path: Path, key: str):
         ),
         ("tools.off = [[]]", "tools.off cannot be an array in a project."),
         ("context.sliding_context_tokens = 0", "context.sliding_context_tokens cannot be 0 in a project."),
-        ("context.max_tool_result_tokens = true", "context.max_tool_result_tokens cannot be true in a project."),
+        ("context.sliding_context_tokens = true", "context.sliding_context_tokens cannot be true in a project."),
         ('OPENAI_API_KEY = "sk-1"', "OPENAI_API_KEY has no place in a file."),
         ("tools.aproval = 1", "there is no key tools.aproval. Did you mean tools.approval?"),
         ("tools = 1", "there is no key tools."),

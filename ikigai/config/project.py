@@ -56,9 +56,6 @@ ALLOWED: dict[KeyPath, Tightens] = {
     ("context", "sliding_context_tokens"): Tightens(
         lambda given: _whole(given), "a whole number of tokens, 1 to 1000000000", smaller
     ),
-    ("context", "max_tool_result_tokens"): Tightens(
-        lambda given: _whole(given), "a whole number of tokens, 1 to 1000000000", min
-    ),
 }
 """Every key that a project may set."""
 

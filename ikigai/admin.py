@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai import catalog, finding, login, paths, psql, purging, reports, roster
-from ikigai.app import imported, locate_database, make_pool, open_database
+from ikigai.app import imported, locate_database, make_pool, make_project, open_database, tightened
 from ikigai.config import Config, describe, masked
 from ikigai.core.commands import model_choice
 from ikigai.core.errors import ConfigError, IkigaiError
@@ -123,6 +123,10 @@ def _progress(done: int, total: int | None) -> None:
 
 async def _config(config: Config, arguments: argparse.Namespace) -> int:
     file = Path(arguments.config) if arguments.config else paths.config_dir() / "config.toml"
+    if arguments.what == "show":
+        project = make_project()
+        project.look()
+        config, _ = tightened(config, project)
     match arguments.what:
         case "path":
             say(str(file))

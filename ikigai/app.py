@@ -19,8 +19,10 @@ import msgspec
 
 from ikigai import keys, paths, trust
 from ikigai.config import Config, layers, tools_enabled
+from ikigai.config import project as project_settings
 from ikigai.config.table import VENDORS, Model, Server
 from ikigai.core import codec, matching
+from ikigai.core.bounds import Bounds
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Choices, Event
 from ikigai.core.instructions import KEY, ORIGIN, instructed
@@ -78,6 +80,7 @@ class World:
         if project is None:
             project = make_project()
             project.look()
+        config, bounds = tightened(config, project)
         pool, opening = make_pool(config), asyncio.ensure_future(open_database(config))
         workshop = None
         try:
@@ -85,6 +88,7 @@ class World:
             workshop = await asyncio.to_thread(make_workshop, config)
             await workshop.open(project)
             run = await asyncio.to_thread(make_run, config, pool, workshop, project)
+            run = msgspec.structs.replace(run, bounds=bounds)
         except BaseException:
             if workshop:
                 await workshop.close()
@@ -128,6 +132,11 @@ class World:
     def database_name(self) -> str:
         """Where the log is, in a word for the status line."""
         return "embedded" if self._lease else self.database.host
+
+    @property
+    def place(self) -> str:
+        """The same for the status line, with the sandbox that commands run in."""
+        return f"{'bwrap · ' if self.workshop.sandbox else ''}{self.database_name}"
 
     def known_models(self) -> tuple[str, ...]:
         """Models worth offering: the one in force, the local one, those configured, and those of all keys at hand."""
@@ -348,6 +357,11 @@ def make_workshop(config: Config) -> Workshop:
 def make_project() -> Project:
     """The working directory, which nobody has looked at yet."""
     return Project(Path(directory() or "/"), paths.data_dir() / trust.FILE)
+
+
+def tightened(config: Config, project: Project) -> tuple[Config, Bounds]:
+    """The configuration with what the project tightens, where that is trusted. Raises ConfigError."""
+    return project_settings.tightened(config, project.config, project.folder) if project.trusted else (config, Bounds())
 
 
 def make_run(config: Config, pool: Pool, workshop: Workshop, project: Project | None = None) -> Run:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ikigai import standing, trust
 from ikigai.core import inputs
+from ikigai.core.bounds import stricter
 from ikigai.core.commands import is_id
 from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.memory import Memory
@@ -53,13 +54,19 @@ async def approve(argument: str, memory: Memory, ask: Callable[[Question], Await
 
 
 def cycled(memory: Memory) -> inputs.Change:
-    """What Shift+Tab does."""
-    return inputs.Change({"approval": following(mode(memory.settings)).value})
+    """What Shift+Tab does: the next mode, of those that the project lets be chosen."""
+    now = mode(memory.settings)
+    modes, most = [following(now)], memory.run.bounds.approval
+    while most and modes[-1] != now and stricter(modes[-1], most) != modes[-1]:
+        modes.append(following(modes[-1]))
+    return inputs.Change({"approval": modes[-1].value})
 
 
 def _shown(memory: Memory) -> str:
     now = mode(memory.settings)
     rows = [f"Approval: {now}: {MEANS[now]}."]
+    if most := memory.run.bounds.approval:
+        rows.append(f"Here it can be {most} at most, by the {clean_line(memory.run.bounds.origins['approval'])}.")
     kept = standing.approved(standing_file())
     rows += [
         f"{number}  {clean_line(each.tool)}  {clean_line(each.shown)}  in {clean_line(each.directory)}"
@@ -107,7 +114,8 @@ async def asked(project: Project, brings: Sequence[str], ask: Callable[[Question
     """Ask whether the folder is trusted; a no holds for this run, and so does a yes that cannot be kept."""
     lines = (
         f"{clean_line(str(project.folder))} has {', '.join(brings)}.",
-        "Trusted, it tells models what to do, and its tools are offered to them. Nothing of it has been read yet.",
+        "Trusted, it tells models what to do, its tools are offered to them, and its settings can forbid them things. "
+        "Nothing of it has been read yet.",
     )
     if (await ask(yes_or_no("Trust this folder?", lines))).key == "y":
         try:
@@ -151,7 +159,8 @@ def _trust_shown(project: Project) -> str:
 
 def _effect(project: Project) -> str:
     said = "Its instructions, if it has any, go with the next message."
-    return f"{said} Its tools are offered from the next start on." if project.tools.is_dir() else said
+    later = project.tools.is_dir() or project.config.exists()
+    return f"{said} Its tools and settings are used from the next start on." if later else said
 
 
 async def ran(workshop: Workshop, line: str, progress: Callable[[str], None]) -> str:

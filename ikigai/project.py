@@ -1,4 +1,4 @@
-"""What the working directory brings with it, as far as the user trusts it: AGENTS.md, and tools of its own.
+"""What the working directory brings with it, as far as the user trusts it: AGENTS.md, tools and settings of its own.
 
 Until the folder is trusted nothing of it is read: only whether these names are there is looked at. Instructions are
 AGENTS.md, or CLAUDE.md where there is none; they are read again when the file has become another one.
@@ -17,7 +17,7 @@ from ikigai.core.instructions import headed
 from ikigai.tools.kept import whole
 
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md")
-TOOLS = Path(".ikigai/tools")
+TOOLS, CONFIG = Path(".ikigai/tools"), Path(".ikigai/config.toml")
 MOST = 64 * 1024
 """Bytes of instructions that are read: they are sent with every request."""
 
@@ -40,11 +40,15 @@ class Project:
     @property
     def brings(self) -> tuple[str, ...]:
         """What is here that nobody obeys before the folder is trusted, by name."""
-        return tuple(name for name in (*INSTRUCTIONS, str(TOOLS)) if os.path.lexists(self.folder / name))
+        return tuple(name for name in (*INSTRUCTIONS, str(TOOLS), str(CONFIG)) if os.path.lexists(self.folder / name))
 
     @property
     def tools(self) -> Path:
         return self.folder / TOOLS
+
+    @property
+    def config(self) -> Path:
+        return self.folder / CONFIG
 
     def look(self) -> None:
         """Find out whether the folder is trusted already; a damaged file trusts nothing."""

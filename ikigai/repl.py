@@ -131,6 +131,7 @@ class Repl:
         app = await asyncio.to_thread(importlib.import_module, "ikigai.app")
         project = await self._trusting(app.make_project())
         self._world = world = await app.World.open(self._config, project)
+        self._config = world.config  # as the project has tightened it
         self.screen.warm()  # while the server answers
         unusable = ""
         if model := world.run.resolve({}).get("model"):
@@ -140,7 +141,7 @@ class Repl:
                 raise
             except IkigaiError as error:  # no key: all that needs no model works
                 unusable = str(error)
-        self.screen.database(world.database_name)
+        self.screen.database(world.place)
         with self._moving():
             arguments = self._arguments
             agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))

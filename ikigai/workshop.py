@@ -15,6 +15,7 @@ from ikigai import paths, standing
 from ikigai.config import Config, tools_enabled, under
 from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import ToolCall, ToolSpec
+from ikigai.images import pictured
 from ikigai.tools.background import Processes
 from ikigai.tools.base import Tool, Touch
 from ikigai.tools.environment import for_commands
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 RESERVED = ("shell", "web_search", "filter_context")
 """Names that no other tool may take, though they are not always offered."""
+SANDBOX = ("tools", "sandbox")
 BRAVE_KEY = "BRAVE_API_KEY"
 """The variable that holds the key of the web search."""
 
@@ -105,10 +107,15 @@ class Workshop:
             ripgrep = ""  # a project must not bring its own
         tools = self._config.tools
         return (
-            *file_tools(self.directory, Seen(), ripgrep=ripgrep),
+            *file_tools(self.directory, Seen(), picture=pictured, ripgrep=ripgrep),
             Shell(self.directory, self.environment, self.processes, self.sandbox),
             *process_tools(self.processes),
-            *web_tools(self.directory, private=tools.private_hosts, brave_key=os.environ.get(BRAVE_KEY, "").strip()),
+            *web_tools(
+                self.directory,
+                private=tools.private_hosts,
+                picture=pictured,
+                brave_key=os.environ.get(BRAVE_KEY, "").strip(),
+            ),
         )
 
     def memory_tools(self, whole: Whole, found: Found) -> tuple[Tool, ...]:
@@ -120,9 +127,11 @@ class Workshop:
         trusted. Raises IkigaiError when a sandbox is demanded and does not work.
         """
         if self.sandbox and (why := await self.sandbox.probe()):
+            who, place = "configuration", 'set sandbox = "off" under [tools].'
+            if self._config.kind(SANDBOX) == "project":
+                who, place = "project", f"take it out of {self._config.settings[SANDBOX].place}."
             raise IkigaiError(
-                f"The sandbox that the configuration demands cannot be used: {why}",
-                'Install bubblewrap, or set sandbox = "off" under [tools].',
+                f"The sandbox that the {who} demands cannot be used: {why}", f"Install bubblewrap, or {place}"
             )
 
         folders = list(self._folders(project)) if self._enabled else []

@@ -7,7 +7,8 @@
     describe   every key, its value and where that came from
     masked     an address without its password
 
-Nothing is read from the working directory. API keys stay where they are: only where that is, is kept here.
+`tightened` (of `config.project`) adds the settings of a trusted project. Nothing else is read from the working
+directory. API keys stay where they are: only where that is, is kept here.
 """
 
 import json
@@ -22,6 +23,7 @@ import msgspec
 
 from ikigai.config import mistakes, profiles, toml_file
 from ikigai.config.mistakes import masked
+from ikigai.config.project import OFF
 from ikigai.config.table import (
     DATABASE_URL,
     KEYS,
@@ -292,6 +294,8 @@ def describe(config: Config, profile: str | None = None) -> list[tuple[str, str,
     for path, setting in config.settings.items():
         if path[0] == "profiles":
             rows.append((dotted(path), json.dumps(setting.value, ensure_ascii=False), setting.origin))
+    if OFF in config.settings:  # a project's alone
+        rows.append((dotted(OFF), json.dumps(config.settings[OFF].value), config.origin(OFF)))
     for provider, place in config.keys.items():
         rows.append((f"API key of {provider}", "set", place))
     return rows

@@ -11,7 +11,7 @@ from ikigai.core.errors import ConfigError
 
 def bad_value(setting: Setting) -> ConfigError:
     # People put the key itself where the name of its variable belongs.
-    value = "what stands there" if setting.path[-1] == "api_key_env" else _shown(setting.value) + _culprit(setting)
+    value = "what stands there" if setting.path[-1] == "api_key_env" else shown(setting.value) + _culprit(setting)
     where = f"{setting.place}: {dotted(setting.path)}" if setting.kind == "configuration" else setting.place
     remedy = f"Allowed: {KEYS[pattern(setting.path)].allowed}."
     if setting.place in USUAL_VARIABLES.values():
@@ -28,7 +28,7 @@ def _culprit(setting: Setting) -> str:
         try:
             msgspec.convert([item], expected.type)
         except msgspec.ValidationError:
-            return f" with {_shown(item)}"
+            return f" with {shown(item)}"
     return ""
 
 
@@ -79,7 +79,8 @@ def masked(text: str) -> str:
     return re.sub(secret + r"('(?:[^'\\]|\\.)*'?|(?:\\.|\S)+)", r"\1***", text, flags=re.IGNORECASE)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value as people write it, without passwords, in at most 80 characters."""
     match value:
         case bool():
             text = str(value).lower()

@@ -213,7 +213,7 @@ class Profile(Record, frozen=True):
     tools_off: Annotated[Sets, _help("Sets of tools (`/tools` names them) that models are not offered.")] = ()
 
 
-Kind: TypeAlias = Literal["default", "configuration", "profile", "environment", "flag"]
+Kind: TypeAlias = Literal["default", "configuration", "project", "profile", "environment", "flag"]
 
 
 class Setting(Discreet, frozen=True):
@@ -256,7 +256,7 @@ class Config(Discreet, frozen=True):
     settings: dict[KeyPath, Setting] = msgspec.field(default_factory=dict)
 
     def origin(self, path: KeyPath) -> str:
-        """Who set the key: "default", "configuration FILE:LINE", "environment VARIABLE", "flag --x"."""
+        """Who set the key: "default", "configuration FILE:LINE", "project FILE:LINE", "environment VARIABLE", …"""
         return self.settings[path].origin if path in self.settings else "default"
 
     def kind(self, path: KeyPath) -> Kind:

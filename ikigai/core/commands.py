@@ -285,7 +285,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "trust",
         "[yes|no [FOLDER]]",
-        "whether this folder's AGENTS.md and tools are used",
+        "whether this folder's AGENTS.md, tools and settings are used",
         _local("trust"),
         more="Alone it lists the folders that are trusted, each for itself alone. Without a FOLDER, this one is meant.",
     ),

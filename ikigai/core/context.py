@@ -12,7 +12,7 @@ from ikigai.core import tokens
 from ikigai.core.events import UsageReported
 from ikigai.core.instructions import system as system_prompt
 from ikigai.core.memory import Memory, frame, measured, notice_size
-from ikigai.core.messages import Image, Message, Role, Text
+from ikigai.core.messages import Image, Message, Role, Text, ToolResult
 from ikigai.core.pins import pins, without
 from ikigai.core.record import Record
 
@@ -161,7 +161,10 @@ def _images(memory: Memory) -> tuple[int, int]:
 
 
 def _without(message: Message) -> tuple[Any, ...]:
-    return tuple(block for block in message.blocks if not isinstance(block, Image)) or (Text(""),)
+    kept = (block for block in message.blocks if not isinstance(block, Image))
+    return tuple(
+        msgspec.structs.replace(each, images=()) if isinstance(each, ToolResult) else each for each in kept
+    ) or (Text(""),)
 
 
 def _tokens(memory: Memory, size: int) -> int:

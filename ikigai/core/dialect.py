@@ -4,7 +4,7 @@ what is in the message                       what is sent
 thinking of this model, signed               itself, byte for byte
 any other thinking                           nothing: another model cannot read it, and vendors refuse it
 a call id or tool name the vendor refuses    a name made of it, the same for the call and its result
-an image for a model that sees none          a line that says so
+an image for a model that sees none          a line that says so, also within a result
 nothing                                      [empty]: vendors refuse a message without content
 
 Pairs and the order of roles are whole before this (`core.request`). It works on one message at a time, so that sizes
@@ -62,9 +62,11 @@ def _thinking(thought: Thinking, dialect: Dialect) -> Thinking | None:
 
 
 def _image(image: Image, dialect: Dialect) -> Image | Text:
-    if dialect.images:
-        return image
-    return Text(f"[image {image.name} left out: this model sees no images]".replace("  ", " "))
+    return image if dialect.images else Text(_unseen(image))
+
+
+def _unseen(image: Image) -> str:
+    return f"[image {image.name} left out: this model sees no images]".replace("  ", " ")
 
 
 def _call(call: ToolCall, dialect: Dialect) -> ToolCall:
@@ -74,9 +76,11 @@ def _call(call: ToolCall, dialect: Dialect) -> ToolCall:
 
 def _result(result: ToolResult, dialect: Dialect) -> ToolResult:
     call_id, name = acceptable(result.call_id), acceptable(result.name)
-    if call_id is result.call_id and name is result.name and result.content:
+    seen = dialect.images or not result.images
+    if call_id is result.call_id and name is result.name and result.content and seen:
         return result
-    return ToolResult(call_id, result.content or EMPTY, result.is_error, name)
+    content = result.content if seen else "\n".join(filter(None, (result.content, *map(_unseen, result.images))))
+    return ToolResult(call_id, content or EMPTY, result.is_error, name, result.images if seen else ())
 
 
 _FITTED: dict[type, Callable[[Any, Dialect], Block | None]] = {

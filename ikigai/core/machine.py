@@ -364,6 +364,11 @@ def _chosen(memory: Memory, values: Choices) -> tuple[Event, ...]:
             f" {memory.model}, set by {memory.run.origins.get('model', 'a flag or variable')}.",
             f"Start with {memory.model}:{level} instead, or without a model.",
         )
+    free = memory.run.wanted({**memory.own, **values})
+    for key, where in memory.run.bounds.origins.items():
+        if key in values and wanted.get(key) != free.get(key) and (values[key] is not None or key not in memory.own):
+            name = {"tools_off": "Which tools are off"}.get(key, key.capitalize())
+            raise Refused(f"{name} is bounded here by the {where}.", "/trust no and a new start take that away.")
     values = {key: value for key, value in values.items() if memory.own.get(key) != value}
     if not values:
         raise Refused("That is chosen already.", "Nothing was changed.")

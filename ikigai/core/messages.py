@@ -24,8 +24,9 @@ class Thinking(Record, frozen=True, tag="thinking"):
 
 
 class Image(Record, frozen=True, tag="image"):
-    """A picture the user shows: `data` is base64 of a PNG, JPEG or WebP that every vendor takes (see `ikigai.images`).
+    """A picture that the user or a tool shows.
 
+    `data` is base64 of a PNG, JPEG or WebP that every vendor takes (see `ikigai.images`).
     `width` and `height` are in pixels, `name` is what the user called it.
     """
 
@@ -53,12 +54,15 @@ class ToolResult(Record, frozen=True, tag="tool_result"):
     """What came of a tool call; block of a message and fact of the log in one.
 
     `name` is the tool's: in a message it is always that of the call (`request.grow`), in the log it need not be there.
+    `images` are what it shows to a model that sees; `diff` is what it changed in a file, for people and no model.
     """
 
     call_id: str
     content: str
     is_error: bool = False
     name: str = ""
+    images: tuple[Image, ...] = ()
+    diff: str = ""
 
 
 ReplyBlock: TypeAlias = Text | Thinking | ToolCall
@@ -87,7 +91,14 @@ class Message(Record, frozen=True, cache_hash=True):
 
     @property
     def images(self) -> tuple[Image, ...]:
-        return tuple([block for block in self.blocks if isinstance(block, Image)])
+        """Those that were shown in it, and those in the results of tools."""
+        found: list[Image] = []
+        for block in self.blocks:
+            if isinstance(block, Image):
+                found.append(block)
+            elif isinstance(block, ToolResult) and block.images:
+                found += block.images
+        return tuple(found)
 
     @property
     def text(self) -> str:

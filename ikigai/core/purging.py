@@ -22,7 +22,12 @@ HIDDEN = "***"
 
 WORDLESS = frozenset({"usage", "fork", "agent_killed", "agent_revived", "tool_started", "filter_plan"})
 """Kinds in which nobody says anything."""
-DROPPED = {"user": ("images",), "assistant": ("blocks",), "tool_call": ("malformed",)}
+DROPPED = {
+    "user": ("images",),
+    "assistant": ("blocks",),
+    "tool_call": ("malformed",),
+    "tool_result": ("images", "diff"),
+}
 """Fields of data that are what was said, or pictures of it; a row is whole without them."""
 KEPT = frozenset(
     ("id", "call_id", "name", "tool", "type", "vendor", "media_type", "model", "level", "provider", "parent", "stop")

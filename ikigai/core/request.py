@@ -82,7 +82,9 @@ def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
 def _named(result: ToolResult, messages: list[Message]) -> ToolResult:
     """The result with the name of the tool that was called: Google wants to hear it again."""
     name = _called(result.call_id, messages)
-    return result if result.name == name else ToolResult(result.call_id, result.content, result.is_error, name)
+    if result.name == name and not result.diff:
+        return result
+    return ToolResult(result.call_id, result.content, result.is_error, name, result.images)
 
 
 def _called(id: str, messages: list[Message]) -> str:
@@ -154,7 +156,9 @@ def _is_paired(messages: tuple[Message, ...]) -> bool:
 def _answer(call: ToolCall, result: ToolResult | None, started: frozenset[str]) -> ToolResult:
     if result is None:
         return ToolResult(call.id, OUTCOME_UNKNOWN if call.id in started else NOT_RUN, is_error=True, name=call.name)
-    return result if result.name == call.name else ToolResult(call.id, result.content, result.is_error, call.name)
+    if result.name == call.name:
+        return result
+    return ToolResult(call.id, result.content, result.is_error, call.name, result.images)
 
 
 def closed(messages: tuple[Message, ...], started: frozenset[str], ending: Ending) -> tuple[Message, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from ikigai.core.bounds import Bounds, bounded
 from ikigai.core.events import (
     Choices,
 )
@@ -57,6 +58,7 @@ class Run(Record, frozen=True):
     counter: str = "bytes"  # or "provider", "calibrated": how turns that have ended are counted
     rules: Rules = Rules()
     profiles: dict[str, Profile] = {}  # noqa: RUF012  (msgspec gives every record its own)
+    bounds: Bounds = Bounds()
 
     def under(self, profile: str) -> "Run":
         """The same with the rules of this profile in force; those of the configuration where it is not there."""
@@ -72,7 +74,11 @@ class Run(Record, frozen=True):
         return "" if self.counter == "bytes" else f"{self.counter} {model}"
 
     def resolve(self, own: Choices) -> Choices:
-        """The settings in force. A level belongs to the model it was chosen for, so who names another leaves it out."""
+        """The settings in force: what is wanted within the project's bounds, and what this run says before all."""
+        return {**bounded(self.wanted(own), self.bounds), **self.above}
+
+    def wanted(self, own: Choices) -> Choices:
+        """The settings without those bounds. A level belongs to the model it was chosen for: with another it goes."""
         named = "model" in own or "model" in self.above
         below = {**self.below, **self._profiled(own)}
         if named and below.get("level"):
@@ -80,6 +86,8 @@ class Run(Record, frozen=True):
         return {**below, **self._heeded(own), **self.above}
 
     def origin(self, key: str, own: Choices) -> str:
+        if key in self.bounds.origins and self.resolve(own).get(key) != self.wanted(own).get(key):
+            return self.bounds.origins[key]
         if key in self.above:
             return self.origins.get(key, "default")
         if key in self._heeded(own):

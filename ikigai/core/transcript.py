@@ -60,7 +60,8 @@ class Block(Record, frozen=True):
     """One event on the screen. `text` is as stored: whoever draws it makes it safe.
 
     `name` is a tool's name; `failed` marks an error; `remembered` says whether the model still sees it. `thoughts` are
-    those of a model's message, in order; one that thought before a tool call and said nothing has no text.
+    those of a model's message, in order; one that thought before a tool call and said nothing has no text. `diff` is
+    what a tool changed in a file.
     """
 
     id: int
@@ -70,6 +71,7 @@ class Block(Record, frozen=True):
     failed: bool = False
     remembered: bool = True
     thoughts: tuple[Thought, ...] = ()
+    diff: str = ""
 
     @property
     def parts(self) -> Iterator[str | Thought]:
@@ -107,7 +109,8 @@ def block(stored: StoredEvent, remembered: bool = True) -> Block | None:
     """The event as people read it; None for what is not shown."""
     said = _said(stored)
     thoughts = _thoughts(stored.event.blocks) if isinstance(stored.event, AssistantMessage) else ()
-    return None if said is None else Block(stored.id, *said, remembered=remembered, thoughts=thoughts)
+    diff = stored.event.diff if isinstance(stored.event, ToolResult) else ""
+    return None if said is None else Block(stored.id, *said, remembered=remembered, thoughts=thoughts, diff=diff)
 
 
 def blocks(stored: StoredEvent, remembered: bool = True) -> tuple[Block, ...]:

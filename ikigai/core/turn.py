@@ -212,7 +212,7 @@ class Growing:
                 here = range(place, place + len(message.blocks))
                 place = here.stop
                 blocks = tuple(
-                    replace(block, content=masked(block.content, self._place(block.call_id)))
+                    _masked(block, self._place(block.call_id))
                     if isinstance(block, ToolResult) and since <= index < until
                     else block
                     for index, block in zip(here, message.blocks, strict=True)
@@ -236,6 +236,16 @@ class Growing:
         return f" [{READ_RESULT} {call_id}]" if self._readable else ""
 
 
+NOT_SHOWN = " [masked: its picture is not shown any more]"
+"""Behind what was said of a picture; shorter than any of them."""
+
+
+def _masked(result: ToolResult, whole: str) -> ToolResult:
+    """What stands for an old result; its pictures are gone from it."""
+    content = masked(result.content, whole)
+    return replace(result, content=content + NOT_SHOWN if result.images else content, images=())
+
+
 MOST_OF_CHARACTER, MOST_OF_MESSAGE, MOST_OF_BLOCK = 12, 1_000, 1_000
 """Bytes that a measure comes to at the most: a character as \\u0000 takes six of them, and ids may be said twice."""
 MOST_OF_IMAGE = 2**62
@@ -248,7 +258,7 @@ def most_of(blocks: tuple[Block, ...]) -> int:
     for block in blocks:
         if isinstance(block, ToolCall):
             characters = len(block.id) + len(block.name) + len(block.arguments)
-        elif isinstance(block, ToolResult):
+        elif isinstance(block, ToolResult) and not block.images:
             characters = len(block.call_id) + len(block.name) + len(block.content)
         elif isinstance(block, Text):
             characters = len(block.text)

@@ -72,11 +72,14 @@ class ChatEncoder(BodyEncoder):
 
     def entries(self, message: Message) -> list[Any]:
         if message.role is TOOL:
-            return [
+            results: list[dict[str, Any]] = [
                 {"role": "tool", "tool_call_id": block.call_id, "content": told(block)}
                 for block in message.blocks
                 if isinstance(block, ToolResult)
             ]
+            if message.images:  # results hold words alone: what they show comes right behind them
+                results.append({"role": "user", "content": [part for image in message.images for part in _part(image)]})
+            return results
         if message.role is USER:
             content: str | list[dict[str, Any]] = message.text or EMPTY
             if message.images:

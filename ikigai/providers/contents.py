@@ -1,5 +1,9 @@
 """Google's generateContent format: Request → body, chunk of a stream → deltas. Pure, no SDK.
 
+A picture of a tool's stands within the functionResponse, for models with a thinkingLevel (Gemini 3 and later, which
+alone take it there: ai.google.dev/gemini-api/docs/function-calling, "Multimodal function responses"). For others it
+comes in a content of its own: beside the responses it would be one too many for as many calls, which they refuse.
+
 A thought signature is Google's opaque text on a part of a reply, which must come back on the same part. Here it is the
 signature of a `Thinking` block right before the block whose part carries it; with none behind it, of an empty text.
 """
@@ -11,7 +15,18 @@ from typing import Any
 import msgspec
 
 from ikigai.core.dialect import Dialect
-from ikigai.core.messages import ASSISTANT, Image, Message, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import (
+    ASSISTANT,
+    TOOL,
+    Image,
+    Message,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from ikigai.core.reply import Broke, Counted, Delta, Failure, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request import Request
 from ikigai.providers import failures
@@ -111,7 +126,10 @@ class ContentsEncoder(BodyEncoder):
 
     def entries(self, message: Message) -> list[Any]:
         role = "model" if message.role is ASSISTANT else "user"
-        return [{"role": role, "parts": list(self._parts(message))}]
+        entries = [{"role": role, "parts": list(self._parts(message))}]
+        if message.role is TOOL and message.images and self._traits.thinking != "level":
+            entries.append({"role": role, "parts": list(map(_part, message.images))})
+        return entries
 
     def _parts(self, message: Message) -> Iterator[dict[str, Any]]:
         signature, called = "", False
@@ -122,6 +140,8 @@ class ContentsEncoder(BodyEncoder):
                 signature = block.signature
                 continue
             part = _part(block)
+            if isinstance(block, ToolResult) and block.images and self._traits.thinking == "level":
+                part["functionResponse"]["parts"] = list(map(_part, block.images))
             if isinstance(block, ToolCall):
                 if not called and self._traits.thinking == "level":
                     signature = signature or UNSIGNED

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ikigai.core.dialect import Dialect, fitted
-from ikigai.core.messages import USER, Image, Message, ToolResult
+from ikigai.core.messages import ASSISTANT, Image, Message, ToolResult
 from ikigai.core.request import Request
 from ikigai.core.tokens import BYTES_PER_TOKEN
 
@@ -70,7 +70,7 @@ class BodyEncoder(ABC):
     def message(self, message: Message) -> int:
         # Not kept: an open turn is measured after every event, and most of what is measured is never sent like that.
         size = len(dumps(self.entries(fitted(message, self._dialect)))) - 1
-        if message.role is USER and self._dialect.images:
+        if message.role is not ASSISTANT and self._dialect.images:
             for image in message.images:
                 size -= len(image.data) - BYTES_PER_TOKEN * self.image_tokens(image)
         return size

@@ -130,7 +130,13 @@ def _parts(block: Block) -> list[dict[str, Any]]:
         case ToolCall(id, name, arguments):
             return [{"type": "tool_use", "id": id, "name": name, "input": _object(arguments)}]
         case ToolResult(call_id, content, is_error):
-            result = {"type": "tool_result", "tool_use_id": call_id, "content": content if content.strip() else EMPTY}
+            said = content if content.strip() else EMPTY
+            shown = [part for image in block.images for part in _parts(image)]
+            result = {
+                "type": "tool_result",
+                "tool_use_id": call_id,
+                "content": [_text(said), *shown] if shown else said,
+            }
             return [result | {"is_error": True} if is_error else result]
 
 

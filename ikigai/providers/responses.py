@@ -86,7 +86,7 @@ class ResponsesEncoder(BodyEncoder):
             return [{"type": "message", "role": "user", "content": list(map(_part, message.blocks))}]
         if message.role is TOOL:
             return [
-                {"type": "function_call_output", "call_id": block.call_id, "output": told(block)}
+                {"type": "function_call_output", "call_id": block.call_id, "output": _output(block)}
                 for block in message.blocks
                 if isinstance(block, ToolResult)
             ]
@@ -114,6 +114,12 @@ def _part(block: Block) -> dict[str, Any]:
             return {"type": "input_text", "text": text}
         case _:
             raise TypeError(f"a user's message holds {type(block).__name__}")
+
+
+def _output(result: ToolResult) -> str | list[dict[str, Any]]:
+    """What came of a tool: words, or with pictures a list of parts."""
+    said = told(result)
+    return [_part(Text(said)), *map(_part, result.images)] if result.images else said
 
 
 def _items(blocks: tuple[Block, ...]) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from ikigai.terminal import theme as glyph
 from ikigai.terminal.dialog import Dialog
 from ikigai.terminal.live import LiveReply
 from ikigai.terminal.text import columns as width
-from ikigai.terminal.text import cut, lasting, wrap
+from ikigai.terminal.text import cut, lasting, packed, wrap
 from ikigai.terminal.theme import Theme
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -94,15 +94,18 @@ class Area:
         return [*apart, *tail, *[""] * bool(tail), *activity, *asked, *queue, *gap], [*choices, *state]
 
     def _asked(self, columns: int, rows: int) -> list[str]:
-        """The question in a row or two, and always what can be pressed."""
+        """The question in a row or two, and always what can be pressed: all of it where there is room."""
         if self.dialog is None:
             return []
-        most = min(2, max(rows - 1, 0))
+        keys = list(packed(self.dialog.keys, columns - len(INDENT)))
+        most = min(2, max(rows - len(keys), 1 if rows > 1 else 0))
         prompt = list(wrap(clean_line(self.dialog.prompt), columns))
         if len(prompt) > most > 0:
             prompt[most - 1] = cut(" ".join(prompt[most - 1 :]), columns)
-        keys = self.theme.paint("dim", cut(self.dialog.keys, columns - len(INDENT)))
-        return [*(self.theme.paint("warning", row) for row in prompt[:most]), INDENT + keys]
+        if len(keys) > (room := max(rows - min(len(prompt), most), 1)):
+            keys[room - 1] = cut(" · ".join(keys[room - 1 :]), columns - len(INDENT))
+        keys = [INDENT + self.theme.paint("dim", row) for row in keys[:room]]
+        return [*(self.theme.paint("warning", row) for row in prompt[:most]), *keys]
 
     def _status(self, columns: int) -> str:
         if self.hint:

@@ -8,7 +8,7 @@ words; Esc always means the default.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ikigai.core.questions import Answered, Choice, Question
 
@@ -32,13 +32,13 @@ class Dialog:
         return self.choice.wants if self.choice else self.question.title
 
     @property
-    def keys(self) -> str:
-        """What can be pressed, in words."""
+    def keys(self) -> tuple[str, ...]:
+        """What can be pressed, each in words."""
         if self.choice:
-            return "Enter sends it · Esc goes back"
+            return "Enter sends it", "Esc goes back"
         said = [f"[{each.key}] {each.label}" for each in self.question.choices]
         default = next((each.label for each in self.question.choices if each.key == self.question.default), "")
-        return " · ".join((*said, f"Esc: {default}"))
+        return *said, f"Esc: {default}"
 
 
 class Dialogs:
@@ -58,8 +58,8 @@ class Dialogs:
         """Whether the input holds the words of an answer."""
         return self.current is not None and self.current.choice is not None
 
-    async def ask(self, question: Question, shown: Callable[[], object]) -> Answered:
-        """Wait for its turn, show it by `shown`, and wait for the answer."""
+    async def ask(self, question: Question, shown: Callable[[], Awaitable[object]]) -> Answered:
+        """Wait for its turn, show it by `shown`, and when that has ended wait for the answer."""
         dialog = Dialog(question)
         self._waiting.append(dialog)
         try:
@@ -68,7 +68,7 @@ class Dialogs:
                 assert ahead
                 await asyncio.wait({ahead.answered})
                 await asyncio.sleep(0)  # until it has left the line
-            shown()
+            await shown()
             dialog.since = time.monotonic()
             self._changed()
             return await dialog.answered
@@ -85,7 +85,7 @@ class Dialogs:
     def pressed(self, key: str, text: str) -> bool:
         """A key was pressed with this text in the input; whether it answered, and is no text."""
         dialog = self.current
-        if dialog is None or dialog.choice or not dialog.since:
+        if dialog is None or dialog.choice or not dialog.since or dialog.answered.done():
             return False
         now = time.monotonic()
         choice = next((each for each in dialog.question.choices if each.key == key), None)

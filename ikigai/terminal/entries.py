@@ -26,8 +26,10 @@ class Entries:
         """Remember the newest of what is going to be shown in part."""
         if isinstance(shown, Block) and shown.thoughts:
             self.folded = shown.thoughts[-1].text
-        elif isinstance(shown, Folded) or (isinstance(shown, Block) and render.is_long_result(shown)):
+        elif isinstance(shown, Folded):
             self.folded = shown.text
+        elif isinstance(shown, Block) and render.is_long_result(shown):
+            self.folded = render.all_of(shown)
 
     def history(self, shown: Sequence[Shown], skipped: int, columns: int, rows: int) -> Iterator[Entry]:
         """The last screenfuls of it; `skipped` events lie before it."""
@@ -52,7 +54,9 @@ class Entries:
                     yield Entry(render.block(words, columns, self._theme))
         else:
             tools = shown.speaker in (Speaker.TOOL_CALL, Speaker.TOOL_RESULT)
-            drawn = render.block(shown, columns, self._theme, opens=shown.text is self.folded)
+            drawn = render.block(
+                shown, columns, self._theme, opens=bool(self.folded) and render.all_of(shown) == self.folded
+            )
             yield Entry(drawn, STEPS if tools else "")
 
     def risen(self, piece: Rising, columns: int) -> Iterator[Entry]:

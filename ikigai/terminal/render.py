@@ -21,6 +21,7 @@ from ikigai.core import tokens
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.snippets import Marked
 from ikigai.core.transcript import Block, Rule, Shown, Speaker
+from ikigai.terminal import changes
 from ikigai.terminal import theme as glyph
 from ikigai.terminal.markdown import MarkdownStream, render
 from ikigai.terminal.text import TAB, columns, cut, lasting, wrap
@@ -35,8 +36,6 @@ LONGEST_RESULT = 3
 SCREENFULS = 2
 """How much of a history is drawn anew."""
 OPENS = " (Ctrl+O)"
-DIFF = {"+": "added", "-": "removed", "@": "hunk", " ": "", "\\": "dim", "": ""}
-"""Styles of the lines of a unified diff, by their first character."""
 MUCH = 1 << 16
 """Characters that are looked at where only a few rows are shown."""
 
@@ -50,7 +49,13 @@ def warm(columns: int) -> tuple[()]:
 
 def is_long_result(block: Block) -> bool:
     """Whether more came of a tool call than is shown."""
-    return block.speaker is Speaker.TOOL_RESULT and block.text.rstrip("\n").count("\n") >= LONGEST_RESULT
+    long = block.text.rstrip("\n").count("\n") >= LONGEST_RESULT or changes.is_long(block.diff)
+    return block.speaker is Speaker.TOOL_RESULT and long
+
+
+def all_of(block: Block) -> str:
+    """What the key opens of a long result: the words, and what was changed."""
+    return f"{block.text}\n\n{changes.plain(block.diff)}" if block.diff else block.text
 
 
 def block(block: Block, width: int, theme: Theme, opens: bool = False) -> str:
@@ -70,6 +75,8 @@ def block(block: Block, width: int, theme: Theme, opens: bool = False) -> str:
             if block.failed and len(rows) > LONGEST_RESULT:  # how it ended stands at the end
                 rows.append(cut(clean_line(block.text.rstrip()[-MUCH:].rpartition("\n")[2]), width - INDENT))
             drawn = _hung(glyph.RESULT, "error" if block.failed else "dim", rows, "dim", theme)
+            changed = changes.few(block.diff, width - INDENT, theme, OPENS * opens)
+            drawn = "\n".join((drawn, *(" " * INDENT + row for row in changed)))
         case Speaker.STOPPED:
             style = "error" if block.failed else "warning"
             drawn = _hung(glyph.STOPPED, style, _rows(block.text, width, LONGEST_MESSAGE), "", theme)
@@ -139,24 +146,10 @@ def plain(text: str, width: int) -> str:
 
 def proposed(lines: Sequence[str], width: int, theme: Theme) -> str:
     """What a question is about, set apart like `plain` text; a unified diff in it in colours."""
-    drawn, styles = list[str](), _diff_styles(lines)
-    for line, style in zip(lines, styles, strict=True):
+    drawn = list[str]()
+    for line, style in zip(lines, changes.styles(lines), strict=True):
         drawn += (theme.paint(style, row) for row in wrap(clean(line), width - INDENT))
     return "\n".join(" " * INDENT + row if row else "" for row in drawn)
-
-
-def _diff_styles(lines: Sequence[str]) -> Iterator[str]:
-    """A style for each line: those of a diff begin behind its --- and +++ and end with the last of its hunks."""
-    inside = False
-    for number, line in enumerate(lines):
-        if line.startswith("--- ") and lines[number + 1 : number + 2] and lines[number + 1].startswith("+++ "):
-            inside = True
-            yield "bold"
-        elif inside and line.startswith("+++ ") and lines[number - 1].startswith("--- "):
-            yield "bold"
-        else:
-            inside = inside and line[:1] in DIFF
-            yield DIFF[line[:1]] if inside else ""
 
 
 def marked(lines: Iterable[Marked], width: int, theme: Theme) -> str:

@@ -185,10 +185,11 @@ class Screen:
     async def ask(self, question: Question) -> Answered:
         """Ask the user; what it is about goes into the scrollback, the question stays above the input."""
 
-        def show() -> None:
+        async def show() -> None:
             if question.lines:
-                rows = "\n".join(question.lines).split("\n")
-                self._scroll.add(lambda columns: [Entry(render.proposed(rows, columns, self._theme))])
+                rows = (text := "\n".join(question.lines)).split("\n")
+                self._scroll.add(lambda columns: [Entry(render.proposed(rows, columns, self._theme))], len(text) > BIG)
+                await self._scroll.drained()  # what is not on screen yet is not answered
 
         answered = await self._dialogs.ask(question, show)
         label = next((each.label for each in question.choices if each.key == answered.key), answered.key)
@@ -356,7 +357,7 @@ class Screen:
         """Another question is to be shown, or none; while words of an answer are wanted the input is lent to them."""
         self._area.dialog = dialog = self._dialogs.current
         if self._tty.dumb and dialog and dialog.since:  # nothing is shown above the input there
-            if (asked := f"{dialog.prompt}\n{dialog.keys}") != self._printed:
+            if (asked := f"{dialog.prompt}\n{' · '.join(dialog.keys)}") != self._printed:
                 self.print_text(asked)
             self._printed = asked
         else:

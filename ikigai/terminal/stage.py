@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import termios
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -204,7 +205,11 @@ class Stage:
 
     def _resume(self) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTSTP, self.suspend)
-        self._take_again()
+        try:
+            self._take_again()
+        except termios.error:  # it went away while we were stopped
+            self._tty.gone = True
+            self._on_signal(signal.SIGHUP)
 
     def _give_up(self) -> None:
         self._painter.erase()

@@ -1,6 +1,6 @@
 """Plain text measured in terminal cells: how wide it is, cut to a width, wrapped at words; and time in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from prompt_toolkit.utils import get_cwidth
 
@@ -58,3 +58,17 @@ def _rows(line: str, width: int) -> Iterator[str]:
         used += cells
         at += 1
     yield line[start:].rstrip(" ")
+
+
+def packed(parts: Iterable[str], width: int, between: str = " · ") -> Iterator[str]:
+    """The parts in as few rows of `width` cells as they take; one that is wider is cut."""
+    row = ""
+    for part in parts:
+        if row and columns(longer := row + between + part) <= width:
+            row = longer
+        else:
+            if row:
+                yield row
+            row = cut(part, width)
+    if row:
+        yield row

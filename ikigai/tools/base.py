@@ -37,11 +37,15 @@ class Touch(Record, frozen=True):
 
 
 class Output(Record, frozen=True):
-    """What came of a call: text for the model and the log, images for models that see; `failed` marks an error."""
+    """What came of a call: text for the model and the log, images for models that see; `failed` marks an error.
+
+    `diff` is what it really changed in a file, as a unified diff, for people.
+    """
 
     text: str
     images: tuple[Image, ...] = ()
     failed: bool = False
+    diff: str = ""
 
 
 Progress = Callable[[str], None]

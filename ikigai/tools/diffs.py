@@ -8,6 +8,8 @@ import re
 CONTEXT = 3
 LINES, LINE = 2_000, 1_000
 """Lines of a diff, and characters of each, that are shown; what is left out is said."""
+CUT = re.compile(r"… \[[\d,]+ more\]$|^\[([\d,]+ more lines of this|replaces a binary)", re.MULTILINE)
+"""What stands where something is left out, or cannot be shown."""
 _MOST_COMPARED = 4_000_000
 """Pairs of lines that difflib may have to look at, about a second; larger changes are shown as old and new."""
 
@@ -21,11 +23,17 @@ def unified(before: str, after: str, name: str, *, new: bool = False) -> str:
         return ""
     begin, back = max(0, same - CONTEXT), max(0, ends - CONTEXT)
     a, b = (_marked(lines)[begin : len(lines) - back] for lines in (old, now))
+    name = name.replace("\n", "⏎")  # else it would be more lines of the diff
     header = ["--- /dev/null" if new else f"--- a/{name}", f"+++ b/{name}"]
     body = _hunks(a, b, begin)
     shown = [line if len(line) <= LINE else f"{line[:LINE]}… [{len(line) - LINE:,} more]" for line in body[:LINES]]
     more = [f"[{len(body) - LINES:,} more lines of this diff are not shown]"] if len(body) > LINES else []
     return "\n".join((*header, *shown, *more))
+
+
+def is_whole(diff: str) -> bool:
+    """Whether nothing of a diff made here was left out; of one with lines that look so, no."""
+    return not CUT.search(diff)
 
 
 def _common(a: list[str], b: list[str]) -> int:

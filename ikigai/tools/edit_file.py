@@ -85,7 +85,8 @@ class EditFile:
             raise in_words(error, arguments.path) from None
         self._seen.wrote(str(plan.path), plan.now.state, after._replace(encoding=plan.now.encoding))
         places = "1 place" if len(plan.lines) == 1 else f"{len(plan.lines):,} places"
-        return Output(f"Edited {arguments.path} in {places}, {_named(plan.lines)}.")
+        said = f"Edited {arguments.path} in {places}, {_named(plan.lines)}."
+        return Output(said, diff=unified(plan.now.text, plan.text, shown(plan.path, self._directory)))
 
     def _plan(self, arguments: Arguments, path: Path) -> Plan:
         """Raises in words whatever stands against the call.

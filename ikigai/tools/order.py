@@ -22,6 +22,11 @@ class Place:
         self.looked, self.done = asyncio.Event(), asyncio.Event()
         self.runs = self.waited = False
 
+    @property
+    def follows(self) -> bool:
+        """Whether other calls stand before it."""
+        return bool(self._before)
+
     async def after_commands(self) -> None:
         """Go on once every call before it is known, and the commands among them are done."""
         for other in self._before:

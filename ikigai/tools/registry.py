@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ikigai.core.bounds import ALL
 from ikigai.core.events import Choices
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Ask, Started
 from ikigai.core.schemas import schema
-from ikigai.tools.base import Kind, Output, Progress, Tool
+from ikigai.tools.base import Kind, Output, Progress, Tool, Touch
 from ikigai.tools.external import External
 from ikigai.tools.order import Order
+from ikigai.tools.together import Together, Waiting
 
 if TYPE_CHECKING:
     from ikigai.tools.gate import Gate
@@ -28,27 +30,57 @@ class Registry:
 
     def __init__(self, tools: Iterable[Tool] = (), gate: Callable[[], Gate] | None = None) -> None:
         self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
-        self._gate, self._order = gate, Order()
+        self._gate, self._order, self._together = gate, Order(), Together()
         self.specs = tuple(_spec(tool) for tool in self._tools.values())
 
     async def start(self, call: ToolCall, turn: int, settings: Choices, ask: Ask) -> Started:
         """Wait until the calls before it let it, and find out whether it may run. Calls are started in their order."""
-        with self._order.entered(turn, call.id) as place:
+        with self._together.expected(turn, call.id) as looked, self._order.entered(turn, call.id) as place:
+            if why := self._switched_off(call, settings):
+                return Started(refused=why)
+            touch = await self._glance(call, settings) if place.follows else None
+            looked.set()
             await place.after_commands()
             try:
                 tool, arguments = self._understood(call)
-                touch = await tool.look(arguments)
+                if touch is None or place.waited:  # what stood before it may have changed what it does
+                    touch = await tool.look(arguments)
             except Exception as error:  # a tool's failure is the model's to read
                 return Started(refused=_told(error))
+            waited = place.waited
             await place.after_conflicts(touch)
-            if place.waited:
+            if place.waited and not waited:
                 try:
-                    touch = await tool.look(arguments)  # what stood before it may have changed what it does
+                    touch = await tool.look(arguments)
                 except Exception as error:
                     return Started(refused=_told(error))
-            started = await self._gate().decide(call, touch, settings, ask) if self._gate else Started()
+            started = Started()
+            if self._gate:
+                started = await self._gate().decide(call, touch, settings, ask, self._together)
             place.runs = not started.refused
             return started if touch.kind is not Kind.NOTHING else Started(refused=started.refused)
+
+    def _switched_off(self, call: ToolCall, settings: Choices) -> str:
+        """What the model is told of a tool that it remembers and that the user or the project has switched off."""
+        off, tool = str(settings.get("tools_off") or "").split(","), self._tools.get(call.name)
+        if tool and (tool.set in off or ALL in off):
+            return f"The tool {call.name} is switched off here, and was not run."
+        return ""
+
+    async def _glance(self, call: ToolCall, settings: Choices) -> Touch | None:
+        """What the call would do as things are now, None where that cannot be said; whether it will be asked about."""
+        try:
+            tool, arguments = self._understood(call)
+            touch = await tool.look(arguments)
+        except Exception:  # when its turn has come, it is told
+            return None
+        if self._gate:
+            from ikigai.tools.approval import Ask as Asked
+
+            found = self._gate().found(call, touch, settings)
+            if isinstance(found, Asked):
+                self._together.will_ask(Waiting(call, touch, found.why))
+        return touch
 
     async def run(self, call: ToolCall, progress: Progress) -> ToolResult:
         try:
@@ -93,4 +125,4 @@ def _schema(tool: Tool) -> str:
 
 
 def _result(call: ToolCall, output: Output) -> ToolResult:
-    return ToolResult(call.id, output.text, is_error=output.failed)
+    return ToolResult(call.id, output.text, output.failed, images=output.images, diff=output.diff)

@@ -61,11 +61,7 @@ class WriteFile:
         plan = self._plan(arguments, resolved(arguments.path, self._directory))
         self._seen.show(self.name, arguments, Shown(str(plan.path), plan.now.state if plan.now else None))
         name = shown(plan.path, self._directory)
-        before = plan.now.text if plan.now else ""
-        if plan.now and plan.now.data and not before:
-            diff = f"[replaces a binary or large file of {plan.now.size:,} bytes]\n" + unified("", plan.text, name)
-        else:
-            diff = unified(before, plan.text, name, new=plan.now is None)
+        diff = self._diff(plan)
         within = inside(plan.path, self._directory)
         return Touch(Kind.EDIT, name, str(self._directory), (str(plan.path),), inside=within, diff=diff)
 
@@ -88,7 +84,14 @@ class WriteFile:
         done = [f"{did} {arguments.path}: {lines:,} line{'s' * (lines != 1)}, {len(plan.data):,} bytes."]
         done += [f"Written as {', '.join(kept)}."] if kept else []
         done += [f"Made the directory {shown(Path(each), self._directory)}." for each in made]
-        return Output("\n".join(done))
+        return Output("\n".join(done), diff=self._diff(plan))
+
+    def _diff(self, plan: Plan) -> str:
+        """What the file is and what it becomes."""
+        name, before = shown(plan.path, self._directory), plan.now.text if plan.now else ""
+        if plan.now and plan.now.data and not before:
+            return f"[replaces a binary or large file of {plan.now.size:,} bytes]\n" + unified("", plan.text, name)
+        return unified(before, plan.text, name, new=plan.now is None)
 
     def _plan(self, arguments: Arguments, path: Path) -> Plan:
         """Raises in words whatever stands against the call."""

@@ -57,16 +57,18 @@ class Chat:
     def _wire(self, message: Message) -> list[dict[str, Any]]:
         if message.role is Role.TOOL:
             return [
-                {"role": "tool", "tool_call_id": block.call_id, "content": block.content}
+                {"role": "tool", "tool_call_id": block.call_id, "content": block.content, **_pictures(block.images)}
                 for block in message.blocks
                 if isinstance(block, ToolResult)
             ]
-        wire: dict[str, Any] = {"role": message.role.value, "content": message.text}
-        if message.images:
-            wire["images"] = [f"data:{image.media_type};base64,{image.data}" for image in message.images]
+        wire: dict[str, Any] = {"role": message.role.value, "content": message.text, **_pictures(message.images)}
         if message.calls:
             wire["tool_calls"] = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.calls]
         return [wire]
+
+
+def _pictures(images: tuple[Image, ...]) -> dict[str, Any]:
+    return {"images": [f"data:{image.media_type};base64,{image.data}" for image in images]} if images else {}
 
 
 class Blocks(Chat):
@@ -91,7 +93,8 @@ def _block(block: Block) -> dict[str, Any]:
         case ToolCall(id, name, arguments):
             return {"type": "tool_use", "id": id, "name": name, "input": json.loads(arguments)}
         case ToolResult(call_id, content, is_error, name):
-            return {"type": "tool_result", "tool_use_id": call_id, "name": name, "content": content, "error": is_error}
+            told = {"type": "tool_result", "tool_use_id": call_id, "name": name, "content": content, "error": is_error}
+            return told | ({"images": list(map(_block, block.images))} if block.images else {})
 
 
 ENCODERS: dict[str, Chat] = {"chat": Chat(), "blocks": Blocks()}

@@ -60,8 +60,8 @@ class Said:
                     _add(found, Role.ASSISTANT, *kept)
                 case ToolCall():
                     _add(found, Role.ASSISTANT, row.event)
-                case ToolResult(id, content, error):
-                    _add(found, Role.TOOL, ToolResult(id, content, error, self.named(id)))
+                case ToolResult(id, content, error, images=images):
+                    _add(found, Role.TOOL, ToolResult(id, content, error, self.named(id), images))
                 case _:
                     pass
         return found
@@ -117,7 +117,16 @@ def effective(run: Run, own: ev.Choices) -> ev.Choices:
     name = [layer["profile"] for layer in (run.below, own, run.above) if "profile" in layer][-1:]
     if name and name[0]:
         run = replace(run, below={**run.below, **run.profiles[str(name[0])].settings})
-    found = {**run.below, **own, **run.above}
+    found = {**run.below, **own}
+    most = run.bounds
+    if most.budget and not 0 < (found.get("budget") or 0) <= most.budget:
+        found["budget"] = most.budget
+    if most.approval == "edits" and found.get("approval") in ("auto", "yolo"):
+        found["approval"] = "edits"
+    off = str(found.get("tools_off") or "").split(",")
+    if missing := [name for name in most.tools_off if name not in off]:
+        found["tools_off"] = ",".join(sorted(filter(None, {*off, *missing})))
+    found |= run.above
     strangers = [layer["model"] for layer in (own, run.above) if "model" in layer]
     if "level" in run.above:
         return found
@@ -307,9 +316,11 @@ class Oracle:
                 if isinstance(block, ToolResult):
                     where = f" [read_result {block.call_id}]" if reads else ""
                     text = self._cut(block.content, where)
+                    images = block.images
                     if caps.keep_first <= place < masked:
-                        text = _masked(text, where)
-                    block, place = ToolResult(block.call_id, text, block.is_error, block.name), place + 1
+                        lost = " [masked: its picture is not shown any more]" if images else ""
+                        text, images = _masked(text, where) + lost, ()
+                    block, place = ToolResult(block.call_id, text, block.is_error, block.name, images), place + 1
                 blocks.append(block)
             if message.role is Role.TOOL:
                 groups[-1].append(Message(message.role, tuple(blocks)))

@@ -34,7 +34,7 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[ev.Event]:
         st.builds(ev.UserMessage, text, images),
         st.builds(ev.AssistantMessage, blocks, st.sampled_from(StopReason), text, st.booleans()),
         st.builds(ToolCall, text, text, text, text),
-        st.builds(ToolResult, text, text, st.booleans(), text),
+        st.builds(ToolResult, text, text, st.booleans(), text, images, text),
         st.builds(ev.ToolStarted, text),
         st.builds(ev.TurnEnded, st.sampled_from(ev.Ending), text, number, number, totals, totals, number, text),
         st.builds(ev.Cleared, choices),

@@ -15,6 +15,7 @@ BLIND = Dialect(ME, images=False)
 NOBODY = Dialect()
 
 SHOT = Image("image/png", "iVBO", 2, 1, "shot.png")
+SHOWN = ToolResult("c", "seen", False, "look", (SHOT,))
 LONG = "x" * 65
 
 TABLE: list[tuple[str, Dialect, Block, Block | None]] = [
@@ -43,6 +44,11 @@ TABLE: list[tuple[str, Dialect, Block, Block | None]] = [
     ("an id with a dot", OWN, ToolCall("a.b", "look"), ToolCall("a_b_2e7336dc8eba87ef", "look")),
     ("a name with a space", OWN, ToolCall("c", "look up"), ToolCall("c", "look_up_a973a2796d13e1db")),
     ("a result", OWN, ToolResult("c", "seen", False, "look"), ToolResult("c", "seen", False, "look")),
+    ("a result that shows", OWN, SHOWN, SHOWN),
+    (
+        *("a result that shows, unseen", BLIND, SHOWN),
+        ToolResult("c", "seen\n[image shot.png left out: this model sees no images]", False, "look"),
+    ),
     ("a result of nothing", OWN, ToolResult("c", "", True, "look"), ToolResult("c", EMPTY, True, "look")),
 ]
 
@@ -105,7 +111,7 @@ def test_any_message_comes_out_acceptable(message: Message, dialect: Dialect) ->
                 assert text
             case Thinking(_, signature, vendor):
                 assert dialect.thoughts and signature and vendor.split("#")[0] == dialect.thoughts
-            case Image():
+            case Image() | ToolResult(images=(_, *_)):
                 assert dialect.images
             case ToolCall(id, name):
                 assert re.fullmatch(IDS, id) and re.fullmatch(IDS, name)

@@ -22,19 +22,20 @@ long = st.builds(lambda letter, length: letter * length, st.sampled_from(["x", '
 said = st.lists(st.builds(Text, long) | st.builds(Thinking, long, st.sampled_from(["", "sig"])), max_size=2).map(tuple)
 pictures = st.lists(st.just(Image("image/png", "iVBO" * 300, 64, 64)), max_size=1).map(tuple)
 iteration = st.builds(
-    lambda words, id, texts, lost: [
+    lambda words, id, texts, lost, shown: [
         ev.AssistantMessage(words),
         *(ToolCall(f"{id}{n}", "look") for n in range(len(texts))),
         *(
             fact
             for n, text in list(enumerate(texts))[lost:]
-            for fact in (ev.ToolStarted(f"{id}{n}"), ToolResult(f"{id}{n}", text))
+            for fact in (ev.ToolStarted(f"{id}{n}"), ToolResult(f"{id}{n}", text, images=shown))
         ),
     ],
     said,
     st.integers(0, 10**6).map("c{}_".format),
     st.lists(long, min_size=1, max_size=3),
     st.sampled_from([0, 0, 0, 0, 0, 0, 0, 1]),
+    pictures,
 )
 stray = st.one_of(
     st.builds(ToolCall, IDS, st.just("look")),

@@ -64,6 +64,10 @@ TURN = (
     (ToolCall("call", "bash", "{}", f'{{"line": "{SECRET}'), ToolCall("call", "bash")),
     (ToolResult("call", f"{SECRET}\n", True, "bash"), ToolResult("call", GONE, True, "bash")),
     (
+        ToolResult("call", "Wrote a.", False, "write_file", (Image("image/png", "aGk=", 3, 4),), f"@@\n+{SECRET}"),
+        ToolResult("call", GONE, False, "write_file"),
+    ),
+    (
         ev.TurnEnded(ev.Ending.FAILED, f"no key {SECRET}", 7, 100, ev.Totals(1, 2, 3), ev.Totals(), 5, "provider a/b"),
         ev.TurnEnded(ev.Ending.FAILED, GONE, 7, 100, ev.Totals(1, 2, 3), ev.Totals(), 5, "provider a/b"),
     ),

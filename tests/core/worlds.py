@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ikigai.core.bounds import Bounds
 from ikigai.core.events import Choices
 from ikigai.core.messages import Image, Text, Thinking, ToolCall, ToolSpec
 from ikigai.core.results import Caps
@@ -12,6 +13,7 @@ from tests.core.encoders import cramped, encoder, limits
 TOOLS = (ToolSpec("look", "Looks at a thing.", '{"type":"object","properties":{"at":{"type":"string"}}}'),)
 PLANNING = (ToolSpec("filter_context", "Plans a filter.", '{"type":"object"}'),)
 plain: Choices = {"model": "chat/tiny", "budget": 100_000, "system": "Be kind."}
+BOUNDS = Bounds("edits", ("web",), 150, dict.fromkeys(("approval", "tools_off", "budget"), "project a:1"))
 RUNS = (
     Run(plain, limits, encoder, tools=TOOLS),
     Run({**plain, "budget": 120}, limits, encoder),
@@ -25,6 +27,7 @@ RUNS = (
     Run(plain, cramped, encoder, tools=TOOLS),
     Run({**plain, "model": "chat/large", "budget": 400}, limits, encoder, tools=TOOLS),
     Run({**plain, "model": "blocks/small"}, limits, encoder, tools=TOOLS),
+    Run(plain, limits, encoder, tools=TOOLS, bounds=BOUNDS),
 )
 READABLE = (*TOOLS, ToolSpec("read_result", "Reads one.", '{"type":"object"}'))
 few = st.integers(0, 3)

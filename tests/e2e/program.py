@@ -71,6 +71,7 @@ class Program:
         rows: int = 24,
         module: str = "ikigai",
         env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
     ) -> None:
         self._master, slave = os.openpty()
         os.set_blocking(self._master, False)
@@ -86,7 +87,7 @@ class Program:
             stdout=slave,
             stderr=slave,
             env=environment(home, **(env or {})),
-            cwd=home,
+            cwd=cwd or home,
             start_new_session=True,
             preexec_fn=lambda: ioctl(slave, termios.TIOCSCTTY, 0),
         )

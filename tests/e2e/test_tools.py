@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import time
 import uuid
@@ -23,7 +24,7 @@ TOOLS = {"IKIGAI_TOOLS_ENABLED": "true"}
 REST = 0.55
 """Seconds until a question takes a key as its answer, and a little more."""
 QUESTION = "[y] yes"
-ANSWERED = re.compile(r"^  [A-Z][a-z ]+\? [a-z]", re.MULTILINE)
+ANSWERED = re.compile(r"^  (?:\d+ of \d+ · )?[A-Z][a-z ]+\? [a-z]", re.MULTILINE)
 """What is left of a question in the scrollback."""
 
 
@@ -162,6 +163,30 @@ def test_esc_in_the_middle_of_a_command_leaves_nothing_running(account: Account,
     assert account.endings() == ["interrupted"]
 
 
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap (bwrap) is not installed")
+def test_in_the_sandbox_commands_reach_nothing_else_and_a_kill_leaves_nothing(account: Account, traces: Traces):
+    work = account.home / "work"
+    work.mkdir()
+    daemon = f"(setsid sh -c 'exec -a {traces.word} sleep 1000' &) ; exec -a {traces.word} sleep 1000"
+    model = account.script(
+        [shell(f"echo in > here; echo out > {account.home}/out; echo out > /usr/out")],
+        "Tried.",
+        [shell(daemon)],
+    )
+    with account.terminal(*model, "--yolo", env={**TOOLS, "IKIGAI_TOOLS_SANDBOX": "bwrap"}, cwd=work) as program:
+        program.ready()
+        program.wait(lambda: "bwrap · " in program.status(), "the sandbox in the status line")
+        program.say("go")
+        program.wait_for("● Tried.")
+        program.settled()
+        program.say("and stay")
+        program.wait(lambda: len(traces.alive()) >= 2, "its children")
+        program.kill()
+    traces.gone()
+    assert (work / "here").read_text() == "in\n" and not (account.home / "out").exists()
+    assert "Read-only file system" in account.said("tool_result")[0]
+
+
 KILLS = {
     "question": (NOT_RUN, False),
     "after:approval": (OUTCOME_UNKNOWN, False),
@@ -201,6 +226,31 @@ def test_killed_with_a_call_under_way(account: Account, wire: Wire, traces: Trac
     results = [message["content"] for message in wire.messages() if message["role"] == "tool"]
     assert results == [f"[error] {told}"]
     assert (ran.read_text() if had_run else "once\n") == "once\n", "it ran twice"
+    assert account.endings() == ["interrupted", "completed"]
+
+
+def test_killed_behind_an_answer_for_several_calls(account: Account, wire: Wire):
+    """The answer holds for what was stored of it, and for nothing else."""
+    calls = [{"name": "shell", "arguments": {"command": f"echo {number} >> ran"}} for number in range(3)]
+    wire.answers(completion(calls=calls))
+    with account.terminal(*WIRE, module="tests.e2e.dying", env={**TOOLS, "KILL_AT": "before:tool_result"}) as program:
+        program.ready()
+        program.say("go")
+        asked(program, "1 of 3 · Run it?")
+        program.type("t")
+        asked(program, "Allow all 3, 1 to 3?")
+        program.type("y")
+        assert program.ended() == -signal.SIGKILL
+    assert decisions(account) == [(True, "user, with 2 others", "")]
+    wire.answers("I see.")
+    with account.terminal(*WIRE, env=TOOLS) as program:
+        program.ready()
+        program.say("what came of it?")
+        program.wait_for("● I see.")
+        program.leave()
+    results = [message["content"] for message in wire.messages() if message["role"] == "tool"]
+    assert results == [f"[error] {told}" for told in (OUTCOME_UNKNOWN, NOT_RUN, NOT_RUN)]
+    assert (account.home / "ran").read_text() == "0\n" and len(decisions(account)) == 1
     assert account.endings() == ["interrupted", "completed"]
 
 

@@ -29,8 +29,9 @@ def messages_read(body: dict[str, Any]) -> Told:
                 case "tool_use":
                     found.append(("call", part["id"], part["name"], part["input"]))
                 case "tool_result":
-                    error = part.get("is_error", False)
-                    found.append(("result", part["tool_use_id"], part["content"], error))
+                    said, shown = _parts(part["content"])
+                    found.append(("result", part["tool_use_id"], said, part.get("is_error", False)))
+                    found += [("image", each["source"]["data"]) for each in shown]
     return found
 
 
@@ -54,7 +55,9 @@ def responses_read(body: dict[str, Any]) -> Told:
             case "function_call":
                 found.append(("call", item["call_id"], item["name"], json.loads(item["arguments"])))
             case "function_call_output":
-                found.append(_result(item["call_id"], item["output"]))
+                said, shown = _parts(item["output"])
+                found.append(_result(item["call_id"], said))
+                found += [_shown(each["image_url"]) for each in shown]
     return found
 
 
@@ -103,6 +106,8 @@ def contents_read(body: dict[str, Any]) -> Told:
                 case {"functionResponse": {"id": id, "response": response}}:
                     [(kind, said)] = response.items()
                     found.append(("result", id, said, kind == "error"))
+                    parts = part["functionResponse"].get("parts", [])
+                    found += [("image", each["inlineData"]["data"]) for each in parts]
     return found
 
 
@@ -131,6 +136,11 @@ def _common(value: Any, key: str = "") -> Any:
         return [_common(inner) for inner in value]
     opaque = key in ("thoughtSignature", "data") and value != UNSIGNED
     return value.translate(str.maketrans("-_", "+/")) if opaque else value
+
+
+def _parts(content: str | list[Any]) -> tuple[str, list[Any]]:
+    """The words of a result, and the pictures behind them."""
+    return (content, []) if isinstance(content, str) else (content[0]["text"], content[1:])
 
 
 def _shown(url: str) -> tuple[str, str]:

@@ -29,7 +29,8 @@ PICTURE = Image("image/png", "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADU
 class Step(NamedTuple):
     """One reply and what leads to it: the user's words, if any, and at the end the results of the calls in it.
 
-    In the middle of a turn the user's words are steering. A result is its content and whether it is an error.
+    In the middle of a turn the user's words are steering. A result is its content and whether it is an error; the last
+    one shows the picture `shown`.
     """
 
     said: tuple[ReplyBlock, ...]
@@ -37,6 +38,7 @@ class Step(NamedTuple):
     images: tuple[Image, ...] = ()
     stop: StopReason = StopReason.END
     results: tuple[tuple[str, bool], ...] = ()
+    shown: tuple[Image, ...] = ()
 
 
 FIRST, SECOND = "Zmlyc3Q/dGhvdWdodA+/8w==", "c2Vjb25k+XRob3VnaHQ/Lw=="
@@ -74,6 +76,12 @@ CONVERSATIONS: dict[str, tuple[Step, ...]] = {
             results=(("a.txt", False), ("no such file", True), ("", False)),
         ),
         Step((Text("One is missing."),)),
+        THANKS,
+    ),
+    "a tool that shows a picture": (
+        Step((LS,), "Look.", stop=StopReason.TOOLS, results=(("a.png", False),), shown=(PICTURE,)),
+        Step((AGAIN, CAT), stop=StopReason.TOOLS, results=(("a.txt", False), ("", False)), shown=(PICTURE, PICTURE)),
+        Step((Text("A cat, and two more."),)),
         THANKS,
     ),
     "two rounds of tools in one turn": (
@@ -129,6 +137,7 @@ def expected(steps: tuple[Step, ...], upto: int, own: Callable[[int], bool]) -> 
                 ("result", acceptable(call.id), said or "[empty]", error)
                 for call, (said, error) in zip(calls, results, strict=False)
             ]
+            found += [("image", image.data) for image in step.shown]
     return found
 
 
@@ -180,10 +189,11 @@ class Talk(Agent):
         assert ended.stop is step.stop
         usage = UsageReported(self.memory.model, ended.usage, size=size)
         found = self.happen(Replied(self.job(CallModel), reply(events).blocks(), ended.stop, usage))
-        for content, error in step.results:
+        for number, (content, error) in enumerate(step.results, 1):
             self.happen(Approved(self.job(StartTool)))
             run = self.job(RunTool)
-            self.happen(ToolDone(run, ToolResult(run.call.id, content, error)))
+            shown = step.shown if number == len(step.results) else ()
+            self.happen(ToolDone(run, ToolResult(run.call.id, content, error, images=shown)))
         assert self.loaded() == self.memory, "live equals replayed"
         return size, found
 

@@ -28,7 +28,8 @@ users = st.lists(st.builds(Text, words) | images, min_size=1, max_size=3).map(
 assistants = st.lists(
     st.builds(Text, words) | st.builds(Thinking, words, words, words) | calls, min_size=1, max_size=4
 ).map(lambda blocks: Message(Role.ASSISTANT, tuple(blocks)))
-results = st.lists(st.builds(ToolResult, words, words, st.booleans()), min_size=1, max_size=3).map(
+shown = st.just(()) | st.tuples(images)
+results = st.lists(st.builds(ToolResult, words, words, st.booleans(), words, shown), min_size=1, max_size=3).map(
     lambda blocks: Message(Role.TOOL, tuple(blocks))
 )
 

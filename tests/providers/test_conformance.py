@@ -106,6 +106,7 @@ class Conversation:
         assert form.read(decoded) == expected(tuple(self.steps), upto, own.__getitem__)
         assert form.validated(decoded) == decoded
         images = [image for step in self.steps for image in step.images]
+        images += [image for step in self.steps[:-1] for image in step.shown]
         encoder: Any = self.pool.encoder(form.model)
         hidden = sum(len(image.data) - BYTES_PER_TOKEN * encoder.image_tokens(image) for image in images)
         assert size == len(body) - hidden
@@ -241,7 +242,7 @@ things = st.one_of(
     st.builds(UserMessage, worlds.words, worlds.images),
     replies,
     replies,
-    st.builds(ToolResult, st.just(""), worlds.words, st.booleans()),
+    st.builds(ToolResult, st.just(""), worlds.words, st.booleans(), st.just(""), worlds.images),
     st.just(Interrupted()),
     st.sampled_from(list(MODELS)),
 )
@@ -313,6 +314,8 @@ def _has_no_orphan(told: list[tuple[Any, ...]]) -> None:
     waiting: list[str] = []
     answering = False
     for kind, *rest in told:
+        if kind == "image" and answering:  # of the result before it
+            continue
         if kind == "result":
             assert waiting and rest[0] == waiting.pop(0), "a result that nobody asked for"
             answering = bool(waiting)

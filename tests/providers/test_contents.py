@@ -430,3 +430,19 @@ def test_no_chunk_of_any_shape_breaks_the_reader(chunks: list[object]):
     found, end = read(*chunks)
     assert all(isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta | Counted | Broke) for event in found)
     assert isinstance(end, Finished | Broke)
+
+
+def test_a_tools_picture_stands_where_the_model_takes_it():
+    picture = Image("image/png", "AAAA", 10, 10)
+    shown = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    message = Message(
+        Role.TOOL, (ToolResult("c1", "a", name="cat", images=(picture,)), ToolResult("c2", "b", name="cat"))
+    )
+    new, old = (ContentsEncoder("gemini-x", traits).entries(message) for traits in (NEW, OLD))
+    [within] = new
+    first, second = (part["functionResponse"] for part in within["parts"])
+    assert first["parts"] == [shown] and "parts" not in second
+    responses, pictures = old
+    assert [list(part) for part in responses["parts"]] == [["functionResponse"]] * 2
+    assert not any("parts" in part["functionResponse"] for part in responses["parts"])
+    assert pictures == {"role": "user", "parts": [shown]}

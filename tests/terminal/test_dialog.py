@@ -14,6 +14,10 @@ from tests.terminal.console import Console
 KEYS = "[y] yes · [n] no · [w] no, because · Esc: no"
 
 
+async def at_once() -> None:
+    """It is on screen."""
+
+
 def answers(console: Console) -> list[tuple[object, object]]:
     return [(line["key"], line["words"]) for line in console.told("answer")]
 
@@ -143,8 +147,11 @@ async def test_a_question_that_is_taken_back_makes_room_for_the_next():
     dialogs = Dialogs(lambda: None)
 
     def ask(title: str) -> asyncio.Task[Answered]:
+        async def show() -> None:
+            shown.append(title)
+
         question: Question = yes_or_no(title, ())
-        return asyncio.create_task(dialogs.ask(question, lambda: shown.append(title)))
+        return asyncio.create_task(dialogs.ask(question, show))
 
     first, second, third = ask("first"), ask("second"), ask("third")
     await asyncio.sleep(0.01)
@@ -161,7 +168,7 @@ async def test_a_question_that_is_taken_back_makes_room_for_the_next():
 
 async def test_a_key_answers_when_the_question_can_have_been_read_and_nobody_is_typing():
     dialogs = Dialogs(lambda: None)
-    asking = asyncio.create_task(dialogs.ask(yes_or_no("Well?", ()), lambda: None))
+    asking = asyncio.create_task(dialogs.ask(yes_or_no("Well?", ()), at_once))
     await asyncio.sleep(UNREAD + 0.05)
     assert not dialogs.pressed("Y", "") and not dialogs.pressed("x", "")
     dialogs.typed()

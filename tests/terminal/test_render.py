@@ -274,6 +274,33 @@ def test_what_is_proposed_fits_and_is_clean(lines: list[str], width: int):
     assert not any(bad in drawn for bad in "\x1b\x9b\u202e\x07")
 
 
+CHANGED = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n same\tx\r\n-old\n+new\x1b[2J\u202e"
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_what_an_edit_changed_is_shown_in_colours_with_nothing_hidden(width: int):
+    drawn = render.block(Block(1, Speaker.TOOL_RESULT, "Edited x.", diff=CHANGED), width, COLOUR)
+    assert all(columns(unstyled(row)) <= width for row in drawn.split("\n"))
+    told = [cut(line, width - 2) for line in ("@@ -1,2 +1,2 @@", " same   x", "-old", "+new<U+001B>[2J<U+202E>")]
+    assert unstyled(drawn).split("\n") == ["← Edited x.", *("  " + line for line in told)]
+    assert "\x1b[31m-old" in drawn and "\x1b[32m+new" in drawn and "\x1b[36m@@" in drawn
+    assert unstyled(render.block(Block(1, Speaker.TOOL_RESULT, "Edited x.", diff=CHANGED), width, PLAIN)) == unstyled(
+        drawn
+    )
+
+
+def test_all_of_a_long_change_can_be_opened():
+    entries, long = Entries(PLAIN, "fold"), CHANGED + "\n+more\tx\x1b[m" * 20
+    short, changed = (Block(n, Speaker.TOOL_RESULT, "Edited x.", diff=diff) for n, diff in ((1, CHANGED), (2, long)))
+    entries.fold(short)
+    assert not entries.folded
+    entries.fold(changed)
+    assert entries.folded.startswith("Edited x.\n\n--- a/x\n+++ b/x\n@@") and "\x1b" not in entries.folded
+    assert entries.folded.count("\n+more   x<U+001B>[m") == 20
+    rows = [entry.text.split("\n") for block in (short, changed) for entry in entries.of(block, 60)]
+    assert len(rows[0]) == 5 and len(rows[1]) == 12 and rows[1][-1] == "  … 24 lines of changes in all (Ctrl+O)"
+
+
 def test_the_newest_long_result_can_be_opened():
     entries = Entries(COLOUR, "fold")
     long, short = Block(1, Speaker.TOOL_RESULT, "a\nb\nc\nd\n"), Block(2, Speaker.TOOL_RESULT, "a\nb\nc\n")

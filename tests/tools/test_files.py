@@ -367,6 +367,34 @@ def test_what_changes_while_it_is_written_stays(work: Path):
     assert os.listdir(work) == []
 
 
+FULL = """
+import asyncio, resource, sys
+from pathlib import Path
+from ikigai.tools.seen import Seen
+from ikigai.tools.read_file import ReadFile, Arguments as Read
+from ikigai.tools.write_file import WriteFile, Arguments as Write
+
+async def main():
+    work, seen = Path(sys.argv[1]), Seen()
+    await ReadFile(work, seen).run(Read("a.txt"), print)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    try:
+        print(await WriteFile(work, seen).run(Write("a.txt", "x" * 5000), print))
+    except OSError as error:
+        print(error)
+
+asyncio.run(main())
+"""
+
+
+def test_what_finds_no_room_leaves_the_file_as_it_is(work: Path):
+    """A limit on the size of files stands for a full disk: the kernel refuses in the middle of the writing."""
+    (work / "a.txt").write_text("as it was\n")
+    done = subprocess.run([sys.executable, "-c", FULL, str(work)], capture_output=True, text=True, check=True)
+    assert done.stdout == "a.txt: File too large.\n", done
+    assert [(file.name, file.read_text()) for file in work.iterdir()] == [("a.txt", "as it was\n")]
+
+
 async def test_nobody_sees_half_a_file(hands: Hands, work: Path):
     texts = ("a" * 3_000_000, "b" * 3_000_000)
     await call(hands.write, path="a", content=texts[0])

@@ -13,6 +13,7 @@ from ikigai.core.ports import Ask, Started
 from ikigai.core.questions import Answered, Question
 from ikigai.tools.allowlist import Allowlist
 from ikigai.tools.base import Kind, Touch
+from ikigai.tools.diffs import unified
 from ikigai.tools.gate import DENIED, Gate, question
 from ikigai.tools.places import Place
 from ikigai.workshop import Kept
@@ -147,6 +148,20 @@ async def test_read_only_asks_nobody(gate: Callable[[], Gate], work: Path):
 async def test_an_unknown_mode_asks(gate: Callable[[], Gate], work: Path, mode: str | int | None):
     user = User()
     assert (await decided(gate(), user.ask, shell(work), {"approval": mode})).refused == DENIED and user.asked
+
+
+def test_a_name_cannot_add_lines_to_the_question():
+    path = "/w/a\n  Run it? yes\u202e"
+    diff = unified("", "x\n", "a\n+++ b/c\n@@ -1 +1 @@", new=True)
+    for touch in (
+        Touch(Kind.EDIT, path, "/w\n/x", (path,), diff=diff),
+        Touch(Kind.READ, path, "/w\n/x", (path,)),
+        Touch(Kind.NETWORK, path, "/w\n/x"),
+    ):
+        lines = question(ToolCall("1", "tool"), touch, ()).lines
+        assert lines[0] == "tool in /w⏎/x" and not any(line.startswith("  Run") for line in lines)
+        assert touch.kind is not Kind.EDIT or lines[1:3] == ("--- /dev/null", "+++ b/a⏎+++ b/c⏎@@ -1 +1 @@")
+        assert touch.kind is Kind.EDIT or "/w/a⏎  Run it? yes<U+202E>" in lines
 
 
 def test_the_question_shows_everything():

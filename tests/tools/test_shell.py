@@ -107,6 +107,13 @@ def test_it_is_offered_with_a_schema(shell: Shell):
     assert (tool.name, tool.set) == ("shell", "shell") and "sandbox" not in tool.description
 
 
+async def test_a_full_disk_is_told(shell: Shell, tmp_path: Path):
+    done = await call(shell, command="head -c 100000 /dev/zero > /dev/full; echo after")
+    assert "No space left on device" in done.text and "after" in done.text
+    done = await call(shell, command="ulimit -f 1; yes > big")
+    assert done.failed and (tmp_path / "big").stat().st_size <= 1024
+
+
 async def test_output_goes_to_the_screen_and_is_bounded(witness: Witness, processes: Processes, tmp_path: Path):
     shell, said = Shell(tmp_path, witness.environment, processes, limits=Limits(100, 100)), list[str]()
     told = await call(shell, said.append, command="seq 1000")

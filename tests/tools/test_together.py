@@ -51,7 +51,7 @@ class Agent:
         environment = for_commands(os.environ, secret=())
         self.processes = Processes(environment)
         tools = (*file_tools(work, Seen()), Shell(work, environment, self.processes))
-        self.registry = Registry(tools, gate)
+        self.registry = Registry(tools, lambda: gate)
         self.turn = 0
         self.facts: list[tuple[str, str]] = []
 

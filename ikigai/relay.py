@@ -53,6 +53,7 @@ class Relay:
         self.words = ""  # of the newest turn's last reply
         self.ended: TurnEnded | None = None  # the end of the newest turn, since it was opened
         self.returned_text = ""  # what was not taken, for the input
+        self.queue: tuple[str, ...] = ()  # what waits for the end of the turn
         self._news, self._ledger, self._asks = news, ledger, asks
         self.moved = asyncio.Event()  # its memory is another, or something that was sent to it was refused
         self._arrived: list[StoredEvent] | None = None  # stored while the log is being read for who comes
@@ -60,7 +61,6 @@ class Relay:
         self._live: tuple[int, list[Delta | Waiting]] = (0, [])
         self._saved = 0
         self._outputs: dict[str, str] = {}
-        self._queue: tuple[str, ...] = ()
         self._notices: deque[str] = deque(maxlen=NOTICES)
         self._away = False
 
@@ -89,7 +89,7 @@ class Relay:
             front.saved(asked_by, self._saved)
         for call, text in self._outputs.items():
             front.progress(call, text)
-        front.queued(self._queue)
+        front.queued(self.queue)
         front.away(self._away)
         while self._notices:
             front.notice(self._notices.popleft())
@@ -224,6 +224,6 @@ class Relay:
             self.returned_text = "\n".join(filter(None, (self.returned_text, text)))
 
     def queued(self, texts: tuple[str, ...]) -> None:
-        self._queue = texts
+        self.queue = texts
         if self.front:
             self.front.queued(texts)

@@ -192,6 +192,8 @@ class Repl:
                     self.submit(text)
             elif early:
                 self.screen.returned("\n".join(early))
+            if early and self._seat.member:
+                self.screen.queued(self._seat.member.relay.queue)
 
     @property
     def memory(self) -> Memory | None:

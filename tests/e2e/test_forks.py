@@ -1,0 +1,156 @@
+"""Several agents in one real program at a real terminal: forked, switched, asked, killed, and there after a kill -9."""
+
+import json
+
+from tests.e2e.account import ECHO, Account
+from tests.e2e.program import Program
+from tests.e2e.test_tools import asked
+from tests.invariants import check
+
+ALT_UP, ALT_DOWN, ALT_RIGHT = "\x1b[1;3A", "\x1b[1;3B", "\x1b[1;3C"
+
+
+def script(account: Account, name: str, *replies: object) -> str:
+    """A model that gives these replies."""
+    (account.home / f"{name}.json").write_text(json.dumps(replies))
+    return f"scripted/{name}.json"
+
+
+def pause(seconds: float) -> dict[str, object]:
+    return {"do": "pause", "seconds": seconds}
+
+
+HANG = {"do": "hang"}
+
+
+def at(program: Program, name: str) -> None:
+    program.wait(lambda: program.status().startswith(f"  {name} · "), f"{name} on screen")
+
+
+def agree(program: Program, title: str) -> None:
+    asked(program, title)
+    program.type("y")
+    program.wait_for(f"{title} yes")
+
+
+def sections(program: Program) -> list[tuple[str, str]]:
+    """What was drawn, agent by agent: whose it is, and all its words."""
+    found = [("", "")]
+    for line in program.scrollback():
+        if line.startswith("· Agent "):
+            found.append((line.removeprefix("· Agent "), ""))
+        else:
+            found[-1] = found[-1][0], f"{found[-1][1]} {line}"
+    return [(name, " ".join(words.split())) for name, words in found]
+
+
+def test_both_streams_are_whole_and_unmixed_and_survive_a_kill(account: Account):
+    replies = [
+        [[f"{who} one. ", pause(1.5), f"{who} two. ", pause(1.5), f"{who} three."], [f"{who} hangs. ", HANG]]
+        for who in ("Parent", "Child")
+    ]
+    parent, child = script(account, "parent", *replies[0]), script(account, "child", *replies[1])
+    with account.terminal("--new", columns=110) as program:
+        program.ready()
+        (root,) = account.agents()
+        program.say(f"/model {parent}")
+        program.wait_for("Model: scripted/")
+        program.say("to the parent")
+        program.wait_for("● Parent one.")
+        program.say(f'/fork --name kid --model {child} "to the child"')
+        at(program, "kid")
+        program.wait_for(f"This is kid, forked from {root} at event #")
+        program.wait_for(f"/switch {root} goes back.")
+        program.wait_for("● Child one.")
+        assert "1 at work" in program.status()
+        program.say(f"/switch {root}")
+        at(program, root)
+        program.wait_for("● Parent one. Parent two.")
+        program.type(ALT_DOWN)
+        at(program, "kid")
+        program.wait_for("● Child one. Child two. Child three.")
+        program.settled()
+        program.type(ALT_UP)
+        at(program, root)
+        program.wait_for("● Parent one. Parent two. Parent three.")
+        program.settled()
+        for name, words in sections(program):
+            mine, other = ("Child", "Parent") if name == "kid" else ("Parent", "Child")
+            assert f"{other} one" not in words and words.count(f"● {mine} one.") <= 1, (name, words)
+        program.say("again")
+        program.wait_for("● Parent hangs.")
+        program.type(ALT_DOWN)
+        at(program, "kid")
+        program.say("again")
+        program.wait_for("● Child hangs.")
+        program.wait(lambda: {"Parent hangs. ", "Child hangs. "} <= set(account.drafts()), "both drafts")
+        program.kill()
+    with account.terminal(columns=110) as program:
+        program.ready().wait_for("● Child hangs.")
+        at(program, "kid")
+        program.say(f"/switch {root}")
+        at(program, root)
+        program.wait_for("● Parent hangs.")
+        program.wait_for("interrupted")
+        program.leave()
+    assert account.endings() == ["completed"] * 2 + ["interrupted"] * 2
+    assert sorted(account.said("assistant")) == sorted(
+        [*(f"{who} one. {who} two. {who} three." for who in ("Parent", "Child")), "Parent hangs. ", "Child hangs. "]
+    )
+
+
+def test_agents_in_the_background_are_answered_killed_and_revived(account: Account):
+    touch = {"do": "call", "name": "shell", "arguments": {"command": "touch made"}}
+    asks = script(account, "asks", [touch], "It is made.")
+    with account.terminal(*ECHO, columns=110, env={"IKIGAI_TOOLS_ENABLED": "true"}) as program:
+        program.ready()
+        (root,) = account.agents()
+        program.say("/fork at 99999")
+        program.wait_for("There is no event #99999.")
+        program.say("/kill")
+        program.wait_for("roots cannot be killed")
+        program.say("/fork --name one --model no/such")
+        program.wait_for("Start without it to choose here.")
+        program.type("/fork --name one\rtyped for one")
+        at(program, "one")
+        program.wait_for_input("typed for one")
+        program.type(ALT_UP)
+        at(program, root)
+        program.wait_for_input("")
+        program.type(ALT_DOWN)
+        at(program, "one")
+        program.wait_for_input("typed for one")
+        program.type("\x15")
+        program.type(ALT_RIGHT)
+        program.wait(lambda: "no younger sibling" in program.status(), "the hint")
+        program.say("/fork --name busy")
+        at(program, "busy")
+        program.leave()
+    with account.terminal("-r", "busy", columns=110, env={"IKIGAI_TOOLS_ENABLED": "true"}) as program:
+        program.ready().say(f"/model {asks}")
+        program.wait_for("Model: scripted/")
+        program.type("make it\r/switch one\r")
+        at(program, "one")
+        program.wait(lambda: "busy asks: /answer" in program.status(), "the question in the status line")
+        program.say("/answer")
+        agree(program, "busy: Run it?")
+        program.wait(lambda: "busy done" in program.status(), "its end in the status line")
+        program.say("/rename one first")
+        at(program, "first")
+        program.say("/agents")
+        program.wait_for("It is made.")
+        program.say("/kill")
+        agree(program, "Kill first and the 1 below it?")
+        program.wait_for("Killed first, and 1 below it. /revive first brings it back.")
+        at(program, root)
+        program.say("/switch busy")
+        program.wait_for("Agent busy was killed. /revive busy brings it back.")
+        program.say("/revive first")
+        program.wait_for("first lives again. Below it 1 is dead still.")
+        program.say("/switch first")
+        at(program, "first")
+        program.leave()
+    check(account.dsn)
+    done = account.run("-p", "/agents --all", "--json", *ECHO)
+    states = {agent["name"]: agent["state"] for agent in json.loads(done.stdout)["agents"]}
+    assert states == {root: "idle", "first": "idle", "busy": "dead"}

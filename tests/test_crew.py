@@ -1,0 +1,329 @@
+"""Several agents at once in one program: nothing lost, nothing mixed, and whoever comes on stage sees it whole."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ikigai import app, crew, kin
+from ikigai.app import World
+from ikigai.config import Config
+from ikigai.core.errors import Busy, Refused
+from ikigai.core.events import Cleared, Ending, Forked, StoredEvent, TurnEnded, UserMessage
+from ikigai.core.forking import Fork
+from ikigai.core.inputs import Interrupted, Submitted
+from ikigai.core.loading import loading
+from ikigai.core.questions import Answered, Question, yes_or_no
+from ikigai.crew import Crew, Member
+from ikigai.delegation import Delegation
+from ikigai.providers.scripted import Call, Hang, Pause, Reply, Scripted
+from ikigai.relay import Relay
+from ikigai.store.database import Database
+from tests.conftest import MIGRATIONS
+from tests.invariants import check
+from tests.store.test_pen import CONNECTIONS
+from tests.test_runtime import Watcher
+
+
+def world(database: Database, config: Config | None = None) -> World:
+    config = config or Config(model="scripted/echo")
+    pool, tools = app.make_pool(config), app.make_workshop(config)
+    return World(config, database, None, pool, app.make_run(config, pool, tools), tools)
+
+
+@contextlib.asynccontextmanager
+async def sailing(database: Database, config: Config | None = None, **options: object) -> AsyncIterator[Crew]:
+    made = Crew(world(database, config), **options)  # type: ignore[arg-type]
+    try:
+        yield made
+    finally:
+        assert await made.close() == ""
+        assert not made.members
+
+
+async def until(true: Callable[[], object], seconds: float = 20) -> None:
+    async with asyncio.timeout(seconds):
+        while not true():
+            await asyncio.sleep(0.002)
+
+
+async def joined(crew: Crew, name: str = "", front: Watcher | None = None) -> Member:
+    member = await crew.open(await crew.world.create(name), front)
+    crew.begin(member)
+    return member
+
+
+def plays(crew: Crew, *replies: Reply, model: str = "scripted/echo") -> None:
+    """What the model answers, whoever asks it."""
+    scripted = Scripted(replies)
+    crew.world.pool.provider = lambda name: scripted  # type: ignore[method-assign, assignment]
+
+
+async def said(database: Database, member: Member, kind: str) -> list[str]:
+    with psycopg.connect(database._session._conninfo) as other:
+        query = "select content from messages where agent_id = %s and kind = %s order by seq"
+        return [text for (text,) in other.execute(query, (member.agent.id, kind)).fetchall()]
+
+
+@pytest.mark.parametrize("turns", [6, pytest.param(250, marks=pytest.mark.long)])
+async def test_sixteen_agents_at_once(database: Database, dsn: str, turns: int) -> None:
+    """Each says its own; one after the other is watched; four events a turn."""
+    dice, front = random.Random(7), Watcher()
+    async with sailing(database) as crew:
+        members = [await joined(crew, f"agent-{n}") for n in range(16)]
+        watching: Member | None = None
+        for turn in range(turns):
+            for member in members:
+                member.runtime.tell(Submitted(f"{member.agent.name} says {turn}"))
+            watching = await _watch(database, dice.choice(members), watching, front)
+        await until(lambda: not any(member.runtime.busy for member in members), seconds=150)
+        for member in members:
+            own = [f"{member.agent.name} says {turn}" for turn in range(turns)]
+            assert await said(database, member, "user") == own == await said(database, member, "assistant")
+            run = crew.world.run
+            assert await database.reader(member.agent).load(loading(run, member.agent.id)) == member.runtime.memory
+        with psycopg.connect(dsn) as other:
+            ((connections,),) = other.execute(CONNECTIONS).fetchall()
+        assert connections <= 3
+    check(dsn)
+    assert front.told("user") and not front.told("returned")
+
+
+async def _watch(database: Database, member: Member, before: Member | None, front: Watcher) -> Member:
+    """Another agent comes on stage: what is drawn of its log and what is shown from then on are one sequence."""
+    if before:
+        await before.relay.leave()
+        shown = [text for speaker, text in front.seen if speaker == "user"]
+        own = await said(database, before, "user")
+        assert shown == own[own.index(shown[0]) :][: len(shown)] if shown else True, "no gap, nothing twice or mixed"
+    front.seen.clear()
+    member.relay.arriving()
+    history = list(await database.reader(member.agent).history(None, 60))
+    history += member.relay.missed(history[-1].id if history else 0)
+    front.seen += [("user", event.event.text) for event in history if isinstance(event.event, UserMessage)]
+    member.relay.enter(front)
+    await asyncio.sleep(0.01)
+    return member
+
+
+async def test_who_comes_back_sees_the_stream_from_its_start(database: Database) -> None:
+    front, other = Watcher(), Watcher()
+    async with sailing(database) as crew:
+        plays(crew, ("One ", Pause(0.05), "two ", Hang()))
+        member = await joined(crew, front=front)
+        member.runtime.tell(Submitted("hi"))
+        await until(lambda: front.told("live"))
+        await member.relay.leave()
+        seen = len(front.seen)
+        await until(lambda: "".join(each.text for each in member.relay._live[1]).endswith("two "))  # type: ignore[union-attr]
+        member.runtime.tell(Submitted("next"))
+        await until(lambda: member.relay.queue)
+        assert len(front.seen) == seen, "nothing is drawn of an agent in the wings"
+        member.relay.arriving()
+        member.relay.missed(0)
+        member.relay.enter(other)
+        assert "".join(each.text for each in other.told("live")) == "One two "
+        assert other.told("queued") == [("next",)] and other.memory is member.runtime.memory
+        member.runtime.tell(Interrupted())
+        await until(lambda: member.runtime.memory.open is None)
+        assert other.told("returned") == ["next"] and other.told("assistant") == ["One two "]
+        assert not front.told("assistant")
+
+
+class Asking(Watcher):
+    """A watcher who never answers by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[asyncio.Future[Answered]] = []
+        self.questions: list[Question] = []
+
+    async def ask(self, question: Question) -> Answered:
+        self.questions.append(question)
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return await self.answers[-1]
+
+
+async def test_a_question_waits_until_somebody_comes(database: Database) -> None:
+    told, question = list[int](), yes_or_no("Really?", ("Think.",))
+    relay = Relay(news=lambda: told.append(1))
+    asked = asyncio.create_task(relay.ask(question))
+    await until(lambda: relay.asked and told)
+    front = Asking()
+    relay.enter(front)
+    await until(lambda: front.questions)
+    await relay.leave()
+    assert front.answers[0].cancelled() and not asked.done(), "it leaves the screen unanswered"
+    relay.present(relay.asked[0], front, "heron")
+    relay.present(relay.asked[0], front, "heron")
+    await until(lambda: len(front.questions) == 2)
+    assert front.questions[1].title == "heron: Really?" and front.questions[1].lines == question.lines
+    front.answers[1].set_result(Answered("y"))
+    assert await asked == Answered("y") and not relay.asked
+    taken_back = asyncio.create_task(relay.ask(question))
+    await until(lambda: relay.asked)
+    taken_back.cancel()
+    await asyncio.wait({taken_back})
+    assert not relay.asked
+    assert await Relay(asks=False).ask(question) == Answered("n", nobody=True)
+
+
+async def test_approval_in_the_background(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    news = list[str]()
+    async with sailing(database, news=lambda: news.append("")) as crew:
+        plays(crew, (Call("shell", {"command": "touch made"}),), "done")
+        member = await joined(crew)
+        member.runtime.tell(Submitted("make it"))
+        await until(lambda: member.relay.asked)
+        assert member.state == "asks" and not (tmp_path / "made").exists()
+        front = Asking()
+        member.relay.present(member.relay.asked[0], front, "x")
+        await until(lambda: front.answers)
+        front.answers[0].set_result(Answered("y"))
+        await until(lambda: member.relay.unseen is Ending.COMPLETED)
+        assert (tmp_path / "made").exists() and member.relay.words == "done" and member.resting
+
+
+async def test_idle_agents_that_nobody_watches_are_put_down(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "IDLE_KEPT", 2)
+    async with sailing(database) as made:
+        members = [await joined(made, f"m{n}") for n in range(5)]
+        for member in members:
+            await until(lambda member=member: not member.runtime.busy)
+            made.left(member)
+        await until(lambda: len(made.members) == 2)
+        assert set(made.members) == {member.agent.id for member in members[-2:]}
+        again = await made.open(members[0].agent)
+        assert again is not members[0] and again.log.closed is False
+    check(dsn)
+
+
+async def test_a_pen_that_is_lost_is_told_and_the_others_go_on(database: Database, dsn: str) -> None:
+    lost = list[tuple[str, str]]()
+    async with sailing(database, lost=lambda member, why: lost.append((member.agent.name, why))) as crew:
+        one, two = await joined(crew, "one"), await joined(crew, "two")
+        await until(lambda: not one.runtime.busy and not two.runtime.busy)
+        with psycopg.connect(dsn) as other:  # somebody who keeps no rules writes to it
+            other.execute(
+                "insert into messages (agent_id, seq, event_id, kind) select %s, coalesce(max(seq), 0) + 1,"
+                " gen_random_uuid(), 'command' from messages where agent_id = %s",
+                (one.agent.id, one.agent.id),
+            )
+        one.runtime.tell(Submitted("lost"))
+        await until(lambda: lost)
+        assert lost[0][0] == "one" and "read-only" in lost[0][1] and "Another program wrote" in lost[0][1]
+        assert list(crew.members) == [two.agent.id]
+        two.runtime.tell(Submitted("alive"))
+        await until(lambda: two.relay.ended)
+        assert two.relay.words == "alive"
+
+
+async def test_fork_and_kill(database: Database, dsn: str) -> None:
+    async with sailing(database) as crew:
+        world = crew.world
+        plays(crew, "first", (Hang(),), (Hang(),))
+        root = await joined(crew, "root")
+        root.runtime.tell(Submitted("one"))
+        await until(lambda: root.relay.ended)
+        root.runtime.tell(Submitted("busy"))
+        await until(lambda: root.runtime.memory.open)
+        made = await kin.fork(world, root.agent, Fork(0, {"budget": 5_000}, "child"), root.runtime.memory)
+        assert kin.told(made) == f"This is child, forked from root at event #{made.at}. /switch root goes back."
+        child = await crew.open(made.agent)
+        crew.begin(child)
+        assert child.runtime.memory.budget == 5_000 and len(child.runtime.memory.window.turns) == 1
+        child.runtime.tell(Submitted("busy, too"))
+        await until(lambda: child.runtime.memory.open)
+        below = await kin.fork(world, child.agent, Fork(name="below"))
+        assert root.runtime.memory.open, "the parent goes on"
+        with pytest.raises(Refused, match="There is an agent named child already"):
+            await kin.fork(world, root.agent, Fork(name="child"))
+        with pytest.raises(Refused, match="roots cannot be killed"):
+            await kin.doomed(database, root.agent)
+        dying = await kin.doomed(database, child.agent)
+        assert [link.name for link in dying] == ["below", "child"]
+        assert await kin.kill(database, dying, crew) == []
+        assert list(crew.members) == [root.agent.id]
+        assert await said(database, child, "turn_end") == [None]
+        lines = await kin.listed(database, crew, dead=True)
+        assert [(line.place.kin.name, line.state) for line in lines] == [
+            ("root", "waiting for the model"), ("child", "dead"), ("below", "dead"),
+        ]  # fmt: skip
+        dead = await database.agents.find("child")
+        for refused in (crew.open(dead), kin.fork(world, dead, Fork()), kin.fork(world, root.agent, Fork(made.at + 3))):
+            with pytest.raises(Refused, match="child was killed") as why:
+                await refused
+            assert "/revive child" in why.value.remedy
+        with pytest.raises(Refused, match="killed already"):
+            await kin.doomed(database, dead)
+        assert "Below it 1 is dead still." in await kin.revive(database, dead)
+        with pytest.raises(Refused, match="child lives"):
+            await kin.revive(database, await database.agents.find("child"))
+        again = await crew.open(await database.agents.find("child"))
+        assert again.runtime.memory.window.turns[-1].messages[-1].text != "" and below.agent.id not in crew.members
+        root.runtime.tell(Interrupted())
+        await until(lambda: not root.runtime.busy)
+    check(dsn)
+
+
+async def test_an_agent_that_another_program_holds_is_not_killed(dsn: str) -> None:
+    first, second = await Database.open(dsn, MIGRATIONS), await Database.open(dsn, MIGRATIONS)
+    root = await first.agents.create("root")
+    top = await first.family.fork(root, 0, (Forked("root", 0),), "top")
+    held = await first.family.fork(top, 0, (Forked("top", 0),), "held")
+    log = await second.open_agent(held)
+    with pytest.raises(Busy, match=r"Agent held is being written by another program") as refused:
+        await kin.doomed(first, top)
+    assert "Nothing was killed" in refused.value.remedy
+    await log.close()
+    assert len(await kin.doomed(first, top)) == 2
+    await second.close()
+    await first.close()
+
+
+async def test_an_agents_own_agents(database: Database, dsn: str) -> None:
+    async with sailing(database, asks=False) as crew:
+        parent = await joined(crew, "parent")
+        parent.runtime.tell(Submitted("secret of the past"))
+        await until(lambda: parent.relay.ended)
+        mine = Delegation(crew, parent.agent.id)
+        assert await mine.agents() == ()
+        plays(crew, "found it", (Hang(),))
+        name = await mine.start("look for it", name="scout", tools=("web",))
+        outcome = await mine.outcome(name, 20)
+        assert (outcome.ending, outcome.words) == (Ending.COMPLETED, "found it")
+        scout = crew.find("scout")
+        assert scout and [turn.messages[0].text for turn in scout.runtime.memory.window.turns] == ["look for it"]
+        assert {tool.set for tool in scout.runtime.memory.run.tools} > {"web"}
+        off = str(scout.runtime.memory.settings["tools_off"]).split(",")
+        assert "web" not in off and "files" in off
+        (delegate,) = await mine.agents()
+        assert (delegate.name, delegate.depth, delegate.turns, delegate.words) == ("scout", 1, 1, "found it")
+        rows: list[StoredEvent] = list(await database.reader(scout.agent).history(None, 99))
+        own = [row.event for row in rows if row.agent == scout.agent.id]
+        assert isinstance(own[0], Forked) and isinstance(own[1], Cleared)
+        scout.runtime.tell(Submitted("and on"))
+        assert (await mine.outcome("scout", 0.05)).ending is None
+        with pytest.raises(Refused, match="no agent of yours"):
+            await mine.outcome("parent")
+        with pytest.raises(Refused, match="no tools nonsense"):
+            await mine.start("x", tools=("nonsense",))
+        assert await mine.kill("scout") == ("scout",)
+        assert await mine.agents() == () and list(crew.members) == [parent.agent.id]
+        closed = await mine.outcome("scout")
+        assert closed.ending is Ending.INTERRUPTED
+        assert [event.ending for event in _ends(await database.reader(scout.agent).history(None, 99), scout)] == [
+            Ending.COMPLETED, Ending.INTERRUPTED,
+        ]  # fmt: skip
+    check(dsn)
+
+
+def _ends(rows: tuple[StoredEvent, ...], member: Member) -> list[TurnEnded]:
+    return [row.event for row in rows if isinstance(row.event, TurnEnded) and row.agent == member.agent.id]

@@ -91,7 +91,7 @@ def test_both_streams_are_whole_and_unmixed_and_survive_a_kill(account: Account)
         program.say(f"/switch {root}")
         at(program, root)
         program.wait_for("● Parent hangs.")
-        program.wait_for("interrupted")
+        program.wait_for("● Parent hangs. ✗ the program ended")
         program.leave()
     assert account.endings() == ["completed"] * 2 + ["interrupted"] * 2
     assert sorted(account.said("assistant")) == sorted(
@@ -121,8 +121,12 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
         at(program, "one")
         program.wait_for_input("typed for one")
         program.type("\x15")
-        program.type(ALT_RIGHT)
-        program.wait(lambda: "no younger sibling" in program.status(), "the hint")
+
+        def hinted() -> bool:  # no key leads away while an agent is still being opened
+            program.type(ALT_RIGHT)
+            return "no younger sibling" in program.status()
+
+        program.wait(hinted, "the hint")
         program.say("/fork --name busy")
         at(program, "busy")
         program.leave()

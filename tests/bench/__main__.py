@@ -29,6 +29,7 @@ ROWS = {
     "S11": ("s11_delay", "own delay from Enter to the request and from the answer to the screen, against bare httpx"),
     "S12": ("s12_cost", "a conversation at a full window, priced with a prompt cache, by the way in which turns leave"),
     "S13": ("s13_tokens", "error of the token figure against what the provider counts"),
+    "FORK": ("s15_depth", "an agent at the end of 200 forks loaded, against the same turns in one agent"),
     "REQ": ("s14_request", "building a request for a window of 100,000 tokens, against encoding it all anew"),
 }
 

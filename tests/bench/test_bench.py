@@ -19,6 +19,7 @@ from tests.bench import (
     s12_cost,
     s13_tokens,
     s14_request,
+    s15_depth,
 )
 from tests.bench.figures import Figure, as_json, percentile, table
 from tests.bench.generator import LAST_WORD, history
@@ -86,6 +87,10 @@ async def test_one_event_is_measured(dsn: str) -> None:
 def test_loading_is_measured(dsn: str) -> None:
     fill(dsn, 2_000)
     assert len(_judged(asyncio.run(s04_load.compare(dsn, 2_000, dsn, 2_000, rounds=1)))) == 2
+
+
+def test_loading_at_the_end_of_many_forks_is_measured(dsn: str) -> None:
+    assert len(_judged(asyncio.run(s15_depth.compare(dsn, 5, rounds=1)))) == 1
 
 
 def test_ways_to_leave_the_window_are_priced() -> None:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ikigai.seat import Seat
     from ikigai.store.agents import Agent
 
-MOVES = ("new", "switch", "fork", "go")
-"""Commands that lead to another agent; "go" is what Alt+arrows do, with the way as its argument."""
 NOBODY = {
     "up": "This is a root: nobody is above it.",
     "down": "Nobody was forked from this agent.",
@@ -40,7 +38,7 @@ class Move(NamedTuple):
 
 
 async def destination(world: World, seat: Seat, command: Local) -> Move:
-    """Where a command of MOVES leads. Raises Refused, and then nothing has changed."""
+    """Where /new, /switch, /fork or Alt+arrows ("go", the way) lead. Raises Refused, and then nothing has changed."""
     agents = world.database.agents
     match command.name:
         case "new":

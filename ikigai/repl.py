@@ -40,6 +40,10 @@ KEYS_FIRST = 0.005
 """Seconds from the first paint until anything else is begun: keys typed meanwhile are shown before."""
 WARM_AFTER = 0.3
 """Seconds after the history is on screen until the SDK is loaded: the first keys come first."""
+MOVES = ("new", "switch", "fork")
+"""Commands that lead to another agent."""
+AIMED = ("kill", "rename")
+"""Commands that mean the agent on screen: behind one that leads to another they mean that one."""
 CLOSE_WITHIN = 3.0
 """Seconds that leaving may take."""
 
@@ -210,12 +214,13 @@ class Repl:
                 self._running = asyncio.create_task(self._guarded(self._shell(text)), name="shell")
                 return
             happened = commands.parse(text) if commands.is_command(text) else inputs.Submitted(text)
-            moves = isinstance(happened, Local) and happened.name in ("new", "switch", "fork")
-            if isinstance(happened, Local) and not moves:
+            if isinstance(happened, Local) and happened.name not in (*MOVES, *AIMED):
                 self._spawn(happened)
             elif self._opening or self._reading:
                 self._early.append(text)
                 self.screen.queued(tuple(self._early))
+            elif isinstance(happened, Local) and happened.name in AIMED:
+                self._spawn(happened)
             elif isinstance(happened, Local):
                 self._move(happened)
             elif isinstance(happened, inputs.Submitted):
@@ -447,7 +452,7 @@ class Repl:
 
     def _arrow(self, where: str) -> None:
         """Go to a relative; what is in the input stays with this agent."""
-        if self._world and not (self._opening or self._reading):
+        if self._world and not (self._opening or self._reading or self.screen.wording):
             self._seat.put_by()
             self._move(Local("go", where))
 

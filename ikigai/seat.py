@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ class Seat:
         self._screen, self._max_requests = screen, max_requests
         self._memory: Memory | None = None  # of an agent that is only looked at
         self._drafts: dict[str, str] = {}
+        self._taking = asyncio.Lock()
 
     @property
     def runtime(self) -> Runtime | None:
@@ -53,6 +55,10 @@ class Seat:
         Whoever was there goes on in the wings. Raises Refused for a dead one, and then everything stays as it was.
         """
         living(agent)
+        async with self._taking:
+            await self._take(world, agent)
+
+    async def _take(self, world: World, agent: Agent) -> None:
         if self.crew is None:
             screen, limit = self._screen, self._max_requests
             self.crew = Crew(world, news=self._told, ledger=screen.stored, lost=self._lost, max_requests=limit)

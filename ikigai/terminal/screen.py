@@ -263,6 +263,11 @@ class Screen:
     def asked(self) -> bool:
         return self._dialogs.current is not None
 
+    @property
+    def wording(self) -> bool:
+        """Whether the input holds the words of an answer."""
+        return self._dialogs.wording
+
     def pressed(self, key: str) -> bool:
         return self._dialogs.pressed(key, self._buffer.text)
 

@@ -127,7 +127,7 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
             return "no younger sibling" in program.status()
 
         program.wait(hinted, "the hint")
-        program.say("/fork --name busy")
+        program.type("/fork --name one-more\r/rename busy\r")  # what is typed ahead means the agent that is gone to
         at(program, "busy")
         program.leave()
     with account.terminal("-r", "busy", columns=110, env={"IKIGAI_TOOLS_ENABLED": "true"}) as program:

@@ -2,9 +2,10 @@
 
 from tests.bench import histories
 from tests.bench.figures import Figure
+from tests.bench.histories import AGENT
 from tests.bench.terminal import BARE, IKIGAI, Terminal, home, sample
 
-SDK = ("-m", "ikigai", "-m", "openai/gpt-5")
+SDK = ("-m", "ikigai", "-m", "openai/gpt-5", "-r", AGENT)
 SDK_KEY = {"OPENAI_API_KEY": "unused", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
 SETTLED = 1.0
 """Seconds without growth after which nothing more is being loaded."""

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from tests.bench import histories
 from tests.bench.figures import Figure
-from tests.bench.terminal import MODEL, Terminal, home
+from tests.bench.terminal import IKIGAI, Terminal, home
 
 FORBIDDEN = ("anthropic", "openai", "google.genai", "xllamacpp", "pydantic", "httpx", "rich.markdown")
 NEEDED = "import argparse, sys, tomllib, msgspec, prompt_toolkit; print(len(sys.modules))"
@@ -33,7 +33,7 @@ def _loaded(environ: dict[str, str]) -> dict[str, list[str]]:
     """Names of the modules at either moment, "paint" and "keys"."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "modules"
-        terminal = Terminal(("-m", "tests.bench.prompt_modules", str(file), "-m", MODEL), environ)
+        terminal = Terminal(("-m", "tests.bench.prompt_modules", str(file), *IKIGAI[2:]), environ)
         terminal.until_prompt()
         terminal.until_history()
         terminal.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pexpect
 
 from tests.bench.generator import LAST_WORD, MODEL
-from tests.bench.histories import History
+from tests.bench.histories import AGENT, History
 
 PROMPT = "❯"
 KEY = "¤"
@@ -22,7 +22,8 @@ PATIENCE = 60
 """Seconds after which something is taken to never happen."""
 
 BARE = ("-m", "tests.bench.bare")
-IKIGAI = ("-m", "ikigai", "-m", MODEL)
+IKIGAI = ("-m", "ikigai", "-m", MODEL, "-r", AGENT)
+"""By its name: other rows leave other agents in the same database."""
 
 
 class Terminal:

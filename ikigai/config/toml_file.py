@@ -1,7 +1,6 @@
 """Reads a TOML file as settings with their line numbers, and says plainly what is wrong with it."""
 
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +32,10 @@ def read(file: Path, must_exist: bool) -> list[Entry]:
     A file that is not there says nothing, unless it `must_exist`.
     """
     text = _text(file, must_exist)
+    if not text:
+        return []
+    import tomllib  # a start without a file does without
+
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -106,6 +109,8 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _plain(part: str) -> str:
+    import tomllib
+
     return tomllib.loads(f"name = {part}")["name"] if part[0] in "\"'" else part
 
 

@@ -102,6 +102,8 @@ class Message(Record, frozen=True, cache_hash=True):
 
     @property
     def text(self) -> str:
+        if len(self.blocks) == 1 and isinstance(only := self.blocks[0], Text):  # as in most messages
+            return only.text
         return "\n\n".join([block.text for block in self.blocks if isinstance(block, Text)])
 
 

@@ -180,7 +180,8 @@ class Writer:
             case 3 if any(act.kind != "undo" for act in talk.memory.acts):
                 await talk.happen(Undo())
             case 4:
-                await talk.happen(Change({"budget": dice.randrange(200, 400)}))
+                if (budget := dice.randrange(200, 400)) != talk.memory.own.get("budget"):
+                    await talk.happen(Change({"budget": budget}))
             case _:
                 await talk.happen(Submitted(f"message {dice.random()}"))
 

@@ -22,7 +22,7 @@ from ikigai.config import Config, layers, tools_enabled
 from ikigai.config import project as project_settings
 from ikigai.config.table import VENDORS, Model, Server
 from ikigai.core import codec, matching
-from ikigai.core.bounds import Bounds
+from ikigai.core.bounds import ALL, Bounds
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Choices, Event
 from ikigai.core.instructions import KEY, ORIGIN, instructed
@@ -30,7 +30,7 @@ from ikigai.core.loading import loading
 from ikigai.core.memory import Memory
 from ikigai.core.messages import Usage
 from ikigai.core.ports import View
-from ikigai.core.run import ALL, Run
+from ikigai.core.run import Run
 from ikigai.metering import Price
 from ikigai.profiles import make_profiles, make_rules
 from ikigai.project import Project

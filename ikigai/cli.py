@@ -98,7 +98,10 @@ def _run(words: list[str]) -> int:
     arguments = _parser().parse_intermixed_args(words)
     prompt = _prompt(arguments.words)
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
-    if arguments.print or arguments.output_format or not interactive:
+    prints = arguments.print or arguments.output_format or not interactive
+    if arguments.follow and (prints or arguments.new or arguments.resume):
+        raise ConfigError("--follow shows one agent at a terminal.", "Leave out -p, --new, -r and redirections.")
+    if prints:
         from ikigai import oneshot
 
         return oneshot.run(_config(arguments), arguments, _with_input(prompt))
@@ -168,6 +171,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-c", "--continue", action="store_true", help="go on with the agent used last (the default)")
     parser.add_argument("-r", "--resume", metavar="NAME|ID", help="go on with this agent")
+    parser.add_argument("--follow", metavar="NAME|ID", help="watch this agent as another program writes it")
     parser.add_argument("--new", action="store_true", help="begin a fresh agent")
     parser.add_argument("--max-turns", type=_count, default=0, metavar="N", help="at most N requests for one message")
     parser.add_argument("--yolo", action="store_true", help="let models run every tool without asking")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 
+from ikigai.core.drafting import parts
 from ikigai.core.errors import StoreError, Unavailable
 from ikigai.core.ports import Draft, Log, View
 from ikigai.core.reply import Accumulator
@@ -78,8 +79,9 @@ class Drafts:
             text, thinking = self._reply.text, self._reply.thinking
             grown = len(text), len(thinking)
             if grown != saved:
+                draft = Draft(self._asked_by, text, thinking, parts(self._reply.blocks()))
                 with contextlib.suppress(StoreError), self._link.watched():  # the append that ends the turn waits
-                    await self._store.save_draft(Draft(self._asked_by, text, thinking))
+                    await self._store.save_draft(draft)
                     saved = grown
                     self._view.saved(self._asked_by, len(text))
                 if saved != grown:

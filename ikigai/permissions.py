@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from ikigai import standing, trust
 from ikigai.core import inputs
-from ikigai.core.bounds import stricter
+from ikigai.core.bounds import ALL, stricter
 from ikigai.core.commands import is_id
 from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.memory import Memory
 from ikigai.core.questions import Answered, Question, yes_or_no
-from ikigai.core.run import ALL
 from ikigai.core.sanitize import clean_line
 from ikigai.tools.approval import Mode, following
 from ikigai.tools.gate import mode

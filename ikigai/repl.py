@@ -39,7 +39,7 @@ KEYS_FIRST = 0.005
 """Seconds from the first paint until anything else is begun: keys typed meanwhile are shown before."""
 WARM_AFTER = 0.3
 """Seconds after the history is on screen until the SDK is loaded: the first keys come first."""
-MOVES = ("new", "switch", "fork")
+MOVES = ("new", "switch", "fork", "takeover")
 """Commands that lead to another agent."""
 AIMED = ("kill", "rename")
 """Commands that mean the agent on screen: behind one that leads to another they mean that one."""
@@ -147,8 +147,9 @@ class Repl:
         self.screen.database(world.place)
         with self._moving():
             arguments = self._arguments
-            agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
-            await self._seat.take(world, agent)
+            named = arguments.follow or arguments.resume
+            agent = await world.choose(named, arguments.new, getattr(arguments, "continue"))
+            await (self._seat.follow if arguments.follow else self._seat.take)(world, agent)
         for notice in filter(None, (unusable, *world.problems())):
             self.screen.notice(notice)
         self.screen.set_prompts(await world.database.prompts(PROMPTS))
@@ -300,7 +301,7 @@ class Repl:
         assert self._world
         runtime = to or self._seat.runtime
         if runtime is None or not self._seat.holds(runtime):
-            raise Refused("This agent is read-only here.", "/new begins another, /switch goes to one.")
+            raise self._seat.refusal()
         if isinstance(happened, inputs.Change):
             self._world.check(runtime.memory, happened.values)
             values, notice = self._world.fitting(runtime.memory, happened.values)
@@ -337,7 +338,7 @@ class Repl:
             match command.name:
                 case "exit":
                     self.leave()
-                case "new" | "switch" | "fork" | "go":
+                case "new" | "switch" | "fork" | "go" | "takeover":
                     await self._go(command)
                 case "answer":
                     self._seat.answer(command.argument)
@@ -423,6 +424,8 @@ class Repl:
         to = self._seat.runtime
         quiet = line.startswith("!!")
         typed = line.lstrip("!").strip()
+        if self._seat.runtime is None and not quiet:
+            raise self._seat.refusal()
         self.screen.running(line)
         try:
             output = await permissions.ran(self._world.workshop, typed, lambda text: self.screen.progress(line, text))
@@ -451,6 +454,12 @@ class Repl:
 
         assert self._world
         with self._moving():
+            if command.name == "takeover":
+                try:
+                    await self._seat.take_over(self._world)
+                finally:
+                    self._seat.stay()
+                return
             try:
                 move = await moving.destination(self._world, self._seat, command)
                 await self._seat.take(self._world, move.agent)

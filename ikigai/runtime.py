@@ -16,7 +16,6 @@ from ikigai.core.commands import is_id, typed
 from ikigai.core.context import cramped
 from ikigai.core.errors import IkigaiError, Refused, Unavailable
 from ikigai.core.events import CHANGES_THE_PAST, Event, UserMessage
-from ikigai.core.fold import evolve
 from ikigai.core.inputs import (
     NEEDS_IDLE,
     Approved,
@@ -52,9 +51,10 @@ from ikigai.core.memory import Memory, replace
 from ikigai.core.messages import ToolResult
 from ikigai.core.ports import Appended, Log, Provider, Tools, View
 from ikigai.core.selecting import turn_of
-from ikigai.core.transcript import Rule, blocks, redraws, rule
+from ikigai.core.transcript import rule
 from ikigai.drafts import Link
 from ikigai.metering import Price, unpriced, warm
+from ikigai.showing import show_rows, show_rule
 
 if TYPE_CHECKING:
     from ikigai.core.loading import Reading
@@ -292,7 +292,7 @@ class Runtime:
         if not fails:
             sizes = " → ".join(tokens.short(each.used) for each in (memory, smaller))
             self._view.notice(f"{happened.reason} Sending it again with less: {sizes} tokens.")
-        self._show_rule(rule(memory), memory.used)
+        show_rule(self._view, smaller, rule(memory), memory.used)
         if fails:
             return Failed(happened.to, exceeded.complaint(smaller, happened.reason), (), happened.usage)
         self._asked.pop(happened.to, None)
@@ -306,27 +306,7 @@ class Runtime:
         self.unsaved = facts
         appended = await self._append(facts, reload)
         self.unsaved = ()
-        before, used = rule(self.memory), self.memory.used
-        for row in appended.rows:
-            past = self.memory
-            self.memory = evolve(past, row)
-            if self.memory.window.older.turns > past.window.older.turns:
-                used = _unpruned(past, self.memory)
-            self._view.stored(row)
-            for shown in blocks(row):
-                self._view.show(shown)
-        if appended.memory:
-            self.memory = appended.memory
-        self._show_rule(before, used, again=any(map(redraws, facts)))
-
-    def _show_rule(self, before: Rule | None, used: int = 0, again: bool = False) -> None:
-        """Draw the rule where it is now, if it moved or is asked for `again`; `used` tokens there were before."""
-        now = rule(self.memory)
-        if now and (again or before is None or now.before != before.before):
-            left = 0 if again else now.turns - (before.turns if before and not before.cleared else 0)
-            self._view.rule(replace(now, left=left, used_before=used, used=self.memory.used) if left > 0 else now)
-        elif before and not now:
-            self._view.notice("Everything is in the context again.")
+        self.memory = show_rows(self._view, self.memory, appended.rows, appended.memory)
 
     async def _append(self, facts: tuple[Event, ...], reload: bool) -> Appended:
         def append() -> Awaitable[Appended]:
@@ -412,13 +392,6 @@ class Runtime:
                 return Denied(job, ToolResult(call.id, why, is_error=True))
             case Note():
                 return Interrupted()
-
-
-def _unpruned(past: Memory, now: Memory) -> int:
-    """Tokens that the request of `now` would take, had no turn left the window of `past`."""
-    opened = past.open.size if past.open else 0
-    grown = now.open.size - opened if now.open else 0
-    return tokens.count(now.provider, now.model, past.size + grown)
 
 
 def _words(happened: Input) -> str:

@@ -15,6 +15,7 @@ from ikigai.profiles import missed
 
 if TYPE_CHECKING:
     from ikigai.app import World
+    from ikigai.following import Following
     from ikigai.runtime import Runtime
     from ikigai.store.agents import Agent
     from ikigai.terminal.screen import Screen
@@ -26,14 +27,15 @@ NAMED = 2
 
 
 class Seat:
-    """`member` is None while the agent is only looked at; `max_requests` bounds turns. Drafts are by agent id."""
+    """`member` is None while the agent is only followed; `max_requests` bounds turns. Drafts are by agent id."""
 
     def __init__(self, screen: Screen, max_requests: int) -> None:
         self.agent: Agent | None = None
         self.member: Member | None = None
         self.crew: Crew | None = None
         self._screen, self._max_requests = screen, max_requests
-        self._memory: Memory | None = None  # of an agent that is only looked at
+        self._following: Following | None = None  # of an agent that another program writes
+        self._memory: Memory | None = None  # of an agent that can only be read
         self._drafts: dict[str, str] = {}
         self._taking = asyncio.Lock()
 
@@ -43,6 +45,8 @@ class Seat:
 
     @property
     def memory(self) -> Memory | None:
+        if self._following:
+            return self._following.memory
         return self.member.runtime.memory if self.member else self._memory
 
     @property
@@ -50,7 +54,7 @@ class Seat:
         return self.member is not None and self.member.runtime.busy
 
     async def take(self, world: World, agent: Agent) -> None:
-        """Put this agent on screen: take its pen and go on, or, where another program holds it, show what was said.
+        """Put this agent on screen: take its pen and go on, or, where another program holds it, follow that.
 
         Whoever was there goes on in the wings. Raises Refused for a dead one, and then everything stays as it was.
         """
@@ -59,24 +63,84 @@ class Seat:
             await self._take(world, agent)
 
     async def _take(self, world: World, agent: Agent) -> None:
-        if self.crew is None:
-            screen, limit = self._screen, self._max_requests
-            self.crew = Crew(world, news=self._told, ledger=screen.stored, lost=self._lost, max_requests=limit)
-        member, memory, why = self.crew.members.get(agent.id), None, ""
+        crew = self._hire(world)
+        member, memory, why = crew.members.get(agent.id), None, ""
         try:
             if member is None:
-                member = await self.crew.open(agent)
+                member = await crew.open(agent)
             else:
                 with contextlib.suppress(StoreError):
                     await member.log.come_back()
-        except (Busy, Broken) as refused:
+        except Busy:
+            await self.follow(world, agent)
+            return
+        except Broken as broken:
             memory = await world.look(agent)
-            why = refused.what if isinstance(refused, Busy) else str(refused)
+            why = str(broken)
         await self._go(world, agent, member, memory)
         if member is None:
             self._screen.notice(f"{why} It is shown read-only: /new begins another agent, /switch goes to one.")
             return
-        self.crew.begin(member)
+        self._begin(world, crew, member)
+
+    async def follow(self, world: World, agent: Agent) -> None:
+        """Put this agent on screen as another program writes it, or as one would."""
+        from ikigai.following import Following
+
+        def written(holder: str) -> None:
+            self._screen.agent(following.name, following=True, deserted=not holder)
+
+        self._hire(world)
+        following = Following(world, agent, self._screen, written)
+        memory = await following.begin()
+        try:
+            await self._go(world, agent, None, memory, following)
+        except BaseException:
+            await following.stop()
+            raise
+        written(following.holder)
+        self._screen.notice(following.told())
+        following.start()
+
+    async def take_over(self, world: World) -> None:
+        """Take the pen of the agent that is followed, and go on with it. Raises Busy while its writer lives."""
+        if self.member or not self.agent:
+            raise Refused("There is nothing to take over: the agent on screen is written here.", "Send a message.")
+        if self._following is None:
+            await self.take(world, self.agent)
+            return
+        async with self._taking:
+            await self._take_over(world, self.agent, self._following)
+
+    async def _take_over(self, world: World, agent: Agent, following: Following) -> None:
+        crew = self._hire(world)
+        member = await crew.open(agent)
+        try:
+            await following.finish()
+        except BaseException:
+            await crew.put_down(member)
+            raise
+        self._following, self.member = None, member
+        self._screen.agent(member.agent.name)
+        self._screen.returned(member.relay.enter(self._screen))
+        self._screen.notice(f"{member.agent.name} is written here now.")
+        self._begin(world, crew, member)
+
+    def refusal(self) -> Refused:
+        """Why the agent on screen takes nothing, and what to do."""
+        if self._following:
+            return self._following.refusal()
+        return Refused("This agent is read-only here.", "/new begins another, /switch goes to one.")
+
+    def _hire(self, world: World) -> Crew:
+        if self.crew is None:
+            screen, limit = self._screen, self._max_requests
+            self.crew = Crew(world, news=self._told, ledger=screen.stored, lost=self._lost, max_requests=limit)
+        return self.crew
+
+    def _begin(self, world: World, crew: Crew, member: Member) -> None:
+        """Begin the loop of the agent on screen, and say what it lacks."""
+        crew.begin(member)
         chosen = member.runtime.memory
         for notice in filter(None, (missed(chosen), world.level_notice(chosen.own))):
             self._screen.notice(notice)
@@ -84,7 +148,14 @@ class Seat:
             self._screen.notice("There is no model yet: no key, and no local model.")
             self._screen.notice("`ikigai login` stores a key, `ikigai setup` fetches a small local model.")
 
-    async def _go(self, world: World, agent: Agent, member: Member | None, memory: Memory | None) -> None:
+    async def _go(
+        self,
+        world: World,
+        agent: Agent,
+        member: Member | None,
+        memory: Memory | None,
+        following: Following | None = None,
+    ) -> None:
         """Draw the last screenfuls of the agent's history, the rule at its place, and what is under way."""
         moved = self.agent is not None
         if member:
@@ -96,7 +167,9 @@ class Seat:
                 member.relay.missed(0)
             raise
         await self._step_back()
-        self.agent, self.member, self._memory = agent, member, memory
+        self.agent, self.member, self._memory, self._following = agent, member, memory, following
+        if following:
+            history = following.drawn(history)
         if member:  # from here on nothing waits: what is drawn is what memory is
             history += member.relay.missed(history[-1].id if history else 0)
             memory = member.relay.memory = member.runtime.memory
@@ -117,7 +190,10 @@ class Seat:
         self._screen.changed(memory)
 
     async def _step_back(self) -> None:
-        """Whoever is on stage goes into the wings."""
+        """Whoever is on stage goes into the wings; what was followed is let go."""
+        if self._following:
+            following, self._following = self._following, None
+            await following.stop()
         if self.member and self.crew:
             await self.member.relay.leave()
             self.crew.left(self.member)
@@ -134,8 +210,10 @@ class Seat:
 
     async def leave(self) -> str:
         """End all loops and put all pens down; returns the sentences about what is not saved."""
+        if self._following:
+            await self._following.stop()
         kept = await self.crew.close(self.member) if self.crew else ""
-        self.member = None
+        self.member = self._following = None
         return kept
 
     def holds(self, runtime: Runtime) -> bool:
@@ -148,7 +226,10 @@ class Seat:
             self.crew.rename(id, name)
         if self.agent and self.agent.id == id:
             self.agent = replace(self.agent, name=name)
-            self._screen.agent(name)
+            if self._following:
+                self._following.rename(name)
+            else:
+                self._screen.agent(name)
 
     def answer(self, name: str) -> None:
         """Show what an agent in the wings asks: the one of that name, or whoever has waited longest. Raises Refused."""
@@ -179,6 +260,8 @@ class Seat:
         """An agent's loop has ended by itself."""
         if member is self.member:
             self._memory, self.member = member.runtime.memory, None
+            self._screen.queued(())
+            self._screen.away(False)
             self._screen.notice(why)
             return
         if text := member.relay.returned_text:

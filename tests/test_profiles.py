@@ -10,10 +10,11 @@ from ikigai import app, config, permissions, profiles
 from ikigai.config import Config
 from ikigai.config.profiles import keys
 from ikigai.config.table import KEYS, PROFILED, Context
+from ikigai.core.bounds import ALL
 from ikigai.core.errors import ConfigError
 from ikigai.core.events import Choices
 from ikigai.core.inputs import Change
-from ikigai.core.run import ALL, Run
+from ikigai.core.run import Run
 from tests.core.agent import Agent
 
 FILE = """\

@@ -38,11 +38,11 @@ from ikigai.config.table import (
     pattern,
     variables,
 )
+from ikigai.core.bounds import ALL
 from ikigai.core.commands import model_choice
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Choices
 from ikigai.core.record import Record
-from ikigai.core.run import ALL
 
 __all__ = ["Config", "Layers", "describe", "layers", "load", "masked", "profiled", "under"]
 

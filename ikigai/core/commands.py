@@ -337,6 +337,13 @@ COMMANDS: tuple[Command, ...] = (
         " killed. /agents --all shows the dead, /revive brings one back.",
     ),
     Command("revive", "NAME", "bring a killed agent back", _asked("revive", "Which agent?"), "dead"),
+    Command(
+        "takeover",
+        "",
+        "go on with the agent that is followed, when its program has gone",
+        _bare("takeover", Local("takeover")),
+        more="A reply that was under way ends as interrupted, with the words that were saved of it.",
+    ),
     Command("exit", "", "leave; the conversation stays", _bare("exit", Local("exit")), aliases=("quit",)),
 )
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 import msgspec
 
 from ikigai.core import tokens
+from ikigai.core.bounds import ALL
 from ikigai.core.events import Choices
 from ikigai.core.instructions import system
 from ikigai.core.messages import Message, ToolSpec
 from ikigai.core.ports import Limits
 from ikigai.core.record import Record
 from ikigai.core.request import Request, notice, paired
-from ikigai.core.run import ALL, Run
+from ikigai.core.run import Run
 from ikigai.core.turn import OpenTurn, Status
 from ikigai.core.window import Window
 

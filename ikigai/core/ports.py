@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
+from ikigai.core.drafting import Parts
 from ikigai.core.messages import Message, ToolCall, ToolResult, ToolSpec
 from ikigai.core.questions import Answered, Question
 from ikigai.core.record import Record
@@ -85,11 +86,15 @@ class Tools(Protocol):
 
 
 class Draft(Record, frozen=True):
-    """What a reply still streaming has said and thought, as last saved; `asked_by` is the event it answers."""
+    """What a reply still streaming has said and thought, as last saved; `asked_by` is the event it answers.
+
+    `parts` say how that follows one another, for who watches it; () where nobody needs to know.
+    """
 
     asked_by: int
     text: str
     thinking: str = ""
+    parts: Parts = ()
 
 
 class Appended(Record, frozen=True):

@@ -27,10 +27,6 @@ class Rules(Record, frozen=True):
     caps: Caps = Caps()
 
 
-ALL = "*"
-"""The setting `tools_off` where no tools at all are offered; else sets of them, divided by commas."""
-
-
 class Profile(Record, frozen=True):
     """What an agent has by choosing it: `settings` go above `Run.below`; `rules` and `counter` are the run's then."""
 

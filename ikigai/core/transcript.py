@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from ikigai.core import tokens
+from ikigai.core.bounds import ALL
 from ikigai.core.events import (
     AgentKilled,
     AgentRevived,
@@ -35,7 +36,6 @@ from ikigai.core.messages import Image, Role, Text, Thinking, ToolCall, ToolResu
 from ikigai.core.pins import PREFIX, pin, size
 from ikigai.core.record import Record
 from ikigai.core.reply import SHORT
-from ikigai.core.run import ALL
 from ikigai.core.sanitize import clean_line
 
 

@@ -122,6 +122,10 @@ class Session:
         self.parameters = address.parameters(dsn)
         self._conninfo = conninfo.make_conninfo(**self.parameters)
 
+    def another(self) -> "Session":
+        """A further connection to the same place, which changes nothing."""
+        return Session(self._conninfo, False, self._deadline, self._revive)
+
     @property
     def place(self) -> address.Place:
         return address.place(self.parameters)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from ikigai.core.errors import Busy
 from ikigai.core.events import StoredEvent, UsageReported
-from ikigai.core.loading import Reading
+from ikigai.core.loading import Loading, Reading
 from ikigai.core.record import Record
 from ikigai.core.spending import Spent
 
@@ -21,6 +21,7 @@ from . import history, queries, reading, schema, usage
 from .agents import Agent, Agents
 from .connection import DEADLINE, Session
 from .family import Family
+from .follow import Follower
 from .indexing import Indexer
 from .log import AgentLog
 
@@ -57,6 +58,7 @@ class Database:
     """Made by `Database.open`. Everything goes over one connection, which is made anew when it was lost.
 
     Only what searches, and what fills the index for that, has a second one: nothing that is stored waits for them.
+    Whoever follows an agent listens on a further one.
     """
 
     def __init__(self, session: Session, beside: Session, schema_version: int) -> None:
@@ -128,6 +130,13 @@ class Database:
     def reader(self, agent: Agent) -> Reader:
         """The agent as it looks to somebody who does not write, whoever has the pen."""
         return Reader(self._session, agent.id)
+
+    def follow(self, agent: Agent, load: Callable[[], Loading]) -> Follower:
+        """Follow what another program stores and says in this agent; `load` begins the loading of its memory.
+
+        It has a connection of its own, for whoever asks for it to close.
+        """
+        return Follower(self._session.another(), agent.id, load)
 
     async def prompts(self, limit: int) -> list[str]:
         """What users typed last, over all agents: at most `limit` different texts, the newest first."""

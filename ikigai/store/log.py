@@ -18,7 +18,7 @@ from ikigai.core.memory import Memory
 from ikigai.core.ports import Appended, Draft
 from ikigai.core.sanitize import storable
 
-from . import family_queries, pen, queries, reading
+from . import family_queries, follow, pen, queries, reading
 from .agents import Agent
 from .connection import Cursor, Session, alive
 
@@ -106,7 +106,8 @@ class AgentLog:
         text, thinking = storable(draft.text), storable(draft.thinking)
         async with self._pen() as cursor:
             self._drafted = True
-            await cursor.execute(queries.SAVE_DRAFT, (self._uuid, draft.asked_by, text, thinking))
+            said = (self._uuid, draft.asked_by, text, thinking, follow.encoded(draft.parts))
+            await cursor.execute(queries.SAVE_DRAFT, (*said, *follow.lock(self._uuid)))
 
     async def draft(self) -> Draft | None:
         async with self._pen() as cursor:
@@ -163,19 +164,21 @@ class AgentLog:
 
     async def _store(self, cursor: Cursor, attempt: _Attempt, ends_reply: bool) -> tuple[StoredEvent, ...]:
         if len(attempt.rows) == 1 and not ends_reply:
-            one = (self._uuid, attempt.last, attempt.ids[0], *attempt.rows[0])
+            one = (self._uuid, attempt.last, attempt.ids[0], *attempt.rows[0], *follow.lock(self._uuid))
             await cursor.execute(queries.APPEND_ONE, one)
         elif attempt.rows:
             kinds, contents, datas = (list(column) for column in zip(*attempt.rows, strict=True))
             every = {"agent": self._uuid, "after": attempt.after, "ids": attempt.ids, "forget": ends_reply}
-            await cursor.execute(queries.APPEND_ALL, {**every, "kinds": kinds, "contents": contents, "datas": datas})
+            following, key = follow.lock(self._uuid)
+            every |= {"kinds": kinds, "contents": contents, "datas": datas, "following": following, "key": key}
+            await cursor.execute(queries.APPEND_ALL, every)
         else:
             return ()
         rows = await cursor.fetchall()
         if not rows:  # an earlier try was stored, and only its answer was lost
             await cursor.execute(queries.STORED_BEFORE, (attempt.ids,))
             rows = await cursor.fetchall()
-        return tuple(reading.stored(self.agent, row) for row in rows)
+        return tuple(reading.stored(self.agent, row[: reading.COLUMNS]) for row in rows)
 
     def _written_elsewhere(self) -> Busy:
         return Busy(

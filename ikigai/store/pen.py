@@ -53,13 +53,14 @@ class Holder(NamedTuple):
         return False
 
 
-def _key(agent: UUID) -> int:
+def number(agent: UUID) -> int:
+    """The second number of the lock."""
     return int.from_bytes(agent.bytes[-4:], signed=True)
 
 
 def key(agent: UUID) -> int:
     """The second number of the lock as the server lists it: without a sign."""
-    return _key(agent) & 0xFFFFFFFF
+    return number(agent) & 0xFFFFFFFF
 
 
 async def take(session: Session, cursor: Cursor, agent: UUID, name: str) -> None:
@@ -69,10 +70,10 @@ async def take(session: Session, cursor: Cursor, agent: UUID, name: str) -> None
     """
     until = asyncio.get_running_loop().time() + PATIENCE
     while True:
-        await cursor.execute(queries.TAKE_PEN, (NAMESPACE, _key(agent)))
+        await cursor.execute(queries.TAKE_PEN, (NAMESPACE, number(agent)))
         if await cursor.fetchall() == [(True,)]:
             return
-        holder = await _holder(cursor, agent)
+        holder = await holder_of(cursor, agent)
         if holder is not None:
             ours = holder.backend in session.lost and holder.program == session.parameters["application_name"]
             if not ours and not holder.is_dead():
@@ -91,10 +92,11 @@ async def take(session: Session, cursor: Cursor, agent: UUID, name: str) -> None
 
 
 async def drop(cursor: Cursor, agent: UUID) -> None:
-    await cursor.execute(queries.DROP_PEN, (NAMESPACE, _key(agent)))
+    await cursor.execute(queries.DROP_PEN, (NAMESPACE, number(agent)))
 
 
-async def _holder(cursor: Cursor, agent: UUID) -> Holder | None:
+async def holder_of(cursor: Cursor, agent: UUID) -> Holder | None:
+    """Who has the pen now."""
     await cursor.execute(queries.PEN_HOLDER, (NAMESPACE, key(agent)))
     rows = await cursor.fetchall()
     return Holder(*rows[0]) if rows else None

@@ -4,6 +4,7 @@ from typing import LiteralString
 
 # One connection -----------------------------------------------------------------------------------------------------
 
+# A machine that vanished holds its pens for a minute at most: without keepalives of the server's it would be two hours.
 # client_connection_check_interval ends what a dead program left running; servers on other systems may refuse it.
 _SETTINGS = """
 select set_config('statement_timeout', '15s', false),
@@ -11,6 +12,8 @@ select set_config('statement_timeout', '15s', false),
        set_config('idle_in_transaction_session_timeout', '30s', false),
        set_config('client_connection_check_interval',
                   case when version() like '%%linux%%' then '2s' else '0' end, false),
+       set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval', '10', false),
+       set_config('tcp_keepalives_count', '3', false),
        set_config('default_transaction_read_only',
                   case when %s then 'on' else current_setting('default_transaction_read_only') end, false),
        pg_backend_pid(),
@@ -71,10 +74,16 @@ returning coalesce((select max(seq) from messages where agent_id = agents.id), 0
 
 _ROW = "id, seq, extract(epoch from created_at)::float8, kind, content, data::text"
 
+# Followers are told behind what is stored; see `follow`. A notification would make all commits wait for one another, so
+# where nobody follows there is none: whoever follows shares a lock, and taking it alone fails then.
+_TELL = "case when not pg_try_advisory_xact_lock({}, {}) then pg_notify('ikigai', agent_id || ' ' || {}) end"
+_TOLD = _TELL.format("%s", "%s", "seq")
+_TOLD_ALL = _TELL.format("%(following)s", "%(key)s", "seq")
+
 # The order of the identity values is that of the rows; an event_id that is there already says that all of them are.
 APPEND_ONE = f"""
 insert into messages (agent_id, seq, event_id, kind, content, data) values (%s, %s, %s, %s, %s, %s::jsonb)
-on conflict (event_id) do nothing returning {_ROW}
+on conflict (event_id) do nothing returning {_ROW}, {_TOLD}
 """
 APPEND_ALL = f"""
 with forgotten as (delete from drafts where agent_id = %(agent)s::uuid and %(forget)s)
@@ -83,16 +92,31 @@ select %(agent)s::uuid, %(after)s::integer + n, event_id, kind, content, data::j
 from unnest(%(ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(datas)s::text[])
   with ordinality as fact (event_id, kind, content, data, n)
 order by n
-on conflict (event_id) do nothing returning {_ROW}
+on conflict (event_id) do nothing returning {_ROW}, {_TOLD_ALL}
 """
 STORED_BEFORE = f"select {_ROW} from messages where event_id = any(%s) order by seq"
 
-SAVE_DRAFT = """
-insert into drafts (agent_id, asked_by, text, thinking) values (%s, %s, %s, %s)
+SAVE_DRAFT = f"""
+insert into drafts (agent_id, asked_by, text, thinking, parts) values (%s, %s, %s, %s, %s::jsonb)
 on conflict (agent_id) do update
-set asked_by = excluded.asked_by, text = excluded.text, thinking = excluded.thinking, saved_at = excluded.saved_at
+set asked_by = excluded.asked_by, text = excluded.text, thinking = excluded.thinking, parts = excluded.parts,
+    saved_at = excluded.saved_at
+returning {_TELL.format("%s", "%s", "'draft'")}
 """
 DRAFT = "select asked_by, text, thinking from drafts where agent_id = %s"
+
+# Following ----------------------------------------------------------------------------------------------------------
+
+LISTEN = "listen ikigai"
+FOLLOW = "select pg_advisory_lock_shared(%s, %s)"
+LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"
+NEWS = f"select {_ROW} from messages where agent_id = %s and seq > %s order by seq limit %s"
+# Of a draft that is known so far only what is behind that; all of another one.
+DRAFT_NEWS = """
+select asked_by, case when asked_by = %(known)s then substr(text, %(text)s + 1) else text end,
+       case when asked_by = %(known)s then substr(thinking, %(thinking)s + 1) else thinking end, parts::text
+from drafts where agent_id = %(agent)s
+"""
 
 # Reading ------------------------------------------------------------------------------------------------------------
 
@@ -324,7 +348,7 @@ where data ?| '{tokens,counted}' and id in (
   where purged.id = any(%s) and purged.kind in ('user', 'assistant', 'tool_call', 'tool_result')
 )
 """
-PURGE_DRAFT = "update drafts set text = %s, thinking = '' where agent_id = any(%s)"
+PURGE_DRAFT = "update drafts set text = %s, thinking = '', parts = '[]' where agent_id = any(%s)"
 HAS_TABLE = "select to_regclass(%s) is not null"
 # What else keeps a copy of what was said: by the table, the statement that takes the copies of these events out of it.
 # The index of the search; the words of a stretch of ids are listed anew from what is left.

@@ -24,6 +24,8 @@ from . import queries
 from .connection import Connection, Cursor
 
 NO_LIMIT = 2**63 - 1
+COLUMNS = 6
+"""Of a row of the log, as the queries select it first."""
 _T = TypeVar("_T")
 
 

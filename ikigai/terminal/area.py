@@ -53,6 +53,8 @@ class Area:
         self.theme = theme
         self.buffer = buffer  # whose completions are shown
         self.agent = ""
+        self.following = False  # another program writes that agent
+        self.deserted = False  # or none does
         self.memory: Memory | None = None
         self.database = ""
         self.spent = Spent()  # by this session
@@ -71,7 +73,12 @@ class Area:
 
     @property
     def busy(self) -> bool:
-        return bool(self.command) or (self.memory is not None and self.memory.open is not None)
+        return bool(self.command) or (self.memory is not None and self.memory.open is not None and not self.deserted)
+
+    @property
+    def stoppable(self) -> bool:
+        """Whether what is under way is this program's own: a wish to stop reaches no other."""
+        return bool(self.command) or (self.busy and not self.following)
 
     def around(self, input: int, columns: int, rows: int) -> tuple[list[str], list[str]]:
         """The rows above and below an input of so many rows, the most important ones if there is little room."""
@@ -110,11 +117,12 @@ class Area:
     def _status(self, columns: int) -> str:
         if self.hint:
             return INDENT + self.theme.paint("warning", cut(self.hint, columns - len(INDENT)))
-        of = (self.agent, self.database, self.away, self.spent, self.others, columns)
+        name = f"{self.agent} (following)" if self.following else self.agent
+        of = (name, self.database, self.away, self.spent, self.others, columns)
         if self.memory is not self._told[0] or of != self._told[1]:  # else it is the same in every frame
             database = ("warning", f"{self.database} unreachable") if self.away else ("dim", self.database)
             room = columns - len(INDENT)
-            drawn = status.line(self.agent, self.memory, database, room, self.theme, self.spent, self.others)
+            drawn = status.line(name, self.memory, database, room, self.theme, self.spent, self.others)
             self._told = self.memory, of, drawn
         return INDENT + self._told[2]
 
@@ -127,7 +135,7 @@ class Area:
         room = columns - 2
         if what.startswith(THINKING):
             ago = ""  # it tells its own time
-        stops = "" if self.dialog else " · Esc stops"  # Esc answers the question first
+        stops = " · Esc stops" if self.stoppable and not self.dialog else ""  # Esc answers the question first
         for end in (ago + stops, stops):
             if width(what + end) <= room:
                 break

@@ -106,6 +106,11 @@ class LiveReply:
         self._saved = 0
         self._closed = True  # the next words begin a part
 
+    @property
+    def waits(self) -> bool:
+        """Whether anything of it is not stored yet: else what is stored next is of a reply that nobody streamed."""
+        return bool(self._parts) or self.thinking is not None
+
     def add(self, event: Delta | Waiting) -> list[Rising]:
         """Take the next delta; gives what can go up because of it alone: a thought that has come to its end."""
         self.waiting = event if isinstance(event, Waiting) else None

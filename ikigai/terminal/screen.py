@@ -124,7 +124,7 @@ class Screen:
 
     def show(self, block: Block) -> None:
         reply = self._area.reply
-        if block.speaker is Speaker.ASSISTANT and reply:
+        if block.speaker is Speaker.ASSISTANT and reply and reply.waits:
             self._say(reply.stored(block.text, len(block.thoughts)))
             return
         if block.speaker is Speaker.STOPPED and reply:
@@ -220,9 +220,9 @@ class Screen:
 
     # ── what is known later than the first paint ─────────────────────────────────────────────────────────────────
 
-    def agent(self, name: str) -> None:
-        """The name in the status line."""
-        self._area.agent = name
+    def agent(self, name: str, following: bool = False, deserted: bool = False) -> None:
+        """The name in the status line, and whether it is only followed, and nobody writes it."""
+        self._area.agent, self._area.following, self._area.deserted = name, following, deserted
         self._stage.soon()
 
     def another(self, name: str) -> None:
@@ -257,7 +257,7 @@ class Screen:
 
     @property
     def busy(self) -> bool:
-        return self._area.busy
+        return self._area.stoppable
 
     @property
     def asked(self) -> bool:

@@ -79,6 +79,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/rename old new", Local("rename", "old new")),
     ("/kill", Local("kill")),
     ("/revive side", Local("revive", "side")),
+    ("/takeover", Local("takeover")),
     ("/exit", Local("exit")),
     ("/quit", Local("exit")),
 ]

@@ -4,12 +4,13 @@ import pytest
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
+from ikigai.core.bounds import ALL
 from ikigai.core.errors import Refused
 from ikigai.core.inputs import Change, Clear
 from ikigai.core.memory import offered, request
 from ikigai.core.messages import ToolSpec
 from ikigai.core.results import Caps
-from ikigai.core.run import ALL, Profile, Rules, Run
+from ikigai.core.run import Profile, Rules, Run
 from ikigai.core.transcript import block
 from tests.core.agent import RUN, Agent
 

@@ -253,7 +253,7 @@ def test_two_programs_on_one_agent(account: Account):
             second.wait_for(f"⚠ Agent {name} is being written by another program ({holder}).")
             second.wait_for("● mine")
             second.say("yours")
-            second.wait_for("This agent is read-only here. /new begins another, /switch goes to one.")
+            second.wait_for("/takeover when that has gone, /fork goes on from here in another agent, /new begins")
             second.wait_for_input("yours")
             second.type("\x15")
             second.say("/new beside")
@@ -272,7 +272,7 @@ def test_an_agent_is_taken_back_when_the_other_program_has_gone(account: Account
         program.wait_for("● mine")
         (name,) = account.agents()
         with account.terminal(*ECHO, columns=120) as second:
-            second.ready().wait_for("It is shown read-only")
+            second.ready().wait_for("It is shown read-only:")
             program.leave()
             second.say(f"/switch {name}")
             second.wait(lambda: second.status().startswith(f"  {name} · "), "the agent")

@@ -132,5 +132,5 @@ def test_a_holder_is_named_as_well_as_possible() -> None:
 
 
 def test_the_locks_number_is_made_of_the_random_end_of_an_id() -> None:
-    keys = {pen._key(UUID(int=2**127 + n)) for n in (0, 1, 2**31, 2**32 - 1)}
+    keys = {pen.number(UUID(int=2**127 + n)) for n in (0, 1, 2**31, 2**32 - 1)}
     assert keys == {0, 1, -(2**31), -1}

@@ -1,0 +1,82 @@
+"""A draft that is read now and then tells the reply as it came: every word once, in order, and its end agrees."""
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from ikigai.core.drafting import Telling, parts
+from ikigai.core.messages import Text, Thinking, ToolCall
+from ikigai.core.reply import Accumulator, Delta, TextDelta, ThinkingDelta, ToolCallDelta
+
+WORDS = st.text("ab \n", min_size=1, max_size=4)
+DELTAS = st.lists(
+    st.builds(TextDelta, WORDS)
+    | st.builds(ThinkingDelta, WORDS, st.sampled_from(["", "", "signed"]))
+    | st.builds(lambda index: ToolCallDelta(index, f"c{index}", f"tool{index}", "{}"), st.integers(0, 2)),
+    max_size=25,
+)
+
+
+def shape(reply: Accumulator) -> list[tuple[str, str]]:
+    """Kinds and words in order; thoughts that follow one another are read as one."""
+    found: list[tuple[str, str]] = []
+    for block in reply.blocks():
+        match block:
+            case Text(text):
+                found.append(("text", text))
+            case Thinking(text) if found and found[-1][0] == "thinking":
+                found[-1] = "thinking", f"{found[-1][1]}\n\n{text}"
+            case Thinking(text):
+                found.append(("thinking", text))
+            case ToolCall(_, name):
+                found.append(("call", name))
+    return [each for each in found if each[1]]
+
+
+def ordered(deltas: list[Delta]) -> list[Delta]:
+    """As providers send them: calls begin one after the other."""
+    indices = dict.fromkeys(delta.index for delta in deltas if isinstance(delta, ToolCallDelta))
+    number = {index: place for place, index in enumerate(indices)}
+    return [
+        ToolCallDelta(number[delta.index], delta.id, f"tool{number[delta.index]}" * (delta.index in indices), "")
+        if isinstance(delta, ToolCallDelta)
+        else delta
+        for delta in deltas
+    ]
+
+
+@given(DELTAS, st.data())
+def test_what_is_read_of_a_draft_is_the_reply(deltas: list[Delta], data: st.DataObject) -> None:
+    named: set[int] = set()
+    reply, telling, told = Accumulator(), Telling(1), Accumulator()
+    for delta in ordered(deltas):
+        if isinstance(delta, ToolCallDelta):  # a name comes once, arguments go on
+            delta = ToolCallDelta(delta.index, delta.id, "" if delta.index in named else delta.name, "{")
+            named.add(delta.index)
+        reply.add(delta)
+        if data.draw(st.booleans()):
+            more = telling.more(
+                reply.text[len(telling.text) :], reply.thinking[len(telling.thinking) :], parts(reply.blocks())
+            )
+            for each in more:
+                told.add(each)
+            assert (telling.text, telling.thinking) == (reply.text, reply.thinking)
+            assert shape(told) == shape(reply)
+    for each in telling.rest(reply.blocks()):
+        told.add(each)
+    assert shape(told) == shape(reply)
+    assert telling.rest(reply.blocks()) == []
+
+
+def test_a_reply_that_is_another_adds_nothing() -> None:
+    telling = Telling(1)
+    assert telling.more("It is", "hm", (("thinking", 2), ("text", 5))) == [ThinkingDelta("hm"), TextDelta("It is")]
+    assert telling.rest([Text("It was not.")]) == []
+    # A program that took over stores what was saved as one thought and one text.
+    assert telling.rest([Thinking("hm"), Text("It is")]) == []
+
+
+def test_parts_that_do_not_fit_lose_no_word() -> None:
+    for wrong in ((), (("text", 99),), (("text", -1),), (("call", 3),), (("odd", 5),), (("thinking", "x"),)):
+        telling = Telling(1)
+        assert telling.more("It is", "hm", wrong) == [ThinkingDelta("hm"), TextDelta("It is")]
+        assert telling.more(" so", "", (("thinking", 2), ("text", 8))) == [TextDelta(" so")]

@@ -1,0 +1,117 @@
+"""Two programs on one agent, each in a terminal of its own: one writes, the other follows and may take over."""
+
+import os
+
+from tests.e2e.account import ECHO, Account, refused
+from tests.e2e.program import Program
+from tests.invariants import check
+
+PAUSE = {"do": "pause", "seconds": 1.5}
+ELSEWHERE = "/fork goes on from here in another agent, /new begins another, /switch goes to one."
+HELD = f"/takeover when that has gone, {ELSEWHERE}"
+
+
+def writes(program: Program) -> str:
+    return f"is being written by another program ({os.uname().nodename}, pid {program.process.pid})."
+
+
+def gone(program: Program) -> str:
+    return f"any more ({os.uname().nodename}, pid {program.process.pid} did). /takeover goes on here."
+
+
+def once(program: Program, *texts: str) -> None:
+    """Each stands there once, in this order."""
+    words = program.words()
+    assert [words.count(text) for text in texts] == [1] * len(texts), program.text()
+    assert sorted(texts, key=words.index) == list(texts), program.text()
+
+
+def test_a_reply_is_followed_and_goes_on_after_a_kill(account: Account):
+    whole = ["It is **whole**.\n\n", PAUSE, "Here is its", {"do": "think", "text": "hm"}, " end."]
+    cut = ["One paragraph.\n\nThe second", PAUSE, " goes on", {"do": "hang"}]
+    with account.terminal(*account.script(whole, cut), columns=120) as writer:
+        writer.ready()
+        with account.terminal(*ECHO, columns=120) as follower:
+            (name,) = account.agents()
+            follower.ready().wait_for(f"Agent {name} {writes(writer)} It is shown read-only: {HELD}")
+            assert follower.status().startswith(f"  {name} (following) · ")
+            writer.say("how is it")
+            follower.wait_for("❯ how is it")
+            follower.wait_for("● It is whole.")
+            assert "Here is its" not in writer.text() and not account.said("assistant"), "it still streams"
+            follower.wait(lambda: "Answering" in follower.text(), "what is going on")
+            assert "Esc stops" not in follower.text()
+            follower.wait_for("end.")
+            follower.settled()
+            writer.settled()
+            once(follower, "how is it", "It is whole.", "Here is its", "thought: hm", "end.")
+
+            writer.say("and now")
+            follower.wait_for("The second goes on")
+            follower.say("mine")
+            follower.wait_for(HELD)
+            follower.wait_for_input("mine")
+            follower.type("\x15")
+            follower.say("/takeover")
+            follower.wait_for("Go on there, or use another agent")
+            follower.say("/context")
+            follower.wait_for("messages")
+            assert account.drafts() == ["One paragraph.\n\nThe second goes on"]
+            writer.kill()
+            follower.wait_for(gone(writer))
+            follower.wait(lambda: not any("Answering" in line for line in follower.lines()), "nobody answers")
+            follower.say("/takeover")
+            follower.wait_for("✗ the program ended")
+            assert follower.status().startswith(f"  {name} · ")
+            follower.say("mine")
+            follower.wait_for("● mine")
+            once(follower, "❯ and now", "One paragraph.", "The second goes on", "the program ended", "● mine")
+            follower.settled()
+            follower.say("/takeover")
+            follower.wait_for("There is nothing to take over")
+            follower.leave()
+    assert account.endings() == ["completed", "interrupted", "completed"]
+    assert account.said("assistant") == ["It is **whole**.\n\nHere is its end.", cut[0] + str(cut[2]), "mine"]
+
+
+def test_following_what_nobody_writes_yet(account: Account):
+    account.run(*ECHO, "-p", "before")
+    (name,) = account.agents()
+    with account.terminal("--follow", name, columns=120) as follower:
+        follower.ready().wait_for(
+            f"Agent {name} is only followed here. It is shown read-only: /takeover goes on with it"
+        )
+        follower.wait_for("● before")
+        with account.terminal(*ECHO, columns=120) as writer:
+            writer.ready()
+            follower.wait_for(f"Agent {name} {writes(writer)}")
+            for text in ("one", "two"):
+                writer.say(text)
+                follower.wait_for(f"● {text}")
+            writer.say("/mark here")
+            follower.wait_for("Mark here set.")
+            writer.say("three")
+            follower.wait_for("● three")
+            writer.say("/rewind here")
+            follower.wait_for("Rewound to mark here")
+            writer.say("/clear")
+            follower.wait_for("Context cleared")
+            writer.leave()
+        follower.wait_for(gone(writer))
+        once(follower, "● before", "❯ one", "● one", "❯ two", "● two", "❯ three", "● three", "Rewound", "cleared")
+        follower.say("!echo no")
+        follower.wait_for(f"is only followed here. /takeover goes on with it, {ELSEWHERE}")
+        follower.say("/new beside")
+        follower.wait(lambda: follower.status().startswith("  beside · "), "the new agent")
+        follower.say(f"/switch {name}")
+        follower.wait(lambda: follower.status().startswith(f"  {name} · "), "the agent")
+        follower.leave()
+    assert account.said("user") == ["before", "one", "two", "three"]
+    check(account.dsn)
+
+
+def test_following_needs_a_terminal_and_an_agent(account: Account):
+    refused(account.run("--follow", "x", "-p", "hello"), 2, "--follow shows one agent at a terminal.", "Leave out -p")
+    with account.terminal("--follow", "nobody", columns=120) as program:
+        assert program.ended() == 2
+        assert "There is no agent nobody." in program.words()

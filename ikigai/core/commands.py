@@ -313,6 +313,8 @@ def typed(meaning: inputs.Command) -> str:
             return f"/forget {criteria}"
         case inputs.Plan(mode, criteria):
             return f"/{mode} {criteria}"
+        case inputs.Condense(focus):
+            return f"/condense {focus}".rstrip()
         case inputs.Quote(text):
             return text
         case inputs.Undo(id):

@@ -10,7 +10,7 @@ import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.events import UsageReported
-from ikigai.core.memory import Memory, frame, measured, notice_size
+from ikigai.core.memory import Memory, frame, measured, notice_size, summary_messages
 from ikigai.core.messages import Image, Message, Role, Text
 from ikigai.core.record import Record
 
@@ -115,6 +115,7 @@ def _sizes(memory: Memory) -> dict[str, int]:
     bare = encoder.envelope(replace(asked, system="", tools=()))
     system = encoder.envelope(replace(asked, tools=())) - bare
     window, first = memory.window, memory.window.first
+    summary = measured(memory, summary_messages(memory))
     kept, kept_results = _split(memory, first.messages, first.size) if first else (0, 0)
     said = results = 0
     for turn in window.turns:
@@ -124,7 +125,8 @@ def _sizes(memory: Memory) -> dict[str, int]:
     return {
         "request frame": bare,
         "system prompt": system,
-        "tools": memory.envelope - bare - system,
+        "tools": memory.envelope - bare - system - summary,
+        "summary": summary,
         "first turn": kept + kept_results,
         "notice": notice_size(memory, window.older.messages),
         "messages": said,

@@ -148,8 +148,8 @@ class Summarised(Record, frozen=True):
 
     `covers` are the whole turns that the text was made from, first event and turn_end, `of` the earlier summaries that
     went into it. It stands for `turns` turns in all: those, what the earlier ones stood for, and `unseen` that nobody
-    looked at. `before` and `after` are tokens of the request as it stood and stands, `cost` is in US dollars, None where
-    it is not known; `focus` is what the user wanted kept in mind, `automatic` says that nobody asked for it.
+    looked at. `before` and `after` are tokens of the request as it stood and stands, `cost` is in US dollars, None
+    where it is not known; `focus` is what the user wanted kept in mind, `automatic` says that nobody asked for it.
 
     With `closed`, the id of a clear, it tells what that clear ended: it is kept to be read, and memory stays as it is.
     """

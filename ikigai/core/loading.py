@@ -78,8 +78,8 @@ Loading: TypeAlias = Reading[Memory]
 class Reach(Record, frozen=True):
     """What of the log belongs to the memory of an agent: `pieces` are what is live of its lineage, oldest first.
 
-    `settled` is memory without its turns. `irregular` says that filters, summaries or undos have changed what the totals
-    stored with turns counted. `deep` are the pieces with what summaries stand for.
+    `settled` is memory without its turns. `irregular` says that filters, summaries or undos have changed what the
+    totals stored with turns counted. `deep` are the pieces with what summaries stand for.
     """
 
     settled: Memory

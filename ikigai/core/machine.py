@@ -355,7 +355,7 @@ def _summarised(memory: Memory, summary: Summarised, begins: Beginning | None) -
     if summary.closed:
         return summary
     if memory.begins(summary.upto) != begins:
-        raise Refused("The summary was discarded: what it covers has left or changed meanwhile.", "/condense again.")
+        raise Refused("The summary was discarded: memory begins otherwise now.", "/condense makes another.")
     return replace(summary, before=memory.used, after=used_with_summary(memory, summary))
 
 

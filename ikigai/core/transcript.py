@@ -85,8 +85,9 @@ class Block(Record, frozen=True):
 class Rule(Record, frozen=True):
     """The line where the context begins: `turns` are out of it, `before` is the id of the first event in it.
 
-    `words` are the first words of that turn; a summary stands for `summarised` turns before it. With `cleared` the context begins behind the clear `before`. Where turns
-    have just left, `left` says how many, and the request came from `used_before` to `used` tokens by that.
+    `words` are the first words of that turn. A summary stands for `summarised` turns before all these. With `cleared`
+    the context begins behind the event `before`, a clear or such a summary. Where turns have just left, `left` says how
+    many, and the request came from `used_before` to `used` tokens by that.
     """
 
     before: int
@@ -229,8 +230,8 @@ def rule(memory: Memory) -> Rule | None:
     if older or (summary and memory.cutoff is not None):
         first = memory.window.turns[0].messages if memory.window.turns else memory.open.messages if memory.open else ()
         words = next((message.text for message in first if message.role is Role.USER), "")
-        for_turns = summary.turns if summary else 0
-        return Rule(memory.cutoff or 0, older, " ".join(words.split())[:80], summarised=for_turns)
+        condensed = summary.turns if summary else 0
+        return Rule(memory.cutoff or 0, older, " ".join(words.split())[:80], summarised=condensed)
     if summary:
         return Rule(summary.id, 0, "", cleared=True)
     if memory.cleared is not None:

@@ -91,7 +91,7 @@ idle    | filter             | filter                                           
 idle    | plan               | user                                                      | waiting | call
 idle    | condense           | refused: Nobody has made a summary.                       | idle    |
 idle    | condensed          | summary                                                   | idle    |
-idle    | condensed, late    | refused: The summary was discarded: what it covers has left or changed meanwhile. | idle |
+idle    | condensed, late    | refused: The summary was discarded: memory begins otherwise now. | idle |
 idle    | condensed, cleared | summary                                                   | idle    |
 idle    | quote              | user                                                      | waiting | note
 idle    | undo               | refused: There is nothing to undo.                        | idle    |

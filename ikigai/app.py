@@ -28,6 +28,7 @@ from ikigai.core.loading import loading
 from ikigai.core.memory import Memory
 from ikigai.core.messages import Usage
 from ikigai.core.ports import View
+from ikigai.core.pressure import Options
 from ikigai.core.results import Caps
 from ikigai.core.run import Rules, Run
 from ikigai.metering import Price
@@ -217,7 +218,7 @@ class World:
     def runtime(self, agent: Agent, memory: Memory, log: AgentLog, view: View, **limits: Any) -> Runtime:
         tools = self.workshop.registry(self.database.reader(agent).result, self._recalled)
         price = make_price(self.config)
-        return Runtime(memory, log, self.pool.provider, tools, view, price=price, **self._given(view), **limits)
+        return Runtime(memory, log, self.pool.provider, tools, view, price=price, **{**self._given(view), **limits})
 
     def _given(self, view: View) -> dict[str, Any]:
         def instructions() -> str:
@@ -226,7 +227,11 @@ class World:
                 view.notice(problem)
             return value
 
-        return {"learn": self.pool.learn, "instructions": instructions}
+        return {"learn": self.pool.learn, "instructions": instructions, "condensing": self.condensing}
+
+    def condensing(self, memory: Memory) -> Options:
+        """When and how the oldest turns of this memory are condensed."""
+        return make_options(self.config.context)
 
 
 def directory() -> str:
@@ -374,6 +379,18 @@ def make_rules(context: Context) -> Rules:
         context.tool_result_keep_last,
     )
     return Rules(context.prune_fraction, context.keep_first_turn, context.max_history_tokens, caps)
+
+
+def make_options(context: Context) -> Options:
+    """When and how the oldest turns are condensed."""
+    return Options(
+        context.condense,
+        context.condense_at_percent,
+        context.condense_to_percent,
+        context.condense_model,
+        context.condense_prompt_file,
+        context.summarise_on_clear,
+    )
 
 
 def lacking(pool: Pool, settings: Choices) -> str:

@@ -155,6 +155,13 @@ def _search(argument: str) -> Meaning:
     return Local("search", argument)
 
 
+def _condense(argument: str) -> Meaning:
+    return inputs.Condense(argument)
+
+
+_SUMMARY = Local("summary")
+
+
 def _think(argument: str) -> Meaning:
     if not argument:
         return Local("think")
@@ -200,7 +207,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "undo",
         "[ID]",
-        "take back the newest clear, rewind or forget",
+        "take back the newest clear, rewind, forget or summary",
         _undo,
         "acts",
         more="Again goes further back. With the id of an undo it does what that one took back once more.",
@@ -232,6 +239,15 @@ COMMANDS: tuple[Command, ...] = (
     Command("think", "[LEVEL]", "show or choose how much the model thinks: off, min, low, med, high", _think, "levels"),
     Command("system", "[text]", "show or set the system prompt; 'default' takes it back", _system),
     Command("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off", _budget),
+    Command(
+        "condense",
+        "[FOCUS]",
+        "have a model summarise the oldest turns; again stops it",
+        _condense,
+        more="FOCUS is what to keep in mind above all. It happens in the background; the newest two turns stay as they"
+        ' are. /summary shows it, /undo takes it back. condense = "auto" under [context] does it by itself.',
+    ),
+    Command("summary", "", "the summary in the context, and those of what was cleared", _bare("summary", _SUMMARY)),
     Command("context", "", "what is in the window, by part, and what is out of it", _bare("context", Local("context"))),
     Command(
         "search",

@@ -25,6 +25,7 @@ from ikigai.core.condensing import (
     parts,
     question,
     told,
+    weight,
     widened,
 )
 from ikigai.core.condensing_prompt import PROMPT
@@ -41,6 +42,8 @@ WITHIN = 180.0
 """Seconds that a summary may take in all, its parts and second tries included."""
 THINKING = 4_000
 """Tokens that an answer may take beside the summary: most models think first, asked or not."""
+OF_CONTEXT = 8
+"""A summary may take this part of the context of the model that writes it, since that has to read it again."""
 MARGIN = 400
 """Bytes of a question beside the conversation, the summary so far and what the user wants kept in mind."""
 LONGEST_PROMPT = 50_000
@@ -58,7 +61,7 @@ class Condenser:
     """Has summaries made for one agent, one at a time, that of a cleared epoch beside it.
 
     `notice` takes sentences for the user; what comes of it goes to the world's `tell`, as inputs. `options` are those
-    that hold for a memory. `within` is how long one summary may take, in seconds.
+    that hold for a memory.
     """
 
     def __init__(
@@ -66,12 +69,12 @@ class Condenser:
         world: World,
         notice: Callable[[str], None],
         options: Callable[[Memory], Options],
-        within: float = WITHIN,
     ) -> None:
-        self._world, self._notice, self._options, self._within = world, notice, options, within
+        self._world, self._notice, self._options = world, notice, options
         self._task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._by_hand = False
+        self._made = False  # and waits for the turn to end
         self._failed: Memory | None = None  # as it was when a summary was no good, or was taken back
         self._hinted: Memory | None = None
 
@@ -105,6 +108,10 @@ class Condenser:
         self._by_hand = True
         self._task = asyncio.create_task(self._condense(memory, focus, automatic=False), name="condense")
 
+    def refused(self, memory: Memory) -> None:
+        """What was made is not stored: memory begins otherwise now."""
+        self._made, self._failed = False, memory
+
     def recorded(self, facts: tuple[Event, ...], before: Memory, now: Memory) -> None:
         """These facts were stored: what follows from a turn's end, from a clear, and from an undo of a summary."""
         for fact in facts:
@@ -117,6 +124,8 @@ class Condenser:
                     if self._options(before).on_clear and (of := everything(before)) and now.cleared:
                         summing = self._summarise_cleared(before, of, now.cleared)
                         self._closing = asyncio.create_task(summing, name="summarise what was cleared")
+                case Summarised(closed=0):
+                    self._made = False
                 case Undone(what="summary"):
                     self._failed = now
                 case _:
@@ -125,7 +134,7 @@ class Condenser:
     def _look(self, memory: Memory) -> None:
         """A turn has ended: begin by oneself where the context is that full, or say that it is."""
         options = self._options(memory)
-        if options.mode == "off" or self.running or (self._failed and not grown(self._failed, memory)):
+        if options.mode == "off" or self.running or self._made or (self._failed and not grown(self._failed, memory)):
             return
         found = decided(memory, Options("auto", options.at_percent, options.to_percent))
         if found.verdict is not Verdict.CONDENSE:
@@ -165,6 +174,7 @@ class Condenser:
         made = Summarised(
             summary.text, of.upto, covers, earlier, of.count, of.unseen, focus, automatic, summary.model, summary.cost
         )
+        self._made = True
         self._world.tell(Condensed(made, of.begins))
 
     async def _summarise_cleared(self, memory: Memory, of: Covering, clear: int) -> None:
@@ -186,11 +196,11 @@ class Condenser:
         """The text, the model and the cost. Raises Refused where none comes that will do."""
         writing = _Writing(self._world, memory, of, focus, options)
         try:
-            async with asyncio.timeout(self._within):
+            async with asyncio.timeout(WITHIN):
                 return await writing.written()
         except TimeoutError:
             raise Refused(
-                f"Condensing took longer than {self._within:g} s and was given up.", f"{UNCHANGED} {AGAIN}"
+                f"Condensing took longer than {WITHIN:g} s and was given up.", f"{UNCHANGED} {AGAIN}"
             ) from None
 
 
@@ -219,7 +229,7 @@ class _Writing:
         of, summary = self._of, self._of.earlier.text if self._of.earlier else ""
         pieces = parts(told(of.turns), self._room(prompt, summary))
         for number, part in enumerate(pieces, 1):
-            asked = question(part, summary, self._focus, of.allowance, last=number == len(pieces))
+            asked = question(part, summary, self._focus, self._allowance, last=number == len(pieces))
             summary = await self._ask(prompt, asked)
         if why := failing(self._memory, summary, of):
             raise Refused(f"{self._model} {why}: it was discarded.", f"{UNCHANGED} {AGAIN}")
@@ -227,20 +237,22 @@ class _Writing:
 
     def _room(self, prompt: str, earlier: str) -> int:
         """Bytes of conversation that one question has room for."""
-        run, of = self._memory.run, self._of
-        limits = run.limits(self._model)
-        room = limits.context - self._most_output - limits.context // 10
-        taken = [prompt, earlier, self._focus]
-        bytes_ = tokens.most_bytes("", self._model, room) - sum(2 * len(each.encode()) for each in taken) - MARGIN
-        bytes_ -= 2 * tokens.most_bytes("", self._model, of.allowance)  # the summary so far of the parts before
-        if bytes_ < MARGIN:
+        limits = self._memory.run.limits(self._model)
+        most = limits.context - self._most_output - limits.context // 10
+        summary = max(weight(earlier), 2 * tokens.most_bytes("", self._model, self._allowance))  # that so far
+        left = tokens.most_bytes("", self._model, most) - weight(prompt) - weight(self._focus) - summary - MARGIN
+        if left < MARGIN:
             what = f"The context of {self._model} is too small to summarise anything."
             raise Refused(what, f"{UNCHANGED} {AGAIN}")
-        return bytes_
+        return left
+
+    @property
+    def _allowance(self) -> int:
+        return min(self._of.allowance, self._memory.run.limits(self._model).context // OF_CONTEXT)
 
     @property
     def _most_output(self) -> int:
-        return min(output_reserve(self._memory.run.limits(self._model)), 2 * self._of.allowance + THINKING)
+        return min(output_reserve(self._memory.run.limits(self._model)), 2 * self._allowance + THINKING)
 
     async def _ask(self, prompt: str, asked: str) -> str:
         done = await complete(

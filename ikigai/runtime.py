@@ -200,6 +200,8 @@ class Runtime:
             facts = decide(self.memory, happened)
         except Refused as refusal:
             self._view.notice(str(refusal))
+            if isinstance(happened, Condensed) and self._condenser:
+                self._condenser.refused(self.memory)
             if isinstance(happened, (Submitted, Plan, Retry)):
                 self._view.returned(happened.text if isinstance(happened, Submitted) else "")
             self._tell_queue()

@@ -165,30 +165,31 @@ def parts(texts: Sequence[str], most: int) -> list[str]:
     piece, size = list[str](), 0
     for text in texts:
         for cut in _cut(text, most):
-            weight = _weight(cut) + len(r"\n\n")
-            if piece and size + weight > most:
+            more = weight(cut) + len(r"\n\n")
+            if piece and size + more > most:
                 found.append("\n\n".join(piece))
                 piece, size = [], 0
             piece.append(cut)
-            size += weight
+            size += more
     return [*found, "\n\n".join(piece)] if piece else found
 
 
 def _cut(text: str, most: int) -> Iterable[str]:
-    if _weight(text) <= most:
+    if weight(text) <= most:
         yield text
         return
     step = max(1, most // 12)  # characters; JSON makes twelve bytes of one at the most
     start = 0
     while start < len(text):
         end = start + step
-        while end < len(text) and _weight(text[start : end + step]) <= most:
+        while end < len(text) and weight(text[start : end + step]) <= most:
             end += step
         yield text[start:end]
         start = end
 
 
-def _weight(text: str) -> int:
+def weight(text: str) -> int:
+    """Bytes of a text in JSON."""
     return len(msgspec.json.encode(text))
 
 

@@ -199,7 +199,7 @@ def _filtered(event: Filtered) -> str:
 
 def _summarised(id: int, event: Summarised) -> str:
     turns = f"{event.turns:,} turn{'s' * (event.turns != 1)}"
-    cost = "" if event.cost is None else f", {dollars(Decimal(repr(event.cost)))}"
+    cost = ", $?" if event.cost is None else f", {dollars(Decimal(repr(event.cost)))}" if event.cost else ""
     if event.closed:
         return f"What was cleared is summarised: {turns}{cost}. /summary shows it, /quote {id} brings it back."
     unseen = f", {event.unseen:,} of them unread" if event.unseen else ""

@@ -26,7 +26,8 @@ def line(agent: str, memory: Memory | None, database: Part, width: int, theme: T
         model = _model(memory)
         meter, percent = _meter(memory)
         turns = memory.window.older.turns
-        out = f"{turns:,} out" if turns else ""
+        condensed = f"{memory.summary.turns:,} condensed" if memory.summary else ""
+        out = ", ".join(filter(None, (condensed, f"{turns:,} out" if turns else "")))
         name = " ".join(filter(None, (name, _mode(memory))))
     short = model.rpartition("/")[2]
     cost = ("dim", spending.short(spent))

@@ -1,5 +1,6 @@
 """/pin and /unpin: files whose text joins the system prompt as it is now, listed, refreshed, taken away.
 
+answered      what both come to, on a screen
 pin           what /pin answers, and the change that it asks for
 unpin         the change that /unpin asks for
 completions   files that what has been typed can go on with
@@ -15,10 +16,12 @@ import stat
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ikigai.core import tokens
+from ikigai.core.commands import Local
 from ikigai.core.context import SPACE
 from ikigai.core.errors import Refused
 from ikigai.core.events import Choices
@@ -29,12 +32,33 @@ from ikigai.core.questions import Answered, Question, yes_or_no
 from ikigai.core.sanitize import clean_line, storable
 from ikigai.tools.places import secret
 
+if TYPE_CHECKING:
+    from ikigai.terminal.screen import Screen
+
 MOST = 256 * 1024
 """Bytes of a file that can be pinned: what is pinned is kept whole in the log, and read with it at every start."""
 LISTED = 2_000
 """Names of a folder that are looked at for a completion."""
 
 Ask = Callable[[Question], Awaitable[Answered]]
+
+
+async def answered(command: Local, memory: Memory, screen: Screen) -> str | Change:
+    """What the command shows, or the change that it asks for. Raises Refused."""
+    if command.name == "unpin":
+        return unpin(command.argument, memory, here())
+    told, change = await pin(command.argument, memory, here(), screen.ask)
+    if told and change:
+        screen.print_text(told)
+    return change or told
+
+
+def here() -> Path:
+    """The working directory; the root where it is gone."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path("/")
 
 
 async def pin(argument: str, memory: Memory, folder: Path, ask: Ask) -> tuple[str, Change | None]:

@@ -11,7 +11,6 @@ import logging
 import os
 import sys
 from collections.abc import Coroutine, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ikigai import images
@@ -259,14 +258,14 @@ class Repl:
         return {str(act.id): act.kind + " that took nothing" * act.empty for act in reversed(acts)}
 
     def _files(self, typed: str) -> list[str]:
-        from ikigai import app, pinning
+        from ikigai import pinning
 
-        return list(pinning.completions(typed, Path(app.directory() or "/"))) if self._world else []
+        return list(pinning.completions(typed, pinning.here()))
 
     def _pins(self) -> dict[str, str]:
-        from ikigai import app, pinning
+        from ikigai import pinning
 
-        return pinning.offered(self.memory, Path(app.directory() or "/")) if self.memory else {}
+        return pinning.offered(self.memory, pinning.here()) if self.memory else {}
 
     def _models(self) -> list[str]:
         return list(self._world.known_models()) if self._world else []
@@ -366,24 +365,15 @@ class Repl:
         elif command.name == "trust":
             found = permissions.trusted(command.argument, self._world.project)
         elif command.name in ("pin", "unpin"):
-            found = await self._pin(command, self.memory)
+            from ikigai import pinning
+
+            found = await pinning.answered(command, self.memory, self.screen)
         else:
             found = permissions.tools(command.argument, self.memory)
         if isinstance(found, str):
             self.screen.print_text(found)
         else:
             self._tell(found)
-
-    async def _pin(self, command: Local, memory: Memory) -> str | inputs.Change:
-        from ikigai import app, pinning
-
-        folder = Path(app.directory() or "/")
-        if command.name == "unpin":
-            return pinning.unpin(command.argument, memory, folder)
-        told, change = await pinning.pin(command.argument, memory, folder, self.screen.ask)
-        if told and change:
-            self.screen.print_text(told)
-        return change or told
 
     def _cycle(self) -> None:
         """Shift+Tab: the next approval mode."""

@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from ikigai.crew import Crew
     from ikigai.store.agents import Agent
 
-SHOWN = ("help", "config", "model", "profile", "think", "system", "search", "cost", "context", "status", "agents")
+SHOWN = (
+    *("help", "config", "model", "profile", "think", "system", "search"),
+    *("cost", "context", "summary", "status", "agents"),
+)
 """Commands that are answered here."""
 ANYWHERE = ("help", "config")
 """Those that need no agent."""
-PRINTED = ("context", "status", "cost", "help", "model", "profile", "search", "agents")
+PRINTED = ("context", "status", "summary", "cost", "help", "model", "profile", "search", "agents")
 """Those that print mode answers."""
 
 
@@ -76,6 +79,8 @@ async def answer(command: Local, config: Config, place: Place | None) -> Answer:
             return await _context(place)
         case "agents":
             return await _agents(place, command.argument)
+        case "summary":
+            return await _summary(place)
         case "search":
             return await _search(place, command.argument)
         case _:
@@ -135,6 +140,13 @@ async def _context(place: Place) -> Answer:
     last = await world.database.reader(place.agent).last_counted()
     found = context(memory, world.learned(memory.model), last)
     return Answer(told(found), {"agent": place.agent.name, **msgspec.structs.asdict(found)})
+
+
+async def _summary(place: Place) -> Answer:
+    from ikigai.core.condensing import described, figures, listed
+
+    found = await place.world.database.reader(place.agent).load(listed(place.memory))
+    return Answer(described(found), {"agent": place.agent.name, **figures(found)})
 
 
 def _of_memory(name: str, place: Place) -> Answer:

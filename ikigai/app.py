@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ikigai import keys, paths, trust
-from ikigai.config import Config, layers, tools_enabled
+from ikigai.config import Config, layers, tools_enabled, under
 from ikigai.config import project as project_settings
-from ikigai.config.table import VENDORS, Model, Server
+from ikigai.config.table import VENDORS, Context, Model, Server
 from ikigai.core import codec, matching
 from ikigai.core.bounds import ALL, Bounds
 from ikigai.core.errors import ConfigError, Refused
@@ -30,9 +30,10 @@ from ikigai.core.loading import loading
 from ikigai.core.memory import Memory
 from ikigai.core.messages import Usage
 from ikigai.core.ports import View
+from ikigai.core.pressure import Options
 from ikigai.core.run import Run
 from ikigai.metering import Price
-from ikigai.profiles import make_profiles, make_rules
+from ikigai.profiles import in_force, make_profiles, make_rules
 from ikigai.project import Project
 from ikigai.providers import listing
 from ikigai.providers.local_model import LocalModel
@@ -237,7 +238,7 @@ class World:
     def runtime(self, agent: Agent, memory: Memory, log: AgentLog, view: View, **limits: Any) -> Runtime:
         tools = self.workshop.registry(self.database.reader(agent).result, self._recalled)
         price = make_price(self.config)
-        return Runtime(memory, log, self.pool.provider, tools, view, price=price, **self._given(view), **limits)
+        return Runtime(memory, log, self.pool.provider, tools, view, price=price, **{**self._given(view), **limits})
 
     def _given(self, view: View) -> dict[str, Any]:
         def instructions() -> str:
@@ -246,7 +247,11 @@ class World:
                 view.notice(problem)
             return value
 
-        return {"learn": self.pool.learn, "instructions": instructions}
+        return {"learn": self.pool.learn, "instructions": instructions, "condensing": self.condensing}
+
+    def condensing(self, memory: Memory) -> Options:
+        """When and how the oldest turns of this memory are condensed."""
+        return make_options(under(self.config, in_force(memory)).context)
 
 
 def directory() -> str:
@@ -390,6 +395,18 @@ def make_run(config: Config, pool: Pool, workshop: Workshop, project: Project | 
         config.context.token_counter,
         make_rules(config.context),
         make_profiles(config, below, lambda settings: lacking(pool, settings)),
+    )
+
+
+def make_options(context: Context) -> Options:
+    """When and how the oldest turns are condensed."""
+    return Options(
+        context.condense,
+        context.condense_at_percent,
+        context.condense_to_percent,
+        context.condense_model,
+        context.condense_prompt_file,
+        context.summarise_on_clear,
     )
 
 

@@ -87,7 +87,8 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
         model = str(world.run.resolve(memory.own).get("model"))
         if pictures and not world.sees(model):
             printer.notice(images.unseen(model))
-        runtime = world.runtime(agent, memory, log, printer, max_requests=arguments.max_turns, patience=PATIENCE)
+        limits = {"max_requests": arguments.max_turns, "patience": PATIENCE}
+        runtime = world.runtime(agent, memory, log, printer, **limits, condensing=lambda of: world.condensing(of).asked)
         try:
             if command is None or isinstance(command, Plan | Retry):
                 return await headless.answer(runtime, printer, command or Submitted(text, pictures))

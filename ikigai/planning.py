@@ -11,7 +11,7 @@ import msgspec
 from ikigai.core import matching, tokens
 from ikigai.core.errors import Refused
 from ikigai.core.events import FilterPlanned, StoredEvent
-from ikigai.core.inputs import Filter, Forget, Used
+from ikigai.core.inputs import Filter, Forget, Input, Used
 from ikigai.core.loading import Reading
 from ikigai.core.matching import Arguments, Part
 from ikigai.core.memory import Memory, output_reserve
@@ -52,7 +52,7 @@ class World:
         provider: Callable[[str], Provider],
         price: Price,
         ask: Callable[[Question], Awaitable[Answered]],
-        tell: Callable[[Used], None],
+        tell: Callable[[Input], None],
     ) -> None:
         self.load, self.provider, self.price, self.ask, self.tell = load, provider, price, ask, tell
 

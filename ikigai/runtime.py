@@ -20,6 +20,8 @@ from ikigai.core.inputs import (
     NEEDS_IDLE,
     Approved,
     CallModel,
+    Condense,
+    Condensed,
     Denied,
     Edit,
     Exceeded,
@@ -57,7 +59,9 @@ from ikigai.metering import Price, unpriced, warm
 from ikigai.showing import show_rows, show_rule
 
 if TYPE_CHECKING:
+    from ikigai.condensing import Condenser
     from ikigai.core.loading import Reading
+    from ikigai.core.pressure import Options
     from ikigai.planning import Planner, World
 
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
@@ -73,7 +77,8 @@ class Runtime:
     `provider` gives the provider of a model "provider/name". `max_requests` bounds the requests of a turn, 0 does not.
     `patience` is how long, in seconds, to wait for a lost database before Unavailable is raised; None is for ever.
     `learn` takes a model and the context in tokens that its provider turned out to give it.
-    `price` says what a request cost. `instructions` gives those of the project as they are now.
+    `price` says what a request cost. `instructions` gives those of the project as they are now, `condensing` what was
+    chosen of that for a memory; without it nothing is condensed but what is asked for.
     """
 
     def __init__(
@@ -88,13 +93,15 @@ class Runtime:
         price: Price = unpriced,
         learn: Callable[[str, int], None] = lambda model, context: None,
         instructions: Callable[[], str] | None = None,
+        condensing: Callable[[Memory], Options] | None = None,
     ) -> None:
         self.memory = memory
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._tools, self._view = store, provider, tools, view
         self._max_requests, self._patience, self._price, self._learn = max_requests, patience, price, learn
-        self._instructions = instructions
+        self._instructions, self._condensing = instructions, condensing
+        self._condenser: Condenser | None = None
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still tidying up
         self._asked: dict[Job, Asking] = {}
@@ -123,15 +130,19 @@ class Runtime:
                 while self._queue and self.memory.open is None:
                     await self._take(self._queue.popleft())
         finally:
-            for task in (*self._jobs.values(), *((self._forgetting,) if self._forgetting else ())):
+            condensing = self._condenser.tasks if self._condenser else ()
+            for task in (*self._jobs.values(), *((self._forgetting,) if self._forgetting else ()), *condensing):
                 self._end(task)
             await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def _asks_still(self) -> bool:
-        """Whether the end has to wait for what the user is being asked: wait for it, and be asked to end again."""
-        if self._forgetting is None or self._forgetting.done():
+        """Whether the end has to wait for what the user is asked, or asked for: wait, and be asked to end again."""
+        task = self._condenser.asked_for if self._condenser else None
+        if self._forgetting and not self._forgetting.done():
+            task = self._forgetting
+        if task is None:
             return False
-        await asyncio.wait({self._forgetting})
+        await asyncio.wait({task})
         self.inbox.put_nowait(None)
         return True
 
@@ -175,6 +186,9 @@ class Runtime:
             else:
                 self._forgetting = asyncio.create_task(self._forget(happened), name="forget")
             return
+        if isinstance(happened, Condense):
+            self._condense().asked(self.memory, happened.focus)
+            return
         if isinstance(happened, Exceeded) and happened.to in work(self.memory):
             happened = await self._send_less(happened)
         if isinstance(happened, Submitted | Plan | Retry) and self._instructions:
@@ -186,6 +200,8 @@ class Runtime:
             facts = decide(self.memory, happened)
         except Refused as refusal:
             self._view.notice(str(refusal))
+            if isinstance(happened, Condensed) and self._condenser:
+                self._condenser.refused(self.memory)
             if isinstance(happened, (Submitted, Plan, Retry)):
                 self._view.returned(happened.text if isinstance(happened, Submitted) else "")
             self._tell_queue()
@@ -237,6 +253,15 @@ class Runtime:
 
         return World(load, self._provider, self._price, self._view.ask, self.inbox.put_nowait)
 
+    def _condense(self) -> Condenser:
+        from ikigai.condensing import Condenser
+        from ikigai.core.pressure import Options
+
+        if self._condenser is None:
+            options = self._condensing or (lambda memory: Options())
+            self._condenser = Condenser(self._planning(), self._view.notice, options)
+        return self._condenser
+
     async def _start_tool(self, job: StartTool) -> Approved | Denied:
         """Whether the call may run: as the tools say, which may ask the user."""
         opened = self.memory.open
@@ -259,7 +284,7 @@ class Runtime:
 
     def _tell_queue(self) -> None:
         unsaved = [fact.text for fact in self.unsaved if isinstance(fact, UserMessage)]
-        self._view.queued((*unsaved, *map(_words, self._queue), *self._sent))
+        self._view.queued((*unsaved, *filter(None, map(_words, self._queue)), *self._sent))
 
     async def _stopped(self) -> Interrupted | Replied:
         """End the streams, so that what was shown is what is stored, and give back what is queued."""
@@ -269,11 +294,15 @@ class Runtime:
                 self._end(task)
         if self._forgetting:
             self._end(self._forgetting)
+        if self._condenser and self.memory.open is None:
+            self._condenser.stop()
+        made = [happened for happened in self._queue if isinstance(happened, Condensed)]  # nobody typed it
+        self._queue = deque(happened for happened in self._queue if not isinstance(happened, Condensed))
         if undone := [_words(happened) for happened in self._queue if not isinstance(happened, Submitted)]:
             self._view.notice(f"Not done: {', '.join(undone)}.")
         if texts := [happened.text for happened in self._queue if isinstance(happened, Submitted)]:
             self._view.returned("\n".join(texts))
-        self._queue.clear()
+        self._queue = deque(made)
         return await asked[0].stop() if asked else Interrupted()  # a turn asks once at a time
 
     async def _send_less(self, happened: Exceeded) -> Input:
@@ -306,7 +335,10 @@ class Runtime:
         self.unsaved = facts
         appended = await self._append(facts, reload)
         self.unsaved = ()
-        self.memory = show_rows(self._view, self.memory, appended.rows, appended.memory)
+        was = self.memory
+        self.memory = show_rows(self._view, was, appended.rows, appended.memory)
+        if self._condenser or (self._condensing and self._condensing(was).concerns(facts)):
+            self._condense().recorded(facts, was, self.memory)
 
     async def _append(self, facts: tuple[Event, ...], reload: bool) -> Appended:
         def append() -> Awaitable[Appended]:

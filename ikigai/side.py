@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import Message, Role, StopReason, Text
 from ikigai.core.ports import Provider
 from ikigai.core.record import Record
 from ikigai.core.reply import Accumulator, Broke, Counted, Finished, Waiting
 from ikigai.core.request import Request
+from ikigai.core.spending import INTERRUPTED
 from ikigai.metering import Meter, Price, unpriced
 
 
@@ -35,12 +39,13 @@ async def complete(
     level: str = "",
     schema: str = "",
     price: Price = unpriced,
+    tell: Callable[[UsageReported], None] = lambda usage: None,
 ) -> Completed:
     """Ask `model` ("provider/name") of this provider once, without tools; tried again as the provider does.
 
     `purpose` names the call in the ledger, `max_output` is in tokens, `level` a thinking level. With a JSON
     `schema` the vendor is asked to keep to it, where it can; the text is to be checked all the same. Never raises but
-    for cancellation, and then nobody learns what was spent: rather bound it by `max_output`.
+    for cancellation; `tell` hears of every row as it comes, also of that of a request which that ends.
     """
     asked = Request(
         model.partition("/")[2],
@@ -52,15 +57,22 @@ async def complete(
     )
     reply, usage = Accumulator(), list[UsageReported]()
     last: Finished | Broke | None = None
-    async for event in Meter(provider, asked, model, price, purpose).events():
-        match event:
-            case UsageReported():
-                usage.append(event)
-            case Finished() | Broke():
-                last = event
-            case Counted() | Waiting():
-                pass
-            case _:
-                reply.add(event)
+    meter = Meter(provider, asked, model, price, purpose)
+    try:
+        async for event in meter.events():
+            match event:
+                case UsageReported():
+                    usage.append(event)
+                    tell(event)
+                case Finished() | Broke():
+                    last = event
+                case Counted() | Waiting():
+                    pass
+                case _:
+                    reply.add(event)
+    except asyncio.CancelledError:
+        if lost := await meter.stop(INTERRUPTED):
+            tell(lost)
+        raise
     failure = last if isinstance(last, Broke) else None
     return Completed(reply.text, tuple(usage), failure, last.stop if isinstance(last, Finished) else StopReason.END)

@@ -111,6 +111,7 @@ def test_flags_go_before_variables_before_the_file(load):
         (("context", "token_counter"), "IKIGAI_TOKEN_COUNTER"),
         (("context", "prune_fraction"), "IKIGAI_PRUNE_FRACTION"),
         (("context", "tool_result_keep_last"), "IKIGAI_TOOL_RESULT_KEEP_LAST"),
+        (("context", "condense_at_percent"), "IKIGAI_CONDENSE_AT_PERCENT"),
         (("terminal", "color"), "IKIGAI_TERMINAL_COLOR"),
         (("providers", "local", "model_file"), "IKIGAI_PROVIDERS_LOCAL_MODEL_FILE"),
         (("providers", "lm-studio", "base_url"), "IKIGAI_PROVIDERS_LM_STUDIO_BASE_URL"),
@@ -130,6 +131,10 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "prune_fraction": "0.25",
         "keep_first_turn": "true",
         "tool_result_truncation": "both",
+        "condense": "auto",
+        "condense_model": "openai/x",
+        "condense_prompt_file": "~/prompt.txt",
+        "summarise_on_clear": "true",
         "api_key_env": "MY_KEY",
         "model_file": "~/m.gguf",
         "start_with": "new",
@@ -187,6 +192,10 @@ def test_the_sliding_variable_refuses_anything_else(load, text):
         ("tool_result_truncation", "tail", "tail"),
         ("tool_result_keep_first", "0", 0),
         ("tool_result_keep_last", "1000000", 1_000_000),
+        ("condense", "manual", "manual"),
+        ("condense_at_percent", "5", 5),
+        ("condense_to_percent", "100", 100),
+        ("summarise_on_clear", "true", True),
     ],
 )
 def test_the_window_by_variables(load, key, text, value):
@@ -205,6 +214,12 @@ def test_the_window_by_variables(load, key, text, value):
         ("tool_result_truncation", ["middle", "HEAD"]),
         ("tool_result_keep_first", ["-1", "1000001", "two"]),
         ("tool_result_keep_last", ["-1", "", "5.0"]),
+        ("condense", ["on", "true", "AUTO"]),
+        ("condense_at_percent", ["", "0", "4", "101", "-1", "many", "75%", "7.5"]),
+        ("condense_to_percent", ["0", "4", "101", "many"]),
+        ("condense_model", ["gpt-5", "/x", "x/"]),
+        ("condense_prompt_file", ["prompt.txt", "../prompt.txt"]),
+        ("summarise_on_clear", ["", "1", "yes"]),
     ],
 )
 def test_what_the_window_cannot_be_set_to(load, key, texts):
@@ -219,7 +234,10 @@ def test_what_the_window_cannot_be_set_to(load, key, texts):
     "line",
     ["prune_fraction = 0.6", "prune_fraction = nan", "prune_fraction = '0.1'", "prune_fraction = true",
      "keep_first_turn = 1", "max_history_tokens = -1", "max_history_tokens = 1.5", "max_tool_result_tokens = 0",
-     "tool_result_truncation = 'middle'", "tool_result_keep_first = -1", "tool_result_keep_last = 2.0"],
+     "tool_result_truncation = 'middle'", "tool_result_keep_first = -1", "tool_result_keep_last = 2.0",
+     "condense = 'on'", "condense = true", "condense_at_percent = 0", "condense_at_percent = 4",
+     "condense_at_percent = 101", "condense_at_percent = 'many'", "condense_to_percent = 4", "condense_model = 'x'",
+     "condense_prompt_file = 'prompt.txt'", "summarise_on_clear = 'yes'"],
 )  # fmt: skip
 def test_what_the_file_cannot_set_the_window_to(load, line):
     key = line.split()[0]
@@ -229,7 +247,9 @@ def test_what_the_file_cannot_set_the_window_to(load, line):
 
 
 def test_the_defaults_of_the_window(load):
-    assert load("").context == table.Context(100_000, "bytes", 0.0, False, 0, 8000, "head", 2, 5)
+    assert load("").context == table.Context(
+        100_000, "bytes", 0.0, False, 0, 8000, "head", 2, 5, "off", 75, 40, "", "", False
+    )
     assert load("[context]\nprune_fraction = 0").context.prune_fraction == 0
 
 

@@ -29,6 +29,8 @@ Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number of to
 Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a whole number of tokens, 1 to 1000000000")]
 Part = Annotated[Literal["head", "tail", "both"], Meta(title='"head", "tail" or "both"')]
 Share = Annotated[float, Meta(ge=0, le=0.5, title="a number from 0 to 0.5")]
+Condensing = Annotated[Literal["off", "manual", "auto"], Meta(title='"off", "manual" or "auto"')]
+Percent = Annotated[int, Meta(ge=5, le=100, title="a whole number of per cent, 5 to 100")]
 Results = Annotated[int, Meta(ge=0, le=1_000_000, title="a whole number of results, 0 to 1000000")]
 Switch = Annotated[bool, Meta(title="true or false")]
 Dsn = Annotated[

@@ -17,6 +17,7 @@ from ikigai.config.allowed import (
     Api,
     Approval,
     Colour,
+    Condensing,
     Counter,
     Dsn,
     File,
@@ -25,6 +26,7 @@ from ikigai.config.allowed import (
     Levels,
     ModelName,
     Part,
+    Percent,
     Price,
     ProfileName,
     Results,
@@ -99,6 +101,26 @@ class Context(Record, frozen=True):
     tool_result_keep_last: Annotated[
         Results, _help("How many of its newest are not masked yet. With both 0 nothing is masked.")
     ] = 5
+    condense: Annotated[
+        Condensing,
+        _help(
+            'Whether a model writes a summary of the oldest turns before they leave: with "auto" by itself, in the '
+            'background; with "manual" it is said when there is reason to. /condense works always.'
+        ),
+    ] = "off"
+    condense_at_percent: Annotated[
+        Percent, _help("How full the budget, or the model's context if that is smaller, is when that begins.")
+    ] = 75
+    condense_to_percent: Annotated[
+        Percent, _help("How full it is to be afterwards. The newest two turns stay as they are, whatever they take.")
+    ] = 40
+    condense_model: Annotated[ModelName, _help('The model that writes summaries; "" is the agent\'s own.')] = ""
+    condense_prompt_file: Annotated[
+        File, _help('What that model is told first, in a file of text; "" is ikigai\'s own prompt.')
+    ] = ""
+    summarise_on_clear: Annotated[
+        Switch, _help("Whether what /clear takes out of the context is summarised, to be read by /summary.")
+    ] = False
 
 
 class Database(Discreet, frozen=True):

@@ -28,6 +28,7 @@ CONTENT_FIELD: dict[str, tuple[type, str]] = {
     "approval": (ev.ApprovalDecided, "reason"),
     "filter_plan": (ev.FilterPlanned, ""),
     "filter": (ev.Filtered, "criteria"),
+    "summary": (ev.Summarised, "text"),
     "undo": (ev.Undone, ""),
     "settings": (ev.SettingsChanged, ""),
     "fork": (ev.Forked, ""),

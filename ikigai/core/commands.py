@@ -156,6 +156,13 @@ def _search(argument: str) -> Meaning:
     return Local("search", argument)
 
 
+def _condense(argument: str) -> Meaning:
+    return inputs.Condense(argument)
+
+
+_SUMMARY = Local("summary")
+
+
 def _think(argument: str) -> Meaning:
     if not argument:
         return Local("think")
@@ -207,7 +214,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "undo",
         "[ID]",
-        "take back the newest clear, rewind or forget",
+        "take back the newest clear, rewind, forget or summary",
         _undo,
         "acts",
         more="Again goes further back. With the id of an undo it does what that one took back once more.",
@@ -256,6 +263,15 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("unpin", "PATH", "take a pinned file out of the system prompt", _asked("unpin", "Which file?"), "pins"),
     Command("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off", _budget),
+    Command(
+        "condense",
+        "[FOCUS]",
+        "have a model summarise the oldest turns; again stops it",
+        _condense,
+        more="FOCUS is what to keep in mind above all. It happens in the background; the newest two turns stay as they"
+        ' are. /summary shows it, /undo takes it back. condense = "auto" under [context] does it by itself.',
+    ),
+    Command("summary", "", "the summary in the context, and those of what was cleared", _bare("summary", _SUMMARY)),
     Command("context", "", "what is in the window, by part, and what is out of it", _bare("context", Local("context"))),
     Command(
         "search",
@@ -387,6 +403,8 @@ def typed(meaning: inputs.Command) -> str:
             return f"/forget {criteria}"
         case inputs.Plan(mode, criteria):
             return f"/{mode} {criteria}"
+        case inputs.Condense(focus):
+            return f"/condense {focus}".rstrip()
         case inputs.Quote(text):
             return text
         case inputs.Undo(id):

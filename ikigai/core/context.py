@@ -11,7 +11,7 @@ import msgspec
 from ikigai.core import tokens
 from ikigai.core.events import UsageReported
 from ikigai.core.instructions import system as system_prompt
-from ikigai.core.memory import Memory, frame, measured, notice_size
+from ikigai.core.memory import Memory, frame, measured, notice_size, summary_messages
 from ikigai.core.messages import Image, Message, Role, Text, ToolResult
 from ikigai.core.pins import pins, without
 from ikigai.core.record import Record
@@ -119,6 +119,7 @@ def _sizes(memory: Memory) -> dict[str, int]:
     system = encoder.envelope(unpinned) - bare
     pinned = encoder.envelope(replace(asked, tools=())) - bare - system
     window, first = memory.window, memory.window.first
+    summary = measured(memory, summary_messages(memory))
     kept, kept_results = _split(memory, first.messages, first.size) if first else (0, 0)
     said = results = 0
     for turn in window.turns:
@@ -129,7 +130,8 @@ def _sizes(memory: Memory) -> dict[str, int]:
         "request frame": bare,
         "system prompt": system,
         "pins": pinned,
-        "tools": memory.envelope - bare - system - pinned,
+        "tools": memory.envelope - bare - system - pinned - summary,
+        "summary": summary,
         "first turn": kept + kept_results,
         "notice": notice_size(memory, window.older.messages),
         "messages": said,

@@ -143,6 +143,32 @@ class Filtered(Record, frozen=True):
     after: int = 0
 
 
+class Summarised(Record, frozen=True):
+    """What lies at or before the event `upto` leaves memory, and this text stands for it; the newest one stands.
+
+    `covers` are the whole turns that the text was made from, first event and turn_end, `of` the earlier summaries that
+    went into it. It stands for `turns` turns in all: those, what the earlier ones stood for, and `unseen` that nobody
+    looked at. `before` and `after` are tokens of the request as it stood and stands, `cost` is in US dollars, None
+    where it is not known; `focus` is what the user wanted kept in mind, `automatic` says that nobody asked for it.
+
+    With `closed`, the id of a clear, it tells what that clear ended: it is kept to be read, and memory stays as it is.
+    """
+
+    text: str
+    upto: int = 0
+    covers: tuple[tuple[int, int], ...] = ()
+    of: tuple[int, ...] = ()
+    turns: int = 0
+    unseen: int = 0
+    focus: str = ""
+    automatic: bool = False
+    model: str = ""
+    cost: float | None = None
+    before: int = 0
+    after: int = 0
+    closed: int = 0
+
+
 class Undone(Record, frozen=True):
     """The clear, rewind, filter, summary or undo `of` this agent is out of force; `what` is its kind."""
 
@@ -231,6 +257,7 @@ Event: TypeAlias = (
     | ApprovalDecided
     | FilterPlanned
     | Filtered
+    | Summarised
     | Undone
     | SettingsChanged
     | Forked
@@ -241,7 +268,7 @@ Event: TypeAlias = (
     | Unknown
 )
 
-CHANGES_THE_PAST: tuple[type, ...] = (Rewound, Filtered, Undone, SettingsChanged)
+CHANGES_THE_PAST: tuple[type, ...] = (Rewound, Filtered, Summarised, Undone, SettingsChanged)
 """Facts after which memory is loaded again: turns may leave it, or come back into reach of it."""
 
 

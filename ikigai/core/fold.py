@@ -4,7 +4,7 @@
 replay folds the rows that loading read; both arrive at the same value.
 
     status              means                                    accepts, besides what is always accepted
-    idle                no open turn                             user, clear, mark, rewind, filter, undo
+    idle                no open turn                             user, clear, mark, rewind, filter, summary, undo
     waiting for model   the open turn wants a reply              user (steering), assistant, tool_call, turn_end
     running tools       calls of the open turn lack results      the same but user, and tool_started, filter_plan,
                                                                  tool_result
@@ -33,6 +33,7 @@ from ikigai.core.events import (
     Rewound,
     SettingsChanged,
     StoredEvent,
+    Summarised,
     ToolStarted,
     Totals,
     TurnEnded,
@@ -40,7 +41,7 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
-from ikigai.core.memory import Act, Mark, Memory, frame, measured, notice_size, offered, replace
+from ikigai.core.memory import Act, Mark, Memory, Summary, envelope, measured, notice_size, offered, replace
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.request import closed
 from ikigai.core.run import Run
@@ -48,7 +49,7 @@ from ikigai.core.turn import IDLE, READ_RESULT, Growing, OpenTurn, Status
 from ikigai.core.window import Turn, Window, fit, overflow
 
 ACCEPTS: dict[Status, frozenset[type]] = {
-    Status.IDLE: frozenset({UserMessage, Cleared, Marked, Rewound, Filtered, Undone}),
+    Status.IDLE: frozenset({UserMessage, Cleared, Marked, Rewound, Filtered, Summarised, Undone}),
     Status.WAITING: frozenset({UserMessage, AssistantMessage, ToolCall, TurnEnded}),
     Status.RUNNING_TOOLS: frozenset({AssistantMessage, ToolCall, ToolStarted, FilterPlanned, ToolResult, TurnEnded}),
 }
@@ -153,9 +154,12 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
         case Rewound(to):
             kept = tuple(mark for mark in memory.marks if mark.id <= to)
             gone, acts = (*memory.gone, (to, stored.id)), _acts(memory, stored, "rewind")
-            return replace(memory, marks=kept, gone=gone, acts=acts, stale=True)
+            left = tuple(summary for summary in memory.summaries if summary.id <= to)
+            return _framed(replace(memory, marks=kept, gone=gone, summaries=left, acts=acts, stale=True))
         case Filtered():
             return _without(memory, stored, stored.event)
+        case Summarised():
+            return _condensed(memory, stored, stored.event)
         case Undone():
             return replace(memory, acts=_acts(memory, stored, "undo"), stale=True)
         case SettingsChanged(values, origins):
@@ -183,6 +187,14 @@ def _without(memory: Memory, stored: StoredEvent, filtered: Filtered) -> Memory:
     return replace(memory, gone=(*memory.gone, *gone), removed=removed, acts=acts, stale=True)
 
 
+def _condensed(memory: Memory, stored: StoredEvent, event: Summarised) -> Memory:
+    """A summary stands for what it covers; what tells of a cleared epoch changes nothing."""
+    if event.closed:
+        return replace(memory, stale=True)
+    summary, acts = Summary(stored.id, event.upto, event.text, event.turns), _acts(memory, stored, "summary")
+    return _framed(replace(memory, summaries=(*memory.summaries, summary), acts=acts, stale=True))
+
+
 def _begun(memory: Memory, id: int, event: UserMessage) -> Memory:
     """A turn of a kind of its own, before its message; what frames a planning talk is measured while that lasts."""
     criteria = event.text if event.planning else ""
@@ -200,7 +212,7 @@ def _settled(memory: Memory, own: Choices, settings: Choices) -> Memory:
 
 def _framed(memory: Memory) -> Memory:
     """Memory with its envelope measured anew, and what an open turn may take beside it."""
-    framed = replace(memory, envelope=memory.run.encoder(memory.model).envelope(frame(memory)))
+    framed = replace(memory, envelope=envelope(memory))
     # What is dropped of an open turn depends on the turn alone, so that it comes to the same whatever stands before it:
     # the longest notice is reckoned with.
     room = _bytes(framed, framed.room) - framed.envelope - notice_size(framed, MANY)

@@ -6,8 +6,10 @@ from ikigai.core.events import (
     ApprovalDecided,
     Choices,
     FilterPlanned,
+    Summarised,
     UsageReported,
 )
+from ikigai.core.memory import Beginning
 from ikigai.core.messages import Image, ReplyBlock, StopReason, ToolCall, ToolResult
 from ikigai.core.ports import Draft
 from ikigai.core.record import Record
@@ -168,6 +170,19 @@ class Plan(Record, frozen=True):
     criteria: str
 
 
+class Condense(Record, frozen=True):
+    """Have the oldest turns summarised, with `focus` in mind; the loop looks what is to be, and has it made."""
+
+    focus: str = ""
+
+
+class Condensed(Record, frozen=True):
+    """A summary was made, while memory began like this; None for that of a cleared epoch."""
+
+    summary: Summarised
+    begins: Beginning | None = None
+
+
 class Quote(Record, frozen=True):
     """Bring a text into the conversation, without asking for a reply."""
 
@@ -208,17 +223,17 @@ class Instructed(Record, frozen=True):
 
 
 Command: TypeAlias = (
-    Clear | SetMark | RewindTo | RewindAt | Forget | Filter | Plan | Quote | Undo | Retry | Edit | Change
+    Clear | SetMark | RewindTo | RewindAt | Forget | Filter | Plan | Condense | Quote | Undo | Retry | Edit | Change
 )
 
 
 Happened: TypeAlias = Interrupted | Ran | Replied | Failed | Exceeded | Used | Approved | Denied | ToolDone | Noted
 
 
-Input: TypeAlias = Opened | Submitted | Instructed | Happened | Command
+Input: TypeAlias = Opened | Submitted | Instructed | Condensed | Happened | Command
 
 
-NEEDS_IDLE = (Submitted, Instructed, *get_args(Command))
+NEEDS_IDLE = (Submitted, Instructed, Condensed, *get_args(Command))
 
 
 def is_command(happened: Input) -> TypeGuard[Command]:

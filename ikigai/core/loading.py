@@ -17,7 +17,7 @@ from ikigai.core.results import MASK
 from ikigai.core.run import Run
 from ikigai.core.window import NO_TURNS, Origin, Turn, Window
 
-CONTROL_KINDS = ("clear", "mark", "rewind", "filter", "undo", "settings", "fork")
+CONTROL_KINDS = ("clear", "mark", "rewind", "filter", "summary", "undo", "settings", "fork")
 """Kinds that say what memory is; few and small, read whole within the spans."""
 TURN_KINDS = ("user", "assistant", "tool_call", "tool_started", "filter_plan", "tool_result", "turn_end")
 """Kinds that turns are made of; read backwards, as far as the window reaches."""
@@ -92,13 +92,14 @@ Loading: TypeAlias = Reading[Memory]
 class Reach(Record, frozen=True):
     """What of the log belongs to the memory of an agent: `pieces` are what is live of its lineage, oldest first.
 
-    `settled` is memory without its turns. `irregular` says that filters or undos have changed what the totals stored
-    with turns counted.
+    `settled` is memory without its turns. `irregular` says that filters, summaries or undos have changed what the
+    totals stored with turns counted. `deep` are the pieces with what summaries stand for.
     """
 
     settled: Memory
     pieces: tuple[Span, ...]
     irregular: bool
+    deep: tuple[Span, ...] = ()
 
 
 def reaching(run: Run, agent: str) -> Reading[Reach]:
@@ -121,12 +122,17 @@ def reaching(run: Run, agent: str) -> Reading[Reach]:
     # An undo of the past changed what totals counted even when it is out of force itself.
     irregular = any(isinstance(stored.event, Undone) for stored in controls)
     irregular = irregular or any(isinstance(stored.event, Filtered) for stored in inforce)
-    return Reach(settled, live(plan, settled.gone), irregular)
+    irregular = irregular or bool(settled.summaries)
+    return Reach(settled, live(plan, settled.out), irregular, live(plan, settled.gone))
 
 
 def loading(run: Run, agent: str) -> Loading:
     """Ask for what the memory of `agent` takes, and return it."""
-    found = yield from reaching(run, agent)
+    return (yield from filling((yield from reaching(run, agent))))
+
+
+def filling(found: Reach) -> Loading:
+    """The same when it is known how far it reaches."""
     settled, pieces = found.settled, found.pieces
     keep = settled.run.rules.keep_first_turn and settled.budget > 0
     start = (yield from _first_turn(settled, pieces)) if keep or found.irregular else []

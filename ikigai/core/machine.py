@@ -14,6 +14,7 @@
     Noted           -                             turn_end completed
     Interrupted     -                             what was said as interrupted reply, turn_end interrupted
     Clear, SetMark, RewindTo, RewindAt, Filter, Undo, Edit, Change   the fact, refused while busy (the loop queues it)
+    Condensed       summary, refused if what it covers has changed since    refused while busy (the loop queues it)
     Instructed      settings, if they differ         refused (the loop looks while idle)
     Retry           rewind, user                  refused (the loop queues it)
 
@@ -38,6 +39,7 @@ from ikigai.core.events import (
     Marked,
     Rewound,
     SettingsChanged,
+    Summarised,
     ToolStarted,
     Undone,
     UserMessage,
@@ -48,6 +50,8 @@ from ikigai.core.inputs import (
     CallModel,
     Change,
     Clear,
+    Condense,
+    Condensed,
     Denied,
     Edit,
     Exceeded,
@@ -77,7 +81,17 @@ from ikigai.core.inputs import (
     Used,
 )
 from ikigai.core.instructions import KEY, ORIGIN
-from ikigai.core.memory import Mark, Memory, Status, measured, offered, replace, used_without_open
+from ikigai.core.memory import (
+    Beginning,
+    Mark,
+    Memory,
+    Status,
+    measured,
+    offered,
+    replace,
+    used_with_summary,
+    used_without_open,
+)
 from ikigai.core.messages import Image, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall
 from ikigai.core.ports import Draft
 from ikigai.core.reply import facts, interrupted, storable_blocks
@@ -156,6 +170,10 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
             return (_rewound_at(memory, to),)
         case Forget():
             raise Refused("Nobody has looked what these ids are.", "Name them again.")
+        case Condense():
+            raise Refused("Nobody has made a summary.", "Ask for it again.")
+        case Condensed(summary, begins):
+            return (_summarised(memory, summary, begins),)
         case Filter(ranges, ids, messages, size, criteria):
             after = max(0, memory.used - size)
             return (Filtered("forget", criteria, ranges, ids, 0, messages, memory.used, after),)
@@ -337,13 +355,23 @@ def newest_text(memory: Memory) -> str:
     return _newest(memory)[1]
 
 
+def _summarised(memory: Memory, summary: Summarised, begins: Beginning | None) -> Summarised:
+    """The summary with what it saves, if all that it covers is still in memory as it was."""
+    summary = replace(summary, text=storable(summary.text), focus=storable(summary.focus))
+    if summary.closed:
+        return summary
+    if memory.begins(summary.upto) != begins:
+        raise Refused("The summary was discarded: memory begins otherwise now.", "/condense makes another.")
+    return replace(summary, before=memory.used, after=used_with_summary(memory, summary))
+
+
 def _undone(memory: Memory, id: int) -> Undone:
     if id:
         found = [act for act in memory.acts if act.id == id]
-        how = "A clear, rewind, filter or undo of this agent can be, as long as it is in force."
+        how = "A clear, rewind, filter, summary or undo of this agent can be, as long as it is in force."
     else:
         found = [act for act in memory.acts if act.kind != "undo" and not act.empty]
-        how = "/clear, /rewind, /forget and /remember can be undone."
+        how = "/clear, /rewind, /forget, /remember and /condense can be undone."
     if not found:
         raise Refused(f"Event {id} cannot be undone." if id else "There is nothing to undo.", how)
     return Undone(found[-1].id, found[-1].kind)

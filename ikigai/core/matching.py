@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ikigai.core.events import AssistantMessage, StoredEvent, UserMessage
+from ikigai.core.events import AssistantMessage, StoredEvent, Summarised, UserMessage
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
 from ikigai.core.schemas import schema
@@ -159,6 +159,8 @@ def described(row: StoredEvent) -> tuple[str, str]:
             return "tool_call", f"{name} {malformed or arguments}"
         case ToolResult(content=content):
             return "tool_result", content
+        case Summarised(text):
+            return "summary", text
         case _:
             return "", ""
 

@@ -7,12 +7,12 @@ import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.bounds import ALL
-from ikigai.core.events import Choices
+from ikigai.core.events import Choices, Summarised
 from ikigai.core.instructions import system
 from ikigai.core.messages import Message, ToolSpec
 from ikigai.core.ports import Limits
 from ikigai.core.record import Record
-from ikigai.core.request import Request, notice, paired
+from ikigai.core.request import Request, notice, paired, summarised
 from ikigai.core.run import Run
 from ikigai.core.turn import OpenTurn, Status
 from ikigai.core.window import Window
@@ -33,6 +33,24 @@ class Act(Record, frozen=True):
     empty: bool = False
 
 
+class Summary(Record, frozen=True):
+    """What stands for everything at or before the event `upto`, which is so many turns; `id` is its event's."""
+
+    id: int
+    upto: int
+    text: str
+    turns: int
+
+
+class Beginning(Record, frozen=True):
+    """How memory begins: equal as long as nothing up to a certain event has left it, or come back."""
+
+    cleared: int | None
+    summaries: tuple[int, ...]
+    gone: frozenset[tuple[int, int]]
+    removed: tuple[int, ...]
+
+
 class Memory(Record, frozen=True):
     """What the log means now. Status and what is pending are derived; sizes are kept as bytes.
 
@@ -42,7 +60,8 @@ class Memory(Record, frozen=True):
     agent's own, since the clear. `cleared` is the clear that memory begins behind, `stale` says that the past changed
     and memory has to be loaded before anything else is decided. `limits` are the model's as they were known when memory
     was loaded: whoever learns others loads it again, for the fold must not change under the turns that it has folded.
-    `turn_room` are the bytes that an open turn may take by them.
+    `turn_room` are the bytes that an open turn may take by them. `summaries` are those that no rewind went behind; the
+    newest is sent, and counts with `envelope`.
     """
 
     run: Run
@@ -56,6 +75,7 @@ class Memory(Record, frozen=True):
     marks: tuple[Mark, ...] = ()
     gone: tuple[tuple[int, int], ...] = ()
     removed: tuple[int, ...] = ()
+    summaries: tuple[Summary, ...] = ()
     acts: tuple[Act, ...] = ()
     cleared: int | None = None
     stale: bool = False
@@ -95,6 +115,27 @@ class Memory(Record, frozen=True):
         return min(self.budget, self.room) if self.budget else self.room
 
     @property
+    def summary(self) -> Summary | None:
+        """The one that is sent."""
+        return self.summaries[-1] if self.summaries else None
+
+    @property
+    def covered(self) -> int:
+        """The last event that a summary stands for; 0 for none."""
+        return max((summary.upto for summary in self.summaries), default=0)
+
+    @property
+    def out(self) -> tuple[tuple[int, int], ...]:
+        """`gone`, and what summaries stand for."""
+        return (*self.gone, (-1, self.covered + 1)) if self.covered else self.gone
+
+    def begins(self, upto: int) -> Beginning:
+        """How memory begins, up to this event."""
+        gone = frozenset((low, min(high, upto + 1)) for low, high in self.gone if low < upto)
+        removed = tuple(id for id in self.removed if id <= upto)
+        return Beginning(self.cleared, tuple(summary.id for summary in self.summaries), gone, removed)
+
+    @property
     def size(self) -> int:
         """Bytes of the body of the request as it stands: envelope, notice, window, open turn."""
         opened = self.open.size if self.open else 0
@@ -108,7 +149,7 @@ class Memory(Record, frozen=True):
     @property
     def cutoff(self) -> int | None:
         """Id of the first event in context when something is out of it; None when everything is in."""
-        if self.window.older.turns:
+        if self.window.older.turns or self.summaries:
             return self.window.turns[0].id if self.window.turns else self.open.first if self.open else None
         return None
 
@@ -116,7 +157,7 @@ class Memory(Record, frozen=True):
         """Whether the event `id` of this lineage is in context."""
         start, first = self.cutoff or (self.cleared or 0), self.window.first
         inside = id >= start or (first is not None and first.id <= id <= first.end)
-        return inside and not any(low < id < high for low, high in self.gone) and not self.thinned(id, id)
+        return inside and not any(low < id < high for low, high in self.out) and not self.thinned(id, id)
 
     def thinned(self, first: int, last: int) -> bool:
         """Whether a filter took single events from between these two, both included."""
@@ -140,15 +181,35 @@ def notice_size(memory: Memory, older: int) -> int:
     return memory.run.encoder(memory.model).message(message) if message else 0
 
 
+def summary_messages(memory: Memory) -> tuple[Message, ...]:
+    """What of a request stands for what was condensed."""
+    summary = memory.summary
+    return summarised(summary.text, summary.turns) if summary else ()
+
+
+def envelope(memory: Memory) -> int:
+    """Bytes of a request that no turn adds: its frame, and the summary."""
+    return memory.run.encoder(memory.model).envelope(frame(memory)) + measured(memory, summary_messages(memory))
+
+
 def used_without_open(memory: Memory) -> int:
     """Tokens of the request as it will be framed when the open turn has ended, without that turn."""
     idle = replace(memory, open=None)
-    return replace(idle, envelope=idle.run.encoder(idle.model).envelope(frame(idle))).used
+    return replace(idle, envelope=envelope(idle)).used
+
+
+def used_with_summary(memory: Memory, event: Summarised) -> int:
+    """Tokens of the request once this summary stands for what it covers, as far as the window knows."""
+    summary = Summary(0, event.upto, event.text, event.turns)
+    summed = replace(memory, summaries=(*memory.summaries, summary), open=None)
+    first = (memory.full.first,) if memory.full.first else ()
+    kept = sum(turn.size for turn in (*first, *memory.full.turns) if turn.id > event.upto)
+    return tokens.count(memory.provider, memory.model, envelope(summed) + kept)
 
 
 def plain_size(memory: Memory) -> int:
     """Bytes of the request as it stands, whatever its turns count for: what `UsageReported.size` says of it."""
-    return memory.envelope + measured(memory, request(memory).messages)
+    return memory.envelope + measured(memory, _turns(memory))
 
 
 def offered(memory: Memory) -> tuple[ToolSpec, ...]:
@@ -173,9 +234,13 @@ def frame(memory: Memory) -> Request:
 
 
 def request(memory: Memory) -> Request:
-    """What the model is sent now: notice, window, open turn; every call with its result."""
+    """What the model is sent now: summary, notice, window, open turn; every call with its result."""
+    return replace(frame(memory), messages=(*summary_messages(memory), *_turns(memory)))
+
+
+def _turns(memory: Memory) -> tuple[Message, ...]:
     older = notice(memory.window.older.messages)
     first = memory.window.first.messages if memory.window.first else ()
     turns = [message for turn in memory.window.turns for message in turn.messages]
     opened = paired(memory.open.messages, memory.open.started) if memory.open else ()
-    return replace(frame(memory), messages=(*first, *((older,) if older else ()), *turns, *opened))
+    return (*first, *((older,) if older else ()), *turns, *opened)

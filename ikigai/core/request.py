@@ -169,6 +169,16 @@ def closed(messages: tuple[Message, ...], started: frozenset[str], ending: Endin
     return whole
 
 
+def summarised(text: str, turns: int) -> tuple[Message, ...]:
+    """How a summary stands in a request: a user's message and a short answer, so that the two go on taking turns."""
+    said = SUMMARY.format(turns=f"{turns:,} turn{'s' * (turns != 1)}", text=text)
+    return Message(USER, (Text(said),)), Message(ASSISTANT, (Text(UNANSWERED[Ending.COMPLETED]),))
+
+
+SUMMARY = "[summary of the earlier conversation, {turns} that are no longer shown]\n\n{text}\n\n[end of the summary]"
+"""The one block that stands for what was condensed."""
+
+
 def notice(older: int) -> Message | None:
     """What stands right before the first sent turn when `older` messages before it are left out."""
     if not older:

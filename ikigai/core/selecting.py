@@ -9,7 +9,7 @@ from typing import cast
 
 from ikigai.core import codec, tokens
 from ikigai.core.errors import Refused
-from ikigai.core.events import AssistantMessage, StoredEvent, ToolStarted, TurnEnded, UserMessage
+from ikigai.core.events import AssistantMessage, StoredEvent, Summarised, ToolStarted, TurnEnded, UserMessage
 from ikigai.core.fold import REMOVED, replay
 from ikigai.core.lineage import Span
 from ikigai.core.loading import PAGE, AskEvents, AskPage, Reach, Reading, reaching
@@ -157,7 +157,7 @@ def before(run: Run, agent: str, id: int) -> Reading[tuple[tuple[int, int], ...]
 def turn_of(run: Run, agent: str, id: int) -> Reading[int]:
     """The turn_end of the turn in memory that the event belongs to. Raises Refused."""
     reach = yield from reaching(run, agent)
-    found = yield from _within(reach, id, id)
+    found = yield from _within(replace(reach, pieces=reach.deep), id, id)  # going back brings condensed turns back
     if not found:
         yield from _refuse(reach, Wanted(id, id))
     return found[0].end
@@ -295,10 +295,14 @@ def _refuse(reach: Reach, wanted: Wanted) -> Reading[None]:
     (stored,) = events
     if stored.agent not in {piece.agent for piece in reach.pieces}:
         raise Refused(f"Event {stored.id} belongs to another agent.", IDS)
+    if isinstance(stored.event, Summarised):
+        raise Refused(f"Event {stored.id} is a summary.", f"/undo {stored.id} takes it back, /summary shows it.")
     if not isinstance(stored.event, SAID):
         kind = codec.KIND.get(type(stored.event), "unknown")
         raise Refused(f"Event {stored.id} is no message ({kind}): it is never sent to the model.", IDS)
-    raise Refused(f"Event {stored.id} is not in the context: it was cleared, rewound or forgotten before.", IDS)
+    raise Refused(
+        f"Event {stored.id} is not in the context: it was cleared, rewound, condensed or forgotten before.", IDS
+    )
 
 
 IDS = "/search shows the ids of messages."

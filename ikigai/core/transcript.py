@@ -1,6 +1,7 @@
 """What the conversation looks like to people: stored event → block, and where the rule goes."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -22,6 +23,7 @@ from ikigai.core.events import (
     Rewound,
     SettingsChanged,
     StoredEvent,
+    Summarised,
     ToolStarted,
     TurnEnded,
     Undone,
@@ -37,6 +39,7 @@ from ikigai.core.pins import PREFIX, pin, size
 from ikigai.core.record import Record
 from ikigai.core.reply import SHORT
 from ikigai.core.sanitize import clean_line
+from ikigai.core.spending import dollars
 
 
 class Speaker(StrEnum):
@@ -89,8 +92,9 @@ class Block(Record, frozen=True):
 class Rule(Record, frozen=True):
     """The line where the context begins: `turns` are out of it, `before` is the id of the first event in it.
 
-    `words` are the first words of that turn. With `cleared` the context begins behind the clear `before`. Where turns
-    have just left, `left` says how many, and the request came from `used_before` to `used` tokens by that.
+    `words` are the first words of that turn. A summary stands for `summarised` turns before all these. With `cleared`
+    the context begins behind the event `before`, a clear or such a summary. Where turns have just left, `left` says how
+    many, and the request came from `used_before` to `used` tokens by that.
     """
 
     before: int
@@ -100,6 +104,7 @@ class Rule(Record, frozen=True):
     left: int = 0
     used_before: int = 0
     used: int = 0
+    summarised: int = 0
 
 
 Shown: TypeAlias = Block | Rule
@@ -173,6 +178,8 @@ def _note(id: int, event: object) -> str:
             return f"Rewound to {where}: what came after it is out of the context. /undo takes this back."
         case Filtered():
             return _filtered(event)
+        case Summarised():
+            return _summarised(id, event)
         case Undone(of, what):
             return f"Undone: the {what or 'event'} {of} no longer holds. /undo {id} takes this back."
         case SettingsChanged(values, origins):
@@ -201,6 +208,16 @@ def _filtered(event: Filtered) -> str:
     if event.mode == "remember":
         return f"Remembered only {event.criteria}: {said} forgotten, {sizes}. /undo takes this back."
     return f"Forgotten: {event.criteria}: {said}, {sizes}. /undo takes this back."
+
+
+def _summarised(id: int, event: Summarised) -> str:
+    turns = f"{event.turns:,} turn{'s' * (event.turns != 1)}"
+    cost = ", $?" if event.cost is None else f", {dollars(Decimal(repr(event.cost)))}" if event.cost else ""
+    if event.closed:
+        return f"What was cleared is summarised: {turns}{cost}. /summary shows it, /quote {id} brings it back."
+    unseen = f", {event.unseen:,} of them unread" if event.unseen else ""
+    sizes = f"{tokens.short(event.before)} → {tokens.short(event.after)} tokens"
+    return f"Condensed: {turns}{unseen}, {sizes}{cost}. /summary shows it, /undo takes this back."
 
 
 def _setting(key: str, value: Value, origin: str) -> str:
@@ -233,11 +250,14 @@ def _pinned(key: str, value: Value) -> str:
 
 def rule(memory: Memory) -> Rule | None:
     """Where the rule goes; None while nothing is out of context."""
-    older = memory.window.older.turns
-    if older:
+    older, summary = memory.window.older.turns, memory.summary
+    if older or (summary and memory.cutoff is not None):
         first = memory.window.turns[0].messages if memory.window.turns else memory.open.messages if memory.open else ()
         words = next((message.text for message in first if message.role is Role.USER), "")
-        return Rule(memory.cutoff or 0, older, " ".join(words.split())[:80])
+        condensed = summary.turns if summary else 0
+        return Rule(memory.cutoff or 0, older, " ".join(words.split())[:80], summarised=condensed)
+    if summary:
+        return Rule(summary.id, 0, "", cleared=True)
     if memory.cleared is not None:
         return Rule(memory.cleared, 0, "", cleared=True)
     return None
@@ -248,6 +268,8 @@ def redraws(event: Event) -> bool:
     match event:
         case Rewound() | Filtered() | Undone():
             return True
+        case Summarised(closed=closed):
+            return not closed
         case SettingsChanged(_, origins):
             return origins.get("budget") == "agent" or origins.get("profile") == "agent"
         case _:

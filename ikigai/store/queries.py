@@ -150,7 +150,7 @@ from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) with ordinality as span (age
 cross join lateral (
   select * from messages
   where agent_id = span.agent and id between span.first and span.last
-    and kind in ('clear', 'mark', 'rewind', 'filter', 'undo', 'settings', 'fork')
+    and kind in ('clear', 'mark', 'rewind', 'filter', 'summary', 'undo', 'settings', 'fork')
 ) control
 order by id
 """

@@ -226,6 +226,9 @@ def _labels(rule: Rule) -> Iterator[str]:
         yield "context"
         return
     out = f"{rule.turns:,} turn{'s' * (rule.turns != 1)} out"
+    if rule.summarised:
+        condensed = f"{rule.summarised:,} turn{'s' * (rule.summarised != 1)} condensed"
+        out = f"{condensed}, {rule.turns:,} out" if rule.turns else condensed
     if rule.left:
         yield from _report(rule, out)
     words = clean_line(rule.words)

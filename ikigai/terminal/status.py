@@ -38,7 +38,8 @@ def line(
         model = _model(memory)
         meter, percent = _meter(memory)
         turns = memory.window.older.turns
-        out = f"{turns:,} out" if turns else ""
+        condensed = f"{memory.summary.turns:,} condensed" if memory.summary else ""
+        out = ", ".join(filter(None, (condensed, f"{turns:,} out" if turns else "")))
         name = " ".join(filter(None, (name, _mode(memory))))
     others = others[0], cut(clean_line(others[1]), max(0, width - LEAST))
     short = model.rpartition("/")[2]

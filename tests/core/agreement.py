@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from ikigai.core.events import Totals, TurnEnded, UsageReported
-from ikigai.core.memory import Memory, Status, plain_size, request
+from ikigai.core.memory import Memory, Status, plain_size, request, summary_messages
 from ikigai.core.messages import Role, ToolResult
 from ikigai.core.request import Request
 from ikigai.core.transcript import rule
@@ -29,6 +29,7 @@ def agrees(memory: Memory, told: Oracle) -> None:
     if told.turns or not told.as_stored:
         assert counted(window.before_newest)[0] == told.before(len(told.turns) - 1)
     assert memory.cutoff == told.cutoff
+    assert [summary.id for summary in memory.summaries] == [id for id, _ in told.summaries]
     assert (memory.open.first if memory.open else None) == (told.open.id if told.open else None)
     sent = request(memory)
     assert sent == told.request()
@@ -95,16 +96,22 @@ def is_within_bounds(memory: Memory) -> None:
 def agrees_with_rule(memory: Memory) -> None:
     """The rule stands before the first event that the next request begins with."""
     drawn, sent = rule(memory), request(memory).messages
+    told = summary_messages(memory)
+    assert sent[: len(told)] == told and bool(told) is bool(memory.summaries)
+    sent = sent[len(told) :]
     apart = len(memory.window.first.messages) if memory.window.first else 0
     assert sent[:apart] == (memory.window.first.messages if memory.window.first else ())
     sent = sent[apart:]
     truncated = bool(sent) and sent[0].text.startswith("[conversation truncated")
-    assert (drawn is not None and not drawn.cleared) is truncated is (memory.window.older.turns > 0)
+    assert truncated is (memory.window.older.turns > 0)
+    assert (drawn is not None and not drawn.cleared) is (truncated or (bool(told) and bool(sent)))
+    if told and not sent:
+        assert drawn and (drawn.cleared, drawn.before) == (True, memory.summaries[-1].id)
     if drawn and not drawn.cleared:
         turns = [(turn.id, turn.messages[0]) for turn in memory.window.turns]
         if memory.open:
             turns.append((memory.open.first, memory.open.messages[0]))
-        assert (drawn.before, sent[1]) == turns[0]
+        assert (drawn.before, sent[truncated]) == turns[0]
         first = memory.window.first
         removed = drawn.before in memory.removed  # the rule stands all the same before where it was
         assert (memory.remembers(drawn.before) or removed) and not (first and first.end >= drawn.before)

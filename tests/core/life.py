@@ -22,6 +22,7 @@ from ikigai.core.inputs import (
     CallModel,
     Change,
     Clear,
+    Condensed,
     Edit,
     Failed,
     Filter,
@@ -44,7 +45,7 @@ from ikigai.core.inputs import (
 )
 from ikigai.core.loading import AskPage, AskSpans
 from ikigai.core.machine import ASTRAY, work
-from ikigai.core.memory import Memory, Status, frame, offered, plain_size
+from ikigai.core.memory import Memory, Status, frame, offered, plain_size, request
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Draft
 from ikigai.core.run import Run
@@ -204,6 +205,47 @@ class Life(Program):
             assert all(kept.id < turn.id for kept in self.memory.full.turns)
             assert (self.memory.open is None) is edit
             assert edit or (self.memory.open and self.memory.open.messages[0] == turn.messages[0])
+
+    @precondition(lambda self: self.memory.status is Status.IDLE and self.memory.full.turns)
+    @rule(data=st.data(), text=words, turns=st.integers(0, 3), back=st.sampled_from(["", "undo", "again"]))
+    def condense(self, data: st.DataObject, text: str, turns: int, back: str) -> None:
+        """What lies at or before the end of a turn is summarised, also of an ancestor's; perhaps taken back at once."""
+        before = self.memory
+        turn = data.draw(st.sampled_from(list(before.full.turns)))
+        summary = ev.Summarised(text, turn.end, ((turn.id, turn.end),), turns=turns)
+        (fact,) = self.happen(Condensed(summary, before.begins(turn.end)))
+        assert isinstance(fact, ev.Summarised) and fact.before == before.used
+        now = self.memory
+        assert now.summary and (now.summary.text, now.covered) == (storable(text), turn.end)
+        assert not any(now.remembers(id) for id in (turn.id, turn.end)) and now.marks == before.marks
+        if before.budget > 1000 and not before.window.older.turns:  # else others come back into view
+            assert fact.after == now.used and not now.window.older.turns
+        self.live_equals_replayed()
+        assert self.happen(Condensed(summary, before.begins(turn.end))) == (), "it begins otherwise now"
+        if back:
+            assert self.happen(Undo()) and same(self.memory, before) and self.memory.summaries == before.summaries
+            if back == "again":
+                assert self.happen(Undo(self.memory.acts[-1].id))
+                assert same(self.memory, now) and self.memory.summaries == now.summaries
+
+    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @rule(text=words)
+    def summarise_what_was_cleared(self, text: str) -> None:
+        """The summary of a cleared epoch changes nothing."""
+        before = self.memory
+        assert self.happen(Condensed(ev.Summarised(text, closed=before.cleared or 1)))
+        assert self.memory == before
+
+    @precondition(lambda self: self.memory.status is Status.IDLE and self.memory.summaries)
+    @rule(data=st.data())
+    def rewind_into_condensed(self, data: st.DataObject) -> None:
+        """Back to the end of any turn behind the clear: into what a summary stands for, or right before the summary."""
+        rows = [row for row in self.log.history(self.agent) if row.id > (self.memory.cleared or 0)]
+        ends = [row.id for row in rows if isinstance(row.event, ev.TurnEnded)]
+        summary = data.draw(st.sampled_from(self.memory.summaries))
+        to = data.draw(st.sampled_from([end for end in ends if end <= summary.id] or [summary.id - 1]))
+        self.store((ev.Rewound(to),))
+        assert all(left.id <= to for left in self.memory.summaries)
 
     @rule(text=words)
     def quote(self, text: str) -> None:
@@ -547,6 +589,52 @@ class Life(Program):
                 agrees(self.loaded(agent), Oracle(self.run, self.log.history(agent)))
         finally:
             self.log.close()
+
+
+def condensed_life(machine: type[Life]) -> None:
+    """One life that is always lived: condensed twice, forked before, into and behind it, rewound across, cleared."""
+    life, run = machine(), replace(RUNS[0], below={**RUNS[0].below, "model": "chat/large"})
+    life.start(life.agents[0], run)
+    life.turns(["a", "b", "c", "d"], results=1)
+    life.mark("m")
+    life.turns(["e", "f"], results=0)
+    whole, ends = life.memory, [turn.end for turn in life.memory.full.turns]
+
+    def condensed(text: str, upto: int, turns: int) -> None:
+        assert life.happen(Condensed(ev.Summarised(text, upto, turns=turns), life.memory.begins(upto)))
+        life.live_equals_replayed()
+        life.memory_is_what_the_rules_say()
+
+    condensed("a and b", ends[1], 2)
+    assert [turn.end for turn in life.memory.window.turns] == ends[2:]
+    condensed("a to d", ends[3], 4)
+    assert request(life.memory).messages[0].text.split("\n\n")[1] == "a to d"
+    parent, twice = life.agent, life.memory
+    for at, text in ((ends[1], ""), (twice.summaries[0].id, "a and b"), (twice.summaries[1].id, "a to d")):
+        child = life.log.create(f"a{len(life.agents)}", parent, at)
+        life.log.append(child, (ev.Forked(parent, at),))
+        life.agents.append(child)
+        life.start(child, run)
+        assert (life.memory.summary.text if life.memory.summary else "") == text
+        life.turns(["g"], results=0)
+        life.live_equals_replayed()
+        life.memory_is_what_the_rules_say()
+    life.start(parent, run)
+    life.rewind("m")
+    assert not life.memory.summaries and [turn.end for turn in life.memory.window.turns] == ends[:4]
+    life.happen(Undo())
+    assert same(life.memory, twice)
+    for left in (1, 0):
+        life.happen(Undo())
+        assert len(life.memory.summaries) == left
+    assert same(life.memory, whole)
+    condensed("all of it", ends[5], 6)
+    assert not life.memory.window.turns and not life.memory.window.older.turns
+    life.memory_is_what_the_rules_say()
+    life.happen(Clear())
+    assert not life.memory.summaries
+    life.memory_is_what_the_rules_say()
+    life.teardown()
 
 
 def family_life(machine: type[Life]) -> None:

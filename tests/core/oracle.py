@@ -149,6 +149,7 @@ class Oracle:
     turns: list[Said] = field(default_factory=list)
     open: Said | None = None
     marks: list[tuple[int, str]] = field(default_factory=list)
+    summaries: list[tuple[int, ev.Summarised]] = field(default_factory=list)
     cleared: int | None = None
 
     def __post_init__(self) -> None:
@@ -163,10 +164,14 @@ class Oracle:
         since = [row for row in self.history if row.id >= (self.cleared or 0)]
         filters = [row.id for row in since if isinstance(row.event, ev.Filtered) and row.id not in undone]
         # The totals stored with turns were those of their time: then they say what is older, and not the rows.
-        self.as_stored = bool(filters) or any(isinstance(row.event, ev.Undone) for row in since)
-        acts = (ev.Cleared, ev.Rewound, ev.Filtered, ev.Undone)
+        self.as_stored = bool(filters or self.summaries) or any(isinstance(row.event, ev.Undone) for row in since)
+        acts = (ev.Cleared, ev.Rewound, ev.Filtered, ev.Summarised, ev.Undone)
         mine = [row for row in since if row.agent == self.history[-1].agent] if self.history else []
-        self.acts = [row.id for row in mine if isinstance(row.event, acts) and row.id not in undone]
+        kept = [row for row in mine if not (isinstance(row.event, ev.Summarised) and row.event.closed)]
+        self.acts = [row.id for row in kept if isinstance(row.event, acts) and row.id not in undone]
+        # What a summary stands for comes back when the summary goes, so it leaves only now that nothing else happens.
+        covered = max((summary.upto for _, summary in self.summaries), default=0)
+        self.turns = [turn for turn in self.turns if turn.end > covered]
         self.sent = [turn.sent(self.forms(turn)[-1]) for turn in self.turns]
         self.log = [turn.sent(turn.messages()) for turn in self.turns]
         self.opened = self.forms(self.open) if self.open else [[]]
@@ -176,6 +181,7 @@ class Oracle:
         match row.event:
             case ev.Cleared(own):
                 self.own, self.turns, self.marks, self.cleared = dict(own), [], [], row.id
+                self.summaries = []
                 self.settings = effective(self.run, self.own)
             case ev.Marked(label):
                 self.marks.append((row.id, label))
@@ -184,6 +190,9 @@ class Oracle:
             case ev.Rewound(to):
                 self.turns = [turn for turn in self.turns if turn.end <= to]
                 self.marks = [mark for mark in self.marks if mark[0] <= to]
+                self.summaries = [each for each in self.summaries if each[0] <= to]
+            case ev.Summarised() as summary if not summary.closed:
+                self.summaries.append((row.id, summary))
             case ev.Filtered(_, _, ranges, ids, planning):
                 away = [*ranges, *([(planning, row.id)] if planning else [])]
                 left = [t for t in self.turns if not any(low <= t.id and t.end <= high for low, high in away)]
@@ -280,7 +289,7 @@ class Oracle:
 
     @property
     def cutoff(self) -> int | None:
-        if not self.left_out(self.first)[0]:
+        if not self.left_out(self.first)[0] and not self.summaries:
             return None
         return self.kept[0].id if self.kept else self.open.id if self.open else None
 
@@ -358,7 +367,7 @@ class Oracle:
 
     def _alone(self, groups: list[list[Message]], plans: bool) -> int:
         """Tokens of the request with nothing but this turn and the longest notice."""
-        messages = (_notice(10**12), *(message for group in groups for message in group))
+        messages = (*self._told(), _notice(10**12), *(message for group in groups for message in group))
         return -(-self._weight(replace(self._frame(plans), messages=messages)) // 4)
 
     def tokens(self, first: int, opened: list[Message] | None = None) -> int:
@@ -405,7 +414,17 @@ class Oracle:
         apart = [message for place, message in turns if place < first]
         run = [message for place, message in turns if place >= first]
         plans = bool(opened) and self.open is not None and self.open.plans
-        return replace(self._frame(plans), messages=(*apart, *told, *run, *opened))
+        return replace(self._frame(plans), messages=(*self._told(), *apart, *told, *run, *opened))
+
+    def _told(self) -> list[Message]:
+        """The newest summary, and a word of the model's so that both go on taking turns."""
+        if not self.summaries:
+            return []
+        _, summary = self.summaries[-1]
+        turns = f"{summary.turns:,} turn" + ("" if summary.turns == 1 else "s")
+        begin = f"[summary of the earlier conversation, {turns} that are no longer shown]"
+        said = f"{begin}\n\n{summary.text}\n\n[end of the summary]"
+        return [Message(Role.USER, (Text(said),)), Message(Role.ASSISTANT, (Text("[noted]"),))]
 
     def _frame(self, plans: bool = False) -> Request:
         given = self.run.limits(self.model)
@@ -445,7 +464,8 @@ class Oracle:
     def _history_fits(self, first: int) -> bool:
         """What the turns take, the notice included, is no more than history may."""
         most = self.rules.max_history
-        return not most or self._bytes(first, []) - self._weight(self._frame()) <= 4 * most
+        fixed = self._weight(replace(self._frame(), messages=tuple(self._told())))
+        return not most or self._bytes(first, []) - fixed <= 4 * most
 
     def _stepped(self, first: int, step: int) -> int:
         """Where turns had to leave: the first turn of the run that opens a step of live memory, if any does."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ikigai.core import commands
 from ikigai.core.commands import COMMANDS, Local, Meaning, budget, help_text, is_command, parse
 from ikigai.core.errors import Refused
-from ikigai.core.inputs import Change, Clear, Edit, Forget, Plan, Retry, RewindTo, SetMark, Undo
+from ikigai.core.inputs import Change, Clear, Condense, Edit, Forget, Plan, Retry, RewindTo, SetMark, Undo
 from ikigai.core.selecting import Wanted
 
 MEANINGS: list[tuple[str, Meaning]] = [
@@ -57,6 +57,9 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/think off", Change({"level": "off"})),
     ("/think default", Change({"level": None})),
     ("/context", Local("context")),
+    ("/condense", Condense()),
+    ("/condense the paths, and why", Condense("the paths, and why")),
+    ("/summary", Local("summary")),
     ("/recall what was it", Local("recall", "what was it")),
     ("/quote 45", Local("quote", "45")),
     ("/approve edits", Local("approve", "edits")),
@@ -121,6 +124,7 @@ REFUSED = [
     ("/think hard", "'hard' is no thinking level.", "off, min, low, med, high"),
     ("/think HIGH", "'HIGH' is no thinking level.", "'default'"),
     ("/search", "There is nothing to search for.", "#ID"),
+    ("/summary 3", "/summary takes no argument.", "/summary alone"),
     ("/cost all", "/cost takes no argument.", "/cost alone"),
     ("/budget lots", "'lots' is no budget.", "100k"),
     ("/budget -5", "'-5' is no budget.", "100k"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.core.life import Life, family_life, run_lives
+from tests.core.life import Life, condensed_life, family_life, run_lives
 
 
 def test_live_replayed_and_the_rules_agree() -> None:
@@ -11,6 +11,10 @@ def test_live_replayed_and_the_rules_agree() -> None:
 
 def test_a_family() -> None:
     family_life(Life)
+
+
+def test_a_condensed_life() -> None:
+    condensed_life(Life)
 
 
 @pytest.mark.long

@@ -14,6 +14,8 @@ from ikigai.core.inputs import (
     CallModel,
     Change,
     Clear,
+    Condense,
+    Condensed,
     Denied,
     Edit,
     Exceeded,
@@ -87,6 +89,10 @@ idle    | rewind at the end  | refused: Nothing in the context comes after event
 idle    | forget ids         | refused: Nobody has looked what these ids are.            | idle    |
 idle    | filter             | filter                                                    | idle    |
 idle    | plan               | user                                                      | waiting | call
+idle    | condense           | refused: Nobody has made a summary.                       | idle    |
+idle    | condensed          | summary                                                   | idle    |
+idle    | condensed, late    | refused: The summary was discarded: memory begins otherwise now. | idle |
+idle    | condensed, cleared | summary                                                   | idle    |
 idle    | quote              | user                                                      | waiting | note
 idle    | undo               | refused: There is nothing to undo.                        | idle    |
 idle    | undo 1             | refused: Event 1 cannot be undone.                        | idle    |
@@ -141,6 +147,8 @@ waiting | rewind to 0        | refused: The agent is busy (waiting for the model
 waiting | forget ids         | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | filter             | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | plan               | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | condense           | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | condensed          | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | quote              | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | undo               | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | retry              | refused: The agent is busy (waiting for the model).       | waiting | call
@@ -177,6 +185,8 @@ tools   | rewind to 0        | refused: The agent is busy (running tools).      
 tools   | forget ids         | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | filter             | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | plan               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | condense           | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | condensed          | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | quote              | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | undo               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | retry              | refused: The agent is busy (running tools).               | tools   | start c1, run c2
@@ -313,6 +323,14 @@ def x(id: str = "x") -> ToolCall:
     return ToolCall(id, "look")
 
 
+def condensed(agent: Agent, late: bool = False) -> Condensed:
+    """A summary of the whole of it, made before or behind another one."""
+    begins = agent.memory.begins(20)
+    if late:
+        agent.happen(Condensed(ev.Summarised("It was.", 20), begins))
+    return Condensed(ev.Summarised("It was.", 20), begins)
+
+
 USAGE = ev.UsageReported("m", Usage(70, 3), size=280)
 BAD = ToolCall("b", "look", "{}", malformed="[")
 INPUTS: dict[str, Callable[[Agent], Input]] = {
@@ -378,6 +396,10 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "forget ids": lambda agent: Forget((Wanted(1, 1),)),
     "filter": lambda agent: Filter(((1, 9),), (), 2, 5),
     "plan": lambda agent: Plan("forget", "all of it"),
+    "condense": lambda agent: Condense("the paths"),
+    "condensed": lambda agent: condensed(agent),
+    "condensed, late": lambda agent: condensed(agent, late=True),
+    "condensed, cleared": lambda agent: Condensed(ev.Summarised("It was.", closed=7)),
     "quote": lambda agent: Quote("> said before"),
     "undo": lambda agent: Undo(),
     "undo 1": lambda agent: Undo(1),
@@ -458,6 +480,8 @@ def test_every_input_that_needs_idle_is_refused_in_every_other_state() -> None:
             "forget ids",
             "filter",
             "plan",
+            "condense",
+            "condensed",
             "quote",
             "undo",
         ]

@@ -15,7 +15,7 @@ from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
 from tests.conftest import MIGRATIONS
-from tests.core.life import Life, family_life, run_lives
+from tests.core.life import Life, condensed_life, family_life, run_lives
 
 ROWS = """
 select id, seq, extract(epoch from created_at)::float8, kind, content, data::text
@@ -99,6 +99,7 @@ def test_live_replayed_and_the_rules_agree_in_postgres(life: type[Life]) -> None
 
 def test_a_family_in_postgres(life: type[Life]) -> None:
     family_life(life)
+    condensed_life(life)
 
 
 @pytest.mark.long

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from ikigai.core import tokens
 from ikigai.core.commands import model_choice
 from ikigai.core.condensing import (
     WIDE,
     Covering,
+    beside,
     covering,
     decided,
     everything,
@@ -34,9 +36,10 @@ from ikigai.core.events import Cleared, Event, Summarised, TurnEnded, Undone, Us
 from ikigai.core.inputs import Condensed, Used
 from ikigai.core.memory import Memory, Status, output_reserve
 from ikigai.core.messages import StopReason
+from ikigai.core.ports import Provider
 from ikigai.core.pressure import Options, Verdict
 from ikigai.planning import World
-from ikigai.side import complete
+from ikigai.side import Completed, answered, complete
 
 WITHIN = 180.0
 """Seconds that a summary may take in all, its parts and second tries included."""
@@ -227,10 +230,16 @@ class _Writing:
             raise Refused("There is no model to ask for a summary.", "/model PROVIDER/NAME chooses one.")
         prompt = await asyncio.to_thread(read_prompt, self._options.prompt_file)
         of, summary = self._of, self._of.earlier.text if self._of.earlier else ""
-        pieces = parts(told(of.turns), self._room(prompt, summary))
-        for number, part in enumerate(pieces, 1):
-            asked = question(part, summary, self._focus, self._allowance, last=number == len(pieces))
-            summary = await self._ask(prompt, asked)
+        own = self._model == self._memory.model and not self._level
+        asked = beside(self._memory, of, prompt, self._focus, self._allowance) if own else None
+        if asked:
+            summary = await self._said(answered(self._provider, self._model, asked, **self._terms))
+        else:
+            pieces = parts(told(of.turns), self._room(prompt, summary))
+            for number, part in enumerate(pieces, 1):
+                text = question(part, summary, self._focus, self._allowance, last=number == len(pieces))
+                limits = {"max_output": self._most_output, "level": self._level, **self._terms}
+                summary = await self._said(complete(self._provider, self._model, prompt, text, **limits))
         if why := failing(self._memory, summary, of):
             raise Refused(f"{self._model} {why}: it was discarded.", f"{UNCHANGED} {AGAIN}")
         return _Made(summary.strip(), self._model, None if self._cost is None else float(self._cost))
@@ -254,18 +263,17 @@ class _Writing:
     def _most_output(self) -> int:
         return min(output_reserve(self._memory.run.limits(self._model)), 2 * self._allowance + THINKING)
 
-    async def _ask(self, prompt: str, asked: str) -> str:
-        done = await complete(
-            self._world.provider(self._model),
-            self._model,
-            prompt,
-            asked,
-            purpose="summary",
-            max_output=self._most_output,
-            level=self._level,
-            price=self._world.price,
-            tell=self._spent,
-        )
+    @property
+    def _provider(self) -> Provider:
+        return self._world.provider(self._model)
+
+    @property
+    def _terms(self) -> dict[str, Any]:
+        return {"purpose": "summary", "price": self._world.price, "tell": self._spent}
+
+    async def _said(self, asking: Awaitable[Completed]) -> str:
+        """The answer. Raises Refused where it is none that can be used."""
+        done = await asking
         if done.failure:
             raise Refused(f"There is no summary: {done.failure.text}", f"{UNCHANGED} {done.failure.remedy}".strip())
         if done.stop in UNUSABLE:

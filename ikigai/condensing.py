@@ -77,7 +77,7 @@ class Condenser:
         self._task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._by_hand = False
-        self._made = False  # and waits for the turn to end
+        self.made = False  # and waits for its turn to end
         self._failed: Memory | None = None  # as it was when a summary was no good, or was taken back
         self._hinted: Memory | None = None
 
@@ -113,7 +113,7 @@ class Condenser:
 
     def refused(self, memory: Memory) -> None:
         """What was made is not stored: memory begins otherwise now."""
-        self._made, self._failed = False, memory
+        self.made, self._failed = False, memory
 
     def recorded(self, facts: tuple[Event, ...], before: Memory, now: Memory) -> None:
         """These facts were stored: what follows from a turn's end, from a clear, and from an undo of a summary."""
@@ -128,7 +128,7 @@ class Condenser:
                         summing = self._summarise_cleared(before, of, now.cleared)
                         self._closing = asyncio.create_task(summing, name="summarise what was cleared")
                 case Summarised(closed=0):
-                    self._made = False
+                    self.made = False
                 case Undone(what="summary"):
                     self._failed = now
                 case _:
@@ -137,7 +137,7 @@ class Condenser:
     def _look(self, memory: Memory) -> None:
         """A turn has ended: begin by oneself where the context is that full, or say that it is."""
         options = self._options(memory)
-        if options.mode == "off" or self.running or self._made or (self._failed and not grown(self._failed, memory)):
+        if options.mode == "off" or self.running or self.made or (self._failed and not grown(self._failed, memory)):
             return
         found = decided(memory, Options("auto", options.at_percent, options.to_percent))
         if found.verdict is not Verdict.CONDENSE:
@@ -177,7 +177,7 @@ class Condenser:
         made = Summarised(
             summary.text, of.upto, covers, earlier, of.count, of.unseen, focus, automatic, summary.model, summary.cost
         )
-        self._made = True
+        self.made = True
         self._world.tell(Condensed(made, of.begins))
 
     async def _summarise_cleared(self, memory: Memory, of: Covering, clear: int) -> None:

@@ -206,10 +206,9 @@ def _text(message: Any) -> str:
 
 def _ended(runtime: Runtime, turn: int) -> bool:
     """The turn has ended, and what was made of it by then is stored: the user is slower than the summariser."""
-    condenser = runtime._condenser
     if runtime.memory.status is not Status.IDLE or runtime.memory.full.total.turns < turn:
         return False
-    return condenser is None or not (condenser.tasks or condenser._made)
+    return runtime._background.idle
 
 
 async def _until(true: Callable[[], bool]) -> None:

@@ -115,7 +115,7 @@ class Talk:
 
     async def pressed(self) -> None:
         """Go on until a summary is being made."""
-        while not (self.runtime._condenser and self.runtime._condenser.tasks):
+        while self.runtime._background.idle:
             await self.turn()
         used, threshold = self.runtime.memory.used, 0.75 * self.runtime.memory.budget
         assert threshold <= used < threshold + 130

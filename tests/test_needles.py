@@ -6,7 +6,6 @@ from ikigai.core.pressure import Options
 from ikigai.store.database import Database
 from tests.needles import HEAD, Outcome, conversation, ours, theirs
 
-
 LEAN = Options("auto", 90, 15)
 
 

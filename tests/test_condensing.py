@@ -11,7 +11,7 @@ import pytest
 from ikigai import condensing
 from ikigai.core.condensing_prompt import PROMPT
 from ikigai.core.events import StoredEvent, Summarised, UsageReported
-from ikigai.core.inputs import Clear, Condense, Forget, Input, Interrupted, RewindAt, Submitted, Undo
+from ikigai.core.inputs import Clear, Condense, Forget, Input, Interrupted, RewindAt, RewindTo, Submitted, Undo
 from ikigai.core.loading import loading
 from ikigai.core.memory import Memory, Status, request
 from ikigai.core.ports import Limits
@@ -223,7 +223,7 @@ async def test_going_back_into_what_is_condensed_brings_it_back(talking: Talking
     turn = talk.load().full.turns[4]
     async with talk.running():
         await talk.condensed()
-        talk.tell(RewindAt(turn.end))
+        talk.tell(RewindTo(str(turn.id)))
         await talk.until(lambda: not talk.runtime.memory.summaries)
         assert [turn.id for turn in talk.runtime.memory.full.turns][-1] == turn.id and talk.sent()[0] == "0?"
 

@@ -32,7 +32,7 @@ from ikigai.core.condensing import (
 )
 from ikigai.core.condensing_prompt import PROMPT
 from ikigai.core.errors import ConfigError, IkigaiError, Refused
-from ikigai.core.events import Cleared, Event, Summarised, TurnEnded, Undone, UsageReported
+from ikigai.core.events import Cleared, Event, Summarised, TurnEnded, Undone, UsageReported, UserMessage
 from ikigai.core.inputs import Condensed, Used
 from ikigai.core.memory import Memory, Status, output_reserve
 from ikigai.core.messages import StopReason
@@ -119,6 +119,10 @@ class Condenser:
         """These facts were stored: what follows from a turn's end, from a clear, and from an undo of a summary."""
         for fact in facts:
             match fact:
+                case UserMessage() if self.running and self._task and self._is_local(now):
+                    self._task.cancel()  # it does one thing at a time, and no request waits
+                    if self._by_hand:
+                        self._notice("Condensing was stopped: a local model does one thing at a time.")
                 case TurnEnded() if now.status is Status.IDLE:
                     self._look(now)
                 case Cleared():
@@ -133,6 +137,10 @@ class Condenser:
                     self._failed = now
                 case _:
                     pass
+
+    def _is_local(self, memory: Memory) -> bool:
+        models = (memory.model, self._options(memory).model or memory.model)
+        return all(model.startswith("local/") for model in models)
 
     def _look(self, memory: Memory) -> None:
         """A turn has ended: begin by oneself where the context is that full, or say that it is."""

@@ -11,7 +11,7 @@ import pytest
 from ikigai import condensing
 from ikigai.core.condensing_prompt import PROMPT
 from ikigai.core.events import StoredEvent, Summarised, UsageReported
-from ikigai.core.inputs import Clear, Condense, Forget, Input, Interrupted, RewindAt, RewindTo, Submitted, Undo
+from ikigai.core.inputs import Change, Clear, Condense, Forget, Input, Interrupted, RewindAt, RewindTo, Submitted, Undo
 from ikigai.core.loading import loading
 from ikigai.core.memory import Memory, Status, request
 from ikigai.core.ports import Limits
@@ -595,3 +595,17 @@ async def test_outcomes(talking: Talking, case: dict[str, Any]):
         else:
             assert theirs["effective_messages"] == 1 < len(memory.full.turns) == 2
             assert talk.summaries[0].after == memory.used
+
+
+async def test_a_local_model_answers_first(talking: Talking):
+    """It does one thing at a time: a request would wait."""
+    talk = talking(options=Options("auto", model="local/x"))
+    talk.agent.happen(Change({"model": "local/x"}))
+    talk.limits["local/x"] = Limits(50_000, 100)
+    talk.summary = Answer(end="hang")
+    async with talk.running():
+        talk.tell(Condense())
+        await talk.until(lambda: talk.asked)
+        await talk.turn()
+        await talk.refused("a local model does one thing at a time")
+        assert talk.runtime._background.idle

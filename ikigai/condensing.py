@@ -9,51 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from decimal import Decimal
-from pathlib import Path
 
-from ikigai.core import tokens
-from ikigai.core.commands import model_choice
-from ikigai.core.condensing import (
-    WIDE,
-    Covering,
-    covering,
-    decided,
-    everything,
-    failing,
-    grown,
-    parts,
-    question,
-    told,
-    weight,
-    widened,
-)
-from ikigai.core.condensing_prompt import PROMPT
-from ikigai.core.errors import ConfigError, IkigaiError, Refused
-from ikigai.core.events import Cleared, Event, Summarised, TurnEnded, Undone, UsageReported
-from ikigai.core.inputs import Condensed, Used
-from ikigai.core.memory import Memory, Status, output_reserve
-from ikigai.core.messages import StopReason
+from ikigai.core.condensing import WIDE, Covering, covering, decided, everything, grown, widened
+from ikigai.core.errors import IkigaiError, Refused
+from ikigai.core.events import Cleared, Event, Summarised, TurnEnded, Undone, UserMessage
+from ikigai.core.inputs import Condensed
+from ikigai.core.memory import Memory, Status
 from ikigai.core.pressure import Options, Verdict
 from ikigai.planning import World
-from ikigai.side import complete
+from ikigai.summarising import AGAIN, UNCHANGED, Made, Writing
 
 WITHIN = 180.0
 """Seconds that a summary may take in all, its parts and second tries included."""
-THINKING = 4_000
-"""Tokens that an answer may take beside the summary: most models think first, asked or not."""
-OF_CONTEXT = 8
-"""A summary may take this part of the context of the model that writes it, since that has to read it again."""
-MARGIN = 400
-"""Bytes of a question beside the conversation, the summary so far and what the user wants kept in mind."""
-LONGEST_PROMPT = 50_000
-"""Characters of a prompt file."""
-UNUSABLE = {
-    StopReason.LENGTH: "gave a summary longer than it may be",
-    StopReason.REFUSED: "refused to summarise",
-    StopReason.TOOLS: "called tools instead of summarising",
-}
-
 log = logging.getLogger(__name__)
 
 
@@ -74,7 +41,7 @@ class Condenser:
         self._task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._by_hand = False
-        self._made = False  # and waits for the turn to end
+        self.made = False  # and waits for its turn to end
         self._failed: Memory | None = None  # as it was when a summary was no good, or was taken back
         self._hinted: Memory | None = None
 
@@ -110,12 +77,16 @@ class Condenser:
 
     def refused(self, memory: Memory) -> None:
         """What was made is not stored: memory begins otherwise now."""
-        self._made, self._failed = False, memory
+        self.made, self._failed = False, memory
 
     def recorded(self, facts: tuple[Event, ...], before: Memory, now: Memory) -> None:
         """These facts were stored: what follows from a turn's end, from a clear, and from an undo of a summary."""
         for fact in facts:
             match fact:
+                case UserMessage() if self.running and self._task and self._is_local(now):
+                    self._task.cancel()  # it does one thing at a time, and no request waits
+                    if self._by_hand:
+                        self._notice("Condensing was stopped: a local model does one thing at a time.")
                 case TurnEnded() if now.status is Status.IDLE:
                     self._look(now)
                 case Cleared():
@@ -125,16 +96,20 @@ class Condenser:
                         summing = self._summarise_cleared(before, of, now.cleared)
                         self._closing = asyncio.create_task(summing, name="summarise what was cleared")
                 case Summarised(closed=0):
-                    self._made = False
+                    self.made = False
                 case Undone(what="summary"):
                     self._failed = now
                 case _:
                     pass
 
+    def _is_local(self, memory: Memory) -> bool:
+        models = (memory.model, self._options(memory).model or memory.model)
+        return all(model.startswith("local/") for model in models)
+
     def _look(self, memory: Memory) -> None:
         """A turn has ended: begin by oneself where the context is that full, or say that it is."""
         options = self._options(memory)
-        if options.mode == "off" or self.running or self._made or (self._failed and not grown(self._failed, memory)):
+        if options.mode == "off" or self.running or self.made or (self._failed and not grown(self._failed, memory)):
             return
         found = decided(memory, Options("auto", options.at_percent, options.to_percent))
         if found.verdict is not Verdict.CONDENSE:
@@ -174,7 +149,7 @@ class Condenser:
         made = Summarised(
             summary.text, of.upto, covers, earlier, of.count, of.unseen, focus, automatic, summary.model, summary.cost
         )
-        self._made = True
+        self.made = True
         self._world.tell(Condensed(made, of.begins))
 
     async def _summarise_cleared(self, memory: Memory, of: Covering, clear: int) -> None:
@@ -192,9 +167,9 @@ class Condenser:
         )
         self._world.tell(Condensed(told))
 
-    async def _summary(self, memory: Memory, of: Covering, focus: str, options: Options) -> _Made:
+    async def _summary(self, memory: Memory, of: Covering, focus: str, options: Options) -> Made:
         """The text, the model and the cost. Raises Refused where none comes that will do."""
-        writing = _Writing(self._world, memory, of, focus, options)
+        writing = Writing(self._world, memory, of, focus, options)
         try:
             async with asyncio.timeout(WITHIN):
                 return await writing.written()
@@ -202,97 +177,3 @@ class Condenser:
             raise Refused(
                 f"Condensing took longer than {WITHIN:g} s and was given up.", f"{UNCHANGED} {AGAIN}"
             ) from None
-
-
-UNCHANGED = "The context is what it was."
-AGAIN = "condense_model in the configuration names another model."
-
-
-class _Made:
-    def __init__(self, text: str, model: str, cost: float | None) -> None:
-        self.text, self.model, self.cost = text, model, cost
-
-
-class _Writing:
-    """One summary being written: part by part, each with the summary of those before it."""
-
-    def __init__(self, world: World, memory: Memory, of: Covering, focus: str, options: Options) -> None:
-        self._world, self._memory, self._of, self._focus, self._options = world, memory, of, focus, options
-        choice = model_choice(options.model) if options.model else {"model": memory.model}
-        self._model, self._level = str(choice.get("model") or ""), str(choice.get("level") or "")
-        self._cost: Decimal | None = Decimal(0)
-
-    async def written(self) -> _Made:
-        if not self._model:
-            raise Refused("There is no model to ask for a summary.", "/model PROVIDER/NAME chooses one.")
-        prompt = await asyncio.to_thread(read_prompt, self._options.prompt_file)
-        of, summary = self._of, self._of.earlier.text if self._of.earlier else ""
-        pieces = parts(told(of.turns), self._room(prompt, summary))
-        for number, part in enumerate(pieces, 1):
-            asked = question(part, summary, self._focus, self._allowance, last=number == len(pieces))
-            summary = await self._ask(prompt, asked)
-        if why := failing(self._memory, summary, of):
-            raise Refused(f"{self._model} {why}: it was discarded.", f"{UNCHANGED} {AGAIN}")
-        return _Made(summary.strip(), self._model, None if self._cost is None else float(self._cost))
-
-    def _room(self, prompt: str, earlier: str) -> int:
-        """Bytes of conversation that one question has room for."""
-        limits = self._memory.run.limits(self._model)
-        most = limits.context - self._most_output - limits.context // 10
-        summary = max(weight(earlier), 2 * tokens.most_bytes("", self._model, self._allowance))  # that so far
-        left = tokens.most_bytes("", self._model, most) - weight(prompt) - weight(self._focus) - summary - MARGIN
-        if left < MARGIN:
-            what = f"The context of {self._model} is too small to summarise anything."
-            raise Refused(what, f"{UNCHANGED} {AGAIN}")
-        return left
-
-    @property
-    def _allowance(self) -> int:
-        return min(self._of.allowance, self._memory.run.limits(self._model).context // OF_CONTEXT)
-
-    @property
-    def _most_output(self) -> int:
-        return min(output_reserve(self._memory.run.limits(self._model)), 2 * self._allowance + THINKING)
-
-    async def _ask(self, prompt: str, asked: str) -> str:
-        done = await complete(
-            self._world.provider(self._model),
-            self._model,
-            prompt,
-            asked,
-            purpose="summary",
-            max_output=self._most_output,
-            level=self._level,
-            price=self._world.price,
-            tell=self._spent,
-        )
-        if done.failure:
-            raise Refused(f"There is no summary: {done.failure.text}", f"{UNCHANGED} {done.failure.remedy}".strip())
-        if done.stop in UNUSABLE:
-            raise Refused(f"{self._model} {UNUSABLE[done.stop]}: it was discarded.", f"{UNCHANGED} {AGAIN}")
-        if not done.text.strip():
-            raise Refused(f"{self._model} said nothing: there is no summary.", f"{UNCHANGED} {AGAIN}")
-        return done.text
-
-    def _spent(self, usage: UsageReported) -> None:
-        known = usage.cost is not None and self._cost is not None
-        self._cost = self._cost + Decimal(repr(usage.cost)) if known and self._cost is not None else None
-        self._world.tell(Used(usage))
-
-
-def read_prompt(file: str) -> str:
-    """The words of this file, ikigai's own without one. Raises ConfigError."""
-    if not file:
-        return PROMPT
-    try:
-        with Path(file).expanduser().open(encoding="utf-8") as opened:
-            text = opened.read(LONGEST_PROMPT + 1)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise ConfigError(
-            f"condense_prompt_file {file} cannot be read: {why}.", "Correct it in the configuration."
-        ) from None
-    if len(text) > LONGEST_PROMPT or not text.strip():
-        what = "is empty" if not text.strip() else f"is longer than {LONGEST_PROMPT:,} characters"
-        raise ConfigError(f"condense_prompt_file {file} {what}.", "Correct it in the configuration.")
-    return text

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ikigai.asking import Asking
+from ikigai.background import Background
 from ikigai.core import exceeded, tokens
 from ikigai.core.commands import is_id, typed
 from ikigai.core.context import cramped
@@ -52,6 +53,7 @@ from ikigai.core.machine import decide, marked, newest_text, work
 from ikigai.core.memory import Memory, replace
 from ikigai.core.messages import ToolResult
 from ikigai.core.ports import Appended, Log, Provider, Tools, View
+from ikigai.core.pressure import Options
 from ikigai.core.selecting import turn_of
 from ikigai.core.transcript import rule
 from ikigai.drafts import Link
@@ -59,9 +61,7 @@ from ikigai.metering import Price, unpriced, warm
 from ikigai.showing import show_rows, show_rule
 
 if TYPE_CHECKING:
-    from ikigai.condensing import Condenser
     from ikigai.core.loading import Reading
-    from ikigai.core.pressure import Options
     from ikigai.planning import Planner, World
 
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
@@ -93,15 +93,15 @@ class Runtime:
         price: Price = unpriced,
         learn: Callable[[str, int], None] = lambda model, context: None,
         instructions: Callable[[], str] | None = None,
-        condensing: Callable[[Memory], Options] | None = None,
+        condensing: Callable[[Memory], Options] = lambda memory: Options(),
     ) -> None:
         self.memory = memory
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._tools, self._view = store, provider, tools, view
         self._max_requests, self._patience, self._price, self._learn = max_requests, patience, price, learn
-        self._instructions, self._condensing = instructions, condensing
-        self._condenser: Condenser | None = None
+        self._instructions = instructions
+        self._background = Background(self._planning, view.notice, condensing)
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still tidying up
         self._asked: dict[Job, Asking] = {}
@@ -130,17 +130,15 @@ class Runtime:
                 while self._queue and self.memory.open is None:
                     await self._take(self._queue.popleft())
         finally:
-            condensing = self._condenser.tasks if self._condenser else ()
-            for task in (*self._jobs.values(), *((self._forgetting,) if self._forgetting else ()), *condensing):
+            forgetting = (self._forgetting,) if self._forgetting else ()
+            for task in (*self._jobs.values(), *forgetting, *self._background.tasks):
                 self._end(task)
             await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def _asks_still(self) -> bool:
         """Whether the end has to wait for what the user is asked, or asked for: wait, and be asked to end again."""
-        task = self._condenser.asked_for if self._condenser else None
-        if self._forgetting and not self._forgetting.done():
-            task = self._forgetting
-        if task is None:
+        forgetting = self._forgetting if self._forgetting and not self._forgetting.done() else None
+        if (task := forgetting or self._background.asked_for) is None:
             return False
         await asyncio.wait({task})
         self.inbox.put_nowait(None)
@@ -187,7 +185,7 @@ class Runtime:
                 self._forgetting = asyncio.create_task(self._forget(happened), name="forget")
             return
         if isinstance(happened, Condense):
-            self._condense().asked(self.memory, happened.focus)
+            self._background.asked(self.memory, happened.focus)
             return
         if isinstance(happened, Exceeded) and happened.to in work(self.memory):
             happened = await self._send_less(happened)
@@ -200,8 +198,8 @@ class Runtime:
             facts = decide(self.memory, happened)
         except Refused as refusal:
             self._view.notice(str(refusal))
-            if isinstance(happened, Condensed) and self._condenser:
-                self._condenser.refused(self.memory)
+            if isinstance(happened, Condensed):
+                self._background.refused(self.memory)
             if isinstance(happened, (Submitted, Plan, Retry)):
                 self._view.returned(happened.text if isinstance(happened, Submitted) else "")
             self._tell_queue()
@@ -253,15 +251,6 @@ class Runtime:
 
         return World(load, self._provider, self._price, self._view.ask, self.inbox.put_nowait)
 
-    def _condense(self) -> Condenser:
-        from ikigai.condensing import Condenser
-        from ikigai.core.pressure import Options
-
-        if self._condenser is None:
-            options = self._condensing or (lambda memory: Options())
-            self._condenser = Condenser(self._planning(), self._view.notice, options)
-        return self._condenser
-
     async def _start_tool(self, job: StartTool) -> Approved | Denied:
         """Whether the call may run: as the tools say, which may ask the user."""
         opened = self.memory.open
@@ -294,8 +283,8 @@ class Runtime:
                 self._end(task)
         if self._forgetting:
             self._end(self._forgetting)
-        if self._condenser and self.memory.open is None:
-            self._condenser.stop()
+        if self.memory.open is None:
+            self._background.stop()
         made = [happened for happened in self._queue if isinstance(happened, Condensed)]  # nobody typed it
         self._queue = deque(happened for happened in self._queue if not isinstance(happened, Condensed))
         if undone := [_words(happened) for happened in self._queue if not isinstance(happened, Submitted)]:
@@ -337,8 +326,7 @@ class Runtime:
         self.unsaved = ()
         was = self.memory
         self.memory = show_rows(self._view, was, appended.rows, appended.memory)
-        if self._condenser or (self._condensing and self._condensing(was).concerns(facts)):
-            self._condense().recorded(facts, was, self.memory)
+        self._background.recorded(facts, was, self.memory)
 
     async def _append(self, facts: tuple[Event, ...], reload: bool) -> Appended:
         def append() -> Awaitable[Appended]:

@@ -55,6 +55,19 @@ async def complete(
         max_output=max_output,
         schema=schema,
     )
+    return await answered(provider, model, asked, purpose=purpose, price=price, tell=tell)
+
+
+async def answered(
+    provider: Provider,
+    model: str,
+    asked: Request,
+    *,
+    purpose: str,
+    price: Price = unpriced,
+    tell: Callable[[UsageReported], None] = lambda usage: None,
+) -> Completed:
+    """The same of a whole request."""
     reply, usage = Accumulator(), list[UsageReported]()
     last: Finished | Broke | None = None
     meter = Meter(provider, asked, model, price, purpose)

@@ -11,7 +11,7 @@ import pytest
 from ikigai import condensing
 from ikigai.core.condensing_prompt import PROMPT
 from ikigai.core.events import StoredEvent, Summarised, UsageReported
-from ikigai.core.inputs import Clear, Condense, Forget, Input, Interrupted, RewindAt, Submitted, Undo
+from ikigai.core.inputs import Change, Clear, Condense, Forget, Input, Interrupted, RewindAt, RewindTo, Submitted, Undo
 from ikigai.core.loading import loading
 from ikigai.core.memory import Memory, Status, request
 from ikigai.core.ports import Limits
@@ -115,7 +115,7 @@ class Talk:
 
     async def pressed(self) -> None:
         """Go on until a summary is being made."""
-        while not (self.runtime._condenser and self.runtime._condenser.tasks):
+        while self.runtime._background.idle:
             await self.turn()
         used, threshold = self.runtime.memory.used, 0.75 * self.runtime.memory.budget
         assert threshold <= used < threshold + 130
@@ -184,9 +184,10 @@ async def test_by_hand(talking: Talking):
         assert talk.sent()[0].split("\n\n")[1] == GOOD and memory.used < before.used / 2
         assert talk.sent()[-1].startswith("n29 ") and not memory.window.older.turns
     (asked,) = talk.asked
-    assert asked.json["messages"][0] == {"role": "system", "content": PROMPT} and "tools" not in asked.json
-    assert "[user]\n0?\n\n[assistant]\nn0 xxx" in words(asked) and "[user]\n29?" not in words(asked)
-    assert "keep in mind above all: the numbers" in words(asked)
+    told, said = words(asked), [message["content"] for message in asked.json["messages"]]
+    assert said[:3] == ["Be brief.", "0?", before.full.turns[0].messages[1].text], "as it was sent: a cache serves it"
+    assert said[-2] == before.full.turns[made.turns - 1].messages[-1].text and len(said) == 2 * made.turns + 2
+    assert told.startswith("[not from the user") and PROMPT in told and "Keep in mind above all: the numbers" in told
     ends = [turn.end for turn in before.full.turns]
     assert [end for _, end in made.covers] == ends[: made.turns] and made.upto == ends[made.turns - 1]
     assert (made.text, made.focus, made.automatic, made.model, made.cost) == (GOOD, "the numbers", False, MODEL, 15.0)
@@ -222,7 +223,7 @@ async def test_going_back_into_what_is_condensed_brings_it_back(talking: Talking
     turn = talk.load().full.turns[4]
     async with talk.running():
         await talk.condensed()
-        talk.tell(RewindAt(turn.end))
+        talk.tell(RewindTo(str(turn.id)))
         await talk.until(lambda: not talk.runtime.memory.summaries)
         assert [turn.id for turn in talk.runtime.memory.full.turns][-1] == turn.id and talk.sent()[0] == "0?"
 
@@ -235,7 +236,8 @@ async def test_an_earlier_summary_is_input_to_the_next(talking: Talking):
             await talk.turn()
         talk.summary = "The user counts, and goes on."
         again = await talk.condensed(summaries=2)
-    assert words(talk.asked[1]).startswith(f"The summary so far:\n\n{GOOD}\n\nThe conversation:\n\n[user]\n")
+    first_said = talk.asked[1].json["messages"][1]["content"]
+    assert first_said.startswith("[summary of the earlier conversation") and GOOD in first_said
     assert again.of == (next(row.id for row in talk.rows if row.event == first),)
     assert again.turns == first.turns + len(again.covers)
     assert [text for text in talk.sent() if text.startswith("[summary")] == talk.sent()[:1]
@@ -328,15 +330,14 @@ async def test_what_is_no_summary_changes_nothing_and_is_not_tried_with_every_tu
 
 
 async def test_an_endless_answer_is_given_up_and_its_cost_is_told(talking: Talking, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(condensing, "WITHIN", 0.2)
+    monkeypatch.setattr(condensing, "WITHIN", 0.5)
     talk = talking()
     endless = completion("and so on, " * 50)
     talk.summary = Answer(endless.body, cut=len(endless.body) // 2, end="hang")
     async with talk.running():
         talk.tell(Condense())
-        await talk.refused("took longer than 0.2 s")
+        await talk.refused("took longer than 0.5 s")
         await talk.until(lambda: talk.spent)
-        await talk.until(talk.server.hung_up.is_set)
         await talk.turn()
     (row,) = talk.spent
     assert (row.purpose, row.failure) == ("summary", "interrupted") and not talk.summaries
@@ -476,6 +477,9 @@ async def test_a_model_and_a_prompt_of_its_own(talking: Talking, tmp_path: Path)
     async with talk.running():
         assert (await talk.condensed()).model == "wire/other"
     (asked,) = talk.asked
+    assert (
+        words(asked).startswith("The conversation:\n\n[user]\n0?\n\n[assistant]\nn0 xxx") and "tools" not in asked.json
+    )
     assert asked.json["model"] == "other" and asked.json["messages"][0]["content"] == "Say it in verse."
     assert talk.spent[0].model == "wire/other"
 
@@ -533,7 +537,7 @@ async def test_what_is_cleared_is_summarised_where_that_is_wished(talking: Talki
         made.closed == talk.load().cleared
         and made.turns == 5
         and not made.upto
-        and "[user]\n4?" in words(talk.asked[0])
+        and "4?" in [message["content"] for message in talk.asked[0].json["messages"]]
     )
     assert any(
         text.startswith("What was cleared is summarised: 5 turns") for who, text in talk.view.seen if who == "note"
@@ -591,3 +595,17 @@ async def test_outcomes(talking: Talking, case: dict[str, Any]):
         else:
             assert theirs["effective_messages"] == 1 < len(memory.full.turns) == 2
             assert talk.summaries[0].after == memory.used
+
+
+async def test_a_local_model_answers_first(talking: Talking):
+    """It does one thing at a time: a request would wait."""
+    talk = talking(options=Options("auto", model="local/x"))
+    talk.agent.happen(Change({"model": "local/x"}))
+    talk.limits["local/x"] = Limits(50_000, 100)
+    talk.summary = Answer(end="hang")
+    async with talk.running():
+        talk.tell(Condense())
+        await talk.until(lambda: talk.asked)
+        await talk.turn()
+        await talk.refused("a local model does one thing at a time")
+        assert talk.runtime._background.idle

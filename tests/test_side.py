@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from ikigai.core.events import UsageReported
 from ikigai.core.messages import StopReason, Usage
 from ikigai.core.reply import Broke, Failure
 from ikigai.providers.retry import Retrying
@@ -78,3 +79,16 @@ async def test_cancelling_ends_the_request():
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await complete(hanging, "scripted/x", "", "t", purpose="summary", max_output=8)
+
+
+async def test_what_a_cancelled_call_took_is_told():
+    rows = list[UsageReported]()
+    asking = complete(
+        Scripted([["So far", Hang()]]), "scripted/x", "", "?", purpose="summary", max_output=9, tell=rows.append
+    )
+    task = asyncio.create_task(asking)
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [(row.purpose, row.failure) for row in rows] == [("summary", "interrupted")]

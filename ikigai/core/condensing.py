@@ -2,6 +2,7 @@
 
 covering   the oldest turns, up to a target; never the newest two, never half a one
 parts      their text, in pieces that the model that is asked has room for
+beside     the request that has the model that said them summarise them, read from its cache
 failing    why an answer is no summary
 listed     the summaries of an agent, as people read them
 """
@@ -12,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from ikigai.core import tokens
-from ikigai.core.condensing_prompt import ASKED
+from ikigai.core.condensing_prompt import ASIDE, ASKED
 from ikigai.core.events import Cleared, StoredEvent, Summarised, Undone
 from ikigai.core.lineage import Ancestor, Span, void
 from ikigai.core.loading import AskAncestry, AskControls, Loading, Reading, filling, reaching
@@ -21,7 +22,7 @@ from ikigai.core.messages import Image, Message, Role, Text, ToolCall, ToolResul
 from ikigai.core.ports import Limits
 from ikigai.core.pressure import DEFAULT_RESERVE, Decision, Options, pressed
 from ikigai.core.record import Record
-from ikigai.core.request import summarised
+from ikigai.core.request import Request, summarised
 from ikigai.core.run import Run
 from ikigai.core.window import Turn
 
@@ -193,15 +194,36 @@ def weight(text: str) -> int:
     return len(msgspec.json.encode(text))
 
 
+def beside(memory: Memory, of: Covering, prompt: str, focus: str, allowance: int) -> Request | None:
+    """The request as it stands up to the last turn that is covered, and the question behind it.
+
+    What a provider has in its cache costs a tenth to be read again, and this is what it was sent before. None where the
+    window begins with a notice of what has left, or where the question has no room in it.
+    """
+    if memory.window.older.turns or of.unseen:
+        return None
+    minded = f"\n\nKeep in mind above all: {focus}" if focus else ""
+    asked = f"{ASIDE}\n\n{prompt}{minded}\n\n{ASKED.format(words=_words(allowance))}"
+    turns = (message for turn in of.turns for message in turn.messages)
+    messages = (*summary_messages(memory), *turns, Message(Role.USER, (Text(asked),)))
+    framed = frame(memory)
+    size = memory.run.encoder(memory.model).envelope(framed) + measured(memory, messages)
+    fits = tokens.count(memory.provider, memory.model, size) <= memory.room
+    return replace(framed, messages=messages) if fits else None
+
+
 def question(part: str, earlier: str, focus: str, allowance: int, last: bool = True) -> str:
     """What the model is asked of one part; `earlier` is the summary of all before it."""
     before = f"The summary so far:\n\n{earlier}\n\n" if earlier else ""
     minded = f"The user asks to keep in mind above all: {focus}\n\n" if focus else ""
     more = "" if last else "More of the conversation follows later; only take it in now. "
-    words = max(40, allowance * 3 // 5)  # of other languages a word is more than one and a half tokens
-    return (
-        f"{before}The conversation:\n\n{part}\n\n[end of the conversation]\n\n{minded}{more}{ASKED.format(words=words)}"
-    )
+    asked = ASKED.format(words=_words(allowance))
+    return f"{before}The conversation:\n\n{part}\n\n[end of the conversation]\n\n{minded}{more}{asked}"
+
+
+def _words(allowance: int) -> int:
+    """How many words so many tokens are at the least: of some languages a word is more than one and a half."""
+    return max(40, allowance * 3 // 5)
 
 
 def failing(memory: Memory, text: str, of: Covering) -> str:

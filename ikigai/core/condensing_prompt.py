@@ -28,5 +28,7 @@ write out a password, key or token: say that there is one. Facts go before narra
 is short.\
 """
 
+ASIDE = "[not from the user, but from the program that keeps this conversation; it goes on as it was afterwards]"
+"""How a question begins that stands behind the conversation itself."""
 ASKED = "Write the summary of all of the above now, in at most {words} words, and nothing else."
 """How every question ends, whatever the prompt is."""

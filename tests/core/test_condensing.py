@@ -22,14 +22,17 @@ from ikigai.core.condensing import (
     whole,
     widened,
 )
-from ikigai.core.inputs import Change, Condensed, Submitted, Undo
+from ikigai.core.errors import Refused
+from ikigai.core.inputs import Approved, Change, Condensed, RunTool, StartTool, Submitted, ToolDone, Undo
 from ikigai.core.memory import Memory, request
-from ikigai.core.messages import Image, Text, ToolCall
+from ikigai.core.messages import Image, Text, ToolCall, ToolResult
 from ikigai.core.ports import Limits
 from ikigai.core.pressure import Decision, Options, Verdict, pressed
 from ikigai.core.run import Rules, Run
+from ikigai.core.selecting import Wanted, selecting, turn_of
 from ikigai.core.transcript import block
 from tests.core.agent import Agent
+from tests.core.agreement import is_sound
 from tests.core.encoders import Chat, encoder
 from tests.core.vectors import cases
 
@@ -352,3 +355,73 @@ def test_memory_has_to_begin_as_it_did() -> None:
     assert begins(agent.memory, ends[4]) == before
     agent.store((ev.Rewound(ends[3]),))
     assert begins(agent.memory, ends[4]) != before
+
+
+# ── faults of two other programs, as far as they touch this ──
+
+
+def test_a_figure_that_is_old_never_condenses_twice() -> None:
+    """Roo-Code decides by the provider's last figure, which a cut does not change: so it cuts again."""
+    agent = talked(70)
+    assert decided(agent.memory, AUTO).verdict is Verdict.CONDENSE
+    condensed(agent)
+    assert decided(agent.memory, AUTO).verdict is Verdict.NOTHING
+
+
+def test_what_is_still_too_much_beside_a_summary_leaves_as_usual() -> None:
+    """Roo-Code makes one pass and does not look whether the result fits; a large message alone it cannot reduce."""
+    agent = talked(4, run_of(2_000, max_output=200), length=400)
+    condensed(agent, by_hand=True)
+    agent.turn("large", "y" * 3_000)
+    agent.turn("larger", "z" * 3_500)
+    assert agent.memory.summary and agent.memory.window.older.turns and agent.memory.used <= agent.memory.ceiling
+    assert [turn.messages[0].text for turn in agent.memory.window.turns] == ["larger"]
+    agent.turn("too large", "x" * 9_000)  # Duragent sends nothing but its notice then
+    sent = [message.text for message in request(agent.memory).messages]
+    assert sent[0].startswith("[summary") and sent[2].startswith("[conversation truncated") and sent[3] == "too large"
+
+
+def test_no_call_and_no_result_is_ever_left_alone() -> None:
+    """Both count messages, so that a cut falls between a call and its result; here turns are covered whole."""
+    agent = Agent(run_of())
+    for n in range(8):
+        agent.happen(Submitted(f"{n}?"))
+        agent.reply(Text("I look."), ToolCall("c", "look"), ToolCall("d", "look"))
+        for _ in range(2):
+            agent.happen(Approved(agent.job(StartTool)))
+            agent.happen(ToolDone(job := agent.job(RunTool), ToolResult(job.call.id, f"seen {n} " * 30)))
+        agent.reply(Text("That was it."))
+        is_sound(request(agent.memory))
+    of = condensed(agent, by_hand=True)
+    is_sound(request(agent.memory))
+    texts = told(of.turns)
+    assert [text.partition("\n")[0] for text in texts[:6]] == [
+        "[user]",
+        "[assistant]",
+        "[assistant calls look]",
+        "[assistant calls look]",
+        "[result of look]",
+        "[result of look]",
+    ]
+
+
+def test_the_beginning_of_the_request_stays_the_same_until_the_next_one() -> None:
+    """Duragent's notice stands in the system prompt and changes every turn, so no cache holds."""
+    agent = talked(70)
+    condensed(agent)
+    before = request(agent.memory)
+    for n in range(5):
+        agent.turn(f"{n}!", "x" * 400)
+        now = request(agent.memory)
+        assert now.messages[: len(before.messages)] == before.messages and now.system == before.system
+
+
+def test_a_filter_does_not_reach_into_what_is_condensed() -> None:
+    agent = talked(10)
+    of = condensed(agent, by_hand=True)
+    summary = agent.log.history("a")[-1].id
+    with pytest.raises(Refused, match="is a summary"):
+        agent.log.load(selecting(agent.run, "a", (Wanted(summary, summary),)))
+    with pytest.raises(Refused, match="condensed or forgotten before"):
+        agent.log.load(selecting(agent.run, "a", (Wanted(of.turns[0].id, of.turns[0].id),)))
+    assert agent.log.load(turn_of(agent.run, "a", of.turns[0].id)) == of.turns[0].end, "/rewind does"

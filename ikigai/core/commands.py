@@ -256,6 +256,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("unpin", "PATH", "take a pinned file out of the system prompt", _asked("unpin", "Which file?"), "pins"),
     Command("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off", _budget),
+    Command("history", "", "look through everything that was said (Ctrl+T)", _bare("history", Local("history"))),
     Command("context", "", "what is in the window, by part, and what is out of it", _bare("context", Local("context"))),
     Command(
         "search",

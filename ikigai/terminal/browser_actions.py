@@ -176,7 +176,8 @@ class Actions:
             self._hands.copy(item.words)
 
     def fork(self) -> None:
-        self._do("/fork at {id}")
+        if item := self._item():  # an agent that is read-only here can be forked, too
+            self._hands.leave(f"/fork at {item.id}")
 
     def rewind(self) -> None:
         self._do("/rewind {id}")

@@ -26,18 +26,21 @@ def opened(program: Program, keys: str = CTRL_T) -> None:
 
 
 def selected(program: Program) -> str:
-    """The row with the cursor."""
+    """The row with the cursor; "" while a frame is being drawn."""
+    if not program.raw.endswith(b"\x1b[?2026l"):
+        return ""
     return next((line for line in program.lines() if line.startswith("▌")), "")
 
 
 def chosen(program: Program, keys: str, wanted: str) -> None:
     """Press keys until the cursor is where it is wanted."""
     for _ in range(40):
-        if wanted in selected(program):
-            return
+        program.wait(lambda: selected(program) != "", "the cursor")
         before = selected(program)
+        if wanted in before:
+            return
         program.type(keys)
-        program.wait(lambda before=before: selected(program) != before, f"the cursor on the way to {wanted!r}")
+        program.wait(lambda before=before: selected(program) not in ("", before), f"a step on the way to {wanted!r}")
     raise AssertionError(f"no {wanted!r}:\n{program.text()}")
 
 
@@ -143,16 +146,27 @@ def test_actions_do_what_they_say(account: Account, tmp_path: Path):
             other.wait_for("It is shown read-only")
             opened(other)
             chosen(other, "[", "❯ the third one")
-            for key in "frxu":
+            for key in "rxu":
                 other.type(key)
                 other.wait(lambda key=key: "read-only" in foot(other) or "forgotten already" in foot(other), key)
                 other.type("?")
                 other.wait(lambda: "a row down" in other.text(), "the help")
                 other.type("?")
                 other.wait(lambda: "? keys" in foot(other), "the history")
+            parent = account.agents()[0]
+            chosen(other, "[", "seq 60")
+            left(other, "f")
+            other.wait(lambda: account.agents()[0] not in other.status() and " ctx " in other.status(), "the child")
+            opened(other)
+            assert "Forked from" in selected(other) and head(other).endswith(account.agents()[1])
+            chosen(other, "[", "seq 60")
+            assert head(other).endswith(parent) and all("the second one" not in line for line in other.lines())
             left(other)
             other.type("\x04")
             assert other.ended() == 0
+        left(program)
+        opened(program)
+        chosen(program, "\x1b[A", f"Forked off here: {account.agents()[1]}.")
         left(program)
         program.leave()
     assert [kind for kind, _, _ in account.rows("rewind", "undo", "filter")] == ["rewind", "undo", "filter"]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ikigai.project import Project
     from ikigai.runtime import Runtime
     from ikigai.store.agents import Agent
+    from ikigai.terminal.browser_source import Source
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +98,7 @@ class Repl:
             sources=sources,
             on_typing=self._typing,
             thinking=self._config.terminal.thinking,
+            on_browse=self._looked_at,
         )
         self._seat = Seat(self.screen, self._arguments.max_turns)
         try:
@@ -344,6 +346,8 @@ class Repl:
                     self._seat.answer(command.argument)
                 case "rename" | "kill" | "revive":
                     await self._rearrange(command)
+                case "history":
+                    self.screen.browse()
                 case "approve" | "tools" | "trust" | "pin" | "unpin":
                     await self._permit(command)
                 case "recall" | "quote":
@@ -404,6 +408,12 @@ class Repl:
             self.screen.print_text(found)
         else:
             self._tell(found, to)
+
+    def _looked_at(self) -> Source | None:
+        """The history of the agent on screen."""
+        from ikigai.browsing import History
+
+        return History(self._world, self._seat) if self._world and self.memory else None
 
     def _cycle(self) -> None:
         """Shift+Tab: the next approval mode."""

@@ -272,6 +272,7 @@ COMMANDS: tuple[Command, ...] = (
         ' are. /summary shows it, /undo takes it back. condense = "auto" under [context] does it by itself.',
     ),
     Command("summary", "", "the summary in the context, and those of what was cleared", _bare("summary", _SUMMARY)),
+    Command("history", "", "look through everything that was said (Ctrl+T)", _bare("history", Local("history"))),
     Command("context", "", "what is in the window, by part, and what is out of it", _bare("context", Local("context"))),
     Command(
         "search",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ikigai.core.purging import Wanted
 
     from . import purge as purging
+    from .paging import Lineage
     from .search import Search
 
 _T = TypeVar("_T")
@@ -173,6 +174,11 @@ class Database:
         """`Search.excerpts`: what was said that may answer a question."""
         return self._search.excerpts
 
+    @property
+    def seeker(self):
+        """`Search.seeker`: from hit to hit in one history."""
+        return self._search.seeker
+
     async def lineage(self, agent: str) -> dict[str, int | None]:
         """The ids of the agent and its ancestors, each with the last event that belongs to the agent; None for all."""
         from . import search
@@ -225,6 +231,22 @@ class Reader:
         """
         async with self._session.use() as cursor:
             return await history.events(cursor, self._agent, before, limit)
+
+    async def page(
+        self, limit: int, most_bytes: int, before: int | None = None, after: int | None = None
+    ) -> tuple[StoredEvent, ...]:
+        """A page of the same in either direction; `paging.page` says which."""
+        from . import paging
+
+        async with self._session.use() as cursor:
+            return await paging.page(cursor, self._agent, limit, most_bytes, before, after)
+
+    async def lineage(self) -> Lineage:
+        """Whose history it is, and what has taken events out of the context."""
+        from . import paging
+
+        async with self._session.use() as cursor:
+            return await paging.lineage(cursor, self._agent)
 
     async def result(self, call_id: str) -> str | None:
         """The whole text that came of this tool call of the agent or an ancestor; None where nothing did."""

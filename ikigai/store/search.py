@@ -21,6 +21,7 @@ from .connection import Cursor, Session
 from .indexing import Indexer
 from .lookup import WITHIN, Lookup, Row, Which, texts
 from .reading import NO_LIMIT
+from .seeking import Seeker
 
 Order: TypeAlias = Literal["time", "relevance"]
 
@@ -79,6 +80,14 @@ class Search:
                 hits = await _hits(run, order, limit)
                 widened = bool(hits)
         return Found(hits, widened, behind, run.reached)
+
+    async def seeker(self, query: str, agent: str) -> Seeker:
+        """To go from hit to hit in the history of an agent and its ancestors. Raises what `search` does."""
+        terms = searching.parse(query)
+        behind = await self._indexer.catch_up(CATCH_UP)
+        async with self._session.use() as cursor:
+            which = await _which(cursor, agent, (), None, None)
+        return await Seeker.begin(self._session, terms, which, behind)
 
     async def excerpts(self, question: str, limit: int = 8, most_characters: int = 8_000) -> tuple[Hit, ...]:
         """What was said that may answer the question, best first: excerpts with their ids, so many characters in all.

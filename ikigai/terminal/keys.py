@@ -1,5 +1,6 @@
 """What each key does: prompt_toolkit's Emacs keys, and ours over them."""
 
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -13,6 +14,9 @@ from prompt_toolkit.keys import Keys
 from ikigai.terminal.completion import Sources, candidates
 from ikigai.terminal.keyboard import ESC, NEWLINE
 from ikigai.terminal.pastes import Pastes
+
+TWICE = 0.5
+"""Seconds between two presses of Esc that are meant together."""
 
 
 class Actions(Protocol):
@@ -69,6 +73,9 @@ class Actions(Protocol):
     def suspend(self) -> None: ...
     def edit(self) -> None: ...
     def unfold(self) -> None: ...
+    def browse(self, rewinding: bool = False) -> None:
+        """Open the history, maybe to choose where to go back to."""
+        ...
 
 
 def offer(buffer: Buffer, sources: Sources) -> None:
@@ -151,14 +158,22 @@ def _answering(on: On, actions: Actions, buffer: Buffer) -> None:
 
 
 def _stopping(on: On, actions: Actions, buffer: Buffer) -> None:
+    pressed = 0.0  # Esc, on an empty line, with nothing to stop
+
     @on(ESC)
     def _(event: KeyPressEvent) -> None:
+        nonlocal pressed
+        before, pressed = pressed, 0.0
         if buffer.complete_state:
             buffer.complete_state = None
         elif actions.asked:
             actions.back()
         elif actions.busy:
             actions.interrupt()
+        elif not buffer.text and time.monotonic() - before < TWICE:
+            actions.browse(rewinding=True)
+        elif not buffer.text:
+            pressed = time.monotonic()
 
     @on("c-c", eager=True)
     def _(event: KeyPressEvent) -> None:
@@ -209,6 +224,10 @@ def _around_the_input(on: On, actions: Actions) -> None:
     @on("c-o")
     def _(event: KeyPressEvent) -> None:
         actions.unfold()
+
+    @on("c-t")
+    def _(event: KeyPressEvent) -> None:
+        actions.browse()
 
 
 def _moving(on: On, actions: Actions, buffer: Buffer) -> None:

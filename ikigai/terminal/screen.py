@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
@@ -32,6 +32,9 @@ from ikigai.terminal.text import wrap
 from ikigai.terminal.theme import Theme
 from ikigai.terminal.tty import Tty
 
+if TYPE_CHECKING:
+    from ikigai.terminal.browser_source import Source
+
 LEAVE = 1.0
 """Seconds in which Ctrl+C has to be pressed again to leave."""
 LATEST = 2000
@@ -48,7 +51,8 @@ class Screen:
     newest queued message back, "" if there is none; `on_signal` takes INT, TERM, HUP or QUIT, HUP also when the
     terminal has gone; `on_go` a wish to go "up", "down", "left" or "right" in the tree of agents. `sources` completes
     arguments. `on_typing` takes what is in the input whenever it has grown. `thinking` says how a model's thoughts are
-    shown: "fold" (in a row, once it speaks), "full" or "hide".
+    shown: "fold" (in a row, once it speaks), "full" or "hide". `on_browse` gives the history to look through, None
+    while there is none.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class Screen:
         sources: Sources,
         on_typing: Callable[[str], object] = lambda text: None,
         thinking: str = "fold",
+        on_browse: Callable[[], "Source | None"] = lambda: None,
     ) -> None:
         self.submit, self.interrupt, self.leave, self.cycle = on_submit, on_interrupt, on_quit, on_cycle
         self.go, self._take_back = on_go, on_take_back
@@ -84,6 +89,7 @@ class Screen:
         self._area.thoughts = thinking != "hide"
         self._entries = Entries(theme, thinking)
         self._lent = False  # another program has the terminal
+        self._source = on_browse
         self._dialogs = Dialogs(self._asking)
         self._put_by: str | None = None  # what was in the input when an answer needed it
         self._printed = ""  # the question, on a dumb terminal
@@ -317,6 +323,14 @@ class Screen:
         else:
             self.hint("There is nothing to open")
 
+    def browse(self, rewinding: bool = False) -> None:
+        if self._tty.dumb:
+            self.notice("This terminal cannot show the history. `ikigai history list` prints it.")
+        elif source := self._source():
+            self._lend(lambda: self._browsed(source, rewinding))
+        else:
+            self.hint("The conversation is being opened")
+
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _lend(self, use: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -341,6 +355,12 @@ class Screen:
                 await page("\n".join(rows) + "\n")
         except Refused as refusal:
             self.notice(str(refusal))
+
+    async def _browsed(self, source: "Source", rewinding: bool) -> None:
+        from ikigai.terminal.browser import Browser
+
+        if line := await Browser(self._tty, self._theme, self._stage, self, source, rewinding).run():
+            self.submit(line)
 
     async def _edited(self) -> None:
         from ikigai.terminal.editor import edit

@@ -4,9 +4,8 @@ import asyncio
 import contextlib
 import os
 import signal
-import termios
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.key_binding import KeyBindings, defaults
@@ -31,6 +30,20 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 # Hundreds of bindings that no key reaches as long as there is no vi mode.
 defaults.load_vi_bindings = defaults.load_vi_search_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
+
+
+class Guest(Protocol):
+    """Who draws on the terminal itself while the screen is away."""
+
+    def give_up(self) -> bool:
+        """Put the terminal back as it was; False where the guest has lent it to another program."""
+        ...
+
+    def take_again(self) -> None: ...
+    def resized(self) -> None: ...
+    def changed(self) -> None:
+        """There may be something new: the screen would draw a frame now."""
+        ...
 
 
 class Stage:
@@ -70,6 +83,7 @@ class Stage:
         self._settling: asyncio.TimerHandle | None = None
         self._size = tty.size()
         self._drawn = 0.0
+        self.guest: Guest | None = None
 
     async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Show the prompt and take keys until `close`; `begin` starts as soon as the prompt is visible."""
@@ -151,6 +165,8 @@ class Stage:
             return
         self._drawn = asyncio.get_running_loop().time()
         self._painter.refresh()
+        if self.guest:
+            self.guest.changed()
         if self._area.busy:
             self.soon(STEP)
 
@@ -166,6 +182,8 @@ class Stage:
     def _resizing(self) -> None:
         """Draw nothing until the size stays as it is: what is drawn in between may be cut, wrapped or left behind."""
         size = self._tty.size()
+        if self.guest:
+            self.guest.resized()
         if self._settling and size == self._size:
             return
         self._size = size
@@ -194,21 +212,24 @@ class Stage:
 
     def suspend(self) -> None:
         """Stop, with everybody in our process group, until the shell says to go on."""
-        if "away" in self._painter.holds:  # another program has the terminal, and is being suspended with us
+        away = "away" in self._painter.holds
+        if away and not (self.guest and self.guest.give_up()):  # another program has it, and is being suspended with us
             os.kill(os.getpid(), signal.SIGSTOP)
             return
         loop = asyncio.get_running_loop()
-        self._give_up()
+        if not away:
+            self._give_up()
         loop.remove_signal_handler(signal.SIGTSTP)
         os.kill(0, signal.SIGTSTP)
         loop.call_later(0.1, self._resume)  # where there is no shell nothing stops
 
     def _resume(self) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTSTP, self.suspend)
-        try:
+        if self.guest:
+            self.guest.take_again()
+        else:
             self._take_again()
-        except termios.error:  # it went away while we were stopped
-            self._tty.gone = True
+        if self._tty.gone:  # it went away while we were stopped
             self._on_signal(signal.SIGHUP)
 
     def _give_up(self) -> None:

@@ -51,7 +51,11 @@ class Tty:
 
     def raw(self) -> None:
         """Keys arrive one by one, unechoed: no signals from keys, no flow control, no translation."""
-        mode = termios.tcgetattr(self.input)
+        try:
+            mode = termios.tcgetattr(self.input)
+        except termios.error:  # it went away while another program had it
+            self.gone = True
+            return
         mode[0] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
         mode[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
         mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0

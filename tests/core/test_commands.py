@@ -68,6 +68,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/cost", Local("cost")),
     ('/search  "a  phrase" x*', Local("search", '"a  phrase" x*')),
     ("/search #12", Local("search", "#12")),
+    ("/history", Local("history")),
     ("/help", Local("help")),
     ("/help mark", Local("help", "mark")),
     ("/status", Local("status")),

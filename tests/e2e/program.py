@@ -16,6 +16,8 @@ from typing import Self
 
 import pyte
 
+from tests.terminal.alternate import Screen
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
 """Seconds to wait for something to appear: the machine may be busy with other tests."""
@@ -78,7 +80,7 @@ class Program:
         self.slave = slave
         self.resize(columns, rows)
         self.modes = termios.tcgetattr(slave)
-        self.screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.01)
+        self.screen = Screen(columns, rows, history=10_000, ratio=0.01)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
         self.process = subprocess.Popen(

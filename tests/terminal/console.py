@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pyte
 
+from tests.terminal.alternate import Screen
+
 ROOT = Path(__file__).parents[2]
 DEMO = [sys.executable, "-m", "tests.terminal.demo"]
 STATUS = "amber-fox"
@@ -28,7 +30,7 @@ class Console:
 
     def __init__(self, folder: Path, argv: list[str] = DEMO, size: tuple[int, int] = (80, 24), **environ: str) -> None:
         self.columns, self.rows = size
-        self.screen = pyte.HistoryScreen(self.columns, self.rows, history=5000, ratio=0.5)
+        self.screen = Screen(self.columns, self.rows, history=5000, ratio=0.5)
         self.stream = pyte.ByteStream(self.screen)
         self.raw = b""
         self._log = folder / "log"

@@ -43,7 +43,7 @@ class Agents:
 
         Without a name it is given one. Raises Refused when the name is taken, or is none.
         """
-        if name and not _is_name(name):
+        if name and not is_name(name):
             raise Refused(
                 f"{name[:80]!r} is no name for an agent.",
                 f"Begin with a letter or digit, and use up to {LONGEST_NAME} characters without spaces.",
@@ -100,5 +100,6 @@ class Agents:
             return [Agent(*row) for row in await cursor.fetchall()]
 
 
-def _is_name(name: str) -> bool:
-    return len(name) <= LONGEST_NAME and name[0].isalnum() and name.isprintable() and " " not in name
+def is_name(name: str) -> bool:
+    """Whether an agent can be called that."""
+    return 0 < len(name) <= LONGEST_NAME and name[0].isalnum() and name.isprintable() and " " not in name

@@ -19,6 +19,7 @@ from .connection import DEADLINE, Session
 from .indexing import Indexer
 from .log import AgentLog
 from .search import Search
+from .transfer import Export, Import
 
 _T = TypeVar("_T")
 
@@ -137,6 +138,14 @@ class Database:
     def purge(self, wanted: Wanted | None, ids: purging.Ids, agent: str | None = None) -> purging.Purge:
         """A purge of the events with these ids, of this agent's alone if one is named; of those that hold `wanted`."""
         return purging.Purge(self._session, wanted, ids, agent)
+
+    def exported(self, agent: Agent, first: int = 0, last: int = reading.NO_LIMIT) -> Export:
+        """The events of the agent and its ancestors with ids from `first` to `last`."""
+        return Export(self._beside, agent, first, last)
+
+    def importing(self) -> Import:
+        """An agent to be made of the events of another."""
+        return Import(self._beside)
 
     async def lineage(self, agent: str) -> dict[str, int | None]:
         """The ids of the agent and its ancestors, each with the last event that belongs to the agent; None for all."""

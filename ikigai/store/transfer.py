@@ -103,14 +103,14 @@ class Import:
         async with self._session.use(patient=True) as cursor, cursor.connection.transaction():
             await cursor.execute(queries.RESTORE_TURN)
             agent, called = await self._create(cursor, name, wanted if is_name(wanted) else "")
-            numbers, count, began, ended = Numbers(), 0, 0.0, 0.0
+            numbers, count, began = Numbers(), 0, 0.0
             while batch := await asyncio.to_thread(_batch, rows):
                 await self._store(cursor, agent, batch, numbers, count)
-                began, ended = began if count else batch[0].at, batch[-1].at
+                began = began if count else batch[0].at
                 count += len(batch)
                 told(count)
             if count:
-                await cursor.execute(own.USED, (ended, began, agent))
+                await cursor.execute(own.USED, {"began": began, "agent": agent})
         return Imported(str(agent), called, count)
 
     async def _create(self, cursor: Cursor, name: str, wanted: str) -> tuple[UUID, str]:

@@ -34,8 +34,12 @@ from unnest(%(ids)s::bigint[], %(event_ids)s::uuid[], %(seqs)s::integer[], %(ats
   as event (id, event_id, seq, at, kind, content, data)
 order by id
 """
-# Nobody has used it here: whoever goes on with the agent used last goes on with that one.
+# Nobody has used it here yet, so `ikigai` goes on with another one; in lists it comes next.
 USED = """
-update agents set last_used_at = least(last_used_at, to_timestamp(%s)), created_at = least(created_at, to_timestamp(%s))
-where id = %s
+update agents set
+  created_at = least(created_at, to_timestamp(%(began)s)),
+  last_used_at = coalesce(
+    (select max(last_used_at) - interval '1 millisecond' from agents where id <> %(agent)s), last_used_at
+  )
+where id = %(agent)s
 """

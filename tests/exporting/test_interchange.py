@@ -14,7 +14,7 @@ from ikigai.exporting.intake import Intake
 from ikigai.exporting.interchange import About, Json, Jsonl
 
 ROWS = [
-    Raw(3, "a-root", 1, 1_700_000_000.123456, "user", "Szia! 🐎\n\"\\\t\x1b[31m\x9b\u202e\ue000", '{"from": [{"a": 1.10}]}'),
+    Raw(3, "a-root", 1, 1_700_000_000.123456, "user", "Szia! 🐎\n\"\\\t\x1b[31m\x9b\u202e", '{"from": [{"a": 1.10}]}'),
     Raw(4, "a-root", 2, 1_700_000_001.0, "tool_call", "{}", '{"id": "c", "name": "look"}'),
     Raw(9, "b", 1, 1_700_000_002.5, "later", None, '{"x": 123456789012345678901234567890, "e": "\\u0001"}'),
     Raw(10, "b", 2, 1_700_000_003.0, "clear", None, None),

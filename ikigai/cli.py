@@ -28,6 +28,7 @@ commands:
   ikigai models [PROVIDER]             what the keys at hand can use; --refresh asks the providers
   ikigai config [show|path|init]       every setting with its value and where it comes from
   ikigai history search QUERY          everything ever said; also: list, show ID
+  ikigai history export -o FILE        a history as Markdown, HTML, JSON or JSONL; import FILE makes an agent of it
   ikigai usage                         tokens and cost of all requests, by day, model or agent
   ikigai db status|migrate|dump|restore   look after the database
   ikigai db psql [PSQL'S OPTIONS]      SQL on the log and its views

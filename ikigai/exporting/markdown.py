@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ikigai.core.moving import Raw
+from ikigai.core.sanitize import clean_line
 from ikigai.exporting.interchange import About
 from ikigai.exporting.story import Kind, Piece, Teller, when
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+DEEPEST = 90
+"""Levels; a list takes two for each of its own."""
 _TAG = re.compile(r"(?<!\\)<(?=[A-Za-z/!?])")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 _SIGNS = {Kind.THOUGHT: "∴", Kind.CALL: "→", Kind.RESULT: "←"}
@@ -30,7 +33,7 @@ class Markdown:
 
     def begin(self, about: About) -> Iterator[str]:
         self._teller = Teller()
-        yield f"# {plain(about.agent)}\n\n{about.events:,} events, exported {when(about.at)}\n"
+        yield f"# {plain(clean_line(about.agent))}\n\n{about.events:,} events, exported {when(about.at)}\n"
 
     def rows(self, page: list[Raw]) -> Iterator[str]:
         for raw in page:
@@ -107,15 +110,16 @@ def _closed(text: str, tokens: list[Token]) -> str:
 
 
 def _parsed(text: str) -> list[Token] | None:
-    """What Markdown makes of it; None where it is nested too deep."""
+    """What Markdown makes of it; None where it is nested so deep that readers give up and leave the rest out."""
     try:
-        return _parser().parse(text)
+        tokens = _parser().parse(text)
     except RecursionError:
         return None
+    return tokens if all(token.level < DEEPEST for token in tokens) else None
 
 
 @cache
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
+    return MarkdownIt("commonmark", {"maxNesting": DEEPEST + 2}).enable(["table", "strikethrough"])

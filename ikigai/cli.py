@@ -20,7 +20,7 @@ from ikigai.core.errors import ConfigError, IkigaiError
 if TYPE_CHECKING:
     from ikigai.config import Config
 
-SUBCOMMANDS = (["config"], ["db"], ["history"], ["login"], ["models"], ["setup"], ["usage"])
+SUBCOMMANDS = (["config"], ["db"], ["doctor"], ["history"], ["login"], ["models"], ["setup"], ["usage"])
 EPILOG = """\
 commands:
   ikigai setup                         prepare database and model; asks nothing, can be run again
@@ -33,6 +33,7 @@ commands:
   ikigai db status|migrate|dump|restore   look after the database
   ikigai db psql [PSQL'S OPTIONS]      SQL on the log and its views
   ikigai db purge --ids|--match        take a text out of the log for good
+  ikigai doctor [--online]             see whether all is well; each line says what to do
   each takes --help
 
 print mode (-p, or when input is piped in):
@@ -93,6 +94,8 @@ def _run(words: list[str]) -> int:
         from ikigai import admin
 
         arguments = admin.parse(admin.parser(_common(), _common(argparse.SUPPRESS)), words)
+        if arguments.command == "doctor":  # for whom a configuration that cannot be read is a finding
+            return admin.doctor.run(lambda: _config(arguments), arguments)
         return admin.run(_config(arguments), arguments)
     arguments = _parser().parse_intermixed_args(words)
     prompt = _prompt(arguments.words)

@@ -76,9 +76,7 @@ class Intake:
         if head.format != FORMAT:
             self._foreign()
         if head.version != VERSION:
-            self._refuse(
-                f"the format has version {head.version}, this ikigai knows {VERSION}", "Install a newer one."
-            )
+            self._refuse(f"the format has version {head.version}, this ikigai knows {VERSION}", "Install a newer one.")
         if head.events is not None and not self._listed:
             self._whole = head
         self.agent = head.agent

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai import catalog, doctor, finding, login, paths, psql, purging, reports
+from ikigai import catalog, completions, doctor, finding, login, paths, psql, purging, reports
 from ikigai.app import imported, locate_database, make_pool, open_database
 from ikigai.config import Config, describe, masked
 from ikigai.core.commands import model_choice
@@ -51,6 +51,7 @@ def parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> 
     history["import"].set_defaults(act=_import)
 
     doctor.add(commands, common)
+    completions.add(commands, common)
 
     db = commands.add_parser("db", help="look after the database").add_subparsers(dest="what", required=True)
     status = db.add_parser("status", parents=[common], help="where it is, what is in it, how to connect")

@@ -20,7 +20,7 @@ from ikigai.core.errors import ConfigError, IkigaiError
 if TYPE_CHECKING:
     from ikigai.config import Config
 
-SUBCOMMANDS = (["config"], ["db"], ["doctor"], ["history"], ["login"], ["models"], ["setup"], ["usage"])
+SUBCOMMANDS = (["completion"], ["config"], ["db"], ["doctor"], ["history"], ["login"], ["models"], ["setup"], ["usage"])
 EPILOG = """\
 commands:
   ikigai setup                         prepare database and model; asks nothing, can be run again
@@ -34,6 +34,7 @@ commands:
   ikigai db psql [PSQL'S OPTIONS]      SQL on the log and its views
   ikigai db purge --ids|--match        take a text out of the log for good
   ikigai doctor [--online]             see whether all is well; each line says what to do
+  ikigai completion bash|zsh|fish      a script that makes the shell complete all this
   each takes --help
 
 print mode (-p, or when input is piped in):
@@ -90,10 +91,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     if sys.stdout is None:
         raise ConfigError("The standard output is closed, so there is nowhere to write.", "Redirect it to a file.")
-    if _common().parse_known_args(words)[1][:1] in SUBCOMMANDS:
+    options, rest = _common().parse_known_args(words)
+    if rest == ["completion", "--agents"]:  # somebody has pressed Tab
+        from ikigai import completions
+
+        return completions.name_agents(lambda: _config(options))
+    if rest[:1] in SUBCOMMANDS:
         from ikigai import admin
 
-        arguments = admin.parse(admin.parser(_common(), _common(argparse.SUPPRESS)), words)
+        beside = admin.parser(_common(), _common(argparse.SUPPRESS))
+        arguments = admin.parse(beside, words)
+        if arguments.command == "completion":
+            return admin.completions.run(_parser(), beside, arguments)
         if arguments.command == "doctor":  # for whom a configuration that cannot be read is a finding
             return admin.doctor.run(lambda: _config(arguments), arguments)
         return admin.run(_config(arguments), arguments)

@@ -70,9 +70,7 @@ class Agents:
             return found[0]
         if found:
             raise Refused(f"More than one agent's id begins with {wanted}.", "Type more of it, or a name.")
-        async with self._session.use() as cursor:
-            await cursor.execute(queries.AGENT_NAMES)
-            known = [name for (name,) in await cursor.fetchall()]
+        known = await names_of(self._session)
         near = difflib.get_close_matches(wanted, known, n=3)
         there = f"There are: {', '.join(known[:SAID])}{', …' * (len(known) > SAID)}" if known else "There are none yet."
         hint = f"Did you mean {' or '.join(near)}?" if near else there
@@ -98,6 +96,13 @@ class Agents:
         async with self._session.use() as cursor:
             await cursor.execute(query, parameters)
             return [Agent(*row) for row in await cursor.fetchall()]
+
+
+async def names_of(session: Session) -> list[str]:
+    """The names of agents, the one used last first; the first thousand of them."""
+    async with session.use() as cursor:
+        await cursor.execute(queries.AGENT_NAMES)
+        return [name for (name,) in await cursor.fetchall()]
 
 
 def is_name(name: str) -> bool:

@@ -13,11 +13,12 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai import catalog, finding, login, paths, psql, purging, reports, roster
+from ikigai import catalog, completions, doctor, finding, login, paths, psql, purging, reports, roster
 from ikigai.app import imported, locate_database, make_pool, make_project, open_database, tightened
 from ikigai.config import Config, describe, masked
 from ikigai.core.commands import model_choice
 from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.exporting import command as exporting
 from ikigai.output import say, table
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ def parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> 
     history["search"].set_defaults(act=_search)
     history["list"].set_defaults(act=_list)
     history["show"].set_defaults(act=_show)
+    history["export"].set_defaults(act=_export)
+    history["import"].set_defaults(act=_import)
+
+    doctor.add(commands, common)
+    completions.add(commands, common)
 
     db = commands.add_parser("db", help="look after the database").add_subparsers(dest="what", required=True)
     status = db.add_parser("status", parents=[common], help="where it is, what is in it, how to connect")
@@ -188,6 +194,19 @@ async def _list(config: Config, arguments: argparse.Namespace) -> int:
 async def _show(config: Config, arguments: argparse.Namespace) -> int:
     async with opened(config, write=False) as (_, database):
         say(await finding.shown(database, arguments))
+    return 0
+
+
+async def _export(config: Config, arguments: argparse.Namespace) -> int:
+    async with opened(config, write=False) as (_, database):
+        if told := await exporting.run_export(database, arguments):
+            say(told)
+    return 0
+
+
+async def _import(config: Config, arguments: argparse.Namespace) -> int:
+    async with opened(config) as (_, database):
+        say(await exporting.run_import(database, arguments))
     return 0
 
 

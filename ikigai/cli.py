@@ -20,7 +20,10 @@ from ikigai.core.errors import ConfigError, IkigaiError
 if TYPE_CHECKING:
     from ikigai.config import Config
 
-SUBCOMMANDS = (["agents"], ["config"], ["db"], ["history"], ["login"], ["models"], ["setup"], ["usage"])
+SUBCOMMANDS = tuple(
+    [name]
+    for name in ("agents", "completion", "config", "db", "doctor", "history", "login", "models", "setup", "usage")
+)
 EPILOG = """\
 commands:
   ikigai setup                         prepare database and model; asks nothing, can be run again
@@ -28,11 +31,14 @@ commands:
   ikigai models [PROVIDER]             what the keys at hand can use; --refresh asks the providers
   ikigai config [show|path|init]       every setting with its value and where it comes from
   ikigai history search QUERY          everything ever said; also: list, show ID
+  ikigai history export -o FILE        a history as Markdown, HTML, JSON or JSONL; import FILE makes an agent of it
   ikigai agents                        the tree of agents; also: show NAME, rename, kill, revive
   ikigai usage                         tokens and cost of all requests, by day, model or agent
   ikigai db status|migrate|dump|restore   look after the database
   ikigai db psql [PSQL'S OPTIONS]      SQL on the log and its views
   ikigai db purge --ids|--match        take a text out of the log for good
+  ikigai doctor [--online]             see whether all is well; each line says what to do
+  ikigai completion bash|zsh|fish      a script that makes the shell complete all this
   each takes --help
 
 print mode (-p, or when input is piped in):
@@ -90,10 +96,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     if sys.stdout is None:
         raise ConfigError("The standard output is closed, so there is nowhere to write.", "Redirect it to a file.")
-    if _common().parse_known_args(words)[1][:1] in SUBCOMMANDS:
+    options, rest = _common().parse_known_args(words)
+    if rest == ["completion", "--agents"]:  # somebody has pressed Tab
+        from ikigai import completions
+
+        return completions.name_agents(lambda: _config(options))
+    if rest[:1] in SUBCOMMANDS:
         from ikigai import admin
 
-        arguments = admin.parse(admin.parser(_common(), _common(argparse.SUPPRESS)), words)
+        beside = admin.parser(_common(), _common(argparse.SUPPRESS))
+        arguments = admin.parse(beside, words)
+        if arguments.command == "completion":
+            return admin.completions.run(_parser(), beside, arguments)
+        if arguments.command == "doctor":  # for whom a configuration that cannot be read is a finding
+            return admin.doctor.run(lambda: _config(arguments), arguments)
         return admin.run(_config(arguments), arguments)
     arguments = _parser().parse_intermixed_args(words)
     prompt = _prompt(arguments.words)

@@ -19,6 +19,7 @@ from ikigai.core.lexemes import KINDS
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.snippets import Hit, Marked
 from ikigai.core.transcript import Block, Speaker
+from ikigai.exporting import command as exporting
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
@@ -36,7 +37,7 @@ PAGE = 200
 
 
 def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """`ikigai history` among the subcommands; returns the parsers of search, list and show."""
+    """`ikigai history` among the subcommands; returns the parsers of what it can do."""
     history = commands.add_parser("history", help="what was said, by all agents")
     what = history.add_subparsers(dest="what", required=True)
     search = what.add_parser(
@@ -66,7 +67,7 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, arg
     show.add_argument("--beside", type=int, choices=range(101), default=0, metavar="N", help="N before and N behind it")
     for each in (search, listed, show):
         each.add_argument("--json", action="store_true", help="the same as JSON")
-    return {"search": search, "list": listed, "show": show}
+    return {"search": search, "list": listed, "show": show, **exporting.add(what, common)}
 
 
 def event_id(text: str) -> int | None:

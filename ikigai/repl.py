@@ -352,6 +352,8 @@ class Repl:
                     await self._permit(command)
                 case "recall" | "quote":
                     await self._recall(command)
+                case "export":
+                    await self._export(command)
                 case _:
                     from ikigai import answers
 
@@ -386,6 +388,27 @@ class Repl:
             return
         for each in (*map(inputs.Used, usage), inputs.Ran(f"/recall {command.argument}", answer)):
             to.tell(each)
+
+    async def _export(self, command: Local) -> None:
+        """Write the history to a file; Esc stops it, as a command of the user's own."""
+        from ikigai.exporting import command as exporting
+
+        if self._world is None or self._seat.agent is None:
+            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+        if self._running and not self._running.done():
+            raise Refused("A command of yours is still running.", "Esc stops it; or wait for its end.")
+        database, agent, line = self._world.database, self._seat.agent, f"/export {command.argument}"
+        work = exporting.typed_export(database, agent, command.argument, lambda text: self.screen.progress(line, text))
+        self._running = asyncio.create_task(self._guarded(self._told(line, work)), name="export")
+
+    async def _told(self, line: str, work: Coroutine[Any, Any, str]) -> None:
+        """Do it while the screen says so, and print what it came to."""
+        self.screen.running(line)
+        try:
+            told = await work
+        finally:
+            self.screen.running("")
+        self.screen.print_text(told)
 
     async def _permit(self, command: Local) -> None:
         """/approve, /tools, /trust, /pin and /unpin."""

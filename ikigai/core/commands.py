@@ -306,6 +306,14 @@ COMMANDS: tuple[Command, ...] = (
         _local("trust"),
         more="Alone it lists the folders that are trusted, each for itself alone. Without a FOLDER, this one is meant.",
     ),
+    Command(
+        "export",
+        "FILE [FROM-TO]",
+        "write what was said to a file: .md, .html, .json or .jsonl",
+        _asked("export", "Where to?"),
+        more="All of it, ancestors' too, or the events from one id to another. --force before FILE replaces a file that"
+        " is there. `ikigai history import` makes an agent of a .json or .jsonl file.",
+    ),
     Command("cost", "", "tokens and cost: this session, this agent, everything", _bare("cost", Local("cost"))),
     Command("status", "", "agent, model, context, database", _local("status")),
     Command("config", "", "every setting, its value and where it comes from", _local("config")),

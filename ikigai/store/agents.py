@@ -69,9 +69,7 @@ class Agents:
             return found[0]
         if found:
             raise Refused(f"More than one agent's id begins with {wanted}.", "Type more of it, or a name.")
-        async with self._session.use() as cursor:
-            await cursor.execute(queries.AGENT_NAMES)
-            known = [name for (name,) in await cursor.fetchall()]
+        known = await names_of(self._session)
         near = difflib.get_close_matches(wanted, known, n=3)
         there = f"There are: {', '.join(known[:SAID])}{', …' * (len(known) > SAID)}" if known else "There are none yet."
         hint = f"Did you mean {' or '.join(near)}?" if near else there
@@ -101,7 +99,7 @@ class Agents:
 
 def check_name(name: str) -> None:
     """Raise Refused for what is no name of an agent."""
-    if not (name and _is_name(name)):
+    if not is_name(name):
         raise Refused(
             f"{name[:80]!r} is no name for an agent.",
             f"Begin with a letter or digit, and use up to {LONGEST_NAME} characters without spaces.",
@@ -112,5 +110,13 @@ def taken(name: str) -> Refused:
     return Refused(f"There is an agent named {name} already.", f"Choose another name, or: /switch {name}")
 
 
-def _is_name(name: str) -> bool:
-    return len(name) <= LONGEST_NAME and name[0].isalnum() and name.isprintable() and " " not in name
+async def names_of(session: Session) -> list[str]:
+    """The names of agents, the one used last first; the first thousand of them."""
+    async with session.use() as cursor:
+        await cursor.execute(queries.AGENT_NAMES)
+        return [name for (name,) in await cursor.fetchall()]
+
+
+def is_name(name: str) -> bool:
+    """Whether an agent can be called that."""
+    return 0 < len(name) <= LONGEST_NAME and name[0].isalnum() and name.isprintable() and " " not in name

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from . import purge as purging
     from .paging import Lineage
     from .search import Search
+    from .transfer import Export, Import
 
 _T = TypeVar("_T")
 
@@ -178,6 +179,18 @@ class Database:
     def seeker(self):
         """`Search.seeker`: from hit to hit in one history."""
         return self._search.seeker
+
+    def exported(self, agent: Agent, first: int = 0, last: int = reading.NO_LIMIT) -> Export:
+        """The events of the agent and its ancestors with ids from `first` to `last`."""
+        from .transfer import Export
+
+        return Export(self._beside, agent, first, last)
+
+    def importing(self) -> Import:
+        """An agent to be made of the events of another."""
+        from .transfer import Import
+
+        return Import(self._beside)
 
     async def lineage(self, agent: str) -> dict[str, int | None]:
         """The ids of the agent and its ancestors, each with the last event that belongs to the agent; None for all."""

@@ -20,7 +20,7 @@ from . import embedded_keeper as keeper
 from . import embedded_place as place
 from .embedded_binaries import binaries
 
-__all__ = ["Lease", "Status", "binaries", "start", "status"]
+__all__ = ["Lease", "Status", "binaries", "running", "start", "status"]
 
 START_S = 60.0
 """How long a start may take, another program's initdb and a crash recovery included, before `start` gives up."""
@@ -113,6 +113,11 @@ def status(data_dir: Path) -> Status:
         return Status(folder, exists(folder), _is_running(folder), version, _size(folder))
     except OSError as error:
         raise _plain(error, folder) from error
+
+
+def running(data_dir: Path) -> bool:
+    """Whether the server of this data folder runs; a look at one file."""
+    return _is_running(place.folder_of(data_dir))
 
 
 def _find_or_launch(folder: Path, deadline: float) -> tuple[str, bool, bool]:

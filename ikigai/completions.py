@@ -1,0 +1,336 @@
+"""The command `ikigai completion`: what a shell completes behind `ikigai`, generated from the parsers themselves.
+
+Nothing is said twice: subcommands, options, their values and their help are read from the parsers that parse them.
+Names of agents are asked for when Tab is pressed, by `ikigai completion --agents`, which answers from the database if
+that is running, and gives up after a moment: it starts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ikigai import paths
+from ikigai.core.errors import IkigaiError
+from ikigai.output import say
+
+if TYPE_CHECKING:
+    from ikigai.config import Config
+
+SHELLS = ("bash", "zsh", "fish")
+FILES, AGENTS, NOTHING = "files", "agents", ""
+ANSWERS_WITHIN = 0.25
+"""Seconds that the database may take to name agents while somebody waits behind the Tab."""
+_PLAIN = re.compile(r"\w[\w.-]*")
+"""Names that no shell makes anything of: some of them expand the words that they are given."""
+METAVARS = {"FILE": FILES, "FILE|-": FILES, "NAME|ID": AGENTS}
+"""What a value is, by the name that the parser gives it in its help."""
+DESTS = {"file": FILES, "words": FILES}
+"""The same for those that have no such name."""
+
+
+class Option(NamedTuple):
+    """`flags` are its names; `takes` whether a value follows, `values` which, else `kind` of what sort."""
+
+    flags: tuple[str, ...]
+    help: str
+    takes: bool
+    values: tuple[str, ...]
+    kind: str
+
+
+class Node(NamedTuple):
+    """One command: the words that lead to it, its help, options, what stands behind it and what its words can be."""
+
+    path: tuple[str, ...]
+    help: str
+    options: tuple[Option, ...]
+    commands: tuple[tuple[str, str], ...]
+    values: tuple[str, ...]
+    kind: str
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add this command to those of a parser; `common` holds the options that stand behind any of them."""
+    command = commands.add_parser(
+        "completion",
+        parents=[common],
+        help="what the shell needs to complete commands",
+        description="Print a script for the shell.",
+        epilog="bash: source <(ikigai completion bash)    zsh: source <(ikigai completion zsh), behind compinit    "
+        "fish: ikigai completion fish > ~/.config/fish/completions/ikigai.fish",
+    )
+    command.add_argument("shell", nargs="?", choices=SHELLS, help="for which shell")
+    command.add_argument("--agents", action="store_true", help=argparse.SUPPRESS)
+    command.set_defaults(act=None, refuse=command.error)
+
+
+def run(main: argparse.ArgumentParser, beside: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Print the script; `main` parses what is no command, `beside` the commands."""
+    if not arguments.shell:
+        arguments.refuse(f"name a shell: {', '.join(SHELLS)}")
+    nodes = tree(main, beside)
+    say({"bash": bash, "zsh": zsh, "fish": fish}[arguments.shell](nodes), painted=True)
+    return 0
+
+
+def name_agents(load: Callable[[], Config]) -> int:
+    """Print the names of agents, a line each, those used last first; nothing where that would take long."""
+    try:
+        names = asyncio.run(_agents(load()))
+    except (IkigaiError, TimeoutError, OSError):
+        return 0
+    if safe := [name for name in names if _PLAIN.fullmatch(name)]:
+        say("\n".join(safe))
+    return 0
+
+
+async def _agents(config: Config) -> list[str]:
+    from ikigai.store import agents, connection
+
+    lease, dsn = None, config.database.dsn
+    if dsn is None:
+        from ikigai.store import embedded
+
+        if not embedded.running(paths.data_dir()):
+            return []
+        lease = embedded.start(paths.data_dir())
+        dsn = lease.dsn
+    session = connection.Session(dsn, write=False, deadline=ANSWERS_WITHIN)
+    try:
+        async with asyncio.timeout(ANSWERS_WITHIN):
+            return await agents.names_of(session)
+    finally:
+        await session.close()
+        if lease:
+            lease.close()
+
+
+# ── what there is ──
+
+
+def tree(main: argparse.ArgumentParser, beside: argparse.ArgumentParser) -> list[Node]:
+    """All commands, that without a name first."""
+    nodes = [*_nodes(beside, (), "")]
+    top, own = nodes[0], _node(main, (), "")
+    return [top._replace(options=own.options, values=own.values, kind=own.kind), *nodes[1:]]
+
+
+def _nodes(parser: argparse.ArgumentParser, path: tuple[str, ...], help: str) -> Iterator[Node]:
+    yield _node(parser, path, help)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            told = _helps(action)
+            for name, child in action.choices.items():
+                yield from _nodes(child, (*path, name), told.get(name, ""))
+
+
+def _node(parser: argparse.ArgumentParser, path: tuple[str, ...], help: str) -> Node:
+    options: list[Option] = []
+    commands: tuple[tuple[str, str], ...] = ()
+    values: tuple[str, ...] = ()
+    kind = NOTHING
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            told = _helps(action)
+            commands = tuple((name, told.get(name, "")) for name in action.choices)
+        elif not action.option_strings:
+            values, kind = values + _values(action), kind or _kind(action)
+        elif action.help is not argparse.SUPPRESS:
+            takes = action.nargs != 0
+            said = " ".join((action.help or "").replace("%%", "%").split())
+            options.append(Option(tuple(action.option_strings), said, takes, _values(action), _kind(action)))
+    return Node(path, help, tuple(options), commands, values, kind)
+
+
+def _helps(action: argparse._SubParsersAction[argparse.ArgumentParser]) -> dict[str, str]:
+    return {choice.dest: choice.help or "" for choice in action._choices_actions}
+
+
+def _values(action: argparse.Action) -> tuple[str, ...]:
+    return tuple(map(str, action.choices)) if action.choices and action.nargs != 0 else ()
+
+
+def _kind(action: argparse.Action) -> str:
+    metavar = action.metavar if isinstance(action.metavar, str) else ""
+    return METAVARS.get(metavar) or DESTS.get(action.dest, NOTHING)
+
+
+# ── bash ──
+
+
+def bash(nodes: list[Node]) -> str:
+    """A function that looks at the words before the cursor; needs bash 4 and nothing else."""
+    takers = {flag for node in nodes for option in node.options if option.takes for flag in option.flags}
+    commands = "".join(
+        f"      {shlex.quote(' '.join((*node.path, name)))}) path={shlex.quote(' '.join((*node.path, name)))} ;;\n"
+        for node in nodes
+        for name, _ in node.commands
+    )
+    values = "".join(_bash_values(node, option) for node in nodes for option in node.options if option.takes)
+    words = "".join(
+        f"    {shlex.quote(' '.join(node.path))}) flags={shlex.quote(' '.join(_flags(node)))}\n"
+        f"      words={shlex.quote(' '.join((*(name for name, _ in node.commands), *node.values)))}; "
+        f"kind={node.kind or 'none'} ;;\n"
+        for node in nodes
+    )
+    return f"""\
+# bash completion for ikigai; made by: ikigai completion bash
+_ikigai() {{
+  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="" path="" skip="" flags="" words="" kind="" word n
+  COMPREPLY=()
+  for ((n = 1; n < COMP_CWORD; n++)); do
+    word="${{COMP_WORDS[n]}}"
+    if [[ -n $skip ]]; then skip=""; continue; fi
+    case "$word" in
+      {"|".join(sorted(takers))}) skip=yes; continue ;;
+      -*) continue ;;
+    esac
+    case "${{path:+$path }}$word" in
+{commands}    esac
+  done
+  ((COMP_CWORD > 0)) && previous="${{COMP_WORDS[COMP_CWORD-1]}}"
+  if [[ -n $skip ]]; then
+    kind=none
+    case "$path $previous" in
+{values}    esac
+  else
+    case "$path" in
+{words}    esac
+    if [[ $current == -* ]]; then words="$flags"; kind=none; fi
+  fi
+  if [[ $kind == agents ]]; then
+    if [[ -z ${{_ikigai_asked-}} ]] || ((SECONDS - _ikigai_asked > 20)); then
+      _ikigai_names="$(ikigai completion --agents 2>/dev/null)"
+      _ikigai_asked=$SECONDS
+    fi
+    words="$words $_ikigai_names"
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+  if [[ $kind == files ]]; then
+    compopt -o filenames 2>/dev/null
+    mapfile -t -O "${{#COMPREPLY[@]}}" COMPREPLY < <(compgen -f -- "$current")
+  fi
+}}
+complete -F _ikigai ikigai"""
+
+
+def _bash_values(node: Node, option: Option) -> str:
+    patterns = "|".join(shlex.quote(f"{' '.join(node.path)} {flag}") for flag in option.flags)
+    return f"      {patterns}) words={shlex.quote(' '.join(option.values))}; kind={option.kind or 'none'} ;;\n"
+
+
+def _flags(node: Node) -> list[str]:
+    return [flag for option in node.options for flag in option.flags]
+
+
+# ── zsh ──
+
+
+def zsh(nodes: list[Node]) -> str:
+    """A function for each command, for _arguments of zsh's own completion system."""
+    functions = "\n".join(map(_zsh_function, nodes))
+    return f"""\
+#compdef ikigai
+# zsh completion for ikigai; made by: ikigai completion zsh
+_ikigai_agents() {{
+  local -a names
+  names=(${{(f)"$(ikigai completion --agents 2>/dev/null)"}})
+  compadd -a names
+}}
+{functions}
+compdef _ikigai ikigai"""
+
+
+def _zsh_function(node: Node) -> str:
+    name = "_".join(("_ikigai", *node.path))
+    lines = [f"    {shlex.quote(_zsh_option(option, flag))}" for option in node.options for flag in option.flags]
+    if node.commands:
+        described = " ".join(shlex.quote(f"{_zsh(word)}:{_zsh(said)}") for word, said in node.commands)
+        cases = "\n".join(f"        {word}) {name}_{word} ;;" for word, _ in node.commands)
+        # What is no command is a message, in which files can be mentioned.
+        return f"""\
+{name}() {{
+  local curcontext="$curcontext" state line
+  local -a commands
+  commands=({described})
+  _arguments -C \\
+{_continued([*lines, "'1: :->command'", "'*:: :->rest'"])}
+  case $state in
+    command) _describe command commands{" ; _files" * (node.kind == FILES)} ;;
+    rest)
+      case $line[1] in
+{cases}
+      esac ;;
+  esac
+}}"""
+    rest = _zsh_action(node.values, node.kind)
+    positional = [shlex.quote(f"*: :{rest}")] if rest else []
+    return f"{name}() {{\n  _arguments \\\n{_continued([*lines, *positional])}\n}}"
+
+
+def _continued(lines: list[str]) -> str:
+    return " \\\n".join(f"    {line.strip()}" for line in lines)
+
+
+def _zsh_option(option: Option, flag: str) -> str:
+    said = _zsh(option.help).replace("[", "(").replace("]", ")")
+    return f"{flag}[{said}]" + (f":value:{_zsh_action(option.values, option.kind) or ' '}" if option.takes else "")
+
+
+def _zsh_action(values: tuple[str, ...], kind: str) -> str:
+    if values:
+        return f"({' '.join(values)})"
+    return {FILES: "_files", AGENTS: "_ikigai_agents"}.get(kind, "")
+
+
+def _zsh(text: str) -> str:
+    return text.replace("\\", "\\\\").replace(":", "\\:")
+
+
+# ── fish ──
+
+
+def fish(nodes: list[Node]) -> str:
+    """A line for each thing that can follow."""
+    lines = [
+        "# fish completion for ikigai; made by: ikigai completion fish",
+        "function __ikigai_at",
+        "    set -l words (commandline -opc | string match -v -- '-*')",
+        '    test "$words[2..-1]" = "$argv"',
+        "end",
+        "function __ikigai_under",
+        "    set -l words (commandline -opc | string match -v -- '-*')",
+        '    string match -q -- "$argv *" "$words[2..-1] "',
+        "end",
+        "complete -c ikigai -f",
+    ]
+    for node in nodes:
+        path = " ".join(node.path)
+        at = f"-n {_fish(f'__ikigai_at {path}'.strip())}"
+        under = f"-n {_fish(f'__ikigai_under {path}'.strip())}" if path else at
+        lines += [f"complete -c ikigai {at} -a {name} -d {_fish(said)}" for name, said in node.commands]
+        if rest := _fish_action(node.values, node.kind):
+            lines.append(f"complete -c ikigai {under if path else at} {rest}")
+        lines += [f"complete -c ikigai {under} {_fish_option(option)}".rstrip() for option in node.options]
+    return "\n".join(lines)
+
+
+def _fish_option(option: Option) -> str:
+    names = [f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags]
+    value = f"-x {_fish_action(option.values, option.kind)}".replace("-x -F", "-r -F").rstrip() if option.takes else ""
+    return " ".join(filter(None, (*names, value, f"-d {_fish(option.help)}")))
+
+
+def _fish_action(values: tuple[str, ...], kind: str) -> str:
+    if values:
+        return f"-a {_fish(' '.join(values))}"
+    return {FILES: "-F", AGENTS: "-a '(ikigai completion --agents 2>/dev/null)'"}.get(kind, "")
+
+
+def _fish(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

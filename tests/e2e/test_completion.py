@@ -1,0 +1,166 @@
+"""What shells complete: the scripts are sourced by the shells themselves, and know what the parsers know."""
+
+import argparse
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ikigai import admin, cli
+from tests.e2e.account import ECHO, Account
+from tests.e2e.program import command, environment
+
+
+@pytest.fixture
+def on_path(account: Account) -> Path:
+    """A folder with the program `ikigai` in it."""
+    folder = account.home / "bin"
+    folder.mkdir()
+    (folder / "ikigai").write_text(f'#!/bin/sh\nexec {" ".join(command())} "$@"\n')
+    (folder / "ikigai").chmod(0o755)
+    return folder
+
+
+def in_shell(account: Account, on_path: Path, shell: list[str], script: str) -> str:
+    env = environment(account.home, **account.environment(PATH=f"{on_path}:{os.environ['PATH']}"))
+    done = subprocess.run([*shell, script], env=env, cwd=account.home, capture_output=True, text=True, timeout=60)
+    assert done.stderr == "" and done.returncode == 0, done
+    return done.stdout
+
+
+ASKS = r"""
+source ./ikigai.bash
+ask() { COMP_WORDS=(ikigai "$@"); COMP_CWORD=$#; _ikigai; echo "$* = ${COMPREPLY[*]}"; }
+"""
+
+
+def asked(account: Account, on_path: Path, *lines: str) -> dict[str, set[str]]:
+    """What bash completes behind each of these lines."""
+    script = ASKS + "\n".join(f"ask {line}" for line in lines)
+    told = in_shell(account, on_path, ["bash", "-u", "-c"], script)
+    return {line.partition(" = ")[0]: set(line.partition(" = ")[2].split()) for line in told.splitlines()}
+
+
+def every(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    yield path, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, child in action.choices.items():
+                yield from every(child, f"{path} {name}".strip())
+
+
+def parsers() -> list[tuple[str, argparse.ArgumentParser]]:
+    _, *beside = every(admin.parser(cli._common(), cli._common(argparse.SUPPRESS)))
+    return [*beside, ("", cli._parser())]
+
+
+def test_bash(account: Account, on_path: Path):
+    (account.home / "ikigai.bash").write_text(account.run("completion", "bash").stdout)
+    (account.home / "a file.txt").write_text("x")
+    told = asked(
+        account, on_path,
+        "''", "h", "history ''", "history ex", "history export --f", "history export --format ''", "db ''",
+        "--config x.toml his", "usage --by m", "-m x/y --resume ''", "history import a", "history search --kind ''",
+        "nonsense ''", "config ''", "history export --agent a -o x --form",
+    )  # fmt: skip
+    assert told["history "] == {"search", "list", "show", "export", "import"} and told["history ex"] == {"export"}
+    assert {"history", "db", "login", "doctor", "setup"} <= told[""] and told["h"] == {"history"}
+    assert told["history export --f"] == {"--format", "--from", "--force"}
+    assert told["history export --format "] == {"md", "html", "json", "jsonl"}
+    assert told["--config x.toml his"] == {"history"} and told["usage --by m"] == {"model"}
+    assert told["history import a"] == {"a", "file.txt"} and "assistant" in told["history search --kind "]
+    assert told["-m x/y --resume "] == set() and told["config "] == {"show", "path", "init"}
+    assert told["history export --agent a -o x --form"] == {"--format"}
+
+    # Every command of the parsers with every option, and no other.
+    told = asked(account, on_path, *(f"{path} -" for path, _ in parsers()))
+    assert len(told) == len(parsers())
+    for path, parser in parsers():
+        shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+        known = {flag for action in shown for flag in action.option_strings}
+        assert told[f"{path} -".strip()] == known, path
+
+
+def test_names_of_agents(account: Account, on_path: Path, dsn: str):
+    (account.home / "ikigai.bash").write_text(account.run("completion", "bash").stdout)
+    assert account.run("completion", "--agents").stdout == ""
+    for _ in range(2):
+        assert account.run(*ECHO, "--new", "-p", "hello").returncode == 0
+    with psycopg.connect(dsn) as connection:
+        hostile = "x$(touch${IFS}hacked)"
+        connection.execute("insert into agents (id, name) values (gen_random_uuid(), %s)", (hostile,))
+    names = account.agents()[:2]
+    assert account.run("completion", "--agents").stdout.split() == names[::-1]
+    told = asked(account, on_path, "-r ''", f"history list --agent {names[0][:3]}")
+    assert told["-r "] == {*names} and names[0] in told[f"history list --agent {names[0][:3]}"]
+    assert not (account.home / "hacked").exists()
+    for url in ("postgresql://127.0.0.1:1/x", "host='", "embedded"):
+        done = account.run("completion", "--agents", IKIGAI_DATABASE_URL=url)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), url
+    assert not (account.home / ".local/share/ikigai").exists(), "no server was started for it"
+    nameless = account.run("completion")
+    assert nameless.returncode == 2 and "name a shell" in nameless.stderr
+
+
+STARTS = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], b"source ./script; echo rea''dy\n"),
+    "zsh": (["zsh", "-f", "-i"], b"autoload -Uz compinit; compinit -u -D; source ./script; echo rea''dy\n"),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_tab(account: Account, on_path: Path, name: str):
+    """A person's shell: Tab, and the word is there. Skips where that shell is not installed."""
+    if not shutil.which(name):
+        pytest.skip(f"needs {name}")
+    start, source = STARTS[name]
+    (account.home / "script").write_text(account.run("completion", name).stdout)
+    master, slave = pty.openpty()
+    env = environment(account.home, **account.environment(PATH=f"{on_path}:{os.environ['PATH']}", PS1="$ "))
+    shell = subprocess.Popen(
+        start, stdin=slave, stdout=slave, stderr=slave, env=env, cwd=account.home,
+        start_new_session=True,
+    )  # fmt: skip
+    seen = b""
+
+    def until(text: bytes) -> None:
+        nonlocal seen
+        deadline = time.monotonic() + 30
+        while text not in seen:
+            assert time.monotonic() < deadline, seen
+            if select.select([master], [], [], 0.1)[0]:
+                seen += re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x07\x08]", b"", os.read(master, 4096))
+
+    try:
+        os.write(master, source)
+        until(b"ready")
+        for typed, shown in ((b"ikigai hist\t", b"history "), (b"exp\t", b"export "), (b"--form\t", b"--format "),
+                             (b"h\t", b"html ")):  # fmt: skip
+            os.write(master, typed)
+            until(shown)
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(master)
+        os.close(slave)
+
+
+def test_fish(account: Account, on_path: Path):
+    """It reads the script, and completes commands, options and values. Skips where it is not installed."""
+    if not shutil.which("fish"):
+        pytest.skip("needs fish")
+    (account.home / "script").write_text(account.run("completion", "fish").stdout)
+    ask = "source script; for line in 'ikigai hi' 'ikigai history ex' 'ikigai history export --fo' "
+    ask += "'ikigai history export --format ' 'ikigai usage --by m'; complete -C $line; end"
+    told = in_shell(account, on_path, ["fish", "--no-config", "-c"], ask)
+    words = [line.partition("\t")[0] for line in told.splitlines()]
+    assert words[:2] == ["history", "export"] and {"--format", "--force"} <= {*words}
+    assert {"md", "html", "json", "jsonl", "model"} <= {*words}

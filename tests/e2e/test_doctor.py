@@ -1,0 +1,132 @@
+"""`ikigai doctor`: what is well is said to be, what is not comes with what to do, and nothing is changed."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.conftest import address
+from tests.e2e.account import ECHO, Account, Wire
+
+
+def examined(account: Account, *arguments: str, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    done = account.run("doctor", "--json", *arguments, **env)
+    assert done.stderr == "", done.stderr
+    told = json.loads(done.stdout)
+    findings = {finding["about"]: finding for finding in told["findings"]}
+    assert len(findings) == len(told["findings"]) and told["ok"] is (done.returncode == 0)
+    assert told["ok"] is all(finding["state"] != "bad" for finding in findings.values())
+    for finding in findings.values():
+        assert finding["said"] and (finding["remedy"] or finding["state"] == "ok"), finding
+    return done.returncode, findings
+
+
+def test_all_is_well(account: Account):
+    assert account.run(*ECHO, "-p", "hello").returncode == 0
+    before = {path: path.stat().st_mode for path in account.home.rglob("*")}
+    code, found = examined(account, IKIGAI_MODEL="scripted/echo")
+    assert code == 0, found
+    assert found["database"]["said"].startswith("PostgreSQL ") and "answers in" in found["database"]["said"]
+    assert found["holds"]["said"].startswith("1 agents, 4 events")
+    assert found["model"]["said"] == "scripted/echo answers" and found["schema"]["said"].startswith("version ")
+    assert found["libraries"]["said"].count(",") >= 8 and found["encoding"]["said"] == "UTF-8"
+    assert {path: path.stat().st_mode for path in account.home.rglob("*")} == before
+    plain = account.run("doctor", IKIGAI_MODEL="scripted/echo", PATH="/nowhere")
+    assert plain.returncode == 0 and "\x1b" not in plain.stdout
+    assert "warn  rg " in plain.stdout and "to do: Install ripgrep." in plain.stdout
+    assert plain.stdout.rstrip().endswith("to look at.")
+
+
+def test_what_is_wrong_here(account: Account):
+    """A configuration that cannot be read, keys for everybody, no model; each with its remedy."""
+    account.configure("budget = 5\n")
+    code, found = examined(account)
+    assert code == 1 and "config.toml" in found["configuration"]["said"] and "database" not in found
+    account.configure('model = "nobody/x"\n[tools]\nsandbox = "bwrap"\n')
+    assert account.run("login", "anthropic", input="sk-secret-key-of-mine\n", HTTPS_PROXY="http://127.0.0.1:1").stdout
+    (account.home / ".config/ikigai/keys.json").chmod(0o644)
+    (account.home / ".config/ikigai").chmod(0o755)
+    done = account.run("doctor", PATH="/nowhere", EDITOR="no-such-editor -w", PAGER="'open")
+    assert done.returncode == 1 and "sk-secret" not in done.stdout
+    for words in (
+        "bad files open to others: ",
+        f"to do: Run: chmod go-rwx {account.home}/.config/ikigai",
+        "bad model There is no provider 'nobody'",
+        "warn editor no-such-editor -w is not there",
+        "to do: Set VISUAL or EDITOR to a program that is.",
+        "warn pager $PAGER is no command",
+        "key stored by ikigai login; not tried",
+    ):
+        assert words in " ".join(done.stdout.split()), (words, done.stdout)
+    if not Path("/usr/bin/bwrap").exists():
+        assert "bad   sandbox" in done.stdout, done.stdout
+
+
+def test_the_database(account: Account, dsn: str, empty_role: str):
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        ((name,),) = admin.execute("select current_database()").fetchall()
+        admin.execute(f'alter database "{name}" set synchronous_commit = off'.encode())
+        code, found = examined(account, IKIGAI_MODEL="scripted/echo")
+        assert code == 0 and found["durability"]["state"] == "warn"
+        admin.execute("insert into ikigai_migrations (version, name) values (999, 'later')")
+        code, found = examined(account)
+        assert code == 1 and "newer than this ikigai" in found["schema"]["said"]
+        admin.execute("delete from ikigai_migrations where version > 3")
+        code, found = examined(account)
+        assert found["database"] == found["database"] | {"state": "bad", "remedy": "Run: ikigai db migrate"}
+    for url, words in ((empty_role, "nothing of ikigai's"), (address(dsn, port="1"), ""), ("host='", "")):
+        code, found = examined(account, IKIGAI_DATABASE_URL=url, PGPASSWORD="secret")
+        wrong = found.get("database", found["configuration"])
+        assert code == 1 and wrong["state"] == "bad" and words in wrong["said"] and "secret" not in str(found)
+
+
+def test_providers_are_asked_only_when_that_is_wanted(account: Account, wire: Wire):
+    _, found = examined(account, WIRE_KEY="sk-of-mine")
+    assert found["provider wire"]["said"] == "key in WIRE_KEY; not tried (--online does)" and wire.requests == []
+    code, found = examined(account, "--online", WIRE_KEY="sk-of-mine")
+    assert code == 1 and wire.requests and found["provider dead"]["state"] == "bad"
+    assert "sk-of-mine" not in str(found) and "not tried" not in found["provider wire"]["said"]
+
+
+def test_at_a_terminal(account: Account):
+    """It is asked which modes it knows, and left as it was; one that never answers is not waited for long."""
+    answer = b"\x1b[?2004;2$y\x1b[?2026;1$y\x1b[?62;22c"
+    for says, pastes, updates in (
+        (answer, "marked as such (bracketed paste)", "drawn at once"),
+        (b"", "the terminal does not say", "drawn as they come"),
+    ):
+        with account.terminal("doctor", columns=100, env={"IKIGAI_MODEL": "scripted/echo", "TMUX": ""}) as program:
+            program.wait(lambda program=program: b"\x1b[c" in program.raw, "the question")
+            program.type(says)
+            assert program.ended() == 0
+            assert pastes in program.words() and updates in program.words() and "100×24" in program.text()
+            program.assert_restored()
+    with account.terminal("doctor", columns=30, rows=8, env={"TERM": "dumb", "IKIGAI_MODEL": "scripted/echo"}) as dumb:
+        assert dumb.ended() == 0 and b"\x1b" not in dumb.raw
+        told = "".join(dumb.scrollback())
+        assert "30×8 is small" in told and "TERM is dumb" in told
+
+
+def test_in_tmux(account: Account, tmp_path: Path):
+    if not shutil.which("tmux"):
+        pytest.skip("needs tmux")
+    server = ["tmux", "-S", str(tmp_path / "socket"), "-f", "/dev/null"]
+    env = {**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    done = subprocess.run(
+        [*server, "new-session", "-d", "-x", "100", "-y", "50", "sleep", "60", ";",
+         "set", "-s", "escape-time", "500", ";", "display-message", "-p", "#{socket_path},#{pid},0"],
+        env=env, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    try:
+        with account.terminal("doctor", env={"TMUX": done.stdout.strip(), "IKIGAI_MODEL": "scripted/echo"}) as program:
+            program.wait(lambda: b"\x1b[c" in program.raw, "the question")
+            program.type(b"\x1b[?62c")
+            assert program.ended() == 0
+            assert "holds Esc back for 500 ms" in program.words() and "escape-time 20" in program.words()
+    finally:
+        subprocess.run([*server, "kill-server"], env=env, check=False)

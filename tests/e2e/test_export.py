@@ -1,0 +1,111 @@
+"""Export and import over the whole program: files, refusals, and /export at the terminal."""
+
+import json
+import os
+import signal
+import stat
+
+from tests.e2e.account import ECHO, Account, lines_of, refused
+
+
+def files(account: Account) -> set[str]:
+    return {path.name for path in account.home.iterdir() if path.is_file()}
+
+
+def test_export_and_import(account: Account):
+    refused(account.run("history", "export"), 2, "There are no agents yet")
+    for text in ("first **words**", "second"):
+        assert account.run(*ECHO, "-p", text).returncode == 0
+    (agent,) = account.agents()
+    for form in ("md", "html", "json", "jsonl"):
+        done = account.run("history", "export", "-o", f"talk.{form}")
+        assert done.stdout == f"talk.{form} holds 8 events of {agent}.\n" and done.stderr == "", done
+        file = account.home / f"talk.{form}"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert "second" in file.read_text() and "secret-key" not in file.read_text()
+    assert "<strong>words</strong>" in (account.home / "talk.html").read_text()
+    assert (
+        account.run("history", "export", "--format", "jsonl").stdout.splitlines()[1:]
+        == ((account.home / "talk.jsonl").read_text().splitlines()[1:])
+    )
+    events = lines_of(account.run("history", "export", "--format", "jsonl", "--from", "#2", "--to", "3").stdout)
+    assert [event["id"] for event in events[1:-1]] == [2, 3] and (events[0]["from"], events[0]["to"]) == (2, 3)
+    left = files(account)
+
+    refused(account.run("history", "export", "-o", "talk.md"), 1, "talk.md is there already", "--force")
+    refused(account.run("history", "export", "-o", "talk.doc"), 2, "does not say as what")
+    refused(account.run("history", "export", "-o", "no/where.md"), 1, "cannot be written")
+    refused(account.run("history", "export", "--agent", "nobody"), 2, "There is no agent nobody")
+    refused(account.run("history", "export", "--from", "900"), 1, "has no events 900-")
+    assert account.run("history", "export", "-o", "talk.md", "--force").returncode == 0
+    assert files(account) == left, "nothing is left lying about"
+
+    made = account.run("history", "import", "talk.json", "--name", "copy")
+    assert made.stdout == "copy is new and has 8 events. Go on with it: ikigai -r copy\n", made
+    again = json.loads(account.run("history", "export", "--agent", "copy", "--format", "json").stdout)
+    whole = json.loads((account.home / "talk.json").read_text())
+    assert [(event["kind"], event.get("content"), event["at"]) for event in again["events"]] == [
+        (event["kind"], event.get("content"), event["at"]) for event in whole["events"]
+    ]
+    ends = [event["data"]["first"] for event in again["events"] if event["kind"] == "turn_end"]
+    assert ends == [event["id"] for event in again["events"] if event["kind"] == "user"]
+    assert account.run(*ECHO, "-p", "still the first").returncode == 0
+    assert account.run(*ECHO, "-r", "copy", "-p", "third").stdout == "third\n"
+    assert account.endings() == ["completed"] * 6
+    rows = len(account.rows())
+    for name, text, why in (
+        ("cut.jsonl", (account.home / "talk.jsonl").read_text()[:-20], "line "),
+        ("other.json", "{}", "no history that ikigai exported"),
+        ("talk.jsonl", None, "already"),
+    ):
+        if text is not None:
+            (account.home / name).write_text(text)
+        refused(account.run("history", "import", name, "--name", "new" if text else "copy"), 1, why)
+    refused(account.run("history", "import", "nothing.json"), 2, "cannot be read")
+    refused(account.run("history", "import", str(account.home)), 2, "cannot be read")
+    os.mkfifo(account.home / "pipe.json")
+    refused(account.run("history", "import", "pipe.json"), 2, "no ordinary file")
+    assert len(account.rows()) == rows and account.agents() == [agent, "copy"]
+
+
+def test_ctrl_c_leaves_no_half_file(account: Account):
+    """A history of some megabytes, so that there is a middle."""
+    assert account.run(*ECHO, "-p", "hello").returncode == 0
+    lines = account.run("history", "export", "--format", "jsonl").stdout.splitlines()
+    event = json.loads(lines[1])
+    rows = [json.dumps({**event, "id": n, "content": f"**{n}** " * 100}) for n in range(1, 20_001)]
+    (account.home / "long.jsonl").write_text("\n".join((lines[0], *rows, '{"count":20000}', "")))
+    with account.terminal("history", "import", "long.jsonl", "--name", "long") as program:
+        program.wait_for(" %")
+        program.wait_for("long is new and has 20,000 events.")
+        assert program.ended() == 0 and "█" not in program.text(), "the bar is gone"
+    before = files(account)
+    with account.terminal("history", "export", "--agent", "long", "-o", "long.html") as program:
+        program.wait_for(" %")
+        program.process.send_signal(signal.SIGINT)
+        assert program.ended() == 130
+    assert files(account) == before
+
+
+def test_at_the_terminal(account: Account):
+    with account.terminal(*ECHO, columns=120) as program:
+        program.ready()
+        program.say("hello there")
+        program.settled()
+        program.say("/export my talk.md")
+        program.wait_for("my talk.md holds")
+        program.say("/export my talk.md")
+        program.wait_for("is there already")
+        program.say("/export --force my talk.md 2-3")
+        program.wait_for("holds 2 events")
+        program.say("/export talk")
+        program.wait_for("does not say as what")
+        program.leave()
+    assert [path.name for path in account.home.glob("*.md")] == ["my talk.md"]
+    assert stat.S_IMODE((account.home / "my talk.md").stat().st_mode) == 0o600
+
+
+def test_to_a_pipe_that_nobody_reads(account: Account):
+    assert account.run(*ECHO, "-p", "hello").returncode == 0
+    done = account.shell("set -o pipefail; ikigai history export --format json | true; echo ${PIPESTATUS[0]}")
+    assert done.stdout.strip() in ("0", "141") and "Traceback" not in done.stderr

@@ -1,0 +1,229 @@
+"""Export and import over PostgreSQL: an agent made of another's events is the same agent."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from ikigai.core import events as ev
+from ikigai.core.errors import Refused
+from ikigai.core.inputs import CallModel, Change, Clear, Filter, Replied, RewindTo, SetMark, Submitted, Undo
+from ikigai.core.loading import loading
+from ikigai.core.machine import work
+from ikigai.core.memory import request
+from ikigai.core.messages import Image, StopReason, Text, Thinking
+from ikigai.core.moving import Raw
+from ikigai.core.selecting import Wanted, selecting
+from ikigai.exporting.intake import Intake
+from ikigai.exporting.interchange import About, Jsonl
+from ikigai.store import transfer
+from ikigai.store.agents import Agent
+from ikigai.store.database import Database
+from ikigai.store.transfer import BadRow
+from tests.core.agent import RUN
+from tests.store.talk import Talk
+
+TEXTS = ("", "\\.\n", "tab\tand\\back", "ž🐎\u202e", "x" * 300_000, '{"to": 1}')
+ROWS = """
+select kind, content, data::text, extract(epoch from created_at)::float8, seq from messages
+where agent_id = %s order by id
+"""
+
+
+async def talked(database: Database) -> Agent:
+    """A child whose memory is made of everything that names events, its own and its parent's."""
+    talk = await Talk.open(database, await database.agents.create("root"))
+    for text in TEXTS:
+        await talk.turn(text or "?", text or "!")
+    await talk.happen(Clear())
+    await talk.happen(Undo())
+    await talk.happen(Submitted("see", (Image("image/png", "aGk=", 3, 4, "cat.png"),)))
+    (job,) = (job for job in work(talk.memory) if isinstance(job, CallModel))
+    await talk.happen(Replied(job, (Thinking("hm"), Text("a cat")), StopReason.END, ev.UsageReported("chat/large")))
+    await talk.happen(SetMark("m"))
+    await talk.turn("a", "b")
+    fork = (await talk.log.append((ev.CommandRan("/status", "\\."),))).rows[0].id
+    await talk.turn("not the child's", "?")
+    child = await Talk.open(database, await database.agents.create("child", parent=talk.agent.id, forked_at=fork))
+    await child.store((ev.Forked(talk.agent.id, fork),))
+    for text in ("c", "d", "e", "f"):
+        await child.turn(text, text)
+        await child.happen(SetMark(text))
+    found = await child.log.load(selecting(RUN, child.agent.id, (Wanted(back=1),)))
+    await child.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+    await child.happen(RewindTo("d"))
+    await child.happen(Change({"budget": 500}))
+    await child.happen(Submitted("left open"))
+    return child.agent
+
+
+async def exported(database: Database, agent: Agent, first: int = 0, last: int = 2**63 - 1) -> list[Raw]:
+    source = database.exported(agent, first, last)
+    await source.open()
+    rows = [raw async for page in source.pages() for raw in page]
+    assert len(rows) == source.events and [raw.id for raw in rows] == sorted({raw.id for raw in rows})
+    return rows
+
+
+def stored(dsn: str, agent: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(dsn) as other:
+        return other.execute(ROWS, (agent,)).fetchall()
+
+
+def counts(dsn: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(dsn) as other:
+        return other.execute("select (select count(*) from agents), (select count(*) from messages)").fetchall()
+
+
+async def test_an_imported_agent_is_the_same(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = await talked(database)
+    rows = await exported(database, agent)
+    assert {raw.agent for raw in rows} == {"root", "child"} and "not the child's" not in {raw.content for raw in rows}
+    monkeypatch.setattr(transfer, "ROWS", 7)
+    assert await exported(database, agent) == rows, "in pages of seven"
+    monkeypatch.setattr(transfer, "BYTES", 1)
+    assert await exported(database, agent) == rows, "one by one"
+    monkeypatch.undo()
+    monkeypatch.setattr(transfer, "ROWS", 5)
+    told: list[int] = []
+    made = await database.importing().store(iter(rows), "copy", told=told.append)
+    assert (made.name, made.events) == ("copy", len(rows)) and told == sorted(told) and told[-1] == len(rows)
+    there = stored(dsn, made.agent)
+    assert [row[0:2] for row in there] == [(raw.kind, raw.content) for raw in rows]
+    assert [row[3] for row in there] == [raw.at for raw in rows] and len(rows) == there[-1][4]
+    here = await database.reader(agent).load(loading(RUN, agent.id))
+    memory = await database.reader(agent).load(loading(RUN, made.agent))
+    assert request(memory) == request(here) and (memory.size, memory.settings) == (here.size, here.settings)
+    assert [mark.label for mark in memory.marks] == [mark.label for mark in here.marks] == ["c", "d"]
+    copy = await database.agents.find("copy")
+    assert copy.parent is None and (last := await database.agents.last()) and last.name != "copy"
+    again = await exported(database, copy)
+    assert [raw[4:6] for raw in again] == [raw[4:6] for raw in rows]
+
+    # It goes on: the open turn is closed, undos reach the acts, new events lie behind.
+    talk = await Talk.open(database, copy)
+    await talk.happen(Undo())
+    await talk.happen(Undo())
+    assert [turn.messages[0].text for turn in talk.memory.window.turns][-3:] == ["e", "f", "left open"]
+    await talk.turn("on", "and on")
+    assert await talk.reloaded() == talk.memory
+    assert [row[4] for row in stored(dsn, copy.id)] == list(range(1, len(stored(dsn, copy.id)) + 1))
+    assert (await database.search("left open", copy.id, order="time")).hits
+
+
+async def test_through_a_file(database: Database, dsn: str, tmp_path: Any) -> None:
+    agent = await talked(database)
+    rows = await exported(database, agent)
+    form, path = Jsonl(), tmp_path / "x.jsonl"
+    path.write_text("".join([*form.begin(About("child", 0, None, len(rows), 0)), *form.rows(rows), *form.end()]))
+    with path.open("rb") as file:
+        intake = Intake(path, file, path.stat().st_size)
+        made = await database.importing().store(intake.rows(), wanted=intake.agent)
+    assert made.name not in ("child", "root"), "that name is taken"
+    assert [row[:2] for row in stored(dsn, made.agent)] == [(raw.kind, raw.content) for raw in rows]
+    assert [raw[4:] for raw in await exported(database, await database.agents.find(made.name))][:3] == [
+        (raw.kind, raw.content, raw.data) for raw in rows[:3]
+    ]
+
+
+async def test_a_part(database: Database) -> None:
+    agent = await talked(database)
+    rows = await exported(database, agent)
+    ids = [raw.id for raw in rows]
+    for first, last in ((ids[3], ids[9]), (0, ids[5]), (ids[-4], 2**63 - 1), (ids[2], ids[2])):
+        assert await exported(database, agent, first, last) == [raw for raw in rows if first <= raw.id <= last]
+    assert await exported(database, agent, 10**12) == [] and await exported(database, agent, ids[4], ids[3]) == []
+    made = await database.importing().store(iter(rows[5:-7]), wanted="part")
+    talk = await Talk.open(database, await database.agents.find(made.name))
+    await talk.turn("on", "and on")
+    assert await talk.reloaded() == talk.memory
+
+
+async def test_unknown_kinds_and_exact_numbers(database: Database, dsn: str) -> None:
+    data = '{"x": 123456789012345678901234567890, "y": 1.10, "z": {"deep": [null, true, "\\\\u0000"]}, "to": 1}'
+    rows = [Raw(7, "a", 1, 5.25, "later", "text", data), Raw(8, "a", 2, 6.0, "later", None, None)]
+    made = await database.importing().store(iter(rows))
+    assert [row[:4] for row in stored(dsn, made.agent)] == [("later", "text", data, 5.25), ("later", None, None, 6.0)]
+    agent = await database.agents.get(made.agent)
+    assert agent and agent.created_at == 5.25
+
+
+def deep(levels: int) -> str:
+    return '{"x":' * levels + "1" + "}" * levels
+
+
+@pytest.mark.parametrize(
+    "data", ['{"x": "\\u0000"}', '{"x": 1e999999}', '{"x"', deep(50_000), '{"x": "\\ud800"}'], ids=range(5)
+)
+async def test_what_the_database_cannot_keep_is_named_and_nothing_is_stored(
+    database: Database, dsn: str, data: str
+) -> None:
+    before = counts(dsn)
+    rows = [Raw(n, "a", n, 5.0, "later", "text", data if n == 12 else "{}") for n in range(1, 20)]
+    with pytest.raises(BadRow) as refused:
+        await database.importing().store(iter(rows), "x")
+    assert refused.value.number == 12 and refused.value.remedy and counts(dsn) == before
+    assert (await database.importing().store(iter(rows[:11]), "x")).name == "x", "the name is free, and all goes on"
+
+
+async def test_what_goes_wrong_on_the_way_leaves_nothing(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "ROWS", 2)
+    before = counts(dsn)
+
+    def rows(error: type[Exception]) -> Iterator[Raw]:
+        for n in range(1, 8):
+            yield Raw(n, "a", n, 5.0, "user", "text", None)
+        raise error("it")
+
+    for error in (Refused, OSError):
+        with pytest.raises(error):
+            await database.importing().store(rows(error), "x")
+        assert counts(dsn) == before
+    task = asyncio.create_task(database.importing().store(slow(), "x"))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert counts(dsn) == before
+    assert (await database.importing().store(iter([Raw(1, "a", 1, 5.0, "user", "t", None)]), "x")).events == 1
+
+
+def slow() -> Iterator[Raw]:
+    for n in range(1, 100):
+        time.sleep(0.01)
+        yield Raw(n, "a", n, 5.0, "user", "text", None)
+
+
+async def test_names(database: Database) -> None:
+    row = Raw(1, "a", 1, 5.0, "user", "t", None)
+    importing = database.importing()
+    assert (await importing.store(iter([row]), "mine")).name == "mine"
+    assert (await importing.store(iter([row]), wanted="theirs")).name == "theirs"
+    for taken in ("theirs", "no name\n", "", "x" * 65, "\x1b[31m"):
+        assert (await importing.store(iter([row]), wanted=taken)).name not in ("theirs", taken)
+    for bad, why in (("mine", "already"), ("a b", "no name"), ("\x1b", "no name")):
+        with pytest.raises(Refused, match=why):
+            await importing.store(iter([row]), bad)
+
+
+async def test_while_somebody_else_writes(database: Database, dsn: str) -> None:
+    """Ids of others come between; what is stored meanwhile is not part of what is exported."""
+    talk = await Talk.open(database)
+    await talk.turn("a", "b")
+    source = database.exported(talk.agent)
+    await source.open()
+    await talk.turn("later", "later")
+    assert "later" not in {raw.content for raw in [raw async for page in source.pages() for raw in page]}
+    rows = await exported(database, talk.agent)
+
+    async def between() -> None:
+        for n in range(5):
+            await talk.turn(str(n))
+
+    made, _ = await asyncio.gather(database.importing().store(iter(rows), "copy"), between())
+    assert [row[:2] for row in stored(dsn, made.agent)] == [(raw.kind, raw.content) for raw in rows]

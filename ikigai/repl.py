@@ -41,7 +41,7 @@ KEYS_FIRST = 0.005
 WARM_AFTER = 0.3
 """Seconds after the history is on screen until the SDK is loaded: the first keys come first."""
 MOVES = ("new", "switch", "fork", "takeover")
-"""Commands that lead to another agent."""
+"""Commands that lead to another agent, or to the pen of this one."""
 AIMED = ("kill", "rename")
 """Commands that mean the agent on screen: behind one that leads to another they mean that one."""
 CLOSE_WITHIN = 3.0

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 DEEPEST = 12
 """Steps of the tree that a name is set in; below that its depth is told."""
-WORDS = 40
+WORDS = 36
 """Characters of what was said last."""
+LONGEST_MODEL = 32
+"""Characters of a model from which its vendor is left out."""
 MOST = 100
 """Agents that /agents shows."""
 
@@ -190,7 +192,7 @@ def text(lines: Sequence[Line], current: str = "", most: int | None = None) -> s
             (
                 f"{star}{'  ' * min(depth, DEEPEST)}{deep}{clean_line(kin.name)}",
                 f"{line.state}{where}{trouble}",
-                clean_line(line.model) or "-",
+                _model(clean_line(line.model)),
                 f"{kin.turns:,}",
                 f"{kin.tokens:,}",
                 _cut(kin.words),
@@ -199,6 +201,10 @@ def text(lines: Sequence[Line], current: str = "", most: int | None = None) -> s
     more = len(lines) - len(rows) + 1
     left = f"\n… and {more:,} more: `ikigai agents` lists them all." if more > 0 else ""
     return table(rows) + left
+
+
+def _model(name: str) -> str:
+    return (name if len(name) <= LONGEST_MODEL else name.rpartition("/")[2]) or "-"
 
 
 def _cut(words: str) -> str:

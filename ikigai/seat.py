@@ -64,7 +64,7 @@ class Seat:
 
     async def _take(self, world: World, agent: Agent) -> None:
         crew = self._hire(world)
-        member, memory, why = crew.members.get(agent.id), None, ""
+        member, memory, why = crew.members.get(agent.id), None, None
         try:
             if member is None:
                 member = await crew.open(agent)
@@ -76,10 +76,10 @@ class Seat:
             return
         except Broken as broken:
             memory = await world.look(agent)
-            why = str(broken)
+            why = broken
         await self._go(world, agent, member, memory)
         if member is None:
-            self._screen.notice(f"{why} It is shown read-only: /new begins another agent, /switch goes to one.")
+            self._shown_only(why)
             return
         self._begin(world, crew, member)
 
@@ -147,6 +147,12 @@ class Seat:
         if not member.runtime.memory.run.resolve(member.runtime.memory.own).get("model"):
             self._screen.notice("There is no model yet: no key, and no local model.")
             self._screen.notice("`ikigai login` stores a key, `ikigai setup` fetches a small local model.")
+
+    def _shown_only(self, why: Broken | None) -> None:
+        what, remedy = (why.what, why.remedy) if why else ("", "")
+        self._screen.notice(f"{what} It is shown read-only: /new begins another agent, /switch goes to one.".strip())
+        if remedy:
+            self._screen.notice(remedy)
 
     async def _go(
         self,

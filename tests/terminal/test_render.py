@@ -215,6 +215,21 @@ def test_what_the_session_took_is_told_where_it_fits():
     assert line(12, spent=spent, database=("warning", "unreachable")) == "unreachable"
 
 
+def test_agents_in_the_background_are_told_of_before_what_else_there_is():
+    def shown(width: int, text: str = "finch asks: /answer", database: tuple[str, str] = ("dim", "embedded")) -> str:
+        return status.line("amber-fox", memory(), database, width, PLAIN, others=("warning", text))
+
+    assert shown(120) == FULL.replace("amber-fox", "amber-fox · finch asks: /answer")
+    assert shown(60) == "amber-fox · finch asks: /answer · gpt-5-mini:med · ctx 42%"
+    assert shown(32) == "finch asks: /answer · ctx 42%"
+    assert shown(20).startswith("finch a")
+    assert shown(40, database=("warning", "gone")).endswith(" · gone")
+    for width in range(1, 130):
+        for text in ("", "finch asks: /answer", "名前 done · 12 at work" * 9, "\x1b[2Jx\n"):
+            for database in (("dim", "embedded"), ("warning", "embedded unreachable")):
+                assert columns(line := shown(width, text, database)) <= width and "\n" not in line
+
+
 @pytest.mark.parametrize("width", [20, 30, 38, 60, 200])
 def test_how_to_stop_a_wait_is_told_before_all_of_why(width: int):
     area = Area(PLAIN, Buffer())

@@ -18,6 +18,7 @@ from ikigai.core.forking import Fork
 from ikigai.core.inputs import Interrupted, Submitted
 from ikigai.core.loading import loading
 from ikigai.core.questions import Answered, Question, yes_or_no
+from ikigai.core.transcript import Block, Speaker
 from ikigai.crew import Crew, Member
 from ikigai.delegation import Delegation
 from ikigai.providers.scripted import Call, Hang, Pause, Reply, Scripted
@@ -103,11 +104,36 @@ async def _watch(database: Database, member: Member, before: Member | None, fron
     front.seen.clear()
     member.relay.arriving()
     history = list(await database.reader(member.agent).history(None, 60))
+    await asyncio.sleep(0.02)  # it goes on meanwhile
     history += member.relay.missed(history[-1].id if history else 0)
     front.seen += [("user", event.event.text) for event in history if isinstance(event.event, UserMessage)]
     member.relay.enter(front)
     await asyncio.sleep(0.01)
     return member
+
+
+async def test_what_is_stored_while_the_log_is_read_is_shown_once(database: Database) -> None:
+    front = Watcher()
+    async with sailing(database) as crew:
+        member = await joined(crew)
+        for text in ("one", "two", "three"):
+            if text == "two":
+                member.relay.arriving()
+                history = list(await database.reader(member.agent).history(None, 60))
+            member.runtime.tell(Submitted(text))
+            await until(lambda text=text: member.relay.ended and member.relay.words == text)
+            if text == "two":
+                history += member.relay.missed(history[-1].id)
+                assert [event.event.text for event in history if isinstance(event.event, UserMessage)] == ["one", "two"]
+                member.relay.enter(front)
+        assert front.told("user") == ["three"] and [event.seq for event in history] == [*range(1, len(history) + 1)]
+    relay = Relay()
+    relay.arriving()
+    relay.missed(100)
+    relay.enter(front)
+    relay.show(Block(100, Speaker.NOTE, "drawn already"))
+    relay.show(Block(101, Speaker.NOTE, "new"))
+    assert front.told("note") == ["new"]
 
 
 async def test_who_comes_back_sees_the_stream_from_its_start(database: Database) -> None:

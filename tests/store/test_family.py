@@ -70,6 +70,8 @@ async def test_a_first_turn_that_is_open_is_not_shared(database: Database) -> No
         )
     found = await database.agents.find("bare")
     assert await database.family.point(found) == 0
+    silent = await database.agents.create(parent=child.id, forked_at=child.forked_at)
+    assert await database.family.point(silent) == child.forked_at, "nothing of its own: what it shares"
     other = await Talk.open(database, child)
     await other.happen(Submitted("open"))
     grandchild = await fork(database, child, "grandchild")

@@ -143,7 +143,9 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
         at(program, "first")
         program.say("/agents")
         program.wait_for("It is made.")
-        program.say("/kill")
+        program.say("/switch busy")
+        at(program, "busy")
+        program.say("/kill first")
         agree(program, "Kill first and the 1 below it?")
         program.wait_for("Killed first, and 1 below it. /revive first brings it back.")
         at(program, root)
@@ -158,3 +160,24 @@ def test_agents_in_the_background_are_answered_killed_and_revived(account: Accou
     done = account.run("-p", "/agents --all", "--json", *ECHO)
     states = {agent["name"]: agent["state"] for agent in json.loads(done.stdout)["agents"]}
     assert states == {root: "idle", "first": "idle", "busy": "dead"}
+
+
+def test_print_mode_forks_and_says_where(account: Account):
+    assert account.run(*ECHO, "--new", "-p", "the past").stdout == "the past\n"
+    (root,) = account.agents()
+    asked = account.run(*ECHO, "-p", '/fork --name kid "the child"', "--json")
+    told = json.loads(asked.stdout)
+    assert (told["agent"], told["text"]) == ("kid", "the child"), asked.stderr
+    made = account.run("-r", root, "-p", "/fork --name quiet", *ECHO)
+    assert made.stdout.startswith(f"This is quiet, forked from {root} at event #")
+    refused = account.run("-r", "quiet", "-p", "/kill", *ECHO)
+    assert refused.returncode == 1 and "--yes agrees beforehand" in refused.stderr
+    assert account.run("-r", "quiet", "-p", "/kill", "--yes", *ECHO).returncode == 0
+    dead = account.run("-r", "quiet", "-p", "anybody?", *ECHO)
+    assert dead.returncode == 2 and "Run: ikigai agents revive quiet" in dead.stderr
+    for line in ("/switch kid", "/answer"):
+        nowhere = account.run("-p", line, *ECHO)
+        assert nowhere.returncode == 2 and "has no place in print mode" in nowhere.stderr
+    listed = json.loads(account.run("agents", "--all", "--json").stdout)["agents"]
+    assert {agent["name"]: agent["dead"] for agent in listed} == {root: False, "kid": False, "quiet": True}
+    assert account.endings() == ["completed"] * 2

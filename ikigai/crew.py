@@ -44,7 +44,7 @@ class Member:
     @property
     def resting(self) -> bool:
         """Whether nothing is under way, nobody watches, and nobody is asked anything."""
-        return not (self.runtime.busy or self.relay.front or self.relay.asked)
+        return not (self.runtime.busy or self.relay.front or self.relay.awaited or self.relay.asked)
 
     @property
     def state(self) -> str:
@@ -82,6 +82,8 @@ class Crew:
         """
         living(agent)
         async with self._opening:
+            if self._closing:
+                await asyncio.wait({self._closing})
             if member := self.members.get(agent.id):
                 return member
             memory, store = await self.world.take(agent)
@@ -154,7 +156,9 @@ class Crew:
 
     async def _rest(self) -> None:
         while len(idle := self._idle()) > IDLE_KEPT:
-            await self.put_down(idle[0])
+            async with self._opening:  # nobody opens it meanwhile
+                if idle[0].resting:
+                    await self.put_down(idle[0])
         self._news()
 
     def _ended(self, member: Member, loop: asyncio.Task[None]) -> None:

@@ -70,6 +70,11 @@ class Relay:
         """From here on stored events are kept until `enter`: the log is being read."""
         self._arrived = []
 
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody is about to come in front of it."""
+        return self._arrived is not None
+
     def missed(self, last: int) -> list[StoredEvent]:
         """What was stored behind the event `last` since `arriving`; who enters now shows nothing before it again."""
         found = [event for event in self._arrived or () if event.id > last]

@@ -69,6 +69,7 @@ class Seat:
             if member is None:
                 member = await crew.open(agent)
             else:
+                member.relay.arriving()  # else it might be put down
                 with contextlib.suppress(StoreError):
                     await member.log.come_back()
         except Busy:
@@ -81,7 +82,8 @@ class Seat:
         if member is None:
             self._shown_only(why)
             return
-        self._begin(world, crew, member)
+        if not member.loop:
+            self._begin(world, crew, member)
 
     async def follow(self, world: World, agent: Agent) -> None:
         """Put this agent on screen as another program writes it, or as one would."""

@@ -24,7 +24,7 @@ Meaning: TypeAlias = inputs.Command | Local
 
 
 class Command(Record, frozen=True):
-    """One line of the table. `completes` names what its argument can be: marks, acts, models, agents, commands.
+    """One line of the table. `completes` names what its argument can be: marks, acts, models, agents, dead, commands.
 
     `more` is what only the help of this command says.
     """

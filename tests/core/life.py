@@ -218,7 +218,7 @@ class Life(Program):
         now = self.memory
         assert now.summary and (now.summary.text, now.covered) == (storable(text), turn.end)
         assert not any(now.remembers(id) for id in (turn.id, turn.end)) and now.marks == before.marks
-        if before.budget > 1000 and not before.window.older.turns:  # else others come back into view
+        if not before.window.older.turns and fact.after <= now.ceiling:  # else others come back into view, or leave
             assert fact.after == now.used and not now.window.older.turns
         self.live_equals_replayed()
         assert self.happen(Condensed(summary, before.begins(turn.end))) == (), "it begins otherwise now"

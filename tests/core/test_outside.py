@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ikigai.core.errors import Refused
-from ikigai.core.events import UserMessage
+from ikigai.core.events import Rewound, UserMessage
 from ikigai.core.inputs import Clear, Filter, Input, RewindTo, SetMark, Undo
 from ikigai.core.outside import CONTROLS, Outside, Reasons, Why
 from ikigai.core.selecting import Wanted, selecting
@@ -67,6 +67,8 @@ def take(agent: Agent, step: Step) -> None:
         (["a", SetMark("m"), "b", "c", Last(1), RewindTo("m"), "d"], {"b": ("rewound", 2), "c": ("forgotten", 1)}),
         (["a", "b", Last(2), "c"], {"a": ("forgotten", 1), "b": ("forgotten", 1)}),
         (["a", "b", Last(1), Undo(), "c"], {}),
+        (["a", SetMark("m"), "b", RewindTo("m"), Undo(), "c", Clear(), "d"],
+         {"a": ("cleared", 3), "b": ("cleared", 3), "c": ("cleared", 3)}),
     ],
 )  # fmt: skip
 def test_reasons(steps: list[Step], wanted: dict[str, tuple[str, int]]) -> None:
@@ -74,6 +76,18 @@ def test_reasons(steps: list[Step], wanted: dict[str, tuple[str, int]]) -> None:
     for step in steps:
         take(agent, step)
     assert reasons(agent) == wanted
+
+
+def test_the_place_that_was_gone_back_to_is_not_rewound_itself() -> None:
+    agent = Agent()
+    for step in ("a", SetMark("m"), "b", RewindTo("m"), "c", Clear()):
+        take(agent, step)
+    events = [row.event() for row in agent.log.rows]
+    found = Reasons(events).over([event.id for event in events], agent.memory)
+    back = next(event for event in events if isinstance(event.event, Rewound))
+    assert isinstance(back.event, Rewound)
+    assert found[back.event.to].why is found[back.id].why is Why.CLEARED
+    assert {found[id].why for id in range(back.event.to + 1, back.id)} == {Why.REWOUND}
 
 
 def test_what_is_undone_and_what_slid_out() -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 DEEPEST = 90
 """Levels; a list takes two for each of its own."""
 _TAG = re.compile(r"(?<!\\)<(?=[A-Za-z/!?])")
+_SUSPECT = re.compile(r"<|```|~~~|^[ \t]{40}|^(?:[ \t]*(?:[>*+-]|\d{1,9}[.)])){12}", re.MULTILINE)
+"""What a text has that holds HTML, a fence, or is nested deep; parsing the others would only take time."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 _SIGNS = {Kind.THOUGHT: "∴", Kind.CALL: "→", Kind.RESULT: "←"}
 
@@ -78,6 +80,8 @@ def fenced(text: str, language: str = "") -> str:
 
 def contained(text: str) -> str:
     """Markdown that ends where it ends and holds no HTML; what cannot be made so is shown as it is written."""
+    if not _SUSPECT.search(text):
+        return text
     for _ in range(3):
         tokens = _parsed(text)
         if tokens is None:

@@ -54,6 +54,11 @@ async def talked(database: Database) -> Agent:
         await child.happen(SetMark(text))
     found = await child.log.load(selecting(RUN, child.agent.id, (Wanted(back=1),)))
     await child.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+    asked = next(turn.id for turn in child.memory.window.turns if turn.messages[0].text == "c")
+    found = await child.log.load(selecting(RUN, child.agent.id, (Wanted(asked, asked),)))
+    assert found.ids == (asked,) and not found.ranges
+    await child.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+    assert "[removed]" in str(request(child.memory))
     await child.happen(RewindTo("d"))
     await child.happen(Change({"budget": 500}))
     await child.happen(Submitted("left open"))
@@ -107,7 +112,7 @@ async def test_an_imported_agent_is_the_same(database: Database, dsn: str, monke
     talk = await Talk.open(database, copy)
     await talk.happen(Undo())
     await talk.happen(Undo())
-    assert [turn.messages[0].text for turn in talk.memory.window.turns][-3:] == ["e", "f", "left open"]
+    assert [turn.messages[0].text for turn in talk.memory.window.turns][-3:] == ["d", "e", "left open"]
     await talk.turn("on", "and on")
     assert await talk.reloaded() == talk.memory
     assert [row[4] for row in stored(dsn, copy.id)] == list(range(1, len(stored(dsn, copy.id)) + 1))

@@ -94,7 +94,7 @@ NAMED: dict[str, dict[str, _Moved]] = {
     "filter": {"ranges": RANGES, "ids": EACH, "planning": SAME},
     "undo": {"of": SAME},
     "fork": {"at": UPTO},
-    "summary": {"upto": UPTO},
+    "summary": {"upto": UPTO, "covers": RANGES, "of": EACH, "closed": SAME},
 }
 """The fields of data, by kind, that name events by id."""
 

@@ -24,7 +24,8 @@ NUMBERS = {  # whole numbers that are no ids
     ("filter_plan", "messages"), ("filter_plan", "tokens"),
     ("filter", "messages"), ("filter", "before"), ("filter", "after"),
     ("usage", "usage"), ("usage", "attempt"), ("usage", "size"), ("usage", "out"),
-    ("user", "images"),
+    ("summary", "turns"), ("summary", "unseen"), ("summary", "before"), ("summary", "after"),
+    ("user", "images"), ("tool_result", "images"),
     ("settings", "values"), ("clear", "own"),
 }  # fmt: skip
 AGENTS = {("fork", "parent")}
@@ -69,6 +70,8 @@ def test_what_is_there_and_what_is_not() -> None:
     assert [data("turn_end", ids, first=id)["first"] for id in (10, 11, 21, 5, 30)] == [101, 0, 106, 0, 0]
     assert [data("rewind", ids, to=id)["to"] for id in (9, 10, 11, 12, 99)] == [0, 101, 101, 102, 106]
     assert [data("summary", ids, upto=id)["upto"] for id in (9, 20)] == [0, 105]
+    told = data("summary", ids, upto=20, covers=[[10, 12], [13, 14]], of=[12, 13], closed=21)
+    assert told == {"upto": 105, "covers": [[101, 102]], "of": [102], "closed": 106}
     assert data("fork", ids, parent="p", at=11) == {"parent": "p", "at": 101}
     assert data("fork", ids, parent="p", at=None) == {"parent": "p", "at": None}, "no bound is no bound"
     found = data("filter", ids, mode="forget", ranges=[[10, 12], [11, 20], [1, 5], [13, 14]], ids=[20, 13], planning=12)

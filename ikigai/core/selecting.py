@@ -300,9 +300,9 @@ def _refuse(reach: Reach, wanted: Wanted) -> Reading[None]:
     if not isinstance(stored.event, SAID):
         kind = codec.KIND.get(type(stored.event), "unknown")
         raise Refused(f"Event {stored.id} is no message ({kind}): it is never sent to the model.", IDS)
-    raise Refused(
-        f"Event {stored.id} is not in the context: it was cleared, rewound, condensed or forgotten before.", IDS
-    )
+    if stored.id <= reach.settled.covered:
+        raise Refused(f"Event {stored.id} is not in the context: a summary stands for it.", "/undo may bring it back.")
+    raise Refused(f"Event {stored.id} is not in the context: it was cleared, rewound or forgotten before.", IDS)
 
 
 IDS = "/search shows the ids of messages."

@@ -422,6 +422,6 @@ def test_a_filter_does_not_reach_into_what_is_condensed() -> None:
     summary = agent.log.history("a")[-1].id
     with pytest.raises(Refused, match="is a summary"):
         agent.log.load(selecting(agent.run, "a", (Wanted(summary, summary),)))
-    with pytest.raises(Refused, match="condensed or forgotten before"):
+    with pytest.raises(Refused, match="a summary stands for it"):
         agent.log.load(selecting(agent.run, "a", (Wanted(of.turns[0].id, of.turns[0].id),)))
     assert agent.log.load(turn_of(agent.run, "a", of.turns[0].id)) == of.turns[0].end, "/rewind does"

@@ -341,6 +341,10 @@ class Repl:
                     await self._permit(command)
                 case "recall" | "quote":
                     await self._recall(command)
+                case "send":
+                    from ikigai import moving
+
+                    self._tell(await moving.sent(self._world, self._seat, command.argument))
                 case _:
                     from ikigai import answers
 

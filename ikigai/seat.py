@@ -14,6 +14,7 @@ from ikigai.profiles import missed
 
 if TYPE_CHECKING:
     from ikigai.app import World
+    from ikigai.core.delegating import Delegates
     from ikigai.runtime import Runtime
     from ikigai.store.agents import Agent
     from ikigai.terminal.screen import Screen
@@ -55,7 +56,9 @@ class Seat:
         living(agent)
         if self.crew is None:
             screen, limit = self._screen, self._max_requests
-            self.crew = Crew(world, news=self._told, ledger=screen.stored, lost=self._lost, max_requests=limit)
+            self.crew = Crew(
+                world, delegates, news=self._told, ledger=screen.stored, lost=self._lost, max_requests=limit
+            )
         member, memory, why = self.crew.members.get(agent.id), None, ""
         try:
             if member is None:
@@ -179,6 +182,13 @@ class Seat:
             self._drafts[member.agent.id] = text
         self._screen.notice(f"{member.agent.name}: {why}")
         self._told()
+
+
+def delegates(crew: Crew, id: str) -> Delegates:
+    """The agents of one, imported when its model wants some."""
+    from ikigai.delegation import Delegation
+
+    return Delegation(crew, id)
 
 
 def _named(members: list[Member], what: str) -> str:

@@ -30,6 +30,7 @@ Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a whole number of toke
 Part = Annotated[Literal["head", "tail", "both"], Meta(title='"head", "tail" or "both"')]
 Share = Annotated[float, Meta(ge=0, le=0.5, title="a number from 0 to 0.5")]
 Results = Annotated[int, Meta(ge=0, le=1_000_000, title="a whole number of results, 0 to 1000000")]
+Agents = Annotated[int, Meta(ge=0, le=1_000, title="a whole number of agents, 0 to 1000")]
 Switch = Annotated[bool, Meta(title="true or false")]
 Dsn = Annotated[
     str,

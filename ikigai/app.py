@@ -11,7 +11,7 @@ import contextlib
 import importlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ from ikigai.providers.vendor import FIRST, IDLE
 from ikigai.runtime import Runtime
 
 if TYPE_CHECKING:
+    from ikigai.core.delegating import Delegates
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.embedded import Lease
@@ -235,8 +236,10 @@ class World:
 
         return excerpts(await self.database.excerpts(question, EXCERPTS, MOST))
 
-    def runtime(self, agent: Agent, memory: Memory, log: AgentLog, view: View, **limits: Any) -> Runtime:
-        tools = self.workshop.registry(self.database.reader(agent).result, self._recalled)
+    def runtime(
+        self, agent: Agent, memory: Memory, log: AgentLog, view: View, delegates: Callable[[], Delegates], **limits: Any
+    ) -> Runtime:
+        tools = self.workshop.registry(self.database.reader(agent).result, self._recalled, delegates)
         price = make_price(self.config)
         return Runtime(memory, log, self.pool.provider, tools, view, price=price, **{**self._given(view), **limits})
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ikigai.core import inputs
@@ -16,11 +17,14 @@ from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.events import UserMessage
 from ikigai.core.memory import replace
 from ikigai.core.ports import View
+from ikigai.post import Post
 from ikigai.relay import Relay
 
 if TYPE_CHECKING:
     from ikigai.app import World
+    from ikigai.core.delegating import Delegates
     from ikigai.core.events import StoredEvent
+    from ikigai.core.memory import Memory
     from ikigai.runtime import Runtime
     from ikigai.store.agents import Agent
     from ikigai.store.log import AgentLog
@@ -53,14 +57,16 @@ class Member:
 
 
 class Crew:
-    """`news` is called when there is something to say of an agent that nobody watches; `ledger` gets the usage of its
-    requests. `lost` gets an agent whose loop has ended by itself, and the sentences about that. With `asks` false
-    questions of agents that nobody watches are answered with their default. `limits` are further ones of every Runtime.
+    """`delegates` gives the own agents of one, by its id. `news` is called when there is something to say of an agent
+    that nobody watches; `ledger` gets the usage of its requests. `lost` gets an agent whose loop has ended by itself,
+    and the sentences about that. With `asks` false questions of agents that nobody watches are answered with their default, and
+    nobody is opened for mail. `limits` are further ones of every Runtime.
     """
 
     def __init__(
         self,
         world: World,
+        delegates: Callable[[Crew, str], Delegates],
         *,
         news: Callable[[], object] = lambda: None,
         ledger: Callable[[StoredEvent], object] = lambda event: None,
@@ -70,6 +76,8 @@ class Crew:
     ) -> None:
         self.world, self.members = world, dict[str, Member]()
         self._news, self._ledger, self._lost, self._asks, self._limits = news, ledger, lost, asks, limits
+        self._delegates = delegates
+        self.post = Post(self, opens=asks)
         self._opening = asyncio.Lock()
         self._resting: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -86,12 +94,23 @@ class Crew:
                 await asyncio.wait({self._closing})
             if member := self.members.get(agent.id):
                 return member
-            memory, store = await self.world.take(agent)
-            relay = Relay(front, self._told, self._ledger, self._asks)
-            relay.memory = memory
-            runtime = self.world.runtime(agent, memory, store, relay, **self._limits)
-            self.members[agent.id] = member = Member(agent, store, runtime, relay)
-            return member
+            return self.join(agent, *await self.world.take(agent), front)
+
+    def join(self, agent: Agent, memory: Memory, log: AgentLog, front: View | None = None, mail: bool = True) -> Member:
+        """The same for an agent whose pen somebody has taken; without `mail` none begins a turn of its."""
+        relay = Relay(front, self._told, self._ledger, self._asks, lambda stored: self.post.heard(member, stored))
+        relay.memory = memory
+        post = (lambda: self.post.collect(member)) if mail else None
+        own = partial(self._delegates, self, agent.id)
+        runtime = self.world.runtime(agent, memory, log, relay, own, post=post, **self._limits)
+        self.members[agent.id] = member = Member(agent, log, runtime, relay)
+        self.post.opened(member)
+        return member
+
+    def at_work(self, id: str) -> bool:
+        """Whether this agent is open here and has something to do."""
+        member = self.members.get(id)
+        return member is not None and member.runtime.busy and not (member.loop and member.loop.done())
 
     def begin(self, member: Member) -> None:
         """Begin its loop, unless it has begun."""
@@ -114,6 +133,7 @@ class Crew:
         Without `pen` the caller goes on with its log, and closes that.
         """
         self.members.pop(member.agent.id, None)
+        self.post.stir()
         if member.loop and not member.loop.done():
             member.runtime.tell(inputs.Interrupted())
             member.runtime.inbox.put_nowait(None)
@@ -129,6 +149,7 @@ class Crew:
 
     async def close(self, last: Member | None = None) -> str:
         """Put everybody down at once, `last` behind the others: it will be the agent used last."""
+        await self.post.close()
         if ending := {task for task in (self._resting, self._closing) if task}:
             await asyncio.wait(ending, timeout=LEAVE_WITHIN)
         others = [member for member in self.members.values() if member is not last]

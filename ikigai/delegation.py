@@ -3,117 +3,176 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from ikigai import app, kin
 from ikigai.core import inputs
+from ikigai.core.bounds import ALL
 from ikigai.core.commands import model_choice
-from ikigai.core.delegating import Delegate, Outcome
+from ikigai.core.delegating import Came, Delegate
 from ikigai.core.errors import Refused
-from ikigai.core.events import AssistantMessage, Choices, Cleared, Forked, StoredEvent, TurnEnded, UserMessage
-from ikigai.core.family import below
+from ikigai.core.events import Choices, Cleared, Forked, MailSent
+from ikigai.core.family import Made, descendants
+from ikigai.core.mail import WORKS_FOR, Mail
+from ikigai.core.sanitize import storable
 
 if TYPE_CHECKING:
+    from ikigai.core.memory import Memory
     from ikigai.crew import Crew, Member
     from ikigai.store.agents import Agent
 
-LOOKED_AT = 200
-"""Events of an agent that is not open here, among which its last turn is looked for."""
+LOOK_AFTER = 1.0
+"""Seconds after which whoever waits looks into the database: another program may have sent something."""
 
 
 class Delegation:
-    """The descendants of the agent `id`, which is open in `crew`."""
+    """Of the agent `id`, which is open in `crew`."""
 
     def __init__(self, crew: Crew, id: str) -> None:
         self._crew, self._id = crew, id
 
     async def start(self, prompt: str, *, name: str = "", model: str = "", tools: Sequence[str] | None = None) -> str:
-        crew, family = self._crew, self._crew.world.database.family
-        parent = self._crew.members[self._id]
+        async with self._crew.post.starting:
+            await self._within_limits()
+            child = await self._fork(model, tools, name)
+            self._crew.begin(child)
+            child.runtime.tell(inputs.Submitted(prompt, sender=self._own.agent.name))
+        return child.agent.name
+
+    @property
+    def _own(self) -> Member:
+        return self._crew.members[self._id]
+
+    async def _fork(self, model: str, tools: Sequence[str] | None, name: str) -> Member:
+        crew, family, parent = self._crew, self._crew.world.database.family, self._own
         memory = parent.runtime.memory
         choices: Choices = {"level": "", **model_choice(model)} if model else {}
-        if tools is not None:
-            known = {tool.set for tool in memory.run.tools}
-            if unknown := set(tools) - known:
-                raise Refused(f"There are no tools {', '.join(sorted(unknown))}.", f"Sets: {', '.join(sorted(known))}")
-            choices = {**choices, "tools_off": ",".join(sorted(known - set(tools))) or None}
         if choices:
             choices, _ = kin.chosen(crew.world, memory, choices)
+        id = uuid4()
+        choices = {**choices, **_kept(memory, tools), WORKS_FOR: f"{self._id} {id}"}
         own: Choices = {key: value for key, value in {**memory.own, **choices}.items() if value is not None}
         at = await family.point(parent.agent)
         facts = (Forked(parent.agent.name, at), Cleared(own))
-        child = await crew.open(await family.fork(parent.agent, at, facts, name, app.directory()))
-        crew.begin(child)
-        child.runtime.tell(inputs.Submitted(prompt))
-        return child.agent.name
+        return await crew.open(await family.fork(parent.agent, at, facts, name, app.directory(), made=id))
+
+    async def _within_limits(self) -> None:
+        """Raise Refused where the tree is as deep, as busy or as large as it may be."""
+        limits, tree = self._crew.world.config.agents, await self._tree()
+        depth = next((each.depth for each in tree if each.id == self._id), 0)
+        if depth >= limits.depth:
+            raise Refused(f"You stand {depth} deep, and agents may stand {limits.depth} deep.", "Do it yourself.")
+        made = [each for each in tree if each.maker]
+        if len(made) >= limits.per_tree:
+            raise Refused(f"{len(made)} agents were made here, which is the limit.", "Do it yourself, or `send`.")
+        busy = [each.name for each in made if self._crew.at_work(each.id)]
+        if len(busy) >= limits.at_once:
+            raise Refused(f"{len(busy)} agents are at work, which is the limit: {', '.join(busy)}.", "`wait` for one.")
 
     async def agents(self) -> tuple[Delegate, ...]:
-        mine = {link.id for link in below(await self._crew.world.database.family.links(), self._id)}
-        lines = [each for each in await kin.listed(self._crew.world.database, self._crew) if each.place.kin.id in mine]
-        own = next((line.place.depth for line in lines if line.place.kin.id == self._id), 0)
-        return tuple(
-            Delegate(found.name, place.depth - own, state, model, found.turns, found.tokens, found.words)
-            for place, state, model in lines
-            if (found := place.kin).id != self._id
-        )
+        tree = await self._tree()
+        depths, mine = {each.id: each.depth for each in tree}, {each.id for each in descendants(tree, self._id)}
+        found = list[Delegate]()
+        for place, state, model in await kin.listed(self._crew.world.database, self._crew):
+            if (each := place.kin).id in mine:
+                depth = depths[each.id] - depths[self._id]
+                found.append(Delegate(each.name, depth, state, model, each.turns, each.tokens, each.words))
+        return tuple(found)
 
-    async def outcome(self, name: str, seconds: float | None = None) -> Outcome:
-        agent = await self._descendant(name)
-        member = self._crew.members.get(agent.id)
-        if member is None:
-            return _last(name, await self._crew.world.database.reader(agent).history(None, LOOKED_AT), agent.id)
-        try:
-            async with asyncio.timeout(seconds):
-                await _rested(member)
-        except TimeoutError:
-            return Outcome(name, None, member.relay.words)
-        ended = member.relay.ended
-        return Outcome(name, ended.ending if ended else None, member.relay.words, ended.reason if ended else "")
+    async def letter(self, name: str, text: str) -> MailSent:
+        agent = await self._crew.world.database.agents.find(name)
+        if agent.id == self._id:
+            raise Refused("That is you.", "`agents` lists those that work for you.")
+        await self._among(agent, await self._tree(), "is no agent of this tree")
+        return letter(agent, text)
 
-    async def kill(self, name: str) -> tuple[str, ...]:
-        database = self._crew.world.database
-        dying = await kin.doomed(database, await self._descendant(name))
-        await kin.kill(database, dying, self._crew, by=self._crew.members[self._id].agent.name)
-        return tuple(link.name for link in reversed(dying))
+    async def wait(self, names: Sequence[str], seconds: float) -> Came:
+        wanted = await self._wanted(names)
+        until, post = time.monotonic() + seconds, self._crew.post
+        with post.waits(self._id) as stirred:
+            while True:
+                stirred.clear()
+                # Whoever is at rest now has stored what it had to say; asked later, the answer would not hold it.
+                busy = [agent.name for agent in wanted if self._crew.at_work(agent.id)]
+                helps = bool(await self._others_at_work())
+                mails = await post.unclaimed(self._id)
+                left = until - time.monotonic()
+                ends = bool(mails) if not wanted else not busy
+                if ends or not helps or left <= 0:
+                    return self._came(wanted, busy, mails, "" if ends or helps else NOBODY)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stirred.wait(), min(left, LOOK_AFTER))
 
-    async def _descendant(self, name: str) -> Agent:
+    async def _wanted(self, names: Sequence[str]) -> list[Agent]:
+        wanted, tree = list["Agent"](), await self._tree() if names else ()
+        for name in dict.fromkeys(names):
+            agent = await self._crew.world.database.agents.find(name)
+            if agent.id == self._id:
+                raise Refused("That is you: nobody waits for oneself.", "`agents` lists those that work for you.")
+            await self._among(agent, tree, "is no agent of this tree", dead=True)
+            wanted.append(agent)
+        return wanted
+
+    def _came(self, wanted: list[Agent], busy: list[str], mails: list[Mail], why: str) -> Came:
+        ids = {agent.id for agent in wanted}
+        found = [mail for mail in mails if mail.sender in ids] if wanted else mails[:1]
+        said = {mail.sender for mail in found}
+        silent = [each for each in wanted if each.id not in said and each.name not in busy]
+        named = tuple(f"{each.name} (killed)" if each.killed_at else each.name for each in silent)
+        return Came(self._crew.post.claim(self._id, found), tuple(busy), named, len(mails) - len(found), why)
+
+    async def _others_at_work(self) -> list[str]:
+        """Those of the tree who may still say something: who only waits does not count."""
+        waiting = self._crew.post.waiting
+        return [
+            each.name
+            for each in await self._tree()
+            if each.id != self._id and each.id not in waiting and self._crew.at_work(each.id)
+        ]
+
+    async def kill(self, name: str) -> tuple[tuple[str, ...], tuple[Mail, ...]]:
         database = self._crew.world.database
         agent = await database.agents.find(name)
-        found = [link for link in below(await database.family.links(), self._id) if link.id != self._id]
-        if agent.id not in {link.id for link in found}:
-            names = ", ".join(link.name for link in found if not link.dead) or "none"
-            raise Refused(f"{agent.name} is no agent of yours.", f"Yours: {names}")
-        return agent
+        mine = descendants(await self._tree(), self._id)
+        await self._among(agent, mine, "is no agent of yours")
+        dying = await kin.doomed(database, agent)
+        if others := [link.name for link in dying if link.id not in {each.id for each in mine}]:
+            raise Refused(f"The user has forked {', '.join(others)} from it.", "Only the user can kill those.")
+        await kin.kill(database, dying, self._crew, by=self._own.agent.name)
+        ids = {link.id for link in dying}
+        mails = [mail for mail in await self._crew.post.unclaimed(self._id) if mail.sender in ids]
+        return tuple(link.name for link in reversed(dying)), self._crew.post.claim(self._id, mails)
+
+    async def _tree(self) -> tuple[Made, ...]:
+        return await self._crew.world.database.mail.tree(self._id)
+
+    async def _among(self, agent: Agent, those: Sequence[Made], what: str, dead: bool = False) -> None:
+        """Raise Refused for an agent that is none of those, or, unless it may be `dead`, was killed."""
+        if agent.id not in {each.id for each in those}:
+            names = ", ".join(each.name for each in those if not each.dead and each.id != self._id) or "none"
+            raise Refused(f"{agent.name} {what}.", f"There are: {names}")
+        if agent.killed_at and not dead:
+            raise Refused(f"{agent.name} was killed.", "`fork` makes another.")
 
 
-async def _rested(member: Member) -> None:
-    """Wait until an agent has nothing to do, or its loop has ended."""
-    assert member.loop
-    while not member.loop.done():
-        member.relay.moved.clear()
-        if not member.runtime.busy:
-            return
-        moved = asyncio.ensure_future(member.relay.moved.wait())
-        try:
-            await asyncio.wait({moved, member.loop}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            moved.cancel()
+NOBODY = "Nobody who could say more is at work."
 
 
-def _last(name: str, history: Sequence[StoredEvent], agent: str) -> Outcome:
-    """What the log says of an agent that is not open here."""
-    ended, words = None, ""
-    for stored in history:
-        match stored.event:
-            case _ if stored.agent != agent:
-                pass
-            case UserMessage():
-                ended, words = None, ""
-            case AssistantMessage() as said if said.text:
-                words = said.text
-            case TurnEnded() as end:
-                ended = end
-            case _:
-                pass
-    return Outcome(name, ended.ending if ended else None, words, ended.reason if ended else "")
+def letter(agent: Agent, text: str, by_user: bool = False) -> MailSent:
+    """A message to this agent."""
+    return MailSent(agent.id, storable(text), agent.name, by_user=by_user)
+
+
+def _kept(memory: Memory, tools: Sequence[str] | None) -> Choices:
+    """The tools that a child has: of the parent's sets those named, and never one more."""
+    off = set(filter(None, str(memory.settings.get("tools_off") or "").split(",")))
+    if tools is not None:
+        known = {tool.set for tool in memory.run.tools}
+        if unknown := set(tools) - known:
+            raise Refused(f"There are no tools {', '.join(sorted(unknown))}.", f"Sets: {', '.join(sorted(known))}")
+        off |= known - set(tools)
+    return {"tools_off": ALL if ALL in off else ",".join(sorted(off))} if off else {}

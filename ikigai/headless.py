@@ -42,7 +42,7 @@ class Printer:
     stored event as it is in the log), "delta" (words of the reply being streamed), "thinking" (what the model thinks
     before or between them), "result" (the object of `json`).
     Its `usage` adds up every request of the turn: tokens, and `cost` in US dollars without that of the `unpriced`
-    requests, null when it is not known at all.
+    requests, null when it is not known at all; its `agents`, if there is that, the same of agents that this one made.
 
     A command that changes something prints what it did; one that a model answers says so besides, the object in `did`.
     Questions are answered with `yes`, or else with no.
@@ -70,6 +70,7 @@ class Printer:
         self.filtered = False  # something was forgotten
         self.ending: TurnEnded | None = None
         self.usage: list[UsageReported] = []
+        self.beside: list[UsageReported] = []  # of the agents that it made
         self.stop = StopReason.END
         self.silent = False  # the last reply has no words
 
@@ -84,6 +85,10 @@ class Printer:
             key: getattr(spent, key) for key in ("input", "output", "cached", "written", "thinking", "unpriced")
         }
         usage["cost"] = None if spent.known_cost is None else float(spent.known_cost)
+        if self.beside:
+            beside = spending.total(map(spending.spent, self.beside))
+            usage["agents"] = {key: getattr(beside, key) for key in usage if key != "cost"}
+            usage["agents"]["cost"] = None if beside.known_cost is None else float(beside.known_cost)
         made = {
             "text": "".join(self._words),
             "agent": self._agent,
@@ -147,6 +152,11 @@ class Printer:
             case Filtered(planning=planning) as filtered:
                 self._wished = not planning or self._turn > 0  # else a talk that another run left open
                 self.filtered = self._wished and bool(filtered.ranges or filtered.ids)
+
+    def spent_beside(self, event: StoredEvent) -> None:
+        """An agent that this one made has asked a model."""
+        if isinstance(event.event, UsageReported):
+            self.beside.append(event.event)
 
     def live(self, asked_by: int, event: Delta | Waiting) -> None:
         if isinstance(event, Waiting):

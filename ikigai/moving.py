@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ikigai import kin
 from ikigai.core import forking
 from ikigai.core.errors import Refused
+from ikigai.core.events import MailSent
 from ikigai.core.family import Link, beside
+from ikigai.core.inputs import Send
+from ikigai.core.mail import MOST
 from ikigai.core.questions import Question, yes_or_no
 from ikigai.core.sanitize import clean_line
 from ikigai.crew import living
@@ -81,6 +84,20 @@ async def refuge(world: World, dying: list[Link]) -> Agent:
         if place.killed_at is None:
             return place
     return await agents.last() or await world.create()
+
+
+async def sent(world: World | None, seat: Seat, argument: str) -> Send:
+    """What /send says. Raises Refused."""
+    if world is None or seat.agent is None:
+        raise Refused("The conversation is being opened.", "Ask again in a moment.")
+    name, _, text = argument.partition(" ")
+    agent = await world.database.agents.find(name)
+    if agent.id == seat.agent.id:
+        raise Refused("That is the agent on the screen.", "Write to it without /send.")
+    living(agent)
+    if len(text) > MOST:
+        raise Refused(f"A message holds {MOST:,} characters, and this has {len(text):,}.", "Send less of it.")
+    return Send(MailSent(agent.id, text, agent.name, by_user=True))
 
 
 async def rename(world: World, seat: Seat, argument: str) -> str:

@@ -21,6 +21,8 @@ from ikigai.core.commands import Local
 from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused
 from ikigai.core.events import Choices
 from ikigai.core.inputs import Change, Plan, Retry, Submitted
+from ikigai.crew import Crew
+from ikigai.delegation import Delegation
 from ikigai.output import say
 from ikigai.profiles import missed
 
@@ -87,8 +89,10 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
         model = str(world.run.resolve(memory.own).get("model"))
         if pictures and not world.sees(model):
             printer.notice(images.unseen(model))
-        limits = {"max_requests": arguments.max_turns, "patience": PATIENCE}
-        runtime = world.runtime(agent, memory, log, printer, **limits, condensing=lambda of: world.condensing(of).asked)
+        asked = {"condensing": lambda of: world.condensing(of).asked}
+        limits = {"max_requests": arguments.max_turns, "patience": PATIENCE, **asked}
+        crew = Crew(world, Delegation, ledger=printer.spent_beside, asks=False, **limits)
+        runtime = crew.join(agent, memory, log, printer, mail=False).runtime
         try:
             if command is None or isinstance(command, Plan | Retry):
                 return await headless.answer(runtime, printer, command or Submitted(text, pictures))
@@ -96,6 +100,8 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
         finally:
             if runtime.unsaved:
                 printer.notice(spool(agent.name, runtime.unsaved))
+            if kept := await _stopped(crew, agent, printer):
+                printer.notice(kept)
     finally:
         with contextlib.suppress(asyncio.CancelledError):
             await world.close()
@@ -152,6 +158,17 @@ async def _rearranged(world: World, agent: Agent, command: Local, yes: bool) -> 
         case _:
             agent = await agents.find(command.argument)
             return agent, "", await kin.revive(world.database, agent, "ikigai -r {}")
+
+
+async def _stopped(crew: Crew, agent: Agent, printer: headless.Printer) -> str:
+    """Stop the agents that this one made and that are still at work; the sentences about what could not be saved."""
+    root = crew.members.pop(agent.id)
+    busy = [each.agent.name for each in crew.members.values() if each.runtime.busy]
+    if busy:
+        printer.notice(f"Stopped with it: {', '.join(busy)}. ikigai -r NAME goes on with one.")
+    kept = await crew.close()
+    await root.log.close()
+    return kept
 
 
 def _check_model(world: World, own: Choices) -> None:

@@ -36,7 +36,8 @@ class Relay:
     """The View of one agent. `front` is who watches now, None in the wings.
 
     `news` is called when what `asked`, `unseen` or `memory` says has changed; `ledger` gets the usage of requests made
-    in the wings. With `asks` false questions that nobody watches are answered with their default.
+    in the wings, `heard` all that is stored. With `asks` false questions that nobody watches are answered with their
+    default.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Relay:
         news: Callable[[], object] = lambda: None,
         ledger: Callable[[StoredEvent], object] = lambda event: None,
         asks: bool = True,
+        heard: Callable[[StoredEvent], object] = lambda event: None,
     ) -> None:
         self.front = front
         self.memory: Memory | None = None
@@ -54,7 +56,7 @@ class Relay:
         self.ended: TurnEnded | None = None  # the end of the newest turn, since it was opened
         self.returned_text = ""  # what was not taken, for the input
         self.queue: tuple[str, ...] = ()  # what waits for the end of the turn
-        self._news, self._ledger, self._asks = news, ledger, asks
+        self._news, self._ledger, self._asks, self._heard = news, ledger, asks, heard
         self.moved = asyncio.Event()  # its memory is another, or something that was sent to it was refused
         self._arrived: list[StoredEvent] | None = None  # stored while the log is being read for who comes
         self._drawn = 0  # the last event that was drawn from the log
@@ -179,6 +181,7 @@ class Relay:
                     self._news()
             case _:
                 pass
+        self._heard(event)
 
     def changed(self, memory: Memory) -> None:
         before, self.memory = self.memory, memory

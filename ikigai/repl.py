@@ -354,6 +354,10 @@ class Repl:
                     await self._recall(command)
                 case "export":
                     await self._export(command)
+                case "send":
+                    from ikigai import moving
+
+                    self._tell(await moving.sent(self._world, self._seat, command.argument))
                 case _:
                     from ikigai import answers
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ikigai.core.errors import ConfigError, Refused
+from ikigai.core.family import descendants
 from ikigai.core.sanitize import clean_line
 from ikigai.core.spending import Spent, dollars, total
 
@@ -68,15 +69,21 @@ async def usage(database: Database, arguments: argparse.Namespace) -> str:
             id = (await database.agents.find(arguments.agent)).id
         except Refused as refusal:
             raise ConfigError(refusal.what, refusal.remedy) from None
-    rows = await database.spent_by(arguments.by, id, begins(arguments.since) if arguments.since else None)
+    start = begins(arguments.since) if arguments.since else None
+    rows, made = (
+        await database.spent_by(arguments.by, id, start),
+        await spent_below(database, id, start) if id else None,
+    )
     if arguments.json:
         found = [{arguments.by: name, **_figures(of)} for name, of in rows]
         asked = {"by": arguments.by, "since": arguments.since, "agent": arguments.agent}
-        return json({**asked, "rows": found, "total": _figures(total(of for _, of in rows))})
-    if not rows:
+        apart = {"agents": _figures(made)} if made else {}
+        return json({**asked, "rows": found, "total": _figures(total(of for _, of in rows)), **apart})
+    if not rows and not made:
         return "There are no requests to add up."
     whole = total(of for _, of in rows)
-    told = table(arguments.by, [*rows, ("total", whole)])
+    both = [("its agents", made), ("with them", total((whole, made)))] if made else []
+    told = table(arguments.by, [*rows, ("total", whole), *both])
     return f"{told}\n{_left(whole)}" if whole.prunes else told
 
 
@@ -88,12 +95,20 @@ def _left(of: Spent) -> str:
 
 async def spent_so_far(database: Database, session: Sequence[int] | None, agent: str) -> list[tuple[str, Spent]]:
     """What /cost tells of; `session` are the usage events of this run, `agent` is the id of the one asked about."""
+    own, made = await database.spent(agent=agent), await spent_below(database, agent)
     return [
         *([("this session", await database.spent(ids=session))] if session is not None else ()),
-        ("this agent", await database.spent(agent=agent)),
+        ("this agent", own),
+        *([("its agents", made), ("with them", total((own, made)))] if made else ()),
         ("today", await database.spent(since=begins(date.today()))),
         ("in all", await database.spent()),
     ]
+
+
+async def spent_below(database: Database, agent: str, since: float | None = None) -> Spent | None:
+    """What the agents took that work for this one, by tools that made them; None where there are none."""
+    below = descendants(await database.mail.tree(agent), agent)
+    return await database.spent([each.id for each in below], since) if below else None
 
 
 def cost_so_far(rows: Sequence[tuple[str, Spent]]) -> str:

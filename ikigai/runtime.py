@@ -32,6 +32,7 @@ from ikigai.core.inputs import (
     Instructed,
     Interrupted,
     Job,
+    Mailed,
     Note,
     Noted,
     Opened,
@@ -62,6 +63,7 @@ from ikigai.showing import show_rows, show_rule
 
 if TYPE_CHECKING:
     from ikigai.core.loading import Reading
+    from ikigai.core.mail import Mail
     from ikigai.planning import Planner, World
 
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
@@ -78,7 +80,8 @@ class Runtime:
     `patience` is how long, in seconds, to wait for a lost database before Unavailable is raised; None is for ever.
     `learn` takes a model and the context in tokens that its provider turned out to give it.
     `price` says what a request cost. `instructions` gives those of the project as they are now, `condensing` what was
-    chosen of that for a memory; without it nothing is condensed but what is asked for.
+    chosen of that for a memory; without it nothing is condensed but what is asked for. `post` gives the mail that a
+    turn begins with.
     """
 
     def __init__(
@@ -94,13 +97,14 @@ class Runtime:
         learn: Callable[[str, int], None] = lambda model, context: None,
         instructions: Callable[[], str] | None = None,
         condensing: Callable[[Memory], Options] = lambda memory: Options(),
+        post: Callable[[], Awaitable[tuple[Mail, ...]]] | None = None,
     ) -> None:
         self.memory = memory
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._tools, self._view = store, provider, tools, view
         self._max_requests, self._patience, self._price, self._learn = max_requests, patience, price, learn
-        self._instructions = instructions
+        self._instructions, self._post = instructions, post
         self._background = Background(self._planning, view.notice, condensing)
         self._jobs: dict[Job, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still tidying up
@@ -124,16 +128,28 @@ class Runtime:
             await self._take(Opened(await self._patiently(self._store.draft)))
             if told := cramped(self.memory):
                 self._view.notice(told)
+            await self._collect()
             while (happened := await self.inbox.get()) is not None or await self._asks_still():
                 if happened is not None:
                     await self._take(happened)
                 while self._queue and self.memory.open is None:
                     await self._take(self._queue.popleft())
+                await self._collect()
         finally:
             forgetting = (self._forgetting,) if self._forgetting else ()
             for task in (*self._jobs.values(), *forgetting, *self._background.tasks):
                 self._end(task)
             await asyncio.gather(*self._ending, return_exceptions=True)
+
+    async def _collect(self) -> None:
+        """Begin a turn with what other agents have sent, where nothing else is to be done first."""
+        if (
+            self._post
+            and self.memory.open is None
+            and self.inbox.empty()
+            and (mails := await self._patiently(self._post))
+        ):
+            await self._take(Mailed(mails))
 
     async def _asks_still(self) -> bool:
         """Whether the end has to wait for what the user is asked, or asked for: wait, and be asked to end again."""
@@ -189,7 +205,7 @@ class Runtime:
             return
         if isinstance(happened, Exceeded) and happened.to in work(self.memory):
             happened = await self._send_less(happened)
-        if isinstance(happened, Submitted | Plan | Retry) and self._instructions:
+        if isinstance(happened, Submitted | Plan | Retry | Mailed) and self._instructions:
             await self._instruct(self._instructions())
         try:
             if isinstance(happened, RewindTo) and not marked(self.memory, label := happened.label) and is_id(label):
@@ -264,7 +280,8 @@ class Runtime:
     async def _run_tool(self, job: RunTool) -> ToolDone:
         opened = self.memory.open
         if not (opened and opened.planning):
-            return ToolDone(job, await self._tools.run(job.call, partial(self._view.progress, job.call.id)))
+            result = await self._tools.run(job.call, partial(self._view.progress, job.call.id))
+            return ToolDone(job, result, self._tools.also(job.call.id))
         from ikigai.planning import Planner
 
         if self._planner is None or self._planner[0] != opened.first:

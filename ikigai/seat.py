@@ -15,6 +15,7 @@ from ikigai.profiles import missed
 
 if TYPE_CHECKING:
     from ikigai.app import World
+    from ikigai.core.delegating import Delegates
     from ikigai.following import Following
     from ikigai.runtime import Runtime
     from ikigai.store.agents import Agent
@@ -137,7 +138,9 @@ class Seat:
     def _hire(self, world: World) -> Crew:
         if self.crew is None:
             screen, limit = self._screen, self._max_requests
-            self.crew = Crew(world, news=self._told, ledger=screen.stored, lost=self._lost, max_requests=limit)
+            self.crew = Crew(
+                world, delegates, news=self._told, ledger=screen.stored, lost=self._lost, max_requests=limit
+            )
         return self.crew
 
     def _begin(self, world: World, crew: Crew, member: Member) -> None:
@@ -276,6 +279,13 @@ class Seat:
             self._drafts[member.agent.id] = text
         self._screen.notice(f"{member.agent.name}: {why}")
         self._told()
+
+
+def delegates(crew: Crew, id: str) -> Delegates:
+    """The agents of one, imported when its model wants some."""
+    from ikigai.delegation import Delegation
+
+    return Delegation(crew, id)
 
 
 def _named(members: list[Member], what: str) -> str:

@@ -6,16 +6,17 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai import paths, standing
 from ikigai.config import Config, tools_enabled, under
-from ikigai.core.errors import IkigaiError
+from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.messages import ToolCall, ToolSpec
 from ikigai.images import pictured
+from ikigai.tools.agents import agent_tools
 from ikigai.tools.background import Processes
 from ikigai.tools.base import Tool, Touch
 from ikigai.tools.environment import for_commands
@@ -31,6 +32,7 @@ from ikigai.tools.shell import Shell
 from ikigai.tools.web import web_tools
 
 if TYPE_CHECKING:
+    from ikigai.core.delegating import Delegates
     from ikigai.project import Project
     from ikigai.tools.approval import Lasting
     from ikigai.tools.gate import Gate
@@ -92,13 +94,16 @@ class Workshop:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        return self.registry(_nowhere, _nothing).specs
+        return self.registry(_nowhere, _nothing, alone).specs
 
-    def registry(self, whole: Whole, found: Found) -> Registry:
-        """The tools of one agent; `whole` reads results in its log, `found` searches everything ever said."""
+    def registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates]) -> Registry:
+        """The tools of one agent; `whole` reads results in its log, `found` searches everything ever said; `delegates`
+        gives its own agents.
+        """
         if not self._enabled:
             return Registry()
-        return Registry((*self.tools(), *self.memory_tools(whole, found), *self.external), lambda: self.gate)
+        own = agent_tools(delegates)
+        return Registry((*self.tools(), *self.memory_tools(whole, found), *own, *self.external), lambda: self.gate)
 
     def tools(self) -> tuple[Tool, ...]:
         """Those that reach the world, fresh for one agent: each remembers what it has read and where it is."""
@@ -136,7 +141,7 @@ class Workshop:
 
         folders = list(self._folders(project)) if self._enabled else []
         if folders:
-            built_in = [spec.name for spec in self.registry(_nowhere, _nothing).specs]
+            built_in = [spec.name for spec in self.registry(_nowhere, _nothing, alone).specs]
             asked = discovered(folders, self.directory, self.environment, {*built_in, *RESERVED})
             found, self.problems = await asked
             self.external = tuple(found)
@@ -174,6 +179,11 @@ def standing_file() -> Path:
 
 async def _nowhere(call_id: str) -> None:
     """For those who want to know what tools there are, and run none."""
+
+
+def alone() -> Delegates:
+    """For an agent without a crew."""
+    raise Refused("No agents can be had here.", "Do it yourself.")
 
 
 async def _nothing(question: str) -> str:

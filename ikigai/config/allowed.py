@@ -32,6 +32,7 @@ Share = Annotated[float, Meta(ge=0, le=0.5, title="a number from 0 to 0.5")]
 Condensing = Annotated[Literal["off", "manual", "auto"], Meta(title='"off", "manual" or "auto"')]
 Percent = Annotated[int, Meta(ge=5, le=100, title="a whole number of per cent, 5 to 100")]
 Results = Annotated[int, Meta(ge=0, le=1_000_000, title="a whole number of results, 0 to 1000000")]
+Agents = Annotated[int, Meta(ge=0, le=1_000, title="a whole number of agents, 0 to 1000")]
 Switch = Annotated[bool, Meta(title="true or false")]
 Dsn = Annotated[
     str,

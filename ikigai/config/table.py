@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from ikigai.config.allowed import (
+    Agents,
     Api,
     Approval,
     Colour,
@@ -215,6 +216,17 @@ class Tools(Record, frozen=True):
     ] = ()
 
 
+class Delegating(Record, frozen=True):
+    """[agents]: how many agents of its own a model may have."""
+
+    depth: Annotated[
+        Agents,
+        _help("How deep agents stand that tools make; 0: none are made, 1: they make none themselves."),
+    ] = 2
+    at_once: Annotated[Agents, _help("How many of them are at work at once.")] = 8
+    per_tree: Annotated[Agents, _help("How many of them one agent and those below it make in all.")] = 50
+
+
 class Terminal(Record, frozen=True):
     """[terminal]"""
 
@@ -270,6 +282,7 @@ class Config(Discreet, frozen=True):
     database: Database = Database()
     terminal: Terminal = Terminal()
     tools: Tools = Tools()
+    agents: Delegating = Delegating()
     local: Local = Local()
     providers: dict[str, Server] = msgspec.field(default_factory=dict)
     models: dict[str, Model] = msgspec.field(default_factory=dict)
@@ -291,6 +304,7 @@ TABLES: dict[KeyPath, type[Record]] = {
     ("database",): Database,
     ("terminal",): Terminal,
     ("tools",): Tools,
+    ("agents",): Delegating,
     ("providers", "local"): Local,
     ("providers", "*"): Server,
     ("models", "*"): Model,

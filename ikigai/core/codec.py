@@ -34,6 +34,8 @@ CONTENT_FIELD: dict[str, tuple[type, str]] = {
     "fork": (ev.Forked, ""),
     "agent_killed": (ev.AgentKilled, ""),
     "agent_revived": (ev.AgentRevived, ""),
+    "mail_sent": (ev.MailSent, "text"),
+    "mail_taken": (ev.MailTaken, ""),
     "command": (ev.CommandRan, "line"),
     "usage": (ev.UsageReported, ""),
 }

@@ -109,6 +109,19 @@ def is_id(text: str) -> bool:
     return text.isascii() and text.isdecimal() and 0 < int(text) <= MOST
 
 
+def _send(argument: str) -> Meaning:
+    name, _, text = argument.partition(" ")
+    if not (name and unquoted(text)):
+        raise Refused("What to whom?", 'Write /send NAME "text".')
+    return Local("send", f"{name} {unquoted(text)}")
+
+
+def unquoted(text: str) -> str:
+    """What is typed, without the quotes around all of it."""
+    text = text.strip()
+    return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
 def _undo(argument: str) -> Meaning:
     if argument and not is_id(argument):
         raise Refused(f"{argument!r} is no id of an event.", "/undo alone takes back the newest; or give its id.")
@@ -344,6 +357,15 @@ COMMANDS: tuple[Command, ...] = (
         " the input stays with its agent.",
     ),
     Command(
+        "send",
+        'NAME "text"',
+        "send a message to another agent, and stay here",
+        _send,
+        "agents",
+        more="It is your own word to that agent, which begins a turn with it at once, or when its turn has ended. One"
+        " that another program holds gets it there.",
+    ),
+    Command(
         "answer",
         "[NAME]",
         "answer what an agent in the background asks",
@@ -388,10 +410,12 @@ def parse(line: str) -> Meaning:
 
 
 def is_command(line: str) -> bool:
-    """Whether a submitted text is a command: a slash and a letter first, and one line; /system and /fork take more."""
+    """Whether a submitted text is a command: a slash and a letter first, and one line; those in LONG take more."""
     first = line.split(maxsplit=1)[0] if line[1:2].isalpha() else ""
-    return first.startswith("/") and "/" not in first[1:] and ("\n" not in line or first in ("/system", "/fork"))
+    return first.startswith("/") and "/" not in first[1:] and ("\n" not in line or first in LONG)
 
+
+LONG = ("/system", "/fork", "/send")
 
 TYPED = ("profile", "model", "system", "budget", "level", "approval", "tools_off")
 """Settings that commands change."""

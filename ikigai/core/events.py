@@ -22,12 +22,14 @@ class UserMessage(Record, frozen=True):
     """What the user said; `alone` asks for no reply.
 
     `planning` ("forget" or "remember") makes its turn the talk that plans a filter; `text` is the criteria then.
+    `sender` is the name of the agent whose words these are, "" where they are the user's own.
     """
 
     text: str
     images: tuple[Image, ...] = ()
     planning: str = ""
     alone: bool = False
+    sender: str = ""
 
 
 class AssistantMessage(Record, frozen=True):
@@ -206,6 +208,27 @@ class AgentRevived(Record, frozen=True):
     """A killed agent is in use again."""
 
 
+class MailSent(Record, frozen=True):
+    """A message to the agent of the id `to`, which was called `name` then: stored with the sender, it exists.
+
+    `ending` says that the text is what came of a turn that another agent began, and how that ended (`Ending`), "" else.
+    With `by_user` the user wrote it.
+    """
+
+    to: str
+    text: str
+    name: str = ""
+    ending: str = ""
+    by_user: bool = False
+
+
+class MailTaken(Record, frozen=True):
+    """The message in the event `of`, from the agent called `sender`, has come: no other event says so of the same."""
+
+    of: int
+    sender: str = ""
+
+
 class CommandRan(Record, frozen=True):
     """A command the user gave that changed nothing in memory, and what it answered."""
 
@@ -263,6 +286,8 @@ Event: TypeAlias = (
     | Forked
     | AgentKilled
     | AgentRevived
+    | MailSent
+    | MailTaken
     | CommandRan
     | UsageReported
     | Unknown

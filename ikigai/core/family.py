@@ -129,3 +129,23 @@ def beside(links: Sequence[_Link], id: str, where: str) -> _Link | None:
     if where == "left":
         return next((link for link in reversed(siblings) if age[link.id] < age[id]), None)
     return next((link for link in siblings if age[link.id] > age[id]), None)
+
+
+class Made(Record, frozen=True):
+    """An agent of a tree: `maker` is the id of the one whose tool made it, None for the one at the top (`depth` 0)."""
+
+    id: str
+    name: str
+    maker: str | None
+    depth: int
+    dead: bool
+
+
+def descendants(tree: Sequence[Made], agent: str) -> tuple[Made, ...]:
+    """Those of the tree that work for the agent, or for one that does; parents before their children."""
+    found, mine = list[Made](), {agent}
+    for each in sorted(tree, key=lambda made: made.depth):
+        if each.maker in mine:
+            mine.add(each.id)
+            found.append(each)
+    return tuple(found)

@@ -119,7 +119,7 @@ def _fold(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
             if status is not growing.status:
                 status, accepted = growing.status, ACCEPTS[growing.status]
             if type(event) in accepted and growing.admits(event):
-                if status is IDLE and isinstance(event, UserMessage) and (event.planning or event.alone):
+                if status is IDLE and isinstance(event, UserMessage) and _special(event):
                     memory = _begun(memory, stored.id, event)
                     growing = _growing(memory)
                 growing.add(stored.id, event)
@@ -128,6 +128,11 @@ def _fold(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
         if accepts(memory, event):
             memory = _apply(memory, stored)
     return _grown(memory, growing)
+
+
+def _special(event: UserMessage) -> bool:
+    """Whether it begins a turn of a kind of its own."""
+    return bool(event.planning or event.alone or event.sender)
 
 
 def _growing(memory: Memory) -> Growing:
@@ -198,7 +203,7 @@ def _condensed(memory: Memory, stored: StoredEvent, event: Summarised) -> Memory
 def _begun(memory: Memory, id: int, event: UserMessage) -> Memory:
     """A turn of a kind of its own, before its message; what frames a planning talk is measured while that lasts."""
     criteria = event.text if event.planning else ""
-    opened = OpenTurn(id, id, planning=event.planning, criteria=criteria, alone=event.alone)
+    opened = OpenTurn(id, id, planning=event.planning, criteria=criteria, alone=event.alone, sender=event.sender)
     begun = replace(memory, open=opened)
     return _framed(begun) if event.planning else begun
 

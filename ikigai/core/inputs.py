@@ -6,9 +6,12 @@ from ikigai.core.events import (
     ApprovalDecided,
     Choices,
     FilterPlanned,
+    MailSent,
+    MailTaken,
     Summarised,
     UsageReported,
 )
+from ikigai.core.mail import Mail
 from ikigai.core.memory import Beginning
 from ikigai.core.messages import Image, ReplyBlock, StopReason, ToolCall, ToolResult
 from ikigai.core.ports import Draft
@@ -53,8 +56,27 @@ class Opened(Record, frozen=True):
 
 
 class Submitted(Record, frozen=True):
+    """A message; `sender` is the name of the agent that wants it, "" for the user."""
+
     text: str
     images: tuple[Image, ...] = ()
+    sender: str = ""
+
+
+class Mailed(Record, frozen=True):
+    """Messages of other agents have come to an agent that does nothing: together they begin a turn."""
+
+    mails: tuple[Mail, ...]
+
+
+class Heard(Record, frozen=True):
+    """There may be mail: the loop looks when the turn has ended."""
+
+
+class Send(Record, frozen=True):
+    """The user sends a message to another agent, beside whatever this one does."""
+
+    mail: MailSent
 
 
 class Interrupted(Record, frozen=True):
@@ -112,12 +134,16 @@ class Denied(Record, frozen=True):
     decision: ApprovalDecided | None = None
 
 
+Also: TypeAlias = FilterPlanned | MailSent | MailTaken
+"""What a call can come to besides its result."""
+
+
 class ToolDone(Record, frozen=True):
     """`also` are facts that the call came to, stored with its result."""
 
     of: RunTool
     result: ToolResult
-    also: tuple[FilterPlanned, ...] = ()
+    also: tuple[Also, ...] = ()
 
 
 class Noted(Record, frozen=True):
@@ -227,7 +253,21 @@ Command: TypeAlias = (
 )
 
 
-Happened: TypeAlias = Interrupted | Ran | Replied | Failed | Exceeded | Used | Approved | Denied | ToolDone | Noted
+Happened: TypeAlias = (
+    Mailed
+    | Heard
+    | Send
+    | Interrupted
+    | Ran
+    | Replied
+    | Failed
+    | Exceeded
+    | Used
+    | Approved
+    | Denied
+    | ToolDone
+    | Noted
+)
 
 
 Input: TypeAlias = Opened | Submitted | Instructed | Condensed | Happened | Command

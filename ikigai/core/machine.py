@@ -8,6 +8,9 @@
     Failed          -                             what was said as interrupted reply, turn_end failed
     Exceeded        -                             usage (the loop has sent less by then, or makes a Failed of it)
     Used, Ran       usage, command                usage, command
+    Send            mail_sent                     mail_sent
+    Heard           -                             -
+    Mailed          user, mail_taken of each      refused (the loop looks while idle)
     Approved        -                             approval, tool_started
     Denied          -                             approval, tool_result
     ToolDone        -                             tool_result
@@ -18,6 +21,7 @@
     Instructed      settings, if they differ         refused (the loop looks while idle)
     Retry           rewind, user                  refused (the loop queues it)
 
+Behind the turn_end of a turn that another agent began stands what came of it, as mail to whom this agent works for.
 Behind the turn_end of a talk that plans a filter stands the filter, however the talk ended: what was planned, and the
 talk itself, leave memory.
 
@@ -36,6 +40,7 @@ from ikigai.core.events import (
     Event,
     Filtered,
     FilterPlanned,
+    MailTaken,
     Marked,
     Rewound,
     SettingsChanged,
@@ -58,10 +63,12 @@ from ikigai.core.inputs import (
     Failed,
     Filter,
     Forget,
+    Heard,
     Input,
     Instructed,
     Interrupted,
     Job,
+    Mailed,
     Note,
     Noted,
     Opened,
@@ -73,6 +80,7 @@ from ikigai.core.inputs import (
     RewindAt,
     RewindTo,
     RunTool,
+    Send,
     SetMark,
     StartTool,
     Submitted,
@@ -81,6 +89,7 @@ from ikigai.core.inputs import (
     Used,
 )
 from ikigai.core.instructions import KEY, ORIGIN
+from ikigai.core.mail import report
 from ikigai.core.memory import (
     Beginning,
     Mark,
@@ -95,7 +104,7 @@ from ikigai.core.memory import (
 from ikigai.core.messages import Image, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall
 from ikigai.core.ports import Draft
 from ikigai.core.reply import facts, interrupted, storable_blocks
-from ikigai.core.request import grow, plans
+from ikigai.core.request import grow, mailed, plans
 from ikigai.core.sanitize import storable
 
 CERTAINLY = 4
@@ -126,6 +135,10 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
             return ()
         case Used(usage):
             return (usage,)
+        case Heard():
+            return ()
+        case Send(mail):
+            return (replace(mail, text=storable(mail.text)),)
         case Ran(line, output):
             return (CommandRan(storable(line), storable(output)),)
         case Exceeded(_, _, usage):  # the loop sends less, or says that it failed
@@ -158,8 +171,13 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
             raise Refused(f"The agent is busy ({memory.status.value}).", "Esc stops it.")
         case Instructed(value):
             return _instructed(memory, value)
-        case Submitted(text, images):
-            return _submitted(memory, text, images)
+        case Submitted(text, images, sender):
+            return _submitted(memory, text, images, sender)
+        case Mailed(mails):
+            first, *others = mails
+            words = [*_submitted(memory, first.text, (), first.shown)]
+            words += [UserMessage(storable(each.text), sender=storable(each.shown)) for each in others]
+            return (*words, *(MailTaken(each.id, storable(each.name)) for each in mails))
         case Clear():
             return (Cleared(memory.own),)
         case SetMark(label):
@@ -201,7 +219,7 @@ def _stopped(
     """The end of the turn; of a planning talk, with the filter that it came to."""
     turn = memory.open
     assert turn
-    facts = (*said, ended(memory, said, ending, reason, counted))
+    facts = (*said, ended(memory, said, ending, reason, counted), *report(memory, said, ending, reason))
     if not turn.planning:
         return facts
     plan, before = turn.plan or FilterPlanned(), used_without_open(memory)
@@ -289,11 +307,11 @@ def _ids(memory: Memory) -> set[str]:
     return ended | {call.id for _, call in memory.open.calls} if memory.open else ended
 
 
-def _submitted(memory: Memory, text: str, images: tuple[Image, ...]) -> tuple[Event, ...]:
-    text = storable(text)
+def _submitted(memory: Memory, text: str, images: tuple[Image, ...], sender: str = "") -> tuple[Event, ...]:
+    text, sender = storable(text), storable(sender)
     if not memory.model:
         raise Refused("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup")
-    asked = measured(memory, grow((), UserMessage(text, images)))
+    asked = measured(memory, grow((), UserMessage(text, images, sender=sender)))
     alone = tokens.count(memory.provider, memory.model, memory.envelope + asked)
     if alone > CERTAINLY * memory.limits.context:
         raise Refused(
@@ -308,7 +326,7 @@ def _submitted(memory: Memory, text: str, images: tuple[Image, ...]) -> tuple[Ev
                 f"Context full: {tokens.short(size)} of {tokens.short(memory.room)} tokens, and the window is off.",
                 "Use /clear or /rewind, or switch the window on with /budget 100k.",
             )
-    return (UserMessage(text, images),)
+    return (UserMessage(text, images, sender=sender),)
 
 
 def _next_number(memory: Memory) -> str:
@@ -347,6 +365,8 @@ def _newest(memory: Memory) -> tuple[Rewound, str, tuple[Image, ...]]:
         raise Refused("The message of the newest turn was forgotten.", "/undo may bring it back.")
     if plans(asked.text):  # its filter was undone
         raise Refused("The newest turn is a talk about what to forget.", "Type that command again, or /rewind ID.")
+    if mailed(asked.text):
+        raise Refused("The newest turn began with a message of another agent.", "/rewind ID goes back before it.")
     return Rewound(newest.id - 1), asked.text, tuple(block for block in asked.blocks if isinstance(block, Image))
 
 

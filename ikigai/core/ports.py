@@ -11,7 +11,7 @@ from ikigai.core.reply import Delta, ProviderEvent, Waiting
 from ikigai.core.request import Request
 
 if TYPE_CHECKING:
-    from ikigai.core.events import ApprovalDecided, Choices, Event, StoredEvent
+    from ikigai.core.events import ApprovalDecided, Choices, Event, MailSent, MailTaken, StoredEvent
     from ikigai.core.loading import Loading, Reading
     from ikigai.core.memory import Memory
     from ikigai.core.transcript import Block, Rule
@@ -82,6 +82,10 @@ class Tools(Protocol):
         """Run one call to its end; `progress` takes its output as it comes. Never raises but for cancellation, which
         ends the tool.
         """
+        ...
+
+    def also(self, call_id: str) -> "tuple[MailSent | MailTaken, ...]":
+        """The facts that the call, which is done, came to besides its result: to be stored with it."""
         ...
 
 

@@ -20,7 +20,7 @@ GONE = "[purged]"
 HIDDEN = "***"
 """Stands for what was looked for where its surroundings are shown."""
 
-WORDLESS = frozenset({"usage", "fork", "agent_killed", "agent_revived", "tool_started", "filter_plan"})
+WORDLESS = frozenset({"usage", "fork", "agent_killed", "agent_revived", "tool_started", "filter_plan", "mail_taken"})
 """Kinds in which nobody says anything."""
 DROPPED = {
     "user": ("images",),
@@ -31,7 +31,7 @@ DROPPED = {
 """Fields of data that are what was said, or pictures of it; a row is whole without them."""
 KEPT = frozenset(
     ("id", "call_id", "name", "tool", "type", "vendor", "media_type", "model", "level", "provider", "parent", "stop")
-) | {"ending", "counted", "mode", "origin", "origins", "decision", "planning", "what"}
+) | {"ending", "counted", "mode", "origin", "origins", "decision", "planning", "what", "to", "sender"}
 """Fields of data that hold names: without them the row, or the other one of its pair, could not be read."""
 
 Said: TypeAlias = Callable[[str], bool]

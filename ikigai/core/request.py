@@ -27,6 +27,16 @@ not try again. At the end say in one short sentence what was done."""
 """What the first message of a planning talk says to the model; people see the command."""
 
 
+MAILED = "[Message from agent {}, not from the user]\n\n"
+"""What stands before the words of another agent."""
+
+
+def mailed(text: str) -> bool:
+    """Whether this is a message of another agent."""
+    start, _, rest = MAILED.partition("{}")
+    return text.startswith(start) and rest in text
+
+
 def plans(text: str) -> bool:
     """Whether this is the first message of a planning talk."""
     return text.startswith(("/forget ", "/remember ")) and text.endswith(PLANNING.rpartition("{mode}")[2])
@@ -67,6 +77,8 @@ def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
         text, images = event.text, event.images
         if event.planning:
             text = PLANNING.format(mode=event.planning, criteria=text)
+        elif event.sender:
+            text = MAILED.format(event.sender) + text
         role, blocks = USER, (*images, Text(text)) if text or not images else images
     else:
         return ()

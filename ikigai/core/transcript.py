@@ -19,6 +19,8 @@ from ikigai.core.events import (
     Filtered,
     FilterPlanned,
     Forked,
+    MailSent,
+    MailTaken,
     Marked,
     Rewound,
     SettingsChanged,
@@ -130,6 +132,10 @@ def _said(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
     match stored.event:
         case UserMessage(text, planning=planning) if planning:
             return Speaker.USER, f"/{planning} {text}", "", False
+        case UserMessage(text, sender=sender) if sender:
+            return Speaker.USER, f"[from {sender}] {text}", "", False
+        case MailTaken():
+            return None
         case UserMessage(text, images):
             return Speaker.USER, "\n".join((*map(_picture, images), text)).rstrip("\n"), "", False
         case AssistantMessage() as said:
@@ -192,6 +198,10 @@ def _note(id: int, event: object) -> str:
             return "This agent was killed" + (f" with its ancestor {along}." if along else ".")
         case AgentRevived():
             return "This agent was revived."
+        case MailSent(_, text, name, ending, _):
+            return (
+                f"Sent to {name}: {text}" if name else f"This turn ({ending}) was reported to the agent that began it."
+            )
         case CommandRan(line, output):
             return f"{line}\n{output}" if output else line
         case Unknown(kind, text):

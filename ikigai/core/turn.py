@@ -44,7 +44,7 @@ class OpenTurn(Record, frozen=True):
 
     `results` have come so far; those before `edge` are masked but for the first few, `dropped` of them are gone with
     `iterations` that were dropped. `planning` and `criteria` are those of a talk that plans a filter, `plan` what it
-    came to. `alone` says that no reply is wanted.
+    came to. `alone` says that no reply is wanted; `sender` is the name of the agent whose message began it.
     """
 
     first: int
@@ -62,6 +62,7 @@ class OpenTurn(Record, frozen=True):
     criteria: str = ""
     plan: FilterPlanned | None = None
     alone: bool = False
+    sender: str = ""
 
     @property
     def requests(self) -> int:
@@ -99,7 +100,7 @@ class Growing:
         self._results, self._edge, self._dropped = turn.results, turn.edge, turn.dropped
         self._iterations = turn.iterations
         self._kind = turn.planning, turn.criteria
-        self._plan, self._alone = turn.plan, turn.alone
+        self._plan, self._alone, self._sender = turn.plan, turn.alone, turn.sender
         self._size = turn.size  # of those measured, the first `_measured`
         self._measured = len(self._messages)
         self._most_more = 0  # bytes that the others take at the most
@@ -165,6 +166,7 @@ class Growing:
             *self._kind,
             self._plan,
             self._alone,
+            self._sender,
         )
 
     def shrink(self, most: int) -> None:

@@ -24,6 +24,7 @@ from .family import Family
 from .follow import Follower
 from .indexing import Indexer
 from .log import AgentLog
+from .mail import Mails
 
 if TYPE_CHECKING:
     from ikigai.core.purging import Wanted
@@ -70,6 +71,7 @@ class Database:
         self.schema_version = schema_version
         self.agents = Agents(session)
         self.family = Family(session, self.agents)
+        self.mail = Mails(session)
 
     @classmethod
     async def open(
@@ -146,7 +148,7 @@ class Database:
             return await history.prompts(cursor, limit)
 
     async def spent(
-        self, agent: str | None = None, since: float | None = None, ids: Sequence[int] | None = None
+        self, agent: str | Sequence[str] | None = None, since: float | None = None, ids: Sequence[int] | None = None
     ) -> Spent:
         """What the ledger's requests took; `usage.spent` says which."""
         async with self._session.use() as cursor:

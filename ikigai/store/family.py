@@ -54,21 +54,31 @@ class Family:
             )
         return agent, end if in_turn else id
 
-    async def fork(self, parent: Agent, at: int, facts: Sequence[Event], name: str = "", directory: str = "") -> Agent:
+    async def fork(
+        self,
+        parent: Agent,
+        at: int,
+        facts: Sequence[Event],
+        name: str = "",
+        directory: str = "",
+        made: UUID | None = None,
+    ) -> Agent:
         """A child of `parent` that shares its lineage up to the event `at`, with its first events.
 
-        Both are stored or neither. Without a name it is given one. Raises Refused when the name is taken, or is none.
+        Both are stored or neither. Without a name it is given one. `made` is the id of one that a
+        tool makes. Raises Refused when the name is taken, or is none.
         """
         if name:
             check_name(name)
         rows = [codec.encode(fact) for fact in facts]
         kinds, contents, datas = (list(column) for column in zip(*rows, strict=True))
-        id, tried = uuid4(), 0
-        made = {"id": id, "parent": parent.id, "at": at, "directory": storable(directory) or None}
+        id, tried = made or uuid4(), 0
+        agent = {"id": id, "parent": parent.id, "at": at, "directory": storable(directory) or None}
+        agent["made"] = made is not None
         stored = {"ids": [event_id() for _ in facts], "kinds": kinds, "contents": contents, "datas": datas}
         while True:
             async with self._session.use() as cursor:
-                await cursor.execute(queries.FORK, {**made, **stored, "name": name or names.suggest(tried)})
+                await cursor.execute(queries.FORK, {**agent, **stored, "name": name or names.suggest(tried)})
                 forked = cursor.rowcount > 0
             if forked and (child := await self._agents.get(str(id))):
                 return child

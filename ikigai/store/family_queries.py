@@ -38,8 +38,9 @@ where event.id = %s
 # The agent and its first events, or neither: where the name is taken nothing is made.
 FORK = """
 with made as (
-  insert into agents (id, name, parent, forked_at, directory)
-  values (%(id)s, %(name)s, %(parent)s::uuid, %(at)s, %(directory)s) on conflict (name) do nothing returning id
+  insert into agents (id, name, parent, forked_at, directory, made)
+  values (%(id)s, %(name)s, %(parent)s::uuid, %(at)s, %(directory)s, %(made)s)
+  on conflict (name) do nothing returning id
 )
 insert into messages (agent_id, seq, event_id, kind, content, data)
 select made.id, n, event_id, kind, content, data::jsonb

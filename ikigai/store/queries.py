@@ -206,7 +206,8 @@ where not looped order by id desc limit 1
 PROMPTS = """
 select content from (
   select id, content from messages
-  where kind = 'user' and octet_length(content) between 1 and 20000 order by id desc limit %s
+  where kind = 'user' and octet_length(content) between 1 and 20000 and not coalesce(data ? 'sender', false)
+  order by id desc limit %s
 ) newest
 group by content order by max(id) desc limit %s
 """
@@ -224,7 +225,7 @@ coalesce(sum(output), 0), coalesce(sum(thinking), 0), coalesce(sum(cost), 0), co
 _LEDGER = """
 from usage
 where created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
-  and (%(agent)s::uuid is null or agent_id = %(agent)s) and (%(ids)s::bigint[] is null or id = any(%(ids)s))
+  and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s)) and (%(ids)s::bigint[] is null or id = any(%(ids)s))
 """
 USAGE = f"select {_SPENT} {_LEDGER}"
 USAGE_BY_MODEL = f"select model, {_SPENT} {_LEDGER} group by model order by sum(cost) desc nulls last, model"
@@ -243,7 +244,7 @@ select extract(epoch from min(created_at))::float8, extract(epoch from max(creat
 _PRUNES = """
 count(*), sum(turns) from prunes
 where created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
-  and (%(agent)s::uuid is null or agent_id = %(agent)s)
+  and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s))
 group by 1
 """
 PRUNES_BY_MODEL = f"select model, {_PRUNES}"

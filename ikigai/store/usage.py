@@ -24,9 +24,12 @@ _BY: dict[str, tuple[LiteralString, LiteralString]] = {
 
 
 async def spent(
-    cursor: Cursor, agent: str | None = None, since: float | None = None, ids: Sequence[int] | None = None
+    cursor: Cursor,
+    agent: str | Sequence[str] | None = None,
+    since: float | None = None,
+    ids: Sequence[int] | None = None,
 ) -> Spent:
-    """What requests took: those of one agent, since a time (seconds since 1970), those of these usage events."""
+    """What requests took: of one agent or of several, since a time (seconds since 1970), of these usage events."""
     await cursor.execute(queries.USAGE, _which(agent, since, ids), prepare=False)
     return _spent((await cursor.fetchall())[0])
 
@@ -86,8 +89,13 @@ def _days(first: date, last: date) -> Iterator[date]:
         first += timedelta(days=1)
 
 
-def _which(agent: str | None, since: float | None, ids: Sequence[int] | None) -> dict[str, Any]:
-    return {"agent": UUID(agent) if agent else None, "since": since, "ids": None if ids is None else list(ids)}
+def _which(agent: str | Sequence[str] | None, since: float | None, ids: Sequence[int] | None) -> dict[str, Any]:
+    agents = [agent] if isinstance(agent, str) else agent
+    return {
+        "agents": None if agents is None else [UUID(each) for each in agents],
+        "since": since,
+        "ids": None if ids is None else list(ids),
+    }
 
 
 def _spent(row: Sequence[Any]) -> Spent:

@@ -2,6 +2,7 @@
 
                      read-only   ask     edits    auto    yolo
     own log          runs        runs    runs     runs    runs
+    own agents       runs        runs    runs     runs    runs
     read inside      runs        runs    runs     runs    runs
     read elsewhere   asks        asks    asks     asks    runs
     edit inside      refused     asks    runs     runs    runs
@@ -11,7 +12,9 @@
 
 "list" is the allow-list: what follows a rule runs, all else is asked about. "Elsewhere" is outside the working
 directory, ikigai's own folders, what looks like a file with keys, and for edits also what other programs run or obey
-(.git, shell start files, CI …). A standing approval, for exactly this call, answers what would be asked.
+(.git, shell start files, CI …).
+A standing approval, for exactly this call, answers what would be asked. Having agents runs, as each of their calls is
+judged like the agent's own.
 """
 
 from __future__ import annotations

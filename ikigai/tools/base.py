@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Protocol
 
+from ikigai.core.events import MailSent, MailTaken
 from ikigai.core.messages import Image
 from ikigai.core.record import Record
 
@@ -13,7 +14,7 @@ from ikigai.core.record import Record
 class Kind(StrEnum):
     """What a call does to the world, from harmless to not."""
 
-    NOTHING = "nothing"  # looks at ikigai's own log or processes
+    NOTHING = "nothing"  # looks at ikigai's own log or processes, or has agents whose own calls are looked at
     READ = "read"  # reads files
     EDIT = "edit"  # writes files
     NETWORK = "network"
@@ -39,13 +40,14 @@ class Touch(Record, frozen=True):
 class Output(Record, frozen=True):
     """What came of a call: text for the model and the log, images for models that see; `failed` marks an error.
 
-    `diff` is what it really changed in a file, as a unified diff, for people.
+    `diff` is what it really changed in a file, as a unified diff, for people. `also` are facts that it came to.
     """
 
     text: str
     images: tuple[Image, ...] = ()
     failed: bool = False
     diff: str = ""
+    also: tuple[MailSent | MailTaken, ...] = ()
 
 
 Progress = Callable[[str], None]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ikigai.core.bounds import ALL
-from ikigai.core.events import Choices
+from ikigai.core.events import Choices, MailSent, MailTaken
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Ask, Started
 from ikigai.core.schemas import schema
@@ -31,6 +31,7 @@ class Registry:
     def __init__(self, tools: Iterable[Tool] = (), gate: Callable[[], Gate] | None = None) -> None:
         self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
         self._gate, self._order, self._together = gate, Order(), Together()
+        self._also: dict[str, tuple[MailSent | MailTaken, ...]] = {}
         self.specs = tuple(_spec(tool) for tool in self._tools.values())
 
     async def start(self, call: ToolCall, turn: int, settings: Choices, ask: Ask) -> Started:
@@ -92,7 +93,12 @@ class Registry:
             return ToolResult(call.id, _told(error), is_error=True)
         finally:
             self._order.left(call.id)
+        if output.also:
+            self._also[call.id] = output.also
         return _result(call, output)
+
+    def also(self, call_id: str) -> tuple[MailSent | MailTaken, ...]:
+        return self._also.pop(call_id, ())
 
     def _understood(self, call: ToolCall) -> tuple[Tool, Any]:
         """The tool and its arguments. Raises LookupError, ValueError in words for the model."""

@@ -44,6 +44,8 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[ev.Event]:
         st.builds(ev.Forked, text, st.none() | number),
         st.builds(ev.AgentKilled, text, text),
         st.builds(ev.AgentRevived),
+        st.builds(ev.MailSent, text, text, text, st.sampled_from(["", "completed"]), st.booleans()),
+        st.builds(ev.MailTaken, number, text),
         st.builds(ev.CommandRan, text, text),
         st.builds(ev.UsageReported, text, usage, *count),
     )

@@ -47,7 +47,7 @@ def test_a_row_of_any_kind_stays_one_of_its_kind(row: dict[str, Any]) -> None:
 def test_every_kind_is_thought_of() -> None:
     """A kind whose texts are elsewhere than in content and DROPPED has to be looked at by whoever adds it."""
     known = {"user", "assistant", "tool_call", "tool_result", "turn_end", "clear", "mark", "rewind", "settings"}
-    known.add("command")
+    known |= {"command", "mail_sent"}
     assert known | WORDLESS >= set(codec.CONTENT_FIELD) - {"filter", "undo", "summary", "approval"}
 
 

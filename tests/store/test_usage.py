@@ -189,8 +189,8 @@ async def test_the_ledger_is_found_by_its_index(dsn: str, database: Database) ->
     put(dsn, count=50)
     with psycopg.connect(dsn, autocommit=True) as other:
         other.execute("analyze messages")
-        for agent in (None, UUID(talk.agent.id)):
+        for agents in (None, [UUID(talk.agent.id)]):
             plan = other.execute(
-                "explain " + queries.USAGE, {"since": time.time() - 60, "agent": agent, "ids": None}
+                "explain " + queries.USAGE, {"since": time.time() - 60, "agents": agents, "ids": None}
             ).fetchall()
             assert any("messages_usage" in line for (line,) in plan), plan

@@ -84,7 +84,7 @@ async def test_cancelling_ends_the_request():
 async def test_what_a_cancelled_call_took_is_told():
     rows = list[UsageReported]()
     asking = complete(
-        Scripted([["So far", Hang()]]), "scripted/x", "", "?", purpose="summary", max_output=9, tell=rows.append
+        Scripted([("So far", Hang())]), "scripted/x", "", "?", purpose="summary", max_output=9, tell=rows.append
     )
     task = asyncio.create_task(asking)
     await asyncio.sleep(0.01)

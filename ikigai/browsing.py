@@ -51,7 +51,7 @@ class History:
     def refusal(self) -> str:
         if not self._on_screen:
             return f"{self._agent.name} is not on the screen any more: nothing can be done to it."
-        return "" if self._seat.runtime else "This agent is read-only here: nothing can be done to it."
+        return "" if self._seat.runtime else "This agent is read-only here: f goes on from there with another one."
 
     @property
     def _on_screen(self) -> bool:

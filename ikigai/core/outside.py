@@ -1,11 +1,11 @@
-"""Why an event is not in the context: cleared away, rewound past, forgotten, slid out of the window; or is undone."""
+"""Why an event is not in the context: cleared away, rewound past, forgotten, in a summary, slid out; or is undone."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from ikigai.core.events import Cleared, Filtered, Rewound, StoredEvent, Undone
 from ikigai.core.lineage import void
-from ikigai.core.memory import Memory
+from ikigai.core.memory import Memory, Summary
 from ikigai.core.record import Record
 
 CONTROLS = (Cleared, Rewound, Filtered, Undone)
@@ -15,6 +15,7 @@ CONTROLS = (Cleared, Rewound, Filtered, Undone)
 class Why(StrEnum):
     CLEARED = "cleared"
     REWOUND = "rewound"
+    SUMMARISED = "summarised"
     FORGOTTEN = "forgotten"
     OUT = "out of the window"
     UNDONE = "undone"
@@ -64,13 +65,16 @@ class Reasons:
         What was forgotten is so whatever else happened to it.
         """
         near = [each for each in self._gone if ids and each[0] < ids[-1] and each[1] > ids[0]]
-        found = {id: self._why(id, near) for id in ids if not memory.remembers(id)}
+        found = {id: self._why(id, near, memory.summaries) for id in ids if not memory.remembers(id)}
         return found | {id: self._undone[id] for id in ids if id in self._undone}
 
-    def _why(self, id: int, near: Sequence[tuple[int, int, Outside]]) -> Outside:
+    def _why(self, id: int, near: Sequence[tuple[int, int, Outside]], summaries: Sequence[Summary]) -> Outside:
         if by := self._removed.get(id):
             return Outside(Why.FORGOTTEN, by)
         taken = [outside for low, high, outside in near if low < id < high]
         if taken:
             return next((each for each in reversed(taken) if each.why is Why.FORGOTTEN), taken[-1])
-        return Outside(Why.CLEARED, self._cleared) if id < self._cleared else Outside(Why.OUT)
+        if id < self._cleared:
+            return Outside(Why.CLEARED, self._cleared)
+        covering = next((summary.id for summary in reversed(summaries) if id <= summary.upto), 0)
+        return Outside(Why.SUMMARISED, covering) if covering else Outside(Why.OUT)

@@ -197,7 +197,7 @@ class Actions:
         if by:
             self._do(f"/undo {by}")
         else:
-            self._hands.say("There is nothing to undo here: no clear, rewind or forget, and none took this away.")
+            self._hands.say("There is nothing to undo here: nothing that changed the context, or took this out of it.")
 
     def _do(self, line: str) -> None:
         """Close, and do it to what is under the cursor, where anything can be done."""

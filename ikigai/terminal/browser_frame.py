@@ -37,6 +37,8 @@ def _where(item: Item) -> str:
             return f"rewound past by #{outside.by}"
         case Why.FORGOTTEN:
             return f"forgotten by #{outside.by}"
+        case Why.SUMMARISED:
+            return f"told in the summary #{outside.by}"
         case Why.OUT:
             return "slid out of the window"
         case Why.UNDONE:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ikigai.core.events import Cleared, Filtered, Rewound, StoredEvent, Undone, UserMessage
+from ikigai.core.events import Cleared, Filtered, Rewound, StoredEvent, Summarised, Undone, UserMessage
 from ikigai.core.memory import Memory
 from ikigai.core.outside import Outside, Reasons
 from ikigai.core.record import Record
@@ -52,13 +52,22 @@ class Item(Record, frozen=True):
 
     @property
     def undoable(self) -> bool:
-        return isinstance(self.event.event, UNDOABLE) and self.key[1] == 0
+        did = self.event.event
+        changes = isinstance(did, UNDOABLE) or (isinstance(did, Summarised) and not did.closed)
+        return changes and self.key[1] == 0
+
+    @property
+    def summary(self) -> str:
+        """The text that stands for what was condensed; "" for anything else."""
+        return self.event.event.text if isinstance(self.event.event, Summarised) and self.key[1] == 0 else ""
 
     @property
     def text(self) -> str:
         """All of it, safe for a terminal or a clipboard."""
         if isinstance(self.shown, Rule):
             return ""
+        if self.summary:
+            return clean(f"{self.shown.text}\n\n{self.summary}")
         parts = (part if isinstance(part, str) else f"[thought]\n{part.text}" for part in self.shown.parts)
         said = "\n\n".join(parts) if self.shown.thoughts else self.shown.text
         called = f"{self.shown.name} " if self.shown.speaker is Speaker.TOOL_CALL else ""
@@ -104,7 +113,8 @@ def items(
 def rows(item: Item, width: int, theme: Theme, unfolded: bool) -> list[str]:
     """The item in rows of so many cells; folded, a long result or thought is told in a few."""
     if unfolded and isinstance(item.shown, Block):
-        return _whole(item.shown, width, theme)
+        told = f"{item.shown.text}\n{item.summary}" if item.summary else item.shown.text
+        return _whole(msgspec.structs.replace(item.shown, text=told), width, theme)
     shown = item.shown
     if isinstance(shown, Block) and shown.speaker is Speaker.ASSISTANT and len(shown.text) > LONG:
         lines = shown.text.count("\n") + 1

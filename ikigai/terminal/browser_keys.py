@@ -37,7 +37,7 @@ BOUND = (
     Bound("fork", ("f",), "f", "go on from here with a new agent (/fork)"),
     Bound("rewind", ("r",), "r", "go back to this turn (/rewind)"),
     Bound("forget", ("x", "d"), "x", "forget this message (/forget); you are asked"),
-    Bound("undo", ("u",), "u", "take back this clear, rewind or forget, or what took this away (/undo)"),
+    Bound("undo", ("u",), "u", "take back this clear, rewind, forget, condensing; what took this away (/undo)"),
     Bound("help", ("?",), "?", "these keys"),
     Bound("repaint", ("c-l",), "Ctrl+L", "draw the screen anew"),
     Bound("suspend", ("c-z",), "Ctrl+Z", "suspend ikigai"),
@@ -49,6 +49,7 @@ SIGNS = (
     ("c", "before a clear"),
     ("r", "rewound past"),
     ("f", "forgotten"),
+    ("s", "told in a summary instead"),
     ("u", "undone: it holds no more"),
 )
 """What stands beside text that is not in the context, as `browser_view.SIGNS` has it."""

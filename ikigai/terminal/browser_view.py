@@ -13,7 +13,14 @@ from ikigai.terminal import browser_items
 from ikigai.terminal.browser_items import Item, Key
 from ikigai.terminal.theme import Theme, unstyled
 
-SIGNS = {Why.CLEARED: "c", Why.REWOUND: "r", Why.FORGOTTEN: "f", Why.OUT: "o", Why.UNDONE: "u"}
+SIGNS = {
+    Why.CLEARED: "c",
+    Why.REWOUND: "r",
+    Why.FORGOTTEN: "f",
+    Why.SUMMARISED: "s",
+    Why.OUT: "o",
+    Why.UNDONE: "u",
+}
 """Beside what is not in the context, or does not hold any more."""
 GUTTER = 3
 """Columns left of the text: where the cursor is, why the item is not in the context, a blank."""

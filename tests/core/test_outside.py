@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from ikigai.core.errors import Refused
-from ikigai.core.events import Rewound, UserMessage
-from ikigai.core.inputs import Clear, Filter, Input, RewindTo, SetMark, Undo
+from ikigai.core.events import Rewound, Summarised, UserMessage
+from ikigai.core.inputs import Clear, Condensed, Filter, Input, RewindTo, SetMark, Undo
 from ikigai.core.outside import CONTROLS, Outside, Reasons, Why
 from ikigai.core.selecting import Wanted, selecting
 from tests.core.agent import RUN, Agent
@@ -39,7 +39,13 @@ class Last(NamedTuple):
     turns: int
 
 
-Step = str | Input | Last
+class Condense(NamedTuple):
+    """Let a summary stand for all but so many turns, the newest."""
+
+    but: int
+
+
+Step = str | Input | Last | Condense
 """A turn with these words, or what else is done."""
 
 
@@ -50,6 +56,9 @@ def take(agent: Agent, step: Step) -> None:
         case Last(turns):  # as the loop does it once the user has agreed
             found = agent.log.load(selecting(agent.run, agent.name, (Wanted(back=turns),)))
             agent.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+        case Condense(but):
+            *_, last = agent.memory.full.turns[: len(agent.memory.full.turns) - but]
+            agent.happen(Condensed(Summarised("sum", last.end, turns=1), agent.memory.begins(last.end)))
         case _:
             agent.happen(step)
 
@@ -67,6 +76,11 @@ def take(agent: Agent, step: Step) -> None:
         (["a", SetMark("m"), "b", "c", Last(1), RewindTo("m"), "d"], {"b": ("rewound", 2), "c": ("forgotten", 1)}),
         (["a", "b", Last(2), "c"], {"a": ("forgotten", 1), "b": ("forgotten", 1)}),
         (["a", "b", Last(1), Undo(), "c"], {}),
+        (["a", "b", Condense(1), "c"], {"a": ("summarised", 0)}),
+        (["a", "b", Condense(1), "c", Undo()], {}),
+        (["a", Last(1), "b", Condense(0), "c", Condense(0), "d"],
+         {"a": ("forgotten", 1), "b": ("summarised", 0), "c": ("summarised", 0)}),
+        (["a", Condense(0), "b", Clear(), "c"], {"a": ("cleared", 1), "b": ("cleared", 1)}),
         (["a", SetMark("m"), "b", RewindTo("m"), Undo(), "c", Clear(), "d"],
          {"a": ("cleared", 3), "b": ("cleared", 3), "c": ("cleared", 3)}),
     ],
@@ -109,9 +123,9 @@ def test_it_agrees_with_memory(seed: int) -> None:
     """Whatever was done: what memory does not hold has a reason, what it holds has none, and reasons are in force."""
     rng, agent = random.Random(seed), Agent()
     for n in range(30):
-        steps: list[Step] = [*[f"{n}"] * 4, SetMark("m"), RewindTo("m"), Clear(), Last(rng.randint(1, 2)), Undo()]
-        with suppress(Refused):  # nothing to rewind to, to forget or to undo
-            take(agent, rng.choice(steps))
+        acts = (SetMark("m"), RewindTo("m"), Clear(), Last(rng.randint(1, 2)), Condense(1), Undo())
+        with suppress(Refused, ValueError):  # nothing to rewind to, to forget, to condense or to undo
+            take(agent, rng.choice((*[f"{n}"] * 4, *acts)))
     stored = [row.event() for row in agent.log.rows]
     found = Reasons(stored).over(ids(agent), agent.memory)
     for event in stored:

@@ -57,10 +57,10 @@ class Member:
 
 
 class Crew:
-    """`delegates` gives the own agents of one, by its id. `news` is called when there is something to say of an agent that
-    nobody watches; `ledger` gets the usage of its requests. `lost` gets an agent whose loop has ended by itself, and the
-    sentences about that. With `asks` false questions of agents that nobody watches are answered with their default, and
-    nobody is opened for mail. `limits` are further ones of every Runtime.
+    """`delegates` gives the own agents of one, by its id. `news` is called when there is something to say of an agent
+    that nobody watches; `ledger` gets the usage of its requests. `lost` gets an agent whose loop has ended by itself,
+    and the sentences about that. With `asks` false questions of agents that nobody watches are answered with their
+    default, and nobody is opened for mail. `limits` are further ones of every Runtime.
     """
 
     def __init__(

@@ -258,7 +258,7 @@ Happened: TypeAlias = (
 Input: TypeAlias = Opened | Submitted | Instructed | Happened | Command
 
 
-NEEDS_IDLE = (Submitted, Instructed, *get_args(Command))
+NEEDS_IDLE = (Submitted, Mailed, Instructed, *get_args(Command))
 
 
 def is_command(happened: Input) -> TypeGuard[Command]:

@@ -57,6 +57,8 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/think off", Change({"level": "off"})),
     ("/think default", Change({"level": None})),
     ("/context", Local("context")),
+    ("/send heron Look again.", Local("send", "heron Look again.")),
+    ('/send heron "Look again."', Local("send", "heron Look again.")),
     ("/recall what was it", Local("recall", "what was it")),
     ("/quote 45", Local("quote", "45")),
     ("/approve edits", Local("approve", "edits")),

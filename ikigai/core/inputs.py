@@ -273,7 +273,7 @@ Happened: TypeAlias = (
 Input: TypeAlias = Opened | Submitted | Instructed | Condensed | Happened | Command
 
 
-NEEDS_IDLE = (Submitted, Instructed, Condensed, *get_args(Command))
+NEEDS_IDLE = (Submitted, Mailed, Instructed, Condensed, *get_args(Command))
 
 
 def is_command(happened: Input) -> TypeGuard[Command]:

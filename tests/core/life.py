@@ -3,6 +3,7 @@
 `Life` runs over a log in memory; a subclass that gives another `open_log` runs over that one.
 """
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -26,8 +27,10 @@ from ikigai.core.inputs import (
     Edit,
     Failed,
     Filter,
+    Heard,
     Interrupted,
     Job,
+    Mailed,
     Note,
     Noted,
     Plan,
@@ -36,6 +39,7 @@ from ikigai.core.inputs import (
     Retry,
     RewindTo,
     RunTool,
+    Send,
     SetMark,
     StartTool,
     Submitted,
@@ -45,6 +49,7 @@ from ikigai.core.inputs import (
 )
 from ikigai.core.loading import AskPage, AskSpans
 from ikigai.core.machine import ASTRAY, work
+from ikigai.core.mail import Mail
 from ikigai.core.memory import Memory, Status, frame, offered, plain_size, request
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Draft
@@ -55,6 +60,9 @@ from tests.core.agreement import agrees
 from tests.core.oracle import Oracle, effective
 from tests.core.program import Program
 from tests.core.worlds import COUNTS, LABELS, NAMES, RUNS, blocks, calls, counts, images, places, rounds, runs, words
+
+SENT = itertools.count(1_000_000)
+"""Ids of messages that were sent elsewhere: none comes twice."""
 
 points = st.integers(0, 60)
 wanted = st.lists(
@@ -366,6 +374,22 @@ class Life(Program):
             self.replied((*said, Text("!")), count=count)
             if self.memory.run.counter == "bytes" and self.memory.open is None:
                 assert len(self.memory.window.turns) <= len(squeezed.turns) + 1, "what left stays away"
+
+    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @rule(texts=st.lists(words, min_size=1, max_size=3), by_user=st.booleans())
+    def mail(self, texts: list[str], by_user: bool) -> None:
+        """Messages of other agents begin a turn together; each has come once."""
+        mails = [Mail(next(SENT), "x", "heron", text, by_user=by_user) for text in texts]
+        if facts := self.happen(Mailed(tuple(mails))):
+            assert [fact.of for fact in facts if isinstance(fact, ev.MailTaken)] == [mail.id for mail in mails]
+            assert self.memory.open and self.memory.open.sender == ("" if by_user else "heron")
+
+    @rule(text=words)
+    def send(self, text: str) -> None:
+        before = self.memory
+        self.happen(Send(ev.MailSent(self.agent, text)))
+        self.happen(Heard())
+        assert self.memory == before, "what is sent is no part of the sender's memory"
 
     @precondition(lambda self: self.memory.status is Status.IDLE)
     @rule(

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ikigai.core import events as ev
 from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.pins import Pin, framed
-from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN, PLANNING, UNANSWERED, Request
+from ikigai.core.request import MAILED, NOT_RUN, OUTCOME_UNKNOWN, PLANNING, UNANSWERED, Request
 from ikigai.core.run import Rules, Run
 from tests.core.encoders import encoder
 
@@ -51,6 +51,8 @@ class Said:
             match row.event:
                 case ev.UserMessage(text, planning=mode) if mode:
                     found.append(Message(Role.USER, (Text(PLANNING.format(mode=mode, criteria=text)),)))
+                case ev.UserMessage(text, sender=sender) if sender:
+                    found.append(Message(Role.USER, (Text(MAILED.format(sender) + text),)))
                 case ev.UserMessage(text, images):
                     words = [Text(text)] if text or not images else []
                     found.append(Message(Role.USER, (*images, *words)))
@@ -125,7 +127,8 @@ def effective(run: Run, own: ev.Choices) -> ev.Choices:
         found["approval"] = "edits"
     off = str(found.get("tools_off") or "").split(",")
     if missing := [name for name in most.tools_off if name not in off]:
-        found["tools_off"] = ",".join(sorted(filter(None, {*off, *missing})))
+        every = "*" in (*off, *missing)
+        found["tools_off"] = "*" if every else ",".join(sorted(filter(None, {*off, *missing})))
     found |= run.above
     strangers = [layer["model"] for layer in (own, run.above) if "model" in layer]
     if "level" in run.above:

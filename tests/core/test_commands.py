@@ -60,6 +60,8 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/condense", Condense()),
     ("/condense the paths, and why", Condense("the paths, and why")),
     ("/summary", Local("summary")),
+    ("/send heron Look again.", Local("send", "heron Look again.")),
+    ('/send heron "Look again."', Local("send", "heron Look again.")),
     ("/recall what was it", Local("recall", "what was it")),
     ("/quote 45", Local("quote", "45")),
     ("/export my talk.md 3-9", Local("export", "my talk.md 3-9")),

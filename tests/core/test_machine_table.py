@@ -22,10 +22,12 @@ from ikigai.core.inputs import (
     Failed,
     Filter,
     Forget,
+    Heard,
     Input,
     Instructed,
     Interrupted,
     Job,
+    Mailed,
     Note,
     Noted,
     Opened,
@@ -37,6 +39,7 @@ from ikigai.core.inputs import (
     RewindAt,
     RewindTo,
     RunTool,
+    Send,
     SetMark,
     StartTool,
     Submitted,
@@ -45,6 +48,7 @@ from ikigai.core.inputs import (
     Used,
 )
 from ikigai.core.machine import work
+from ikigai.core.mail import WORKS_FOR, Mail
 from ikigai.core.memory import Status
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.ports import Draft
@@ -69,6 +73,9 @@ idle    | interrupt          |                                                  
 idle    | interrupt, words   |                                                           | idle    |
 idle    | interrupt, usage   | usage                                                     | idle    |
 idle    | used               | usage                                                     | idle    |
+idle    | heard              |                                                           | idle    |
+idle    | send               | mail_sent                                                 | idle    |
+idle    | mail               | user user mail_taken mail_taken                           | waiting | call
 idle    | reply              |                                                           | idle    |
 idle    | fail               |                                                           | idle    |
 idle    | exceeded           |                                                           | idle    |
@@ -108,12 +115,15 @@ waiting | open, empty draft  | turn_end(interrupted)                            
 waiting | open, old draft    | turn_end(interrupted)                                     | idle    |
 waiting | open, other budget | turn_end(interrupted) settings(budget)                    | idle    |
 waiting | submit             | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | mail               | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | instruct           | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | interrupt          | turn_end(interrupted)                                     | idle    |
 waiting | interrupt, words   | assistant! turn_end(interrupted)                          | idle    |
 waiting | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
 waiting | interrupt, both    | assistant! usage turn_end(interrupted)                    | idle    |
 waiting | used               | usage                                                     | waiting | call
+waiting | heard              |                                                           | waiting | call
+waiting | send               | mail_sent                                                 | waiting | call
 waiting | interrupt, thought | assistant! turn_end(interrupted)                          | idle    |
 waiting | interrupt, call    | assistant! turn_end(interrupted)                          | idle    |
 waiting | reply              | assistant usage turn_end(completed)                       | idle    |
@@ -161,10 +171,13 @@ tools   | open               | turn_end(interrupted)                            
 tools   | open, draft        | turn_end(interrupted)                                     | idle    |
 tools   | open, other budget | turn_end(interrupted) settings(budget)                    | idle    |
 tools   | submit             | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | mail               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | instruct           | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | interrupt          | turn_end(interrupted)                                     | idle    |
 tools   | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
 tools   | used               | usage                                                     | tools   | start c1, run c2
+tools   | heard              |                                                           | tools   | start c1, run c2
+tools   | send               | mail_sent                                                 | tools   | start c1, run c2
 tools   | reply              |                                                           | tools   | start c1, run c2
 tools   | fail               |                                                           | tools   | start c1, run c2
 tools   | exceeded           |                                                           | tools   | start c1, run c2
@@ -351,6 +364,9 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "interrupt, usage": lambda agent: Interrupted((), USAGE),
     "interrupt, both": lambda agent: Interrupted((Text("I was say"),), USAGE),
     "used": lambda agent: Used(USAGE),
+    "heard": lambda agent: Heard(),
+    "send": lambda agent: Send(ev.MailSent("b", "Look again.", "heron")),
+    "mail": lambda agent: Mailed((Mail(1, "b", "heron", "Done."), Mail(2, "b", "heron", "Sorry.", by_user=True))),
     "reply": reply(Text("Yes.")),
     "reply nothing": reply(),
     "reply, calls": reply(Text("I look."), x(), x("y")),
@@ -472,6 +488,7 @@ def test_every_input_that_needs_idle_is_refused_in_every_other_state() -> None:
     for state in ("waiting", "tools"):
         needing = [
             "submit",
+            "mail",
             "instruct",
             "clear",
             "mark",
@@ -516,3 +533,47 @@ def test_it_is_so_also_where_its_older_calls_had_to_make_room() -> None:
     assert agent.memory.open and agent.memory.open.iterations == 1, "the first one is not sent any more"
     *_, end = agent.reply(ToolCall("c2", "ls"))
     assert isinstance(end, ev.TurnEnded) and end.ending is ev.Ending.FAILED
+
+
+def worker(maker: str = "boss", agent: str = "a") -> Agent:
+    """An agent that works for another one."""
+    made = Agent()
+    made.log.append("a", (ev.Cleared({WORKS_FOR: f"{maker} {agent}"}),))
+    made.memory = made.loaded()
+    return made
+
+
+def test_what_comes_of_a_turn_that_another_agent_began_is_reported_however_it_ends() -> None:
+    def reported(*facts: ev.Event) -> list[tuple[str, str, str]]:
+        return [(fact.to, fact.ending, fact.text) for fact in facts if isinstance(fact, ev.MailSent)]
+
+    agent = worker()
+    agent.happen(Submitted("Do it.", sender="heron"))
+    assert agent.memory.open and agent.memory.open.sender == "heron"
+    assert not reported(*agent.reply(Text("I look."), ToolCall("c", "look")))
+    agent = Agent(log=agent.log)  # which says what a dead program left
+    last = [row.event for row in agent.log.history("a")][-1:]
+    lost = "[the turn did not end as it should: the program ended]\nI look."
+    assert reported(*last) == [("boss", "interrupted", lost)]
+    agent.happen(Mailed((Mail(1, "b", "heron", "Again."),)))
+    assert reported(*agent.reply(Text("Done."))) == [("boss", "completed", "Done.")]
+    agent.happen(Mailed((Mail(2, "b", "heron", "And?"),)))
+    assert reported(*agent.happen(fail()(agent))) == [
+        ("boss", "failed", "[the turn did not end as it should: Too many requests.]")
+    ]
+    agent.happen(Submitted("I am the user."))
+    assert not reported(*agent.reply(Text("Hello.")))
+    agent.happen(Mailed((Mail(3, "b", "heron", "I, too.", by_user=True),)))
+    assert not reported(*agent.reply(Text("Hello.")))
+    for other in (Agent(), worker(agent="another")):
+        other.happen(Submitted("Do it.", sender="heron"))
+        assert not reported(*other.reply(Text("Done.")))
+
+
+def test_a_turn_that_an_agent_began_is_no_message_of_the_users_to_send_again() -> None:
+    agent = worker()
+    agent.happen(Submitted("Do it.", sender="heron"))
+    agent.reply(Text("Done."))
+    for again in (Retry(), Edit()):
+        with pytest.raises(Refused, match="message of another agent"):
+            agent.happen(again)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import settings
 from psycopg import conninfo
 
 from ikigai.providers.models import Traits
@@ -37,6 +38,15 @@ begin
 end
 $$
 """
+
+
+settings.register_profile("ikigai", deadline=None)  # how long an example takes is the machine's business
+settings.load_profile("ikigai")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Twice the processors: most of these tests wait for a terminal, a server or a child of theirs."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def address(dsn: str, **changes: str) -> str:

@@ -340,6 +340,7 @@ class Life(Program):
         mails = [Mail(next(SENT), "x", "heron", text, by_user=by_user) for text in texts]
         if facts := self.happen(Mailed(tuple(mails))):
             assert [fact.of for fact in facts if isinstance(fact, ev.MailTaken)] == [mail.id for mail in mails]
+            assert sum(isinstance(fact, ev.UserMessage) for fact in facts) == 1
             assert self.memory.open and self.memory.open.sender == ("" if by_user else "heron")
 
     @rule(text=words)

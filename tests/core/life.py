@@ -586,6 +586,11 @@ def family_life(machine: type[Life]) -> None:
     life.there_and_back(["a", "b"], "a")
     life.fork(["now", "newest turn_end"], clear=True)
     life.turns(["c"], results=2, count=9)
+    life.mail(["Done.", "So am I."], by_user=False)
+    life.live_equals_replayed()
+    life.memory_is_what_the_rules_say()
+    life.send("Well done.")
+    life.interrupt((), None)
     for place, counter in ((1, "provider"), (0, "bytes"), (2, "calibrated")):
         life.start(life.agents[place], replace(RUNS[0], counter=counter))
         life.live_equals_replayed()

@@ -1,6 +1,7 @@
 """A task that a model shares with three agents of its own, in a terminal: what is shown of it, and what it cost."""
 
 import json
+import signal
 from pathlib import Path
 
 from tests.e2e.account import Account
@@ -52,3 +53,24 @@ def test_print_mode_waits_for_its_agents_and_stops_the_others(account: Account, 
     assert made["usage"]["agents"]["output"] > 0
     assert "Stopped with it: snail." in found.stderr
     assert [data["ending"] for _, _, data in account.rows("mail_sent")] == ["completed", "interrupted"]
+
+
+def test_killed_between_the_end_of_a_childs_turn_and_the_parents_taking(account: Account, tmp_path: Path) -> None:
+    """The report is stored with the end of the turn: the next program hears it, once."""
+    fork = call("fork", prompt="?")
+    fork["arguments"] = {"prompt": "?", "name": "kid", "model": script(tmp_path, "kid", "Done.")}
+    boss = script(tmp_path, "boss", [fork], [{"do": "hang"}])
+    account.configure(f'model = "{boss}"\n')
+    env = {**TOOLS, "KILL_AT": "after:mail_sent", "AGENTS": "yes"}
+    with account.terminal(module="tests.e2e.toy", env=env) as program:
+        program.ready()
+        program.type("Go.\r")
+        assert program.ended() == -signal.SIGKILL
+    assert account.said("mail_sent") == ["Done."] and not account.rows("mail_taken")
+    script(tmp_path, "boss", "I have heard it.", "Nothing else.")
+    for _ in range(2):
+        with account.terminal(env=TOOLS) as program:
+            program.wait_for("I have heard it.")
+            program.leave()
+    assert len(account.rows("mail_taken")) == 1
+    assert account.said("user").count("Done.") == 1

@@ -85,7 +85,7 @@ class Post:
         mails = await self._crew.world.database.mail.waiting(id)
         if not mails:
             return ()
-        if any(mail.by_user for mail in mails):
+        if mails[0].by_user:
             self._begun.pop(id, None)
         elif self._begun.get(id, 0) >= TURNS:
             senders = ", ".join(dict.fromkeys(mail.name for mail in mails))
@@ -95,10 +95,10 @@ class Post:
             return ()
         else:
             self._begun[id] = self._begun.get(id, 0) + 1
-        found, characters = list[Mail](), 0
-        for mail in mails:
+        found, characters = [mails[0]], len(mails[0].text)
+        for mail in mails[1:]:
             characters += len(mail.text)
-            if found and characters > MOST:
+            if characters > MOST or mail.by_user or found[0].by_user:
                 self._due.add(id)
                 break
             found.append(mail)

@@ -13,7 +13,7 @@ from ikigai import app, crew, kin
 from ikigai.app import World
 from ikigai.config import Config
 from ikigai.core.errors import Busy, Refused
-from ikigai.core.events import Cleared, Ending, Forked, StoredEvent, TurnEnded, UserMessage
+from ikigai.core.events import Ending, Forked, UserMessage
 from ikigai.core.forking import Fork
 from ikigai.core.inputs import Interrupted, Submitted
 from ikigai.core.loading import loading
@@ -38,7 +38,7 @@ def world(database: Database, config: Config | None = None) -> World:
 
 @contextlib.asynccontextmanager
 async def sailing(database: Database, config: Config | None = None, **options: object) -> AsyncIterator[Crew]:
-    made = Crew(world(database, config), **options)  # type: ignore[arg-type]
+    made = Crew(world(database, config), Delegation, **options)  # type: ignore[arg-type]
     try:
         yield made
     finally:
@@ -312,44 +312,3 @@ async def test_an_agent_that_another_program_holds_is_not_killed(dsn: str) -> No
     assert len(await kin.doomed(first, top)) == 2
     await second.close()
     await first.close()
-
-
-async def test_an_agents_own_agents(database: Database, dsn: str) -> None:
-    async with sailing(database, asks=False) as crew:
-        parent = await joined(crew, "parent")
-        parent.runtime.tell(Submitted("secret of the past"))
-        await until(lambda: parent.relay.ended)
-        mine = Delegation(crew, parent.agent.id)
-        assert await mine.agents() == ()
-        plays(crew, "found it", (Hang(),))
-        name = await mine.start("look for it", name="scout", tools=("web",))
-        outcome = await mine.outcome(name, 20)
-        assert (outcome.ending, outcome.words) == (Ending.COMPLETED, "found it")
-        scout = crew.find("scout")
-        assert scout and [turn.messages[0].text for turn in scout.runtime.memory.window.turns] == ["look for it"]
-        assert {tool.set for tool in scout.runtime.memory.run.tools} > {"web"}
-        off = str(scout.runtime.memory.settings["tools_off"]).split(",")
-        assert "web" not in off and "files" in off
-        (delegate,) = await mine.agents()
-        assert (delegate.name, delegate.depth, delegate.turns, delegate.words) == ("scout", 1, 1, "found it")
-        rows: list[StoredEvent] = list(await database.reader(scout.agent).history(None, 99))
-        own = [row.event for row in rows if row.agent == scout.agent.id]
-        assert isinstance(own[0], Forked) and isinstance(own[1], Cleared)
-        scout.runtime.tell(Submitted("and on"))
-        assert (await mine.outcome("scout", 0.05)).ending is None
-        with pytest.raises(Refused, match="no agent of yours"):
-            await mine.outcome("parent")
-        with pytest.raises(Refused, match="no tools nonsense"):
-            await mine.start("x", tools=("nonsense",))
-        assert await mine.kill("scout") == ("scout",)
-        assert await mine.agents() == () and list(crew.members) == [parent.agent.id]
-        closed = await mine.outcome("scout")
-        assert closed.ending is Ending.INTERRUPTED
-        assert [event.ending for event in _ends(await database.reader(scout.agent).history(None, 99), scout)] == [
-            Ending.COMPLETED, Ending.INTERRUPTED,
-        ]  # fmt: skip
-    check(dsn)
-
-
-def _ends(rows: tuple[StoredEvent, ...], member: Member) -> list[TurnEnded]:
-    return [row.event for row in rows if isinstance(row.event, TurnEnded) and row.agent == member.agent.id]

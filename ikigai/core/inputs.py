@@ -64,7 +64,9 @@ class Submitted(Record, frozen=True):
 
 
 class Mailed(Record, frozen=True):
-    """Messages of other agents have come to an agent that does nothing: together they begin a turn."""
+    """Messages of other agents have come to an agent that does nothing: together they begin a turn. One of the user's
+    comes alone.
+    """
 
     mails: tuple[Mail, ...]
 

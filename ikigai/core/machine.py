@@ -89,7 +89,7 @@ from ikigai.core.inputs import (
     Used,
 )
 from ikigai.core.instructions import KEY, ORIGIN
-from ikigai.core.mail import report
+from ikigai.core.mail import report, together
 from ikigai.core.memory import (
     Beginning,
     Mark,
@@ -174,10 +174,8 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
         case Submitted(text, images, sender):
             return _submitted(memory, text, images, sender)
         case Mailed(mails):
-            first, *others = mails
-            words = [*_submitted(memory, first.text, (), first.shown)]
-            words += [UserMessage(storable(each.text), sender=storable(each.shown)) for each in others]
-            return (*words, *(MailTaken(each.id, storable(each.name)) for each in mails))
+            begun = _submitted(memory, together(mails), (), ", ".join(dict.fromkeys(mail.shown for mail in mails)))
+            return (*begun, *(MailTaken(mail.id, storable(mail.name)) for mail in mails))
         case Clear():
             return (Cleared(memory.own),)
         case SetMark(label):

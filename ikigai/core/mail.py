@@ -62,6 +62,13 @@ def report(memory: "Memory", said: tuple[Event, ...], ending: Ending, reason: st
     return (MailSent(to, storable(cut(words or "[no words]")), ending=ending.value),)
 
 
+def together(mails: tuple[Mail, ...]) -> str:
+    """The text of the message that these begin a turn with."""
+    if len(mails) == 1:
+        return mails[0].text
+    return "\n\n".join(f"[{mail.name}]\n{mail.text}" for mail in mails)
+
+
 def cut(text: str) -> str:
     """The text, or as much of it as a message may hold."""
     left = len(text) - MOST

@@ -6,6 +6,8 @@ Ids only ever name what came before. Where the other log has only a part of this
     UPTO      a place, behind the event; behind the last one before it where it is not there, 0 for the beginning
     EACH      events by themselves; those that are not there are left out
     RANGES    first and last events of stretches; each is cut to what is there of it
+    ELSEWHERE an event of another agent, which does not move: -1, which is the id of none
+    NOBODY    an agent that something is meant for: what moves is sent to nobody again
 
 Whoever adds a kind of event that names others adds it here: a test looks at the fields of every event. Text is left as
 it is, whatever ids people have written in it. What an agent was allowed to do without a question does not move with it:
@@ -85,7 +87,15 @@ def _ranges(numbers: Numbers, value: Any) -> Any:
     return [list(stretch) for stretch in cut if stretch]
 
 
-SAME, UPTO, EACH, RANGES = _same, _upto, _each, _ranges
+def _elsewhere(numbers: Numbers, value: Any) -> Any:
+    return -1 if _is_id(value) else value
+
+
+def _nobody(numbers: Numbers, value: Any) -> Any:
+    return "" if isinstance(value, str) else value
+
+
+SAME, UPTO, EACH, RANGES, ELSEWHERE, NOBODY = _same, _upto, _each, _ranges, _elsewhere, _nobody
 
 NAMED: dict[str, dict[str, _Moved]] = {
     "turn_end": {"first": SAME},
@@ -95,6 +105,8 @@ NAMED: dict[str, dict[str, _Moved]] = {
     "undo": {"of": SAME},
     "fork": {"at": UPTO},
     "summary": {"upto": UPTO, "covers": RANGES, "of": EACH, "closed": SAME},
+    "mail_sent": {"to": NOBODY},
+    "mail_taken": {"of": ELSEWHERE},
 }
 """The fields of data, by kind, that name events by id."""
 

@@ -84,7 +84,7 @@ class Agents:
         return await self._ask(queries.AGENTS, dead, limit)
 
     async def last(self, directory: str = "") -> Agent | None:
-        """The living agent used last, in this database or in this working directory."""
+        """The living agent used last that no tool made, in this database or in this working directory."""
         if directory:
             found = await self._ask(queries.LAST_AGENT_IN, storable(directory))
         else:

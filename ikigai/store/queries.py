@@ -62,8 +62,9 @@ AGENT_BY_ID = _AGENT + "where id = %s"
 AGENT_BY_NAME = _AGENT + "where name = %s"
 AGENTS_BY_ID_START = _AGENT + "where starts_with(id::text, %s) limit 2"
 AGENTS = _AGENT + "where killed_at is null or %s order by last_used_at desc limit %s"
-LAST_AGENT = _AGENT + "where killed_at is null order by last_used_at desc limit 1"
-LAST_AGENT_IN = _AGENT + "where directory = %s and killed_at is null order by last_used_at desc limit 1"
+# Agents that tools made are no place to begin: what they come to is told to whom they work for.
+LAST_AGENT = _AGENT + "where killed_at is null and not made order by last_used_at desc limit 1"
+LAST_AGENT_IN = _AGENT + "where directory = %s and killed_at is null and not made order by last_used_at desc limit 1"
 AGENT_NAMES = "select name from agents where killed_at is null order by last_used_at desc limit 1000"
 USE_AGENT = """
 update agents set last_used_at = clock_timestamp(), directory = coalesce(%s, directory) where id = %s

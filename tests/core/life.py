@@ -382,6 +382,7 @@ class Life(Program):
         mails = [Mail(next(SENT), "x", "heron", text, by_user=by_user) for text in texts]
         if facts := self.happen(Mailed(tuple(mails))):
             assert [fact.of for fact in facts if isinstance(fact, ev.MailTaken)] == [mail.id for mail in mails]
+            assert sum(isinstance(fact, ev.UserMessage) for fact in facts) == 1
             assert self.memory.open and self.memory.open.sender == ("" if by_user else "heron")
 
     @rule(text=words)
@@ -673,6 +674,11 @@ def family_life(machine: type[Life]) -> None:
     life.there_and_back(["a", "b"], "a")
     life.fork(["now", "newest turn_end"], clear=True)
     life.turns(["c"], results=2, count=9)
+    life.mail(["Done.", "So am I."], by_user=False)
+    life.live_equals_replayed()
+    life.memory_is_what_the_rules_say()
+    life.send("Well done.")
+    life.interrupt((), None)
     for place, counter in ((1, "provider"), (0, "bytes"), (2, "calibrated")):
         life.start(life.agents[place], replace(RUNS[0], counter=counter))
         life.live_equals_replayed()

@@ -75,7 +75,7 @@ idle    | interrupt, usage   | usage                                            
 idle    | used               | usage                                                     | idle    |
 idle    | heard              |                                                           | idle    |
 idle    | send               | mail_sent                                                 | idle    |
-idle    | mail               | user user mail_taken mail_taken                           | waiting | call
+idle    | mail               | user mail_taken mail_taken                                | waiting | call
 idle    | reply              |                                                           | idle    |
 idle    | fail               |                                                           | idle    |
 idle    | exceeded           |                                                           | idle    |
@@ -366,7 +366,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "used": lambda agent: Used(USAGE),
     "heard": lambda agent: Heard(),
     "send": lambda agent: Send(ev.MailSent("b", "Look again.", "heron")),
-    "mail": lambda agent: Mailed((Mail(1, "b", "heron", "Done."), Mail(2, "b", "heron", "Sorry.", by_user=True))),
+    "mail": lambda agent: Mailed((Mail(1, "b", "heron", "Done."), Mail(2, "b", "heron", "Sorry."))),
     "reply": reply(Text("Yes.")),
     "reply nothing": reply(),
     "reply, calls": reply(Text("I look."), x(), x("y")),
@@ -559,7 +559,7 @@ def test_what_comes_of_a_turn_that_another_agent_began_is_reported_however_it_en
     assert reported(*agent.reply(Text("Done."))) == [("boss", "completed", "Done.")]
     agent.happen(Mailed((Mail(2, "b", "heron", "And?"),)))
     assert reported(*agent.happen(fail()(agent))) == [
-        ("boss", "failed", "[the turn did not end as it should: Too many requests.]")
+        ("boss", "failed", "[the turn did not end as it should: It broke.]")
     ]
     agent.happen(Submitted("I am the user."))
     assert not reported(*agent.reply(Text("Hello.")))

@@ -28,7 +28,7 @@ NUMBERS = {  # whole numbers that are no ids
     ("user", "images"), ("tool_result", "images"),
     ("settings", "values"), ("clear", "own"),
 }  # fmt: skip
-AGENTS = {("fork", "parent")}
+AGENTS = {("fork", "parent"), ("user", "sender"), ("mail_taken", "sender")}
 """Names of agents of the other log, which mean nothing in this one and are kept as they are."""
 
 
@@ -76,6 +76,8 @@ def test_what_is_there_and_what_is_not() -> None:
     assert data("fork", ids, parent="p", at=None) == {"parent": "p", "at": None}, "no bound is no bound"
     found = data("filter", ids, mode="forget", ranges=[[10, 12], [11, 20], [1, 5], [13, 14]], ids=[20, 13], planning=12)
     assert found == {"mode": "forget", "ranges": [[101, 102], [102, 105]], "ids": [105], "planning": 102}
+    assert data("mail_sent", ids, to="0b5b", name="heron") == {"to": "", "name": "heron"}, "nobody gets it again"
+    assert data("mail_taken", ids, of=12, sender="heron") == {"of": -1, "sender": "heron"}
     assert data("undo", ids, of=11, what="clear") == {"of": 0, "what": "clear"}
 
 

@@ -7,7 +7,7 @@ saved) or tool (the tool is running). TOOL_LOG gets a line per run of the tool: 
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ import msgspec
 
 from ikigai import app, cli
 from ikigai.core import codec
+from ikigai.core.delegating import Delegates
 from ikigai.core.events import Event
 from ikigai.core.ports import Appended, Draft
 from ikigai.store.log import AgentLog
 from ikigai.tools import base
+from ikigai.tools.agents import agent_tools
 from ikigai.tools.read_result import ReadResult, Whole
 from ikigai.tools.recall import Found
 from ikigai.tools.registry import Registry
@@ -63,8 +65,10 @@ class Lines(Toy):
 
 
 class ToyWorkshop(Workshop):
-    def registry(self, whole: Whole, found: Found) -> Registry:
-        return Registry((Touch(), Lines(), ReadResult(whole, self._config.context.max_tool_result_tokens)))
+    def registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates]) -> Registry:
+        whole_again = ReadResult(whole, self._config.context.max_tool_result_tokens)
+        own = agent_tools(delegates) if "AGENTS" in os.environ else ()
+        return Registry((Touch(), Lines(), whole_again, *own))
 
 
 class DyingLog(AgentLog):

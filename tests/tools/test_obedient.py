@@ -18,7 +18,7 @@ from ikigai.core.questions import Answered, Question
 from ikigai.core.reply import ProviderEvent
 from ikigai.core.request import Request
 from ikigai.providers.scripted import Call, Reply, Scripted
-from ikigai.workshop import Workshop
+from ikigai.workshop import Workshop, alone
 from tests.test_runtime import Session
 from tests.tools.project import made, snapshot
 
@@ -141,7 +141,7 @@ async def test_nothing_happens_that_the_user_has_not_allowed(
     by_web = number % 4 == 3
     first = Call("web_fetch", {"url": f"{page.address}/note"}) if by_web else Call("read_file", {"path": "note.txt"})
     workshop = Workshop(Config(tools=Tools(private_hosts=("127.0.0.1",))), root)
-    session = Session((), workshop.registry(nothing, nothing))
+    session = Session((), workshop.registry(nothing, nothing, alone))
     session.provider = Obedient(first)
     asked: list[Question] = []
 

@@ -114,6 +114,7 @@ class Crew:
         Without `pen` the caller goes on with its log, and closes that.
         """
         self.members.pop(member.agent.id, None)
+        self._news()
         if member.loop and not member.loop.done():
             member.runtime.tell(inputs.Interrupted())
             member.runtime.inbox.put_nowait(None)

@@ -236,7 +236,7 @@ class World:
         return excerpts(await self.database.excerpts(question, EXCERPTS, MOST))
 
     def runtime(self, agent: Agent, memory: Memory, log: AgentLog, view: View, **limits: Any) -> Runtime:
-        tools = self.workshop.registry(self.database.reader(agent).result, self._recalled)
+        tools = self.workshop.registry(self.database.reader(agent).result, self._recalled, agent.id)
         price = make_price(self.config)
         return Runtime(memory, log, self.pool.provider, tools, view, price=price, **{**self._given(view), **limits})
 

@@ -15,7 +15,7 @@ from ikigai.config import Config
 from ikigai.core.errors import Busy, Refused
 from ikigai.core.events import Cleared, Ending, Forked, StoredEvent, TurnEnded, UserMessage
 from ikigai.core.forking import Fork
-from ikigai.core.inputs import Interrupted, Submitted
+from ikigai.core.inputs import Change, Interrupted, Submitted
 from ikigai.core.loading import loading
 from ikigai.core.questions import Answered, Question, yes_or_no
 from ikigai.core.transcript import Block, Speaker
@@ -297,6 +297,31 @@ async def test_fork_and_kill(database: Database, dsn: str) -> None:
         root.runtime.tell(Interrupted())
         await until(lambda: not root.runtime.busy)
     check(dsn)
+
+
+async def test_what_an_agent_runs_in_the_background_is_its_own(database: Database) -> None:
+    """Others cannot see, read or stop it; it ends with the agent that is killed, and so does what is told of that."""
+    told = list[list[str]]()
+    async with sailing(database) as crew:
+        crew._news = lambda: told.append([each.agent.name for each in crew.members.values()])
+        start = Call("shell", {"command": "echo here; exec sleep 600", "background": True})
+        plays(crew, (start,), "started", (Call("process_list"), Call("process_stop", {"id": "p1"})), "asked")
+        root = await joined(crew, "root")
+        child = await crew.open((await kin.fork(crew.world, root.agent, Fork(name="child"))).agent)
+        crew.begin(child)
+        for member in (child, root):
+            member.runtime.tell(Change({"approval": "yolo"}))
+            member.runtime.tell(Submitted("go"))
+            await until(lambda member=member: member.relay.ended)
+        assert (await said(database, root, "tool_result"))[0] == "[no processes]"
+        assert "no process 'p1'" in (await said(database, root, "tool_result"))[1]
+        (running,) = crew.world.workshop._processes[child.agent.id]
+        assert running.running and "here" in (await said(database, child, "tool_result"))[0]
+        await crew.put_down(child)
+        assert running.running, "an agent that rests keeps it"
+        assert told[-1] == ["root"]
+        await kin.kill(database, await kin.doomed(database, child.agent), crew)
+        assert not running.running
 
 
 async def test_an_agent_that_another_program_holds_is_not_killed(dsn: str) -> None:

@@ -63,7 +63,7 @@ class Lines(Toy):
 
 
 class ToyWorkshop(Workshop):
-    def registry(self, whole: Whole, found: Found) -> Registry:
+    def registry(self, whole: Whole, found: Found, agent: str = "") -> Registry:
         return Registry((Touch(), Lines(), ReadResult(whole, self._config.context.max_tool_result_tokens)))
 
 

@@ -202,15 +202,22 @@ async def test_approval_in_the_background(database: Database, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     news = list[str]()
     async with sailing(database, news=lambda: news.append("")) as crew:
-        plays(crew, (Call("shell", {"command": "touch made"}),), "done")
+        touch = [Call("shell", {"command": f"touch {name}"}) for name in ("made", "more", "last")]
+        plays(crew, (*touch[:2],), (touch[2],), "done")
         member = await joined(crew)
         member.runtime.tell(Submitted("make it"))
         await until(lambda: member.relay.asked)
         assert member.state == "asks" and not (tmp_path / "made").exists()
         front = Asking()
         member.relay.present(member.relay.asked[0], front, "x")
-        await until(lambda: front.answers)
-        front.answers[0].set_result(Answered("y"))
+        for which, answer in enumerate(("t", "y")):  # together, and that follows at once: yes to all
+            await until(lambda which=which: len(front.answers) > which)
+            front.answers[which].set_result(Answered(answer))
+        await until(lambda: (tmp_path / "more").exists() and member.relay.asked)
+        assert len(front.answers) == 2, "the calls of the next reply wait until they are asked for"
+        member.relay.present(member.relay.asked[0], front, "x")
+        await until(lambda: len(front.answers) > 2)
+        front.answers[2].set_result(Answered("y"))
         await until(lambda: member.relay.unseen is Ending.COMPLETED)
         assert (tmp_path / "made").exists() and member.relay.words == "done" and member.resting
 

@@ -268,6 +268,7 @@ class Seat:
         """An agent's loop has ended by itself."""
         if member is self.member:
             self._memory, self.member = member.runtime.memory, None
+            self._screen.changed(replace(self._memory, open=None))  # nothing is under way here any more
             self._screen.queued(())
             self._screen.away(False)
             self._screen.notice(why)

@@ -5,6 +5,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -23,6 +24,7 @@ from ikigai.crew import Crew, Member
 from ikigai.delegation import Delegation
 from ikigai.providers.scripted import Call, Hang, Pause, Reply, Scripted
 from ikigai.relay import Relay
+from ikigai.store import pen
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 from tests.invariants import check
@@ -256,6 +258,28 @@ async def test_a_pen_that_is_lost_is_told_and_the_others_go_on(database: Databas
         two.runtime.tell(Submitted("alive"))
         await until(lambda: two.relay.ended)
         assert two.relay.words == "alive"
+
+
+async def test_a_pen_that_is_lost_in_a_reply_ends_it_at_once(database: Database, dsn: str) -> None:
+    lost = list[str]()
+    async with sailing(database, lost=lambda member, why: lost.append(why)) as crew:
+        plays(crew, ("Half a ", Pause(0.5), "reply, ", Hang()))
+        member = await joined(crew)
+        member.runtime.tell(Submitted("go"))
+        await until(lambda: member.relay._saved)
+        id = UUID(member.agent.id)
+        with psycopg.connect(dsn, autocommit=True) as other, psycopg.connect(dsn, autocommit=True) as cutter:
+            take = "select pg_advisory_lock(%s, %s)"
+            waiting = asyncio.create_task(asyncio.to_thread(other.execute, take, (pen.NAMESPACE, pen.number(id))))
+            cut = (
+                "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = %s and granted"
+            )
+            waits = "select from pg_locks where locktype = 'advisory' and objid = %s and not granted"
+            await until(lambda: cutter.execute(waits, (pen.key(id),)).rowcount)
+            cutter.execute(cut, (pen.key(id),))
+            await waiting
+            await until(lambda: lost)
+        assert "is being written by another program" in lost[0] and "kept in" in lost[0]
 
 
 async def test_fork_and_kill(database: Database, dsn: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ikigai.core import inputs
-from ikigai.core.errors import IkigaiError, Refused
+from ikigai.core.errors import Busy, IkigaiError, Refused, StoreError
 from ikigai.core.events import UserMessage
 from ikigai.core.memory import replace
 from ikigai.core.ports import View
@@ -98,6 +98,21 @@ class Crew:
         if member.loop is None:
             member.loop = asyncio.create_task(member.runtime.run(), name=f"{member.agent.name} loop")
             member.loop.add_done_callback(lambda loop: self._ended(member, loop))
+
+    async def come_back(self, member: Member) -> Member:
+        """Somebody is about to come in front of it. Where its pen was lost while it had nothing to do it is opened
+        afresh, which raises Busy when another program has that.
+        """
+        member.relay.arriving()  # else it might be put down
+        try:
+            await member.log.come_back()
+        except Busy:
+            if not member.runtime.busy:  # else its loop ends by itself, and keeps what it has
+                await self.put_down(member)
+                return await self.open(member.agent)
+        except StoreError:
+            pass
+        return member
 
     def find(self, name: str) -> Member | None:
         return next((member for member in self.members.values() if member.agent.name == name), None)

@@ -13,7 +13,7 @@ import pytest
 from ikigai import app, crew, kin
 from ikigai.app import World
 from ikigai.config import Config
-from ikigai.core.errors import Busy, Refused
+from ikigai.core.errors import Busy, Refused, Unavailable
 from ikigai.core.events import Cleared, Ending, Forked, StoredEvent, TurnEnded, UserMessage
 from ikigai.core.forking import Fork
 from ikigai.core.inputs import Change, Interrupted, Submitted
@@ -258,6 +258,35 @@ async def test_a_pen_that_is_lost_is_told_and_the_others_go_on(database: Databas
         two.runtime.tell(Submitted("alive"))
         await until(lambda: two.relay.ended)
         assert two.relay.words == "alive"
+
+
+async def test_who_comes_back_to_an_agent_whose_pen_was_lost_sees_what_another_program_wrote(
+    database: Database, dsn: str
+) -> None:
+    async with sailing(database) as crew:
+        member = await joined(crew)
+        await until(lambda: not member.runtime.busy)
+        assert await crew.come_back(member) is member
+        id = UUID(member.agent.id)
+        with psycopg.connect(dsn, autocommit=True) as other:
+            held = "select pid from pg_locks where locktype = 'advisory' and objid = %s and granted"
+            other.execute(f"select pg_terminate_backend(pid, 5000) from ({held}) as gone", (pen.key(id),))
+            other.execute("select pg_advisory_lock(%s, %s)", (pen.NAMESPACE, pen.number(id)))
+            chosen = '{"values": {"budget": 7777}, "origins": {"budget": "agent"}}'
+            other.execute(
+                "insert into messages (agent_id, seq, event_id, kind, data) select %s, coalesce(max(seq), 0) + 1,"
+                " gen_random_uuid(), 'settings', %s from messages where agent_id = %s",
+                (id, chosen, id),
+            )
+            for _ in range(20):  # a call on a connection that is gone is Unavailable, and the next one connects again
+                with contextlib.suppress(Unavailable):
+                    with pytest.raises(Busy):
+                        await crew.come_back(member)
+                    break
+        assert not crew.members
+        again = await crew.open(member.agent)
+        assert again is not member and again.runtime.memory.own.get("budget") == 7777
+        crew.begin(again)
 
 
 async def test_a_pen_that_is_lost_in_a_reply_ends_it_at_once(database: Database, dsn: str) -> None:

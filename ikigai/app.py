@@ -239,7 +239,7 @@ class World:
     def runtime(
         self, agent: Agent, memory: Memory, log: AgentLog, view: View, delegates: Callable[[], Delegates], **limits: Any
     ) -> Runtime:
-        tools = self.workshop.registry(self.database.reader(agent).result, self._recalled, delegates)
+        tools = self.workshop.registry(self.database.reader(agent).result, self._recalled, delegates, agent.id)
         price = make_price(self.config)
         return Runtime(memory, log, self.pool.provider, tools, view, price=price, **{**self._given(view), **limits})
 

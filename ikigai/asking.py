@@ -41,7 +41,7 @@ class Asking:
         """Tell of every attempt that failed, and at last of the whole reply or the failure."""
         job, usage = self._job, None
         async with (
-            Drafts(store, view, link, job.asked_by, self._reply) as drafts,
+            Drafts(store, view, link, job.asked_by, self._reply, lambda: tell(Interrupted())) as drafts,
             aclosing(self._meter.events()) as events,
         ):
             async for event in events:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ikigai.core import inputs
-from ikigai.core.errors import IkigaiError, Refused
+from ikigai.core.errors import Busy, IkigaiError, Refused, StoreError
 from ikigai.core.events import UserMessage
 from ikigai.core.memory import replace
 from ikigai.core.ports import View
@@ -118,6 +118,21 @@ class Crew:
             member.loop = asyncio.create_task(member.runtime.run(), name=f"{member.agent.name} loop")
             member.loop.add_done_callback(lambda loop: self._ended(member, loop))
 
+    async def come_back(self, member: Member) -> Member:
+        """Somebody is about to come in front of it. Where its pen was lost while it had nothing to do it is opened
+        afresh, which raises Busy when another program has that.
+        """
+        member.relay.arriving()  # else it might be put down
+        try:
+            await member.log.come_back()
+        except Busy:
+            if not member.runtime.busy:  # else its loop ends by itself, and keeps what it has
+                await self.put_down(member)
+                return await self.open(member.agent)
+        except StoreError:
+            pass
+        return member
+
     def find(self, name: str) -> Member | None:
         return next((member for member in self.members.values() if member.agent.name == name), None)
 
@@ -134,6 +149,7 @@ class Crew:
         """
         self.members.pop(member.agent.id, None)
         self.post.stir()
+        self._news()
         if member.loop and not member.loop.done():
             member.runtime.tell(inputs.Interrupted())
             member.runtime.inbox.put_nowait(None)

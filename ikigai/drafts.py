@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ikigai.core.drafting import parts
-from ikigai.core.errors import StoreError, Unavailable
+from ikigai.core.errors import Busy, StoreError, Unavailable
 from ikigai.core.ports import Draft, Log, View
 from ikigai.core.reply import Accumulator
 
@@ -47,11 +47,14 @@ class Link:
 class Drafts:
     """Saves a streaming reply while it grows, one save at a time, and says how far its words are safe.
 
-    The thoughts before words that are safe are so, too.
+    The thoughts before words that are safe are so, too. `lost` is called when another program has the pen: the rest
+    of the reply could not be stored either.
     """
 
-    def __init__(self, store: Log, view: View, link: Link, asked_by: int, reply: Accumulator) -> None:
-        self._store, self._view, self._link = store, view, link
+    def __init__(
+        self, store: Log, view: View, link: Link, asked_by: int, reply: Accumulator, lost: Callable[[], object]
+    ) -> None:
+        self._store, self._view, self._link, self._lost = store, view, link, lost
         self._asked_by, self._reply = asked_by, reply
         self._news = asyncio.Event()
         self._ended = asyncio.Event()
@@ -80,11 +83,16 @@ class Drafts:
             grown = len(text), len(thinking)
             if grown != saved:
                 draft = Draft(self._asked_by, text, thinking, parts(self._reply.blocks()))
-                with contextlib.suppress(StoreError), self._link.watched():  # the append that ends the turn waits
-                    await self._store.save_draft(draft)
+                try:
+                    with self._link.watched():
+                        await self._store.save_draft(draft)
+                except Busy:
+                    self._lost()
+                    return
+                except StoreError:
+                    self._news.set()  # again in a moment, though nothing more may come; the append that ends it waits
+                else:
                     saved = grown
                     self._view.saved(self._asked_by, len(text))
-                if saved != grown:
-                    self._news.set()  # again in a moment, though nothing more may come
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), DRAFT_EVERY)

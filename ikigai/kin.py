@@ -118,6 +118,8 @@ async def kill(database: Database, dying: Sequence[Link], crew: Crew | None = No
             await log.append((AgentKilled(along, by),))
         finally:
             await log.close()
+        if crew:
+            await crew.world.workshop.end(link.id)
     return [each for each in kept if each]
 
 

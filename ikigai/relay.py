@@ -65,6 +65,7 @@ class Relay:
         self._outputs: dict[str, str] = {}
         self._notices: deque[str] = deque(maxlen=NOTICES)
         self._away = False
+        self._answering: tuple[View, str] | None = None  # where it is answered from the wings, until its next reply
 
     # ── coming and going ──
 
@@ -86,7 +87,7 @@ class Relay:
 
     def enter(self, front: View) -> str:
         """Come on stage: tell what is not in the log yet; returns what belongs into the input."""
-        self.front, self._arrived, self.unseen = front, None, None
+        self.front, self._arrived, self.unseen, self._answering = front, None, None, None
         if self.memory:
             front.changed(self.memory)
         asked_by, deltas = self._live
@@ -117,7 +118,7 @@ class Relay:
         self._news()
 
     def present(self, asked: Asked, front: View, who: str = "") -> None:
-        """Show a question that waits; `who` asks, where that is not plain."""
+        """Show a question that waits; `who` asks, in the wings: what it asks next, before its next reply, follows."""
 
         async def show() -> None:
             question = asked.question
@@ -131,6 +132,8 @@ class Relay:
             finally:
                 asked.shown = None
 
+        if who:
+            self._answering = (front, who)
         if asked.shown is None and not asked.answered.done():
             asked.shown = asyncio.create_task(show(), name="question")
 
@@ -172,10 +175,10 @@ class Relay:
         match event.event:
             case UserMessage():
                 self.words, self.ended = "", None
-            case AssistantMessage() as said if said.text:
-                self.words = said.text
+            case AssistantMessage() as said:
+                self.words, self._answering = said.text or self.words, None
             case TurnEnded() as end:
-                self.ended = end
+                self.ended, self._answering = end, None
                 if self.front is None:
                     self.unseen = end.ending
                     self._news()
@@ -217,6 +220,8 @@ class Relay:
                 self.present(asked, self.front)
             else:
                 self._news()
+                if self._answering:
+                    self.present(asked, *self._answering)
             return await asked.answered
         finally:
             self.asked.remove(asked)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING
 
 from ikigai.core import transcript
-from ikigai.core.errors import Broken, Busy, Refused, StoreError
+from ikigai.core.errors import Broken, Busy, Refused
 from ikigai.core.events import Ending, StoredEvent
 from ikigai.core.memory import Memory, replace
 from ikigai.crew import Crew, Member, living
@@ -70,9 +69,7 @@ class Seat:
             if member is None:
                 member = await crew.open(agent)
             else:
-                member.relay.arriving()  # else it might be put down
-                with contextlib.suppress(StoreError):
-                    await member.log.come_back()
+                member = await crew.come_back(member)
         except Busy:
             await self.follow(world, agent)
             return
@@ -271,6 +268,7 @@ class Seat:
         """An agent's loop has ended by itself."""
         if member is self.member:
             self._memory, self.member = member.runtime.memory, None
+            self._screen.changed(replace(self._memory, open=None))  # nothing is under way here any more
             self._screen.queued(())
             self._screen.away(False)
             self._screen.notice(why)

@@ -30,7 +30,7 @@ def show_rows(view: View, memory: Memory, rows: Sequence[StoredEvent], loaded: M
 def show_rule(view: View, memory: Memory, before: Rule | None, used: int = 0, again: bool = False) -> None:
     """Draw the rule where it is now, if it moved or is asked for `again`; `used` tokens there were before."""
     now = rule(memory)
-    if now and (again or before is None or now.before != before.before):
+    if now and ((again and not now.cleared) or before is None or now.before != before.before):
         left = 0 if again else now.turns - (before.turns if before and not before.cleared else 0)
         view.rule(replace(now, left=left, used_before=used, used=memory.used) if left > 0 else now)
     elif before and not now:

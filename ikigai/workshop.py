@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -76,7 +77,7 @@ class Workshop:
         secret = [server.api_key_env for server in config.providers.values() if server.api_key_env]
         self.environment = for_commands(os.environ, secret=[*secret, BRAVE_KEY])
         self.sandbox = self._sandbox()
-        self.processes = Processes(self.environment, self.sandbox.wrap if self.sandbox else None)
+        self._processes = dict[str, Processes]()
         self._allowed = _allowed(config.tools.allow)
         self.external: tuple[External, ...] = ()
         self.problems: list[str] = []
@@ -96,25 +97,30 @@ class Workshop:
     def specs(self) -> tuple[ToolSpec, ...]:
         return self.registry(_nowhere, _nothing, alone).specs
 
-    def registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates]) -> Registry:
+    def registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates], agent: str = "") -> Registry:
         """The tools of one agent; `whole` reads results in its log, `found` searches everything ever said; `delegates`
         gives its own agents.
         """
         if not self._enabled:
             return Registry()
         own = agent_tools(delegates)
-        return Registry((*self.tools(), *self.memory_tools(whole, found), *own, *self.external), lambda: self.gate)
+        return Registry((*self.tools(agent), *self.memory_tools(whole, found), *own, *self.external), lambda: self.gate)
 
-    def tools(self) -> tuple[Tool, ...]:
-        """Those that reach the world, fresh for one agent: each remembers what it has read and where it is."""
+    def tools(self, agent: str) -> tuple[Tool, ...]:
+        """Those that reach the world, fresh for one agent: each remembers what it has read and where it is.
+
+        What an agent runs in the background is its own, and still there when it is opened again.
+        """
+        wrap = self.sandbox.wrap if self.sandbox else None
+        processes = self._processes.setdefault(agent, Processes(self.environment, wrap))
         ripgrep = shutil.which("rg", path=self.environment.get("PATH")) or ""
         if not Path(ripgrep).is_absolute() or Path(ripgrep).resolve().is_relative_to(self.directory):
             ripgrep = ""  # a project must not bring its own
         tools = self._config.tools
         return (
             *file_tools(self.directory, Seen(), picture=pictured, ripgrep=ripgrep),
-            Shell(self.directory, self.environment, self.processes, self.sandbox),
-            *process_tools(self.processes),
+            Shell(self.directory, self.environment, processes, self.sandbox),
+            *process_tools(processes),
             *web_tools(
                 self.directory,
                 private=tools.private_hosts,
@@ -155,8 +161,13 @@ class Workshop:
         if project and project.trusted and project.tools.is_dir():
             yield Folder(project.tools, lambda: project.trusted, self.sandbox.wrap if self.sandbox else None)
 
+    async def end(self, agent: str) -> None:
+        """End what the agent runs in the background: it was killed."""
+        if processes := self._processes.pop(agent, None):
+            await processes.close()
+
     async def close(self) -> None:
-        await self.processes.close()
+        await asyncio.gather(*(each.close() for each in self._processes.values()))
 
     def _sandbox(self) -> Sandbox | None:
         if self._config.tools.sandbox != "bwrap" or not self._enabled:

@@ -5,6 +5,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -12,10 +13,10 @@ import pytest
 from ikigai import app, crew, kin
 from ikigai.app import World
 from ikigai.config import Config
-from ikigai.core.errors import Busy, Refused
+from ikigai.core.errors import Busy, Refused, Unavailable
 from ikigai.core.events import Ending, Forked, UserMessage
 from ikigai.core.forking import Fork
-from ikigai.core.inputs import Interrupted, Submitted
+from ikigai.core.inputs import Change, Interrupted, Submitted
 from ikigai.core.loading import loading
 from ikigai.core.questions import Answered, Question, yes_or_no
 from ikigai.core.transcript import Block, Speaker
@@ -23,6 +24,7 @@ from ikigai.crew import Crew, Member
 from ikigai.delegation import Delegation
 from ikigai.providers.scripted import Call, Hang, Pause, Reply, Scripted
 from ikigai.relay import Relay
+from ikigai.store import pen
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 from tests.invariants import check
@@ -202,15 +204,22 @@ async def test_approval_in_the_background(database: Database, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     news = list[str]()
     async with sailing(database, news=lambda: news.append("")) as crew:
-        plays(crew, (Call("shell", {"command": "touch made"}),), "done")
+        touch = [Call("shell", {"command": f"touch {name}"}) for name in ("made", "more", "last")]
+        plays(crew, (*touch[:2],), (touch[2],), "done")
         member = await joined(crew)
         member.runtime.tell(Submitted("make it"))
         await until(lambda: member.relay.asked)
         assert member.state == "asks" and not (tmp_path / "made").exists()
         front = Asking()
         member.relay.present(member.relay.asked[0], front, "x")
-        await until(lambda: front.answers)
-        front.answers[0].set_result(Answered("y"))
+        for which, answer in enumerate(("t", "y")):  # together, and that follows at once: yes to all
+            await until(lambda which=which: len(front.answers) > which)
+            front.answers[which].set_result(Answered(answer))
+        await until(lambda: (tmp_path / "more").exists() and member.relay.asked)
+        assert len(front.answers) == 2, "the calls of the next reply wait until they are asked for"
+        member.relay.present(member.relay.asked[0], front, "x")
+        await until(lambda: len(front.answers) > 2)
+        front.answers[2].set_result(Answered("y"))
         await until(lambda: member.relay.unseen is Ending.COMPLETED)
         assert (tmp_path / "made").exists() and member.relay.words == "done" and member.resting
 
@@ -249,6 +258,57 @@ async def test_a_pen_that_is_lost_is_told_and_the_others_go_on(database: Databas
         two.runtime.tell(Submitted("alive"))
         await until(lambda: two.relay.ended)
         assert two.relay.words == "alive"
+
+
+async def test_who_comes_back_to_an_agent_whose_pen_was_lost_sees_what_another_program_wrote(
+    database: Database, dsn: str
+) -> None:
+    async with sailing(database) as crew:
+        member = await joined(crew)
+        await until(lambda: not member.runtime.busy)
+        assert await crew.come_back(member) is member
+        id = UUID(member.agent.id)
+        with psycopg.connect(dsn, autocommit=True) as other:
+            held = "select pid from pg_locks where locktype = 'advisory' and objid = %s and granted"
+            other.execute(f"select pg_terminate_backend(pid, 5000) from ({held}) as gone", (pen.key(id),))
+            other.execute("select pg_advisory_lock(%s, %s)", (pen.NAMESPACE, pen.number(id)))
+            chosen = '{"values": {"budget": 7777}, "origins": {"budget": "agent"}}'
+            other.execute(
+                "insert into messages (agent_id, seq, event_id, kind, data) select %s, coalesce(max(seq), 0) + 1,"
+                " gen_random_uuid(), 'settings', %s from messages where agent_id = %s",
+                (id, chosen, id),
+            )
+            for _ in range(20):  # a call on a connection that is gone is Unavailable, and the next one connects again
+                with contextlib.suppress(Unavailable):
+                    with pytest.raises(Busy):
+                        await crew.come_back(member)
+                    break
+        assert not crew.members
+        again = await crew.open(member.agent)
+        assert again is not member and again.runtime.memory.own.get("budget") == 7777
+        crew.begin(again)
+
+
+async def test_a_pen_that_is_lost_in_a_reply_ends_it_at_once(database: Database, dsn: str) -> None:
+    lost = list[str]()
+    async with sailing(database, lost=lambda member, why: lost.append(why)) as crew:
+        plays(crew, ("Half a ", Pause(0.5), "reply, ", Hang()))
+        member = await joined(crew)
+        member.runtime.tell(Submitted("go"))
+        await until(lambda: member.relay._saved)
+        id = UUID(member.agent.id)
+        with psycopg.connect(dsn, autocommit=True) as other, psycopg.connect(dsn, autocommit=True) as cutter:
+            take = "select pg_advisory_lock(%s, %s)"
+            waiting = asyncio.create_task(asyncio.to_thread(other.execute, take, (pen.NAMESPACE, pen.number(id))))
+            cut = (
+                "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = %s and granted"
+            )
+            waits = "select from pg_locks where locktype = 'advisory' and objid = %s and not granted"
+            await until(lambda: cutter.execute(waits, (pen.key(id),)).rowcount)
+            cutter.execute(cut, (pen.key(id),))
+            await waiting
+            await until(lambda: lost)
+        assert "is being written by another program" in lost[0] and "kept in" in lost[0]
 
 
 async def test_fork_and_kill(database: Database, dsn: str) -> None:
@@ -297,6 +357,31 @@ async def test_fork_and_kill(database: Database, dsn: str) -> None:
         root.runtime.tell(Interrupted())
         await until(lambda: not root.runtime.busy)
     check(dsn)
+
+
+async def test_what_an_agent_runs_in_the_background_is_its_own(database: Database) -> None:
+    """Others cannot see, read or stop it; it ends with the agent that is killed, and so does what is told of that."""
+    told = list[list[str]]()
+    async with sailing(database) as crew:
+        crew._news = lambda: told.append([each.agent.name for each in crew.members.values()])
+        start = Call("shell", {"command": "echo here; exec sleep 600", "background": True})
+        plays(crew, (start,), "started", (Call("process_list"), Call("process_stop", {"id": "p1"})), "asked")
+        root = await joined(crew, "root")
+        child = await crew.open((await kin.fork(crew.world, root.agent, Fork(name="child"))).agent)
+        crew.begin(child)
+        for member in (child, root):
+            member.runtime.tell(Change({"approval": "yolo"}))
+            member.runtime.tell(Submitted("go"))
+            await until(lambda member=member: member.relay.ended)
+        assert (await said(database, root, "tool_result"))[0] == "[no processes]"
+        assert "no process 'p1'" in (await said(database, root, "tool_result"))[1]
+        (running,) = crew.world.workshop._processes[child.agent.id]
+        assert running.running and "here" in (await said(database, child, "tool_result"))[0]
+        await crew.put_down(child)
+        assert running.running, "an agent that rests keeps it"
+        assert told[-1] == ["root"]
+        await kin.kill(database, await kin.doomed(database, child.agent), crew)
+        assert not running.running
 
 
 async def test_an_agent_that_another_program_holds_is_not_killed(dsn: str) -> None:

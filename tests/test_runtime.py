@@ -911,3 +911,16 @@ async def test_a_model_that_calls_what_is_not_there_is_not_asked_for_ever():
         "chat/large keeps calling tools that do not exist (ls)."
     )
     assert len(session.provider.requests) == 3
+
+
+async def test_behind_a_clear_the_rule_is_not_drawn_again_below_what_is_in_the_context():
+    session = Session(["answer"])
+    async with session.running():
+        session.tell(inputs.Clear())
+        session.tell(Submitted("kept"))
+        await session.idle(1)
+        session.tell(inputs.Change({"budget": 50_000}))
+        await session.until(lambda: session.runtime.memory.budget == 50_000)
+        session.tell(SetMark("here"))
+        await session.until(lambda: session.runtime.memory.marks)
+    assert [rule.cleared for rule in session.view.told("rule")] == [True]

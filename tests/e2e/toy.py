@@ -65,7 +65,7 @@ class Lines(Toy):
 
 
 class ToyWorkshop(Workshop):
-    def registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates]) -> Registry:
+    def registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates], agent: str = "") -> Registry:
         whole_again = ReadResult(whole, self._config.context.max_tool_result_tokens)
         own = agent_tools(delegates) if "AGENTS" in os.environ else ()
         return Registry((Touch(), Lines(), whole_again, *own))

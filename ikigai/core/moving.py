@@ -6,6 +6,8 @@ Ids only ever name what came before. Where the other log has only a part of this
     UPTO      a place, behind the event; behind the last one before it where it is not there, 0 for the beginning
     EACH      events by themselves; those that are not there are left out
     RANGES    first and last events of stretches; each is cut to what is there of it
+    NOBODY    the agent that a message is for: nobody, it has been on its way once
+    NOTHING   left out: which message has come, where one of another log says nothing
 
 Whoever adds a kind of event that names others adds it here: a test looks at the fields of every event. Text is left as
 it is, whatever ids people have written in it. What an agent was allowed to do without a question does not move with it:
@@ -85,7 +87,15 @@ def _ranges(numbers: Numbers, value: Any) -> Any:
     return [list(stretch) for stretch in cut if stretch]
 
 
-SAME, UPTO, EACH, RANGES = _same, _upto, _each, _ranges
+def _nobody(numbers: Numbers, value: Any) -> Any:
+    return "" if isinstance(value, str) else value
+
+
+def _nothing(numbers: Numbers, value: Any) -> Any:
+    return msgspec.UNSET
+
+
+SAME, UPTO, EACH, RANGES, NOBODY, NOTHING = _same, _upto, _each, _ranges, _nobody, _nothing
 
 NAMED: dict[str, dict[str, _Moved]] = {
     "turn_end": {"first": SAME},
@@ -95,8 +105,10 @@ NAMED: dict[str, dict[str, _Moved]] = {
     "undo": {"of": SAME},
     "fork": {"at": UPTO},
     "summary": {"upto": UPTO, "covers": RANGES, "of": EACH, "closed": SAME},
+    "mail_sent": {"to": NOBODY},
+    "mail_taken": {"of": NOTHING},
 }
-"""The fields of data, by kind, that name events by id."""
+"""The fields of data, by kind, that name events by id, and agents."""
 
 CHOICES = {"settings": "values", "clear": "own"}
 """The fields of data, by kind, that hold settings."""
@@ -118,6 +130,7 @@ def moved(row: Row, numbers: Numbers) -> Row:
     for name, move in named.items():
         if name in fields:
             fields[name] = move(numbers, fields[name])
+    fields = {name: value for name, value in fields.items() if value is not msgspec.UNSET}
     settings = fields.get(choices)
     if isinstance(settings, dict) and cast("dict[str, Any]", settings).get(APPROVAL) not in (None, *SAFE):
         fields[choices] = {**settings, APPROVAL: ASK}

@@ -28,7 +28,7 @@ NUMBERS = {  # whole numbers that are no ids
     ("user", "images"), ("tool_result", "images"),
     ("settings", "values"), ("clear", "own"),
 }  # fmt: skip
-AGENTS = {("fork", "parent")}
+AGENTS = {("fork", "parent"), ("user", "sender"), ("mail_taken", "sender")}
 """Names of agents of the other log, which mean nothing in this one and are kept as they are."""
 
 
@@ -89,6 +89,13 @@ def test_what_is_not_its_kind_stays() -> None:
     exact = '{"to":1,"x":1.10,"y":1e400,"z":123456789012345678901234567890}'
     assert moved(Row("rewind", None, exact), ids).data == exact.replace('"to":1', '"to":2').replace("1e400", "1E+400")
     assert moved(Row("later", "text", '{"to": 1}'), ids) == Row("later", "text", '{"to": 1}')
+
+
+def test_messages_are_on_their_way_once() -> None:
+    ids = numbers((10, 101))
+    assert data("mail_sent", ids, to="4b7e…", name="other") == {"to": "", "name": "other"}
+    taken = moved(Row("mail_taken", None, '{"of":10,"sender":"other"}'), ids)
+    assert taken.data == '{"sender":"other"}' and codec.decode(*taken) == ev.MailTaken(sender="other")
 
 
 @pytest.mark.parametrize(("kind", "field"), CHOICES.items())

@@ -114,6 +114,8 @@ CHOICES = {"settings": "values", "clear": "own"}
 """The fields of data, by kind, that hold settings."""
 APPROVAL, SAFE, ASK = "approval", ("ask", "read-only"), "ask"
 """The setting that says what runs without a question, what of it may come from elsewhere, and what stands instead."""
+PROFILE, OWN = "profile", "agent"
+"""The setting that names a profile, and the origin of what an agent has chosen itself."""
 
 
 def moved(row: Row, numbers: Numbers) -> Row:
@@ -131,10 +133,21 @@ def moved(row: Row, numbers: Numbers) -> Row:
         if name in fields:
             fields[name] = move(numbers, fields[name])
     fields = {name: value for name, value in fields.items() if value is not msgspec.UNSET}
-    settings = fields.get(choices)
-    if isinstance(settings, dict) and cast("dict[str, Any]", settings).get(APPROVAL) not in (None, *SAFE):
-        fields[choices] = {**settings, APPROVAL: ASK}
+    if isinstance(settings := fields.get(choices), dict):
+        _restrain(fields, choices, cast("dict[str, Any]", settings))
     return Row(row.kind, row.content, _JSON.encode(fields).decode())
+
+
+def _restrain(fields: dict[str, Any], choices: str, settings: dict[str, Any]) -> None:
+    """Have what asked for more ask here. A profile of that name may be here, and allow more: the choice goes before it.
+
+    So does one that was taken back, for what stands behind it may be such a profile.
+    """
+    profiled = settings.get(PROFILE) is not None
+    if settings.get(APPROVAL, None if profiled else ASK) not in SAFE:
+        fields[choices] = settings = {**settings, APPROVAL: ASK}
+    if profiled and isinstance(origins := fields.get("origins"), dict):
+        fields["origins"] = {**origins, APPROVAL: OWN}
 
 
 def _is_id(value: Any) -> bool:

@@ -103,8 +103,16 @@ def test_what_ran_without_a_question_does_not_come_with_it(kind: str, field: str
     for mode, there in {"yolo": "ask", "auto": "ask", "edits": "ask", "?": "ask", "read-only": "read-only"}.items():
         found = data(kind, Numbers(), **{field: {"approval": mode, "budget": 5}, "origins": {"approval": "agent"}})
         assert found[field] == {"approval": there, "budget": 5} and found["origins"] == {"approval": "agent"}
-    assert data(kind, Numbers(), **{field: {"approval": None}})[field] == {"approval": None}
+    assert data(kind, Numbers(), **{field: {"approval": None}})[field] == {"approval": "ask"}  # not what a profile says
     assert data(kind, Numbers(), **{field: {"approval": ["yolo"]}})[field] == {"approval": "ask"}
+    for more in ({}, {"approval": "auto"}, {"approval": None}):  # a profile of that name may allow more here
+        found = data(kind, Numbers(), **{field: {"profile": "loose", **more}, "origins": {"profile": "agent"}})
+        assert found[field] == {"profile": "loose", "approval": "ask"}
+        assert found["origins"] == {"profile": "agent", "approval": "agent"}
+    assert data(kind, Numbers(), **{field: {"profile": None}, "origins": {}}) == {
+        field: {"profile": None},
+        "origins": {},
+    }
 
 
 # ── lives ──

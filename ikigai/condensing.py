@@ -138,6 +138,9 @@ class Condenser:
         if memory.window.older.turns:  # what has left the window belongs to the oldest, too
             wide = await self._world.load(widened(memory.run, memory.agent, WIDE * memory.ceiling))
         of = covering(memory, wide, options, by_hand=not automatic)
+        if of is None and automatic:
+            self._failed = memory  # nobody has asked, and the window does as without
+            return
         if of is None:
             raise Refused("There is nothing to condense: the newest two turns always stay.", "Go on talking.")
         if not automatic:

@@ -467,6 +467,15 @@ async def test_there_has_to_be_something_to_condense(talking: Talking):
     assert not talk.asked
 
 
+async def test_by_itself_it_says_nothing_of_having_nothing_to_do(talking: Talking):
+    """In a budget that small it would say so with every turn."""
+    talk = talking(turns=1, options=AUTO, budget=100)
+    async with talk.running():
+        await talk.turn()
+        await talk.until(lambda: talk.runtime._background.idle)
+    assert not talk.asked and not talk.notices
+
+
 # ── own model, own prompt ──
 
 

@@ -223,9 +223,12 @@ class MailSent(Record, frozen=True):
 
 
 class MailTaken(Record, frozen=True):
-    """The message in the event `of`, from the agent called `sender`, has come: no other event says so of the same."""
+    """The message in the event `of`, from the agent called `sender`, has come: no other event says so of the same.
 
-    of: int
+    `of` is 0 where that is told of another log.
+    """
+
+    of: int = 0
     sender: str = ""
 
 

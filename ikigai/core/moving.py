@@ -6,8 +6,8 @@ Ids only ever name what came before. Where the other log has only a part of this
     UPTO      a place, behind the event; behind the last one before it where it is not there, 0 for the beginning
     EACH      events by themselves; those that are not there are left out
     RANGES    first and last events of stretches; each is cut to what is there of it
-    ELSEWHERE an event of another agent, which does not move: -1, which is the id of none
-    NOBODY    an agent that something is meant for: what moves is sent to nobody again
+    NOBODY    the agent that a message is for: nobody, it has been on its way once
+    NOTHING   left out: which message has come, where one of another log says nothing
 
 Whoever adds a kind of event that names others adds it here: a test looks at the fields of every event. Text is left as
 it is, whatever ids people have written in it. What an agent was allowed to do without a question does not move with it:
@@ -87,15 +87,15 @@ def _ranges(numbers: Numbers, value: Any) -> Any:
     return [list(stretch) for stretch in cut if stretch]
 
 
-def _elsewhere(numbers: Numbers, value: Any) -> Any:
-    return -1 if _is_id(value) else value
-
-
 def _nobody(numbers: Numbers, value: Any) -> Any:
     return "" if isinstance(value, str) else value
 
 
-SAME, UPTO, EACH, RANGES, ELSEWHERE, NOBODY = _same, _upto, _each, _ranges, _elsewhere, _nobody
+def _nothing(numbers: Numbers, value: Any) -> Any:
+    return msgspec.UNSET
+
+
+SAME, UPTO, EACH, RANGES, NOBODY, NOTHING = _same, _upto, _each, _ranges, _nobody, _nothing
 
 NAMED: dict[str, dict[str, _Moved]] = {
     "turn_end": {"first": SAME},
@@ -106,14 +106,16 @@ NAMED: dict[str, dict[str, _Moved]] = {
     "fork": {"at": UPTO},
     "summary": {"upto": UPTO, "covers": RANGES, "of": EACH, "closed": SAME},
     "mail_sent": {"to": NOBODY},
-    "mail_taken": {"of": ELSEWHERE},
+    "mail_taken": {"of": NOTHING},
 }
-"""The fields of data, by kind, that name events by id."""
+"""The fields of data, by kind, that name events by id, and agents."""
 
 CHOICES = {"settings": "values", "clear": "own"}
 """The fields of data, by kind, that hold settings."""
 APPROVAL, SAFE, ASK = "approval", ("ask", "read-only"), "ask"
 """The setting that says what runs without a question, what of it may come from elsewhere, and what stands instead."""
+PROFILE, OWN = "profile", "agent"
+"""The setting that names a profile, and the origin of what an agent has chosen itself."""
 
 
 def moved(row: Row, numbers: Numbers) -> Row:
@@ -130,10 +132,22 @@ def moved(row: Row, numbers: Numbers) -> Row:
     for name, move in named.items():
         if name in fields:
             fields[name] = move(numbers, fields[name])
-    settings = fields.get(choices)
-    if isinstance(settings, dict) and cast("dict[str, Any]", settings).get(APPROVAL) not in (None, *SAFE):
-        fields[choices] = {**settings, APPROVAL: ASK}
+    fields = {name: value for name, value in fields.items() if value is not msgspec.UNSET}
+    if isinstance(settings := fields.get(choices), dict):
+        _restrain(fields, choices, cast("dict[str, Any]", settings))
     return Row(row.kind, row.content, _JSON.encode(fields).decode())
+
+
+def _restrain(fields: dict[str, Any], choices: str, settings: dict[str, Any]) -> None:
+    """Have what asked for more ask here. A profile of that name may be here, and allow more: the choice goes before it.
+
+    So does one that was taken back, for what stands behind it may be such a profile.
+    """
+    profiled = settings.get(PROFILE) is not None
+    if settings.get(APPROVAL, None if profiled else ASK) not in SAFE:
+        fields[choices] = settings = {**settings, APPROVAL: ASK}
+    if profiled and isinstance(origins := fields.get("origins"), dict):
+        fields["origins"] = {**origins, APPROVAL: OWN}
 
 
 def _is_id(value: Any) -> bool:

@@ -16,7 +16,8 @@ from ikigai.core.errors import IkigaiError, Refused
 def made(target: Path, replace: bool = False) -> Iterator[TextIO]:
     """The file while it is being written; it is at `target` once the block has ended without an error.
 
-    Raises Refused when there is one already, unless `replace`; IkigaiError when it cannot be written.
+    Raises Refused when there is one already, unless `replace`, and where what is there is no ordinary file; IkigaiError
+    when it cannot be written.
     """
     temporary: Path | None = None
     if "\0" in str(target) or not target.name:
@@ -24,6 +25,8 @@ def made(target: Path, replace: bool = False) -> Iterator[TextIO]:
     try:
         if target.is_dir():
             raise Refused(f"{target} is a folder.", "Name a file in it.")
+        if target.exists() and not target.is_file():  # a device or a pipe would be gone, and a file there
+            raise Refused(f"{target} is no ordinary file.", "Name a file, or - for the standard output.")
         if not replace:
             _free(target)
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}-", dir=target.parent)  # 0600

@@ -76,8 +76,6 @@ def test_what_is_there_and_what_is_not() -> None:
     assert data("fork", ids, parent="p", at=None) == {"parent": "p", "at": None}, "no bound is no bound"
     found = data("filter", ids, mode="forget", ranges=[[10, 12], [11, 20], [1, 5], [13, 14]], ids=[20, 13], planning=12)
     assert found == {"mode": "forget", "ranges": [[101, 102], [102, 105]], "ids": [105], "planning": 102}
-    assert data("mail_sent", ids, to="0b5b", name="heron") == {"to": "", "name": "heron"}, "nobody gets it again"
-    assert data("mail_taken", ids, of=12, sender="heron") == {"of": -1, "sender": "heron"}
     assert data("undo", ids, of=11, what="clear") == {"of": 0, "what": "clear"}
 
 
@@ -93,13 +91,28 @@ def test_what_is_not_its_kind_stays() -> None:
     assert moved(Row("later", "text", '{"to": 1}'), ids) == Row("later", "text", '{"to": 1}')
 
 
+def test_messages_are_on_their_way_once() -> None:
+    ids = numbers((10, 101))
+    assert data("mail_sent", ids, to="4b7e…", name="other") == {"to": "", "name": "other"}
+    taken = moved(Row("mail_taken", None, '{"of":10,"sender":"other"}'), ids)
+    assert taken.data == '{"sender":"other"}' and codec.decode(*taken) == ev.MailTaken(sender="other")
+
+
 @pytest.mark.parametrize(("kind", "field"), CHOICES.items())
 def test_what_ran_without_a_question_does_not_come_with_it(kind: str, field: str) -> None:
     for mode, there in {"yolo": "ask", "auto": "ask", "edits": "ask", "?": "ask", "read-only": "read-only"}.items():
         found = data(kind, Numbers(), **{field: {"approval": mode, "budget": 5}, "origins": {"approval": "agent"}})
         assert found[field] == {"approval": there, "budget": 5} and found["origins"] == {"approval": "agent"}
-    assert data(kind, Numbers(), **{field: {"approval": None}})[field] == {"approval": None}
+    assert data(kind, Numbers(), **{field: {"approval": None}})[field] == {"approval": "ask"}  # not what a profile says
     assert data(kind, Numbers(), **{field: {"approval": ["yolo"]}})[field] == {"approval": "ask"}
+    for more in ({}, {"approval": "auto"}, {"approval": None}):  # a profile of that name may allow more here
+        found = data(kind, Numbers(), **{field: {"profile": "loose", **more}, "origins": {"profile": "agent"}})
+        assert found[field] == {"profile": "loose", "approval": "ask"}
+        assert found["origins"] == {"profile": "agent", "approval": "agent"}
+    assert data(kind, Numbers(), **{field: {"profile": None}, "origins": {}}) == {
+        field: {"profile": None},
+        "origins": {},
+    }
 
 
 # ── lives ──

@@ -134,6 +134,22 @@ async def test_through_a_file(database: Database, dsn: str, tmp_path: Any) -> No
     ]
 
 
+async def test_messages_that_came_do_not_come_again(database: Database, dsn: str) -> None:
+    sender = await Talk.open(database, await database.agents.create("sender"))
+    receiver = await Talk.open(database, await database.agents.create("receiver"))
+    await sender.store((ev.MailSent(receiver.agent.id, "look", "receiver"),))
+    (sent,) = await database.mail.waiting(receiver.agent.id)
+    await receiver.store((ev.MailTaken(sent.id, "sender"),))
+    for agent in (sender.agent, receiver.agent):
+        rows = await exported(database, agent)
+        for _ in range(2):  # the database has each message come once
+            copy = await database.agents.find((await database.importing().store(iter(rows))).name)
+        assert [raw.kind for raw in await exported(database, copy)] == [raw.kind for raw in rows]
+    assert await database.mail.waiting(receiver.agent.id) == ()
+    await sender.store((ev.MailSent(receiver.agent.id, "again"),))
+    assert [mail.text for mail in await database.mail.waiting(receiver.agent.id)] == ["again"]
+
+
 async def test_a_part(database: Database) -> None:
     agent = await talked(database)
     rows = await exported(database, agent)

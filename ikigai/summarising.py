@@ -124,8 +124,11 @@ def read_prompt(file: str) -> str:
     """The words of this file, ikigai's own without one. Raises ConfigError."""
     if not file:
         return PROMPT
+    path = Path(file).expanduser()
+    if path.exists() and not path.is_file():  # opening a pipe would wait for its other end
+        raise ConfigError(f"condense_prompt_file {file} is no ordinary file.", "Correct it in the configuration.")
     try:
-        with Path(file).expanduser().open(encoding="utf-8") as opened:
+        with path.open(encoding="utf-8") as opened:
             text = opened.read(LONGEST_PROMPT + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -495,11 +496,14 @@ async def test_a_model_and_a_prompt_of_its_own(talking: Talking, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(None, "cannot be read: No such file"), (b"", "is empty"), (b"\xff\xfe", "not text"), (b"x" * 60_000, "longer")],
-)
+    [(None, "cannot be read: No such file"), (b"", "is empty"), (b"\xff\xfe", "not text"), (b"x" * 60_000, "longer"),
+     (None, "no ordinary file")],
+)  # fmt: skip
 async def test_a_prompt_file_that_is_no_use(talking: Talking, tmp_path: Path, content: bytes | None, why: str):
     file = tmp_path / "prompt.txt"
-    if content is not None:
+    if why == "no ordinary file":
+        os.mkfifo(file)
+    elif content is not None:
         file.write_bytes(content)
     talk = talking(options=Options("manual", prompt_file=str(file)))
     async with talk.running():

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ikigai.core import codec, transcript
-from ikigai.core.events import StoredEvent, TurnEnded, UserMessage
+from ikigai.core.events import StoredEvent, Summarised, TurnEnded, UserMessage
 from ikigai.core.messages import Image, ToolCall, ToolResult
 from ikigai.core.moving import Raw
 from ikigai.core.sanitize import clean, clean_line
@@ -81,6 +81,8 @@ class Teller:
                 yield _piece(raw, block, name)._replace(
                     turn=turn, images=event.images if isinstance(event, UserMessage) else ()
                 )
+        if isinstance(event, Summarised) and (text := clean(event.text)).strip():
+            yield Piece(Kind.RESULT, raw.id, raw.at, text, "the summary")
 
 
 def _reply(raw: Raw, block: Block) -> Iterator[Piece]:

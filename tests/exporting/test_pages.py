@@ -123,6 +123,12 @@ def test_an_html_page() -> None:
     assert "<table>" in text and "<h1>A heading</h1>" in text
 
 
+@pytest.mark.parametrize("form", [html.Html, markdown.Markdown])
+def test_a_summary_is_told_whole(form: type[html.Html | markdown.Markdown]) -> None:
+    text = page(form(), raws(ev.Summarised("Goal: move\nthe schema.", upto=1, turns=3, before=900, after=100)))
+    assert "Condensed: 3 turns" in text and "Goal: move\nthe schema." in text and "the summary" in text
+
+
 def test_a_markdown_file() -> None:
     text = page(markdown.Markdown(), raws(*EVENTS))
     assert text.startswith("# amber-fox\n\n15 events, exported ")

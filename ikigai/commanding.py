@@ -1,0 +1,249 @@
+"""The program's own commands: what they need of the world is asked, what they come to is shown or told to the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from ikigai.config import Config
+from ikigai.core import inputs
+from ikigai.core.commands import Local
+from ikigai.core.errors import IkigaiError, Refused
+from ikigai.sitting import Sitting
+
+if TYPE_CHECKING:
+    from ikigai.answers import Place
+    from ikigai.app import World
+    from ikigai.store.agents import Agent
+
+log = logging.getLogger(__name__)
+
+
+class Commanding(Sitting):
+    """A sitting at which commands are carried out, each beside whatever else goes on."""
+
+    def __init__(self, config: Config, prompt: str) -> None:
+        super().__init__(config, prompt)
+        self._running: asyncio.Task[None] | None = None  # the user's own command
+        self._agents: list[str] = []
+        self._dead: list[str] = []
+
+    def _spawn(self, command: Local) -> None:
+        self._keep(asyncio.create_task(self._local(command), name=f"/{command.name}"))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it, and say in words what goes wrong."""
+        try:
+            await work
+        except asyncio.CancelledError:
+            self.screen.notice("The command was stopped.")
+        except IkigaiError as error:
+            self.screen.notice(str(error))
+        except Exception:
+            log.exception("a command failed")
+            self.screen.notice("Something in ikigai itself went wrong; the log file has the details.")
+
+    async def _local(self, command: Local) -> None:
+        try:
+            match command.name:
+                case "exit":
+                    self.leave()
+                case "new" | "switch" | "fork" | "go" | "takeover":
+                    await self._go(command)
+                case "answer":
+                    self._seat.answer(command.argument)
+                case "rename" | "kill" | "revive":
+                    await self._rearrange(command)
+                case "history":
+                    self.screen.browse()
+                case "approve" | "tools" | "trust" | "pin" | "unpin":
+                    await self._permit(command)
+                case "recall" | "quote":
+                    await self._recall(command)
+                case "export":
+                    await self._export(command)
+                case "send":
+                    from ikigai import moving
+
+                    self._tell(await moving.sent(self._world, self._seat, command.argument))
+                case _:
+                    from ikigai import answers
+
+                    found = await answers.answer(command, self._config, self._place())
+                    if found.marked:
+                        self.screen.print_marked(found.marked)
+                    else:
+                        self.screen.print_text(found.text)
+        except IkigaiError as error:
+            self.screen.notice(str(error))
+        except Exception:
+            log.exception("/%s failed", command.name)
+            self.screen.notice(f"/{command.name} went wrong inside ikigai; the log file has the details.")
+
+    async def _recall(self, command: Local) -> None:
+        """Answer from what was ever said, or bring a piece of it back."""
+        from ikigai import app, recalling
+
+        world, memory, to = self._world, self.memory, self._seat.runtime
+        if world is None or memory is None:
+            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+        if command.name == "quote":
+            self._tell(await recalling.quoted(world.database, command.argument), to)
+            return
+        if not memory.model:
+            raise Refused("There is no model to ask.", "/model PROVIDER/NAME chooses one; /search needs none.")
+        provider, price = world.pool.provider(memory.model), app.make_price(self._config)
+        asked = (world.database, provider, memory.model, price, command.argument)
+        answer, usage = await recalling.recalled(*asked)
+        if to is None or not self._seat.holds(to):
+            self.screen.print_text(answer)
+            return
+        for each in (*map(inputs.Used, usage), inputs.Ran(f"/recall {command.argument}", answer)):
+            to.tell(each)
+
+    async def _export(self, command: Local) -> None:
+        """Write the history to a file; Esc stops it, as a command of the user's own."""
+        from ikigai.exporting import command as exporting
+
+        if self._world is None or self._seat.agent is None:
+            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+        if self._running and not self._running.done():
+            raise Refused("A command of yours is still running.", "Esc stops it; or wait for its end.")
+        database, agent, line = self._world.database, self._seat.agent, f"/export {command.argument}"
+        work = exporting.typed_export(database, agent, command.argument, lambda text: self.screen.progress(line, text))
+        self._running = asyncio.create_task(self._guarded(self._told(line, work)), name="export")
+
+    async def _told(self, line: str, work: Coroutine[Any, Any, str]) -> None:
+        """Do it while the screen says so, and print what it came to."""
+        self.screen.running(line)
+        try:
+            told = await work
+        finally:
+            self.screen.running("")
+        self.screen.print_text(told)
+
+    async def _permit(self, command: Local) -> None:
+        """/approve, /tools, /trust, /pin and /unpin."""
+        from ikigai import permissions
+
+        to = self._seat.runtime
+        if self.memory is None or self._world is None:
+            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+        if command.name == "approve":
+            found = await permissions.approve(command.argument, self.memory, self.screen.ask)
+        elif command.name == "trust":
+            found = permissions.trusted(command.argument, self._world.project)
+        elif command.name in ("pin", "unpin"):
+            from ikigai import pinning
+
+            found = await pinning.answered(command, self.memory, self.screen)
+        else:
+            found = permissions.tools(command.argument, self.memory)
+        if isinstance(found, str):
+            self.screen.print_text(found)
+        else:
+            self._tell(found, to)
+
+    async def _shell(self, line: str) -> None:
+        """The user's own command: with one ! its output goes into the conversation, with two it does not."""
+        from ikigai import permissions
+
+        assert self._world
+        to = self._seat.runtime
+        quiet = line.startswith("!!")
+        typed = line.lstrip("!").strip()
+        if self._seat.runtime is None and not quiet:
+            raise self._seat.refusal()
+        self.screen.running(line)
+        try:
+            output = await permissions.ran(self._world.workshop, typed, lambda text: self.screen.progress(line, text))
+        finally:
+            self.screen.running("")
+        if quiet or (to and not self._seat.holds(to)):
+            self.screen.print_text(f"$ {typed}\n{output}")
+        else:
+            self._tell(inputs.Quote(f"!{typed}\n{output}"), to)
+
+    def _move(self, command: Local) -> None:
+        """Go to another agent. What is typed from now on is meant for that one."""
+        if command.name == "switch" and not command.argument:
+            raise Refused("Which agent?", f"There are: {', '.join(self._agents)}")
+        self._opening = True
+        self._spawn(command)
+
+    async def _go(self, command: Local) -> None:
+        from ikigai import moving
+
+        assert self._world
+        with self._moving():
+            if command.name == "takeover":
+                try:
+                    await self._seat.take_over(self._world)
+                finally:
+                    self._seat.stay()
+                return
+            try:
+                move = await moving.destination(self._world, self._seat, command)
+                await self._seat.take(self._world, move.agent)
+            except IkigaiError as error:
+                self._seat.stay()
+                if command.name != "go" or not isinstance(error, Refused):
+                    raise
+                self.screen.hint(str(error))
+                return
+            for told, tell in ((move.told, self.screen.print_text), (move.notice, self.screen.notice)):
+                if told:
+                    tell(told)
+            if move.prompt:
+                self._say(move.prompt)
+        await self._name_agents()
+
+    async def _rearrange(self, command: Local) -> None:
+        """/rename, /kill and /revive."""
+        from ikigai import kin, moving
+
+        world, seat = self._world, self._seat
+        if world is None or seat.agent is None:
+            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+        if command.name == "rename":
+            self.screen.print_text(await moving.rename(world, seat, command.argument))
+        elif command.name == "revive":
+            agent = await world.database.agents.find(command.argument)
+            self.screen.print_text(await kin.revive(world.database, agent))
+        else:
+            await self._kill(world, await world.database.agents.find(command.argument or seat.agent.id))
+        await self._name_agents()
+
+    async def _kill(self, world: World, agent: Agent) -> None:
+        from ikigai import kin, moving
+
+        dying = await kin.doomed(world.database, agent)
+        if (await self.screen.ask(moving.sure(dying))).key != "y":
+            self.screen.print_text("Nobody was killed.")
+            return
+        dying = await kin.doomed(world.database, agent)  # there may be more by now
+        if self._seat.agent and self._seat.agent.id in {link.id for link in dying}:
+            self._opening = True
+            with self._moving():
+                await self._seat.take(world, await moving.refuge(world, dying))
+        for kept in await kin.kill(world.database, dying, self._seat.crew):
+            self.screen.notice(kept)
+        self.screen.print_text(kin.killed(dying))
+
+    async def _name_agents(self) -> None:
+        assert self._world
+        known = await self._world.database.agents.all(dead=True)
+        self._agents = [agent.name for agent in known if not agent.killed_at]
+        self._dead = [agent.name for agent in known if agent.killed_at]
+
+    def _place(self) -> Place | None:
+        """What commands are asked about; None while no agent is open."""
+        from ikigai.answers import Place
+
+        memory = self.memory
+        if memory is None or self._seat.agent is None or self._world is None:
+            return None
+        state = "read-only" if self._seat.runtime is None else memory.status.value
+        return Place(self._world, self._seat.agent, memory, state, self.screen.usage, self._seat.crew)

@@ -9,10 +9,10 @@ import msgspec
 
 from ikigai.config import Config, describe
 from ikigai.core import about, commands, inputs
-from ikigai.core.commands import Local, Meaning
 from ikigai.core.context import context, told
 from ikigai.core.errors import Refused
 from ikigai.core.instructions import KEY
+from ikigai.core.meanings import Local, Meaning
 from ikigai.profiles import figures as profile_figures
 from ikigai.profiles import in_force
 from ikigai.profiles import told as told_of_profiles

@@ -14,7 +14,7 @@ from ikigai.app import listing_file, make_pool, make_price
 from ikigai.config import Config
 from ikigai.config.table import VENDORS
 from ikigai.core import tokens
-from ikigai.core.commands import model_choice
+from ikigai.core.arguments import model_choice
 from ikigai.core.errors import ConfigError, IkigaiError, Refused, Unavailable
 from ikigai.core.messages import Usage
 from ikigai.core.sanitize import clean

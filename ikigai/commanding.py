@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ikigai.config import Config
 from ikigai.core import inputs
-from ikigai.core.commands import Local
 from ikigai.core.errors import IkigaiError, Refused
+from ikigai.core.meanings import Local
 from ikigai.sitting import Sitting
 
 if TYPE_CHECKING:

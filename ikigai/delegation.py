@@ -11,8 +11,8 @@ from uuid import uuid4
 
 from ikigai import app, kin
 from ikigai.core import inputs
+from ikigai.core.arguments import model_choice
 from ikigai.core.bounds import ALL
-from ikigai.core.commands import model_choice
 from ikigai.core.delegating import Came, Delegate
 from ikigai.core.errors import Refused
 from ikigai.core.events import Choices, Cleared, Forked, MailSent

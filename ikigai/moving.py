@@ -17,7 +17,7 @@ from ikigai.crew import living
 
 if TYPE_CHECKING:
     from ikigai.app import World
-    from ikigai.core.commands import Local
+    from ikigai.core.meanings import Local
     from ikigai.seat import Seat
     from ikigai.store.agents import Agent
 

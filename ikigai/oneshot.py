@@ -17,10 +17,10 @@ from ikigai import answers, headless, images, kin, reports, roster
 from ikigai.app import World, spool
 from ikigai.config import Config
 from ikigai.core import forking
-from ikigai.core.commands import Local
 from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused
 from ikigai.core.events import Choices
 from ikigai.core.inputs import Change, Plan, Retry, Submitted
+from ikigai.core.meanings import Local
 from ikigai.crew import Crew
 from ikigai.delegation import Delegation
 from ikigai.output import say

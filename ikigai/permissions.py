@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ikigai import standing, trust
 from ikigai.core import inputs
+from ikigai.core.arguments import is_id
 from ikigai.core.bounds import ALL, stricter
-from ikigai.core.commands import is_id
 from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.memory import Memory
 from ikigai.core.questions import Answered, Question, yes_or_no

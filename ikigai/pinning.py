@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ikigai.core import tokens
-from ikigai.core.commands import Local
 from ikigai.core.context import SPACE
 from ikigai.core.errors import Refused
 from ikigai.core.events import Choices
 from ikigai.core.inputs import Change
+from ikigai.core.meanings import Local
 from ikigai.core.memory import Memory, frame
 from ikigai.core.pins import PREFIX, Pin, pinned, pins, size
 from ikigai.core.questions import Answered, Question, yes_or_no

@@ -15,8 +15,8 @@ from ikigai import completing
 from ikigai.commanding import Commanding
 from ikigai.config import Config
 from ikigai.core import commands, inputs
-from ikigai.core.commands import Local
 from ikigai.core.errors import ConfigError, IkigaiError, Refused, Unavailable
+from ikigai.core.meanings import Local
 from ikigai.seat import Seat
 from ikigai.sitting import KEYS_FIRST
 from ikigai.terminal.screen import Screen

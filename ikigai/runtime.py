@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ikigai.asking import Asking
 from ikigai.background import Background
 from ikigai.core import exceeded, tokens
-from ikigai.core.commands import is_id, typed
+from ikigai.core.arguments import is_id
 from ikigai.core.context import cramped
 from ikigai.core.errors import IkigaiError, Refused, Unavailable
 from ikigai.core.events import CHANGES_THE_PAST, Event, UserMessage
@@ -51,6 +51,7 @@ from ikigai.core.inputs import (
 from ikigai.core.instructions import KEY, instructed
 from ikigai.core.loading import loading
 from ikigai.core.machine import decide, marked, newest_text, work
+from ikigai.core.meanings import typed
 from ikigai.core.memory import Memory, replace
 from ikigai.core.messages import ToolResult
 from ikigai.core.ports import Appended, Log, Provider, Tools, View

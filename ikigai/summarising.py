@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ikigai.core import tokens
-from ikigai.core.commands import model_choice
+from ikigai.core.arguments import model_choice
 from ikigai.core.condensing import Covering, beside, failing, parts, question, told, weight
 from ikigai.core.condensing_prompt import PROMPT
 from ikigai.core.errors import ConfigError, Refused

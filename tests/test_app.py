@@ -9,7 +9,7 @@ from ikigai import answers, app, keys, reports
 from ikigai.app import World
 from ikigai.config import Config
 from ikigai.config.table import Local, Model, Server
-from ikigai.core import commands
+from ikigai.core import meanings
 from ikigai.core.errors import IkigaiError, Unavailable
 from ikigai.core.events import UserMessage
 from ikigai.core.messages import Usage
@@ -46,7 +46,7 @@ async def test_a_limit_that_was_learned_is_in_the_figures_of_context(database: D
 
     async def figures() -> dict[str, object]:
         place = answers.Place(world, agent, await world.look(agent), "idle")
-        return json.loads(reports.json((await answers.answer(commands.Local("context"), config, place)).figures))
+        return json.loads(reports.json((await answers.answer(meanings.Local("context"), config, place)).figures))
 
     known = await figures()
     pool.learn("scripted/echo", 1_000_000_000)

@@ -172,6 +172,6 @@ def test_completions_of_paths(tmp_path: Path) -> None:
 
 
 def test_a_change_is_told_as_it_was_typed() -> None:
-    from ikigai.core.commands import typed
+    from ikigai.core.meanings import typed
 
     assert typed(Change({"pin:/a b": "now\nx"})) == "/pin /a b" and typed(Change({"pin:/a": None})) == "/unpin /a"

@@ -38,8 +38,8 @@ from ikigai.config.table import (
     pattern,
     variables,
 )
+from ikigai.core.arguments import model_choice
 from ikigai.core.bounds import ALL
-from ikigai.core.commands import model_choice
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Choices
 from ikigai.core.record import Record

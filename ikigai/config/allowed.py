@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from ikigai.core.commands import LEVELS
+from ikigai.core.arguments import LEVELS
 
 _SIGN = r"[^\s\x00-\x1f\x7f\ud800-\udfff]"
 _ANY = r"[^\x00\ud800-\udfff]"

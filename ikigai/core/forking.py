@@ -2,7 +2,7 @@
 
 import re
 
-from ikigai.core.commands import MOST, model_choice
+from ikigai.core.arguments import MOST, model_choice
 from ikigai.core.errors import Refused
 from ikigai.core.events import Choices
 from ikigai.core.record import Record

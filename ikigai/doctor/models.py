@@ -7,7 +7,7 @@ import importlib.util
 
 from ikigai.app import make_pool
 from ikigai.config import Config
-from ikigai.core.commands import model_choice
+from ikigai.core.arguments import model_choice
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.doctor.finding import BAD, OK, WARN, Finding
 from ikigai.providers.pool import Pool

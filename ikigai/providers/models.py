@@ -6,7 +6,7 @@ asked (`providers.listing`), the registry that came with ikigai (`providers.regi
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from ikigai.core.commands import LEVELS
+from ikigai.core.arguments import LEVELS
 from ikigai.core.errors import ConfigError
 from ikigai.core.ports import Limits
 from ikigai.core.record import Record
@@ -35,7 +35,7 @@ OWN = {"anthropic": "claude", "google": "gemini"}
 
 
 class Traits(Record, frozen=True):
-    """What a model can do, as far as its adapter asks. `levels` are the thinking levels it has, of `commands.LEVELS`.
+    """What a model can do, as far as its adapter asks. `levels` are the thinking levels it has, of `arguments.LEVELS`.
 
     `thinking` is how its vendor is told a level: "adaptive" (Anthropic: thinking adaptive and output_config.effort),
     "budget" (tokens: Anthropic's budget_tokens, Google's thinkingBudget), "effort" (OpenAI: reasoning.effort,

@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai.core import commands
-from ikigai.core.commands import COMMANDS, Local, Meaning, budget, help_text, is_command, parse
+from ikigai.core.arguments import budget
+from ikigai.core.commands import COMMANDS, help_text, is_command, parse
 from ikigai.core.errors import Refused
 from ikigai.core.inputs import Change, Clear, Condense, Edit, Forget, Plan, Retry, RewindTo, SetMark, Undo
+from ikigai.core.meanings import Local, Meaning, typed
 from ikigai.core.selecting import Wanted
 
 MEANINGS: list[tuple[str, Meaning]] = [
@@ -160,7 +162,7 @@ TYPED = [line for line, meaning in MEANINGS if not isinstance(meaning, Local)]
 @pytest.mark.parametrize("line", [line for line in TYPED if not line.startswith("/model")])
 def test_what_was_typed_can_be_told_again(line: str) -> None:
     meaning = parse(line)
-    assert not isinstance(meaning, Local) and parse(commands.typed(meaning)) == meaning
+    assert not isinstance(meaning, Local) and parse(typed(meaning)) == meaning
 
 
 @given(st.text(max_size=20))

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai import catalog, completions, doctor, finding, login, paths, psql, purging, reports, roster
-from ikigai.app import imported, locate_database, make_pool, make_project, open_database, tightened
 from ikigai.config import Config, describe, masked
 from ikigai.core.arguments import model_choice
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.exporting import command as exporting
+from ikigai.making import make_pool, make_project, tightened
+from ikigai.opening import imported, locate_database, open_database
 from ikigai.output import say, table
 
 if TYPE_CHECKING:

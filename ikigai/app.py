@@ -1,59 +1,53 @@
-"""The composition root: configuration becomes a database, models, agents and their runtimes.
+"""The composition root: what `opening` and `making` make of a configuration becomes a world with agents and runtimes.
 
-The only module that knows every edge but the screen. What is heavy (psycopg, the embedded server, SDKs, the local
-model) is imported and started in threads, so that a prompt that is already visible goes on taking keys.
+With these two the only module that knows every edge but the screen. What is heavy (psycopg, the embedded server, SDKs,
+the local model) is imported and started in threads, so that a prompt that is already visible goes on taking keys.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
-import os
-import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ikigai import keys, paths, trust
-from ikigai.config import Config, layers, tools_enabled, under
-from ikigai.config import project as project_settings
-from ikigai.config.table import VENDORS, Context, Model, Server
-from ikigai.core import codec, matching
-from ikigai.core.bounds import ALL, Bounds
+from ikigai.config import Config, layers, under
 from ikigai.core.errors import ConfigError, Refused
-from ikigai.core.events import Choices, Event
-from ikigai.core.instructions import KEY, ORIGIN, instructed
+from ikigai.core.events import Choices
+from ikigai.core.instructions import KEY, instructed
 from ikigai.core.loading import loading
 from ikigai.core.memory import Memory
-from ikigai.core.messages import Usage
 from ikigai.core.ports import View
 from ikigai.core.pressure import Options
 from ikigai.core.run import Run
-from ikigai.metering import Price
-from ikigai.profiles import in_force, make_profiles, make_rules
+from ikigai.making import (
+    chosen,
+    lacking,
+    make_options,
+    make_pool,
+    make_price,
+    make_project,
+    make_run,
+    make_workshop,
+    tightened,
+)
+from ikigai.opening import imported, open_database
+from ikigai.paths import directory
+from ikigai.profiles import in_force
 from ikigai.project import Project
-from ikigai.providers import listing
-from ikigai.providers.local_model import LocalModel
-from ikigai.providers.models import Listed, Models
-from ikigai.providers.pool import Endpoint, Pool
-from ikigai.providers.vendor import FIRST, IDLE
+from ikigai.providers.pool import Pool
 from ikigai.runtime import Runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ikigai.core.delegating import Delegates
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.embedded import Lease
     from ikigai.store.log import AgentLog
     from ikigai.workshop import Workshop
-
-
-async def imported(module: str) -> Any:
-    """Import a heavy module in a thread."""
-    return await asyncio.to_thread(importlib.import_module, module)
 
 
 class World:
@@ -154,9 +148,9 @@ class World:
         """Raise when an agent cannot change to these settings: nobody serves the model, or it lacks the level."""
         own: Choices = {key: value for key, value in {**memory.own, **values}.items() if value is not None}
         back = {key: self.run.resolve(own).get(key) for key, value in values.items() if value is None}
-        wanted = _chosen({**memory.settings, **values, **back})
+        wanted = chosen({**memory.settings, **values, **back})
         if "profile" in values:  # whether the agent's own level fits, `fitting` says
-            wanted = _chosen(self.run.resolve({key: value for key, value in own.items() if key != "level"}))
+            wanted = chosen(self.run.resolve({key: value for key, value in own.items() if key != "level"}))
         if values.get("model") or values.get("profile"):
             self.pool.check(*wanted)
         elif "level" in values:
@@ -255,185 +249,3 @@ class World:
     def condensing(self, memory: Memory) -> Options:
         """When and how the oldest turns of this memory are condensed."""
         return make_options(under(self.config, in_force(memory)).context)
-
-
-def directory() -> str:
-    """The working directory; empty when it is gone."""
-    try:
-        return str(Path.cwd())
-    except OSError:
-        return ""
-
-
-async def locate_database(config: Config) -> tuple[Lease | None, str]:
-    """The DSN of this configuration and, where that is the embedded server, the lease that keeps it running."""
-    if config.database.dsn is not None:
-        return None, config.database.dsn
-    embedded = await imported("ikigai.store.embedded")
-    lease = await asyncio.to_thread(embedded.start, paths.data_dir())
-    return lease, lease.dsn
-
-
-async def open_database(config: Config, write: bool = True) -> tuple[Lease | None, Database]:
-    """The database of this configuration: connected and, with `write`, its schema brought up to date."""
-    lease, dsn = await locate_database(config)
-    revive = (lambda: asyncio.to_thread(lease.renew)) if lease else None
-    try:
-        module = await imported("ikigai.store.database")
-        return lease, await module.Database.open(dsn, paths.shipped("migrations"), write=write, revive=revive)
-    except BaseException:
-        if lease:
-            lease.close()
-        raise
-
-
-def keys_file() -> Path:
-    """The file of `ikigai login`."""
-    return paths.config_dir() / keys.FILE
-
-
-def make_pool(config: Config) -> Pool:
-    """The models this configuration reaches; a key is read when a request is to be sent."""
-
-    def key(name: str) -> str:
-        kind, _, variable = config.keys.get(name, "").partition(" ")
-        return os.environ.get(variable, "").strip() if kind == "environment" else keys.find(keys_file(), name)
-
-    def endpoint(name: str) -> Endpoint:
-        server = config.providers.get(name, Server())
-        first, idle = float(server.first_seconds or FIRST), float(server.idle_seconds or IDLE)
-        return Endpoint(server.base_url, lambda: key(name), server.api, first, idle)
-
-    endpoints = {name: endpoint(name) for name in (*VENDORS, *config.providers)}
-    local = LocalModel(config.local.model_file, config.local.context, paths.data_dir())
-    return Pool(endpoints, local, make_models(config))
-
-
-def make_models(config: Config) -> Models:
-    """What is known of models, with what this configuration says of them before all."""
-
-    def known(model: str) -> Listed:
-        provider = model.partition("/")[0]
-        said, server = config.models.get(model, Model()), config.providers.get(provider, Server())
-        least = config.local.context if provider == "local" else 0
-        return Listed(
-            model,
-            said.context or server.context or least,
-            said.max_output or server.max_output,
-            said.levels or None,
-            {"yes": True, "no": False}.get(said.images),
-        )
-
-    def api(provider: str) -> str:
-        server = config.providers.get(provider, Server())
-        return server.api or provider
-
-    listed = {provider: found.models for provider, found in listing.load(listing_file()).items()}
-    return Models(listed, known, api)
-
-
-def listing_file() -> Path:
-    """What the providers listed when `ikigai models --refresh` asked them last."""
-    return paths.state_dir() / "models.json"
-
-
-def make_price(config: Config) -> Price:
-    """What requests cost, the configuration's prices before all others; it imports, so it belongs in a thread."""
-
-    def price(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
-        from ikigai.providers import prices
-
-        said = config.models.get(model, Model())
-        server = config.providers.get(model.partition("/")[0], Server())
-        per_million = (said.input_price, said.output_price, said.cached_price, said.written_price)
-        known = prices.Prices(*(None if dollars < 0 else dollars for dollars in per_million))
-        if server.api in VENDORS and not server.base_url:  # a vendor under another name
-            model = f"{server.api}/{model.partition('/')[2]}"
-        priced = prices.price(model, usage, at, known, server.base_url)
-        return priced.cost, priced.priced_by
-
-    return price
-
-
-def make_workshop(config: Config) -> Workshop:
-    """What models may do here."""
-    from ikigai.workshop import Workshop
-
-    return Workshop(config, Path(directory() or "/"))
-
-
-def make_project() -> Project:
-    """The working directory, which nobody has looked at yet."""
-    return Project(Path(directory() or "/"), paths.data_dir() / trust.FILE)
-
-
-def tightened(config: Config, project: Project) -> tuple[Config, Bounds]:
-    """The configuration with what the project tightens, where that is trusted. Raises ConfigError."""
-    return project_settings.tightened(config, project.config, project.folder) if project.trusted else (config, Bounds())
-
-
-def make_run(config: Config, pool: Pool, workshop: Workshop, project: Project | None = None) -> Run:
-    """What this run brings to memory; without a configured model, the one that is at hand.
-
-    Raises ConfigError when a flag or a variable asks for a thinking level that the model does not have; such a level
-    of the file is left out (`lacking` says it).
-    """
-    layered = layers(config)
-    below, above = layered.below, layered.above
-    pool.known.check(*_chosen(above))
-    if not below.get("model"):
-        below = {**below, "model": pool.default_model(config.keys)}
-    if lacking(pool, below):
-        below = {**below, "level": ""}
-    if not config.tools.enabled and tools_enabled(config):  # by a profile
-        below = {**below, "tools_off": ALL}
-    return Run(
-        instructed(below, project.instructions() if project else ""),
-        pool.limits,
-        pool.encoder,
-        above,
-        {**layered.origins, KEY: ORIGIN},
-        workshop.specs,
-        (matching.SPEC,),
-        config.context.token_counter,
-        make_rules(config.context),
-        make_profiles(config, below, lambda settings: lacking(pool, settings)),
-    )
-
-
-def make_options(context: Context) -> Options:
-    """When and how the oldest turns are condensed."""
-    return Options(
-        context.condense,
-        context.condense_at_percent,
-        context.condense_to_percent,
-        context.condense_model,
-        context.condense_prompt_file,
-        context.summarise_on_clear,
-    )
-
-
-def lacking(pool: Pool, settings: Choices) -> str:
-    """The sentence about a thinking level that the model of these settings does not have; "" when all is well."""
-    try:
-        pool.known.check(*_chosen(settings))
-    except ConfigError as error:
-        return error.what
-    return ""
-
-
-def _chosen(settings: Choices) -> tuple[str, str]:
-    return str(settings.get("model") or ""), str(settings.get("level") or "")
-
-
-def spool(agent: str, facts: Sequence[Event]) -> str:
-    """Keep what the database would not take in a file of the state folder; returns the sentence that says so."""
-    path = paths.state_dir() / f"unsaved-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.jsonl"
-    rows = (codec.encode(fact)._asdict() for fact in facts)
-    lost = "1 event could not be saved" if len(facts) == 1 else f"{len(facts)} events could not be saved"
-    try:
-        paths.private(path.parent)
-        path.write_bytes(b"".join(msgspec.json.encode({"agent": agent, **row}) + b"\n" for row in rows))
-    except OSError as error:
-        return f"{lost}, nor kept in {path}: {error.strerror}."
-    return f"{lost}; {'it is' if len(facts) == 1 else 'they are'} kept in {path}."

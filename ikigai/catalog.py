@@ -10,7 +10,6 @@ import sys
 import time
 from typing import Any
 
-from ikigai.app import listing_file, make_pool, make_price
 from ikigai.config import Config
 from ikigai.config.table import VENDORS
 from ikigai.core import tokens
@@ -18,6 +17,7 @@ from ikigai.core.arguments import model_choice
 from ikigai.core.errors import ConfigError, IkigaiError, Refused, Unavailable
 from ikigai.core.messages import Usage
 from ikigai.core.sanitize import clean
+from ikigai.making import listing_file, make_pool, make_price
 from ikigai.output import say, table
 from ikigai.providers import listing
 from ikigai.providers.pool import Pool

@@ -84,7 +84,7 @@ class Commanding(Sitting):
 
     async def _recall(self, command: Local) -> None:
         """Answer from what was ever said, or bring a piece of it back."""
-        from ikigai import app, recalling
+        from ikigai import making, recalling
 
         world, memory, to = self._world, self.memory, self._seat.runtime
         if world is None or memory is None:
@@ -94,7 +94,7 @@ class Commanding(Sitting):
             return
         if not memory.model:
             raise Refused("There is no model to ask.", "/model PROVIDER/NAME chooses one; /search needs none.")
-        provider, price = world.pool.provider(memory.model), app.make_price(self._config)
+        provider, price = world.pool.provider(memory.model), making.make_price(self._config)
         asked = (world.database, provider, memory.model, price, command.argument)
         answer, usage = await recalling.recalled(*asked)
         if to is None or not self._seat.holds(to):

@@ -223,7 +223,7 @@ def _spooled(member: Member) -> str:
     """Keep in a file what the database has not taken; the sentence that says so."""
     if not member.runtime.unsaved:
         return ""
-    from ikigai.app import spool
+    from ikigai.unsaved import spool
 
     unsent = [UserMessage(each.text, each.images) for each in member.runtime.unsent()]
     return spool(member.agent.name, (*member.runtime.unsaved, *unsent))

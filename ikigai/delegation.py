@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from ikigai import app, kin
+from ikigai import kin
 from ikigai.core import inputs
 from ikigai.core.arguments import model_choice
 from ikigai.core.bounds import ALL
@@ -19,6 +19,7 @@ from ikigai.core.events import Choices, Cleared, Forked, MailSent
 from ikigai.core.family import Made, descendants
 from ikigai.core.mail import WORKS_FOR, Mail
 from ikigai.core.sanitize import storable
+from ikigai.paths import directory
 
 if TYPE_CHECKING:
     from ikigai.core.memory import Memory
@@ -58,7 +59,7 @@ class Delegation:
         own: Choices = {key: value for key, value in {**memory.own, **choices}.items() if value is not None}
         at = await family.point(parent.agent)
         facts = (Forked(parent.agent.name, at), Cleared(own))
-        return await crew.open(await family.fork(parent.agent, at, facts, name, app.directory(), made=id))
+        return await crew.open(await family.fork(parent.agent, at, facts, name, directory(), made=id))
 
     async def _within_limits(self) -> None:
         """Raise Refused where the tree is as deep, as busy or as large as it may be."""

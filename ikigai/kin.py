@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ikigai import app
 from ikigai.core.errors import Busy, Refused
 from ikigai.core.events import AgentKilled, AgentRevived, Choices, Forked, SettingsChanged
 from ikigai.core.family import HERE, Kin, Link, Place, below, tree
 from ikigai.core.sanitize import clean_line
 from ikigai.crew import Crew, living
 from ikigai.output import table
+from ikigai.paths import directory
 
 if TYPE_CHECKING:
     from ikigai.app import World
@@ -58,7 +58,7 @@ async def fork(world: World, agent: Agent, asked: Fork, memory: Memory | None = 
         choices, notice = chosen(world, memory, choices)
     own = (SettingsChanged(choices, dict.fromkeys(choices, "agent")),) if choices else ()
     facts = (Forked(parent.name, at), *own)
-    child = await family.fork(parent, at, facts, asked.name, app.directory())
+    child = await family.fork(parent, at, facts, asked.name, directory())
     return Child(child, parent, at, notice)
 
 

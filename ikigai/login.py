@@ -10,11 +10,11 @@ import sys
 from typing import Any
 
 from ikigai import keys, paths
-from ikigai.app import keys_file, make_pool
 from ikigai.config import Config
 from ikigai.config.table import VENDORS
 from ikigai.core.errors import ConfigError, IkigaiError, Refused
 from ikigai.core.reply import Failure
+from ikigai.making import keys_file, make_pool
 from ikigai.output import say, table
 from ikigai.providers.failures import Untold
 from ikigai.questions import answer, interruptible

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ikigai import answers, headless, images, kin, reports, roster
-from ikigai.app import World, spool
+from ikigai.app import World
 from ikigai.config import Config
 from ikigai.core import forking
 from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused
@@ -25,6 +25,7 @@ from ikigai.crew import Crew
 from ikigai.delegation import Delegation
 from ikigai.output import say
 from ikigai.profiles import missed
+from ikigai.unsaved import spool
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent

@@ -45,3 +45,11 @@ def shipped(name: str) -> Path:
     """A file or folder that comes with ikigai: inside the wheel, or at the top of a checkout."""
     packaged = Path(__file__).parent / "_data" / name
     return packaged if packaged.exists() else Path(__file__).parent.parent / name
+
+
+def directory() -> str:
+    """The working directory; empty when it is gone."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""

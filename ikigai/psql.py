@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ikigai import questions
-from ikigai.app import imported, open_database
 from ikigai.config import Config
 from ikigai.core.errors import BadDatabase, ConfigError, IkigaiError, Refused
 from ikigai.core.sanitize import clean_line
 from ikigai.core.secrets import without_secrets
+from ikigai.opening import imported, open_database
 from ikigai.output import say, table
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ikigai import paths, questions
-from ikigai.app import open_database
 from ikigai.config import Config
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.purging import GONE, Wanted
 from ikigai.core.sanitize import clean_line
+from ikigai.opening import open_database
 from ikigai.output import say, table
 
 if TYPE_CHECKING:

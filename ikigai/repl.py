@@ -110,7 +110,9 @@ class Repl(Commanding):
     async def _begin(self) -> None:
         self.screen.database("opening the database")
         app = await asyncio.to_thread(importlib.import_module, "ikigai.app")
-        project = await self._trusting(app.make_project())
+        from ikigai.making import make_project  # app has imported it by now
+
+        project = await self._trusting(make_project())
         self._world = world = await app.World.open(self._config, project)
         self._config = world.config  # as the project has tightened it
         self.screen.warm()  # while the server answers

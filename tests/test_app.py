@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai import answers, app, keys, reports
+from ikigai import answers, keys, making, paths, reports, unsaved
 from ikigai.app import World
 from ikigai.config import Config
 from ikigai.config.table import Local, Model, Server
@@ -22,9 +22,9 @@ from ikigai.store.log import AgentLog
 async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = app.make_pool(Config())
-    tools = app.make_workshop(Config())
-    world = World(Config(), database, None, pool, app.make_run(Config(), pool, tools), tools)
+    pool = making.make_pool(Config())
+    tools = making.make_workshop(Config())
+    world = World(Config(), database, None, pool, making.make_run(Config(), pool, tools), tools)
     agent = await world.create()
 
     async def away(*_: object) -> None:
@@ -40,8 +40,8 @@ async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
 
 async def test_a_limit_that_was_learned_is_in_the_figures_of_context(database: Database) -> None:
     config = Config(model="scripted/echo")
-    pool, tools = app.make_pool(config), app.make_workshop(config)
-    world = World(config, database, None, pool, app.make_run(config, pool, tools), tools)
+    pool, tools = making.make_pool(config), making.make_workshop(config)
+    world = World(config, database, None, pool, making.make_run(config, pool, tools), tools)
     agent = await world.create()
 
     async def figures() -> dict[str, object]:
@@ -59,18 +59,18 @@ async def test_a_limit_that_was_learned_is_in_the_figures_of_context(database: D
 
 def test_weights_that_are_not_there_are_no_model_to_offer(database: Database) -> None:
     config = Config(model="scripted/echo", local=Local("/nowhere.gguf"))
-    pool, tools = app.make_pool(config), app.make_workshop(config)
-    world = World(config, database, None, pool, app.make_run(config, pool, tools), tools)
+    pool, tools = making.make_pool(config), making.make_workshop(config)
+    world = World(config, database, None, pool, making.make_run(config, pool, tools), tools)
     assert world.known_models() == ("scripted/echo",)
 
 
 def test_what_cannot_be_kept_in_a_file_either_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.paths, "state_dir", lambda: tmp_path)
-    assert "1 event could not be saved; it is kept in" in app.spool("a", (UserMessage("one"),))
+    monkeypatch.setattr(paths, "state_dir", lambda: tmp_path)
+    assert "1 event could not be saved; it is kept in" in unsaved.spool("a", (UserMessage("one"),))
     assert '"content":"one"' in next(tmp_path.iterdir()).read_text()
     (tmp_path / "file").touch()
-    monkeypatch.setattr(app.paths, "state_dir", lambda: tmp_path / "file" / "state")
-    told = app.spool("a", (UserMessage("one"), UserMessage("two")))
+    monkeypatch.setattr(paths, "state_dir", lambda: tmp_path / "file" / "state")
+    told = unsaved.spool("a", (UserMessage("one"), UserMessage("two")))
     assert told.startswith("2 events could not be saved, nor kept in") and told.endswith("Not a directory.")
 
 
@@ -80,9 +80,9 @@ def test_models_of_all_keys_at_hand_are_offered(database: Database) -> None:
         providers={"mine": Server("http://h/v1")},
         models={"mine/one": Model(levels=("low",))},
     )
-    pool, tools = app.make_pool(config), app.make_workshop(config)
+    pool, tools = making.make_pool(config), making.make_workshop(config)
     pool.known.learn("mine", (Listed("two"),))
-    offered = World(config, database, None, pool, app.make_run(config, pool, tools), tools).known_models()
+    offered = World(config, database, None, pool, making.make_run(config, pool, tools), tools).known_models()
     assert {"mine/one", "mine/two", "openai/gpt-5-mini"} <= set(offered)
     assert not [model for model in offered if model.startswith(("anthropic/", "google/"))]
 
@@ -92,26 +92,26 @@ def test_what_the_configuration_says_of_a_model_goes_first() -> None:
         providers={"mine": Server("http://h/v1", context=9_000, max_output=900)},
         models={"mine/x": Model(context=5_000, levels=("off",), images="no", input_price=2.0, output_price=8.0)},
     )
-    known = app.make_models(config)
+    known = making.make_models(config)
     assert known.limits("mine/x") == Limits(5_000, 900) and known.limits("mine/y") == Limits(9_000, 900)
     assert (known.levels("mine/x"), known.traits("mine/x").images) == (("off",), False)
     assert "high" in known.levels("mine/y") and known.traits("mine/y").images
-    price = app.make_price(config)
+    price = making.make_price(config)
     assert price("mine/x", Usage(input=1_000, output=500), 1.8e9) == (0.006, "configuration")
     assert price("mine/y", Usage(input=1_000), 1.8e9) == (None, "")
 
 
 def test_a_vendor_under_another_name_has_the_vendors_prices() -> None:
-    price = app.make_price(Config(providers={"work": Server(api="anthropic")}))
+    price = making.make_price(Config(providers={"work": Server(api="anthropic")}))
     cost, source = price("work/claude-sonnet-4-5", Usage(input=1_000_000), 1.79e9)
     assert cost == price("anthropic/claude-sonnet-4-5", Usage(input=1_000_000), 1.79e9)[0]
     assert cost and source.startswith("genai-prices")
 
 
 def test_a_key_is_looked_up_when_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.paths, "config_dir", lambda: tmp_path)
-    pool = app.make_pool(Config())
+    monkeypatch.setattr(paths, "config_dir", lambda: tmp_path)
+    pool = making.make_pool(Config())
     with pytest.raises(IkigaiError, match="There is no key for OpenAI"):
         pool.require("openai")
-    keys.store(app.keys_file(), "openai", "sk-1")  # in another terminal
+    keys.store(making.keys_file(), "openai", "sk-1")  # in another terminal
     pool.require("openai")

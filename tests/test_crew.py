@@ -10,7 +10,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from ikigai import app, crew, kin
+from ikigai import crew, kin, making
 from ikigai.app import World
 from ikigai.config import Config
 from ikigai.core.errors import Busy, Refused, Unavailable
@@ -34,8 +34,8 @@ from tests.test_runtime import Watcher
 
 def world(database: Database, config: Config | None = None) -> World:
     config = config or Config(model="scripted/echo")
-    pool, tools = app.make_pool(config), app.make_workshop(config)
-    return World(config, database, None, pool, app.make_run(config, pool, tools), tools)
+    pool, tools = making.make_pool(config), making.make_workshop(config)
+    return World(config, database, None, pool, making.make_run(config, pool, tools), tools)
 
 
 @contextlib.asynccontextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai import app
+from ikigai import making
 from ikigai.app import World
 from ikigai.config import Config
 from ikigai.config.table import Delegating
@@ -38,8 +38,8 @@ class House:
     """A program without a screen: a world and its crew, over a database that outlives both."""
 
     def __init__(self, database: Database, folder: Path, config: Config) -> None:
-        pool, workshop = app.make_pool(config), app.make_workshop(config)
-        self.world = World(config, database, None, pool, app.make_run(config, pool, workshop), workshop)
+        pool, workshop = making.make_pool(config), making.make_workshop(config)
+        self.world = World(config, database, None, pool, making.make_run(config, pool, workshop), workshop)
         self.crew = Crew(self.world, Delegation)
         self.database, self.folder = database, folder
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import fields
 
-from ikigai import app, config, permissions, profiles
+from ikigai import config, making, permissions, profiles
 from ikigai.config import Config
 from ikigai.config.profiles import keys
 from ikigai.config.table import KEYS, PROFILED, Context
@@ -48,7 +48,7 @@ def load(folder: Path, text: str, environ: dict[str, str] | None = None, **flags
 
 
 def opened(loaded: Config) -> Run:
-    return app.make_run(loaded, app.make_pool(loaded), app.make_workshop(loaded))
+    return making.make_run(loaded, making.make_pool(loaded), making.make_workshop(loaded))
 
 
 def test_every_key_of_context_can_stand_in_a_profile() -> None:

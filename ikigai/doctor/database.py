@@ -7,10 +7,10 @@ import shutil
 import time
 
 from ikigai import paths
-from ikigai.app import imported, open_database
 from ikigai.config import Config
 from ikigai.core.errors import IkigaiError
 from ikigai.doctor.finding import BAD, OK, WARN, Finding
+from ikigai.opening import imported, open_database
 
 LITTLE, HARDLY_ANY = 1_000_000_000, 100_000_000
 """Free bytes on the disk of the embedded database: worth a word, and too few to go on for long."""

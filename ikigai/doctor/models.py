@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 
-from ikigai.app import make_pool
 from ikigai.config import Config
 from ikigai.core.arguments import model_choice
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.doctor.finding import BAD, OK, WARN, Finding
+from ikigai.making import make_pool
 from ikigai.providers.pool import Pool
 
 WITHIN = 15.0

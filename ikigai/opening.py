@@ -1,0 +1,41 @@
+"""The database of a configuration: found or started, connected, its schema brought up to date."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ikigai import paths
+from ikigai.config import Config
+
+if TYPE_CHECKING:
+    from ikigai.store.database import Database
+    from ikigai.store.embedded import Lease
+
+
+async def imported(module: str) -> Any:
+    """Import a heavy module in a thread."""
+    return await asyncio.to_thread(importlib.import_module, module)
+
+
+async def locate_database(config: Config) -> tuple[Lease | None, str]:
+    """The DSN of this configuration and, where that is the embedded server, the lease that keeps it running."""
+    if config.database.dsn is not None:
+        return None, config.database.dsn
+    embedded = await imported("ikigai.store.embedded")
+    lease = await asyncio.to_thread(embedded.start, paths.data_dir())
+    return lease, lease.dsn
+
+
+async def open_database(config: Config, write: bool = True) -> tuple[Lease | None, Database]:
+    """The database of this configuration: connected and, with `write`, its schema brought up to date."""
+    lease, dsn = await locate_database(config)
+    revive = (lambda: asyncio.to_thread(lease.renew)) if lease else None
+    try:
+        module = await imported("ikigai.store.database")
+        return lease, await module.Database.open(dsn, paths.shipped("migrations"), write=write, revive=revive)
+    except BaseException:
+        if lease:
+            lease.close()
+        raise

@@ -1,0 +1,30 @@
+"""The last resort: what the database would not take is kept in a file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ikigai import paths
+from ikigai.core import codec
+from ikigai.core.events import Event
+
+if TYPE_CHECKING:
+    pass
+
+
+def spool(agent: str, facts: Sequence[Event]) -> str:
+    """Keep what the database would not take in a file of the state folder; returns the sentence that says so."""
+    path = paths.state_dir() / f"unsaved-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.jsonl"
+    rows = (codec.encode(fact)._asdict() for fact in facts)
+    lost = "1 event could not be saved" if len(facts) == 1 else f"{len(facts)} events could not be saved"
+    try:
+        paths.private(path.parent)
+        path.write_bytes(b"".join(msgspec.json.encode({"agent": agent, **row}) + b"\n" for row in rows))
+    except OSError as error:
+        return f"{lost}, nor kept in {path}: {error.strerror}."
+    return f"{lost}; {'it is' if len(facts) == 1 else 'they are'} kept in {path}."

@@ -25,7 +25,7 @@ from ikigai.core.loading import loading
 from ikigai.core.machine import work
 from ikigai.core.memory import Memory, replace
 from ikigai.core.messages import ReplyBlock, ToolCall
-from ikigai.runtime import RETRY_AFTER
+from ikigai.patience import RETRY_AFTER
 from ikigai.showing import show_rows
 
 if TYPE_CHECKING:

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ikigai.asking import Asking
 from ikigai.background import Background
 from ikigai.core import exceeded, tokens
 from ikigai.core.arguments import is_id
 from ikigai.core.context import cramped
-from ikigai.core.errors import IkigaiError, Refused, Unavailable
+from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.events import CHANGES_THE_PAST, Event, UserMessage
 from ikigai.core.inputs import (
     NEEDS_IDLE,
-    Approved,
-    CallModel,
     Condense,
     Condensed,
-    Denied,
     Edit,
     Exceeded,
     Failed,
@@ -33,18 +26,13 @@ from ikigai.core.inputs import (
     Interrupted,
     Job,
     Mailed,
-    Note,
-    Noted,
     Opened,
     Plan,
     Replied,
     Retry,
     RewindAt,
     RewindTo,
-    RunTool,
-    StartTool,
     Submitted,
-    ToolDone,
     Used,
     is_command,
 )
@@ -53,24 +41,21 @@ from ikigai.core.loading import loading
 from ikigai.core.machine import decide, marked, newest_text, work
 from ikigai.core.meanings import typed
 from ikigai.core.memory import Memory, replace
-from ikigai.core.messages import ToolResult
 from ikigai.core.ports import Appended, Log, Provider, Tools, View
 from ikigai.core.pressure import Options
 from ikigai.core.selecting import turn_of
 from ikigai.core.transcript import rule
 from ikigai.drafts import Link
+from ikigai.jobs import Jobs
 from ikigai.metering import Price, unpriced, warm
+from ikigai.patience import Patience
 from ikigai.showing import show_rows, show_rule
 
 if TYPE_CHECKING:
     from ikigai.core.loading import Reading
     from ikigai.core.mail import Mail
-    from ikigai.planning import Planner, World
+    from ikigai.planning import World
 
-RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
-"""Seconds between attempts to save while the database is away; the last one repeats."""
-
-log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -103,18 +88,19 @@ class Runtime:
         self.memory = memory
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
         self.unsaved: tuple[Event, ...] = ()
-        self._store, self._provider, self._tools, self._view = store, provider, tools, view
-        self._max_requests, self._patience, self._price, self._learn = max_requests, patience, price, learn
+        self._store, self._provider, self._view = store, provider, view
+        self._price, self._learn = price, learn
         self._instructions, self._post = instructions, post
         self._background = Background(self._planning, view.notice, condensing)
-        self._jobs: dict[Job, asyncio.Task[None]] = {}
-        self._ending: set[asyncio.Task[None]] = set()  # cancelled, and still tidying up
-        self._asked: dict[Job, Asking] = {}
         self._queue: deque[Input] = deque()  # of NEEDS_IDLE
         self._sent: list[str] = []  # while the database was away
         self._link = Link(view)
+        self._patiently = Patience(self._link, view, patience, self._tell_queue, self._sent.clear)
+        tell = self.inbox.put_nowait
+        self._jobs = Jobs(
+            lambda: self.memory, store, provider, tools, view, self._link, price, self._planning, tell, max_requests
+        )
         self._smaller: tuple[Job | None, int] = (None, 0)  # the request made smaller, and how often
-        self._planner: tuple[int, Planner] | None = None  # of the planning talk that begins with this event
         self._forgetting: asyncio.Task[None] | None = None  # what is named by ids is looked up and confirmed
 
     def tell(self, happened: Input) -> None:
@@ -138,9 +124,7 @@ class Runtime:
                 await self._collect()
         finally:
             forgetting = (self._forgetting,) if self._forgetting else ()
-            for task in (*self._jobs.values(), *forgetting, *self._background.tasks):
-                self._end(task)
-            await asyncio.gather(*self._ending, return_exceptions=True)
+            await self._jobs.close(*forgetting, *self._background.tasks)
 
     async def _collect(self) -> None:
         """Begin a turn with what other agents have sent, where nothing else is to be done first."""
@@ -225,7 +209,7 @@ class Runtime:
             await self._record(facts)
         if returned:
             self._view.returned(returned)
-        self._reconcile()
+        self._jobs.reconcile()
         self._tell_queue()
         self._view.changed(self.memory)
 
@@ -268,39 +252,15 @@ class Runtime:
 
         return World(load, self._provider, self._price, self._view.ask, self.inbox.put_nowait)
 
-    async def _start_tool(self, job: StartTool) -> Approved | Denied:
-        """Whether the call may run: as the tools say, which may ask the user."""
-        opened = self.memory.open
-        if opened is None or opened.planning:
-            return Approved(job)
-        started = await self._tools.start(job.call, opened.first, self.memory.settings, self._view.ask)
-        if started.refused:
-            return Denied(job, ToolResult(job.call.id, started.refused, is_error=True), started.decision)
-        return Approved(job, started.decision)
-
-    async def _run_tool(self, job: RunTool) -> ToolDone:
-        opened = self.memory.open
-        if not (opened and opened.planning):
-            result = await self._tools.run(job.call, partial(self._view.progress, job.call.id))
-            return ToolDone(job, result, self._tools.also(job.call.id))
-        from ikigai.planning import Planner
-
-        if self._planner is None or self._planner[0] != opened.first:
-            self._planner = opened.first, Planner(self._planning(), self.memory)
-        return ToolDone(job, *await self._planner[1].run(job.call))
-
     def _tell_queue(self) -> None:
         unsaved = [fact.text for fact in self.unsaved if isinstance(fact, UserMessage)]
         self._view.queued((*unsaved, *filter(None, map(_words, self._queue)), *self._sent))
 
     async def _stopped(self) -> Interrupted | Replied:
         """End the streams, so that what was shown is what is stored, and give back what is queued."""
-        asked = [asking for job, asking in self._asked.items() if job in self._jobs]
-        for job, task in self._jobs.items():
-            if isinstance(job, CallModel):
-                self._end(task)
+        asked = self._jobs.hang_up()
         if self._forgetting:
-            self._end(self._forgetting)
+            self._jobs.end(self._forgetting)
         if self.memory.open is None:
             self._background.stop()
         made = [happened for happened in self._queue if isinstance(happened, Condensed)]  # nobody typed it
@@ -331,9 +291,7 @@ class Runtime:
         show_rule(self._view, smaller, rule(memory), memory.used)
         if fails:
             return Failed(happened.to, exceeded.complaint(smaller, happened.reason), (), happened.usage)
-        self._asked.pop(happened.to, None)
-        if task := self._jobs.pop(happened.to, None):
-            self._end(task)
+        self._jobs.drop(happened.to)
         return Used(happened.usage) if happened.usage else happened
 
     async def _record(self, facts: tuple[Event, ...]) -> None:
@@ -352,85 +310,6 @@ class Runtime:
 
         return await self._patiently(append)
 
-    async def _patiently(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """Ask the database, however long it is away: the same again and again, told once."""
-        waits = iter(RETRY_AFTER)
-        wait = next(waits)
-        lost_at: float | None = None
-        while True:
-            try:
-                with self._link.watched():
-                    answer = await ask()
-                break
-            except Unavailable as error:
-                now = time.monotonic()
-                if lost_at is None:
-                    lost_at = now
-                    self._view.notice(f"{error} What is not saved yet is kept here and saved as soon as that works.")
-                    self._tell_queue()
-                if self._patience is not None and now - lost_at > self._patience:
-                    raise
-                await asyncio.sleep(wait)
-                wait = next(waits, wait)
-        self._sent.clear()
-        if lost_at is not None:
-            self._view.notice("The database is back; everything is saved.")
-        return answer
-
-    def _reconcile(self) -> None:
-        """Make what is under way what memory wants."""
-        wanted = work(self.memory)
-        for job in self._jobs.keys() - wanted:
-            self._end(self._jobs.pop(job))
-            self._asked.pop(job, None)
-        for job in sorted(wanted - self._jobs.keys(), key=lambda job: job.asked_by):
-            self._jobs[job] = asyncio.create_task(self._do(job), name=f"{self.memory.agent} {_name(job)}")
-
-    def _end(self, task: asyncio.Task[None]) -> None:
-        """Cancel a job, once: a second time would interrupt its tidying up, which the end of the loop waits for."""
-        if not task.done() and not task.cancelling():
-            task.cancel()
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
-
-    async def _do(self, job: Job) -> None:
-        try:
-            match job:
-                case CallModel():
-                    await self._call_model(job)
-                case StartTool():
-                    self.inbox.put_nowait(await self._start_tool(job))
-                case RunTool():
-                    self.inbox.put_nowait(await self._run_tool(job))
-                case Note():
-                    self.inbox.put_nowait(Noted(job))
-        except Exception:  # a bug: the turn must end all the same, and the log file says where
-            log.exception("%s failed", _name(job))
-            self.inbox.put_nowait(await self._broken(job))
-
-    async def _call_model(self, job: CallModel) -> None:
-        memory = self.memory
-        requests = memory.open.requests if memory.open else 0
-        if self._max_requests and requests >= self._max_requests:
-            why = f"Stopped after {requests} requests in one turn (--max-turns). Allow more, or send another message."
-            self.inbox.put_nowait(Failed(job, why, ()))
-            return
-        asking = self._asked[job] = Asking(job, memory, self._provider(memory.model), self._price)
-        await asking.run(self._store, self._view, self._link, self.inbox.put_nowait)
-
-    async def _broken(self, job: Job) -> Input:
-        why = "Something in ikigai itself went wrong; the log file has the details."
-        match job:
-            case CallModel():
-                asking = self._asked.get(job)
-                return await asking.fail(why) if asking else Failed(job, why, ())
-            case RunTool(_, call):
-                return ToolDone(job, ToolResult(call.id, why, is_error=True))
-            case StartTool(_, call):
-                return Denied(job, ToolResult(call.id, why, is_error=True))
-            case Note():
-                return Interrupted()
-
 
 def _words(happened: Input) -> str:
     """What was typed for this to happen."""
@@ -439,7 +318,3 @@ def _words(happened: Input) -> str:
             return text
         case _:
             return typed(happened) if is_command(happened) else ""
-
-
-def _name(thing: Job | Input) -> str:
-    return type(thing).__name__

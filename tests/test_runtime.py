@@ -479,7 +479,7 @@ class Flaky(LogOf):
 
 
 async def test_a_lost_database_is_told_once_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.runtime.RETRY_AFTER", (0.01,))
+    monkeypatch.setattr("ikigai.patience.RETRY_AFTER", (0.01,))
     session = Session(["Hello."], log=lambda logs: Flaky(logs, AGENT))
     async with session.running():
         await session.until(lambda: session.runtime.inbox.empty())
@@ -493,10 +493,10 @@ async def test_a_lost_database_is_told_once_and_nothing_is_lost(monkeypatch: pyt
 
 
 async def test_patience_ends_the_loop_with_what_is_unsaved(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.runtime.RETRY_AFTER", (0.01,))
+    monkeypatch.setattr("ikigai.patience.RETRY_AFTER", (0.01,))
     session = Session(["Hello."], log=lambda logs: Flaky(logs, AGENT))
     Flaky.down = 10**9
-    session.runtime._patience = 0.05
+    session.runtime._patiently._patience = 0.05
     session.tell(Submitted("hi"))
     with pytest.raises(Unavailable):
         await session.runtime.run()
@@ -523,10 +523,10 @@ async def test_a_draft_that_could_not_be_saved_is_saved_later(
 
 
 async def test_what_was_sent_while_the_database_was_away_is_there_when_the_loop_ends(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.runtime.RETRY_AFTER", (0.01,))
+    monkeypatch.setattr("ikigai.patience.RETRY_AFTER", (0.01,))
     session = Session([], log=lambda logs: Flaky(logs, AGENT))
     Flaky.down = 10**9
-    session.runtime._patience = 0.05
+    session.runtime._patiently._patience = 0.05
     for text in ("one", "two", "three"):
         session.tell(Submitted(text))
     with pytest.raises(Unavailable):
@@ -541,7 +541,7 @@ async def test_max_requests_ends_a_turn_that_goes_round():
         return "again"
 
     session = Session([[Call("toy", {})]] * 9, tool("toy", run))
-    session.runtime._max_requests = 3
+    session.runtime._jobs._max_requests = 3
     async with session.running():
         session.tell(Submitted("go"))
         await session.idle(1)
@@ -675,7 +675,7 @@ async def test_a_bug_before_the_request_has_no_row_and_one_within_it_has(caplog:
             raise RuntimeError("a bug")
         return Buggy()
 
-    session.runtime._provider = provider
+    session.runtime._jobs._provider = provider
     async with session.running():
         session.tell(Submitted("one"))
         await session.idle(1)
@@ -728,7 +728,7 @@ async def test_a_price_that_takes_long_does_not_hold_up_a_stop(monkeypatch: pyte
         threading.Event().wait(0.5)
         return 1.0, "late"
 
-    session.runtime._price = slow
+    session.runtime._jobs._price = slow
     async with session.running():
         session.tell(Submitted("hi"))
         await session.until(lambda: bool(session.view.told("live")))

@@ -1,0 +1,55 @@
+"""A database that may be away: asked the same again and again, and the user told once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from ikigai.core.errors import Unavailable
+from ikigai.core.ports import View
+from ikigai.drafts import Link
+
+RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
+"""Seconds between attempts to save while the database is away; the last one repeats."""
+
+_T = TypeVar("_T")
+
+
+class Patience:
+    """Asks the database of one agent, however long it is away.
+
+    After `patience` seconds of it Unavailable is raised; None is for ever. `lost` is called when it goes away, `back`
+    when it has answered.
+    """
+
+    def __init__(
+        self, link: Link, view: View, patience: float | None, lost: Callable[[], None], back: Callable[[], None]
+    ) -> None:
+        self._link, self._view, self._patience, self._lost, self._back = link, view, patience, lost, back
+
+    async def __call__(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        """The answer to `ask`, which is called until there is one."""
+        waits = iter(RETRY_AFTER)
+        wait = next(waits)
+        lost_at: float | None = None
+        while True:
+            try:
+                with self._link.watched():
+                    answer = await ask()
+                break
+            except Unavailable as error:
+                now = time.monotonic()
+                if lost_at is None:
+                    lost_at = now
+                    self._view.notice(f"{error} What is not saved yet is kept here and saved as soon as that works.")
+                    self._lost()
+                if self._patience is not None and now - lost_at > self._patience:
+                    raise
+                await asyncio.sleep(wait)
+                wait = next(waits, wait)
+        self._back()
+        if lost_at is not None:
+            self._view.notice("The database is back; everything is saved.")
+        return answer

@@ -38,11 +38,12 @@ from ikigai.core.inputs import (
 )
 from ikigai.core.instructions import KEY, instructed
 from ikigai.core.loading import loading
-from ikigai.core.machine import decide, marked, newest_text, work
+from ikigai.core.machine import decide, work
 from ikigai.core.meanings import typed
 from ikigai.core.memory import Memory, replace
 from ikigai.core.ports import Appended, Log, Provider, Tools, View
 from ikigai.core.pressure import Options
+from ikigai.core.returning import marked, newest_text
 from ikigai.core.selecting import turn_of
 from ikigai.core.transcript import rule
 from ikigai.drafts import Link

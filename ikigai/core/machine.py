@@ -28,12 +28,9 @@ talk itself, leave memory.
 A Replied, Failed, Exceeded, Approved or ToolDone whose job is no longer wanted is late, and nothing follows from it.
 """
 
-import difflib
-
 from ikigai.core import tokens
 from ikigai.core.errors import Refused
 from ikigai.core.events import (
-    Choices,
     Cleared,
     CommandRan,
     Ending,
@@ -42,19 +39,17 @@ from ikigai.core.events import (
     FilterPlanned,
     MailTaken,
     Marked,
-    Rewound,
-    SettingsChanged,
     Summarised,
     ToolStarted,
-    Undone,
     UserMessage,
 )
-from ikigai.core.fold import REMOVED, ended
+from ikigai.core.fold import ended
 from ikigai.core.inputs import (
     Approved,
     CallModel,
     Change,
     Clear,
+    Command,
     Condense,
     Condensed,
     Denied,
@@ -88,11 +83,9 @@ from ikigai.core.inputs import (
     Undo,
     Used,
 )
-from ikigai.core.instructions import KEY, ORIGIN
 from ikigai.core.mail import report, together
 from ikigai.core.memory import (
     Beginning,
-    Mark,
     Memory,
     Status,
     measured,
@@ -104,8 +97,10 @@ from ikigai.core.memory import (
 from ikigai.core.messages import Image, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall
 from ikigai.core.ports import Draft
 from ikigai.core.reply import facts, interrupted, storable_blocks
-from ikigai.core.request import grow, mailed, plans
+from ikigai.core.request import grow
+from ikigai.core.returning import before_newest, next_number, rewound, rewound_at, undone
 from ikigai.core.sanitize import storable
+from ikigai.core.settings import chosen, reconfigured, reinstructed
 
 CERTAINLY = 4
 """Times the model's context from which a message is refused unsent: below that, bytes may have counted too many."""
@@ -128,7 +123,7 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
     assert not memory.stale
     match happened:
         case Opened(draft):
-            return (*_recovered(memory, draft), *_reconfigured(memory))
+            return (*_recovered(memory, draft), *reconfigured(memory))
         case Replied(to=job) | Failed(to=job) | Exceeded(to=job) if job not in work(memory):
             return ()
         case Approved(to=job) | Denied(to=job) | ToolDone(of=job) | Noted(to=job) if job not in work(memory):
@@ -169,8 +164,15 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
             return _stopped(memory, (), Ending.COMPLETED)
         case _ if memory.status is not Status.IDLE:
             raise Refused(f"The agent is busy ({memory.status.value}).", "Esc stops it.")
+        case _:
+            return _while_idle(memory, happened)
+
+
+def _while_idle(memory: Memory, happened: Submitted | Instructed | Mailed | Condensed | Command) -> tuple[Event, ...]:
+    """The facts that follow from what the loop queues while a turn is open. Raises Refused."""
+    match happened:
         case Instructed(value):
-            return _instructed(memory, value)
+            return reinstructed(memory, value)
         case Submitted(text, images, sender):
             return _submitted(memory, text, images, sender)
         case Mailed(mails):
@@ -179,11 +181,11 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
         case Clear():
             return (Cleared(memory.own),)
         case SetMark(label):
-            return (Marked(label or _next_number(memory)),)
+            return (Marked(label or next_number(memory)),)
         case RewindTo(label):
-            return (_rewound(memory, label),)
+            return (rewound(memory, label),)
         case RewindAt(to):
-            return (_rewound_at(memory, to),)
+            return (rewound_at(memory, to),)
         case Forget():
             raise Refused("Nobody has looked what these ids are.", "Name them again.")
         case Condense():
@@ -201,14 +203,14 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
         case Quote(text):
             return (UserMessage(storable(text), alone=True),)
         case Undo(id):
-            return (_undone(memory, id),)
+            return (undone(memory, id),)
         case Retry():
-            back, text, images = _newest(memory)
+            back, text, images = before_newest(memory)
             return (back, *_submitted(memory, text, images))
         case Edit():
-            return _newest(memory)[:1]
+            return before_newest(memory)[:1]
         case Change(values):
-            return _chosen(memory, values)
+            return chosen(memory, values)
 
 
 def _stopped(
@@ -260,27 +262,6 @@ def _recovered(memory: Memory, draft: Draft | None) -> tuple[Event, ...]:
     return _stopped(memory, said, Ending.INTERRUPTED, "the program ended")
 
 
-def _reconfigured(memory: Memory) -> tuple[Event, ...]:
-    """This run's settings as a fact, where they differ from those in force."""
-    changed, origins = _differing(memory, memory.own)
-    return (SettingsChanged(changed, origins),) if changed else ()
-
-
-def _differing(memory: Memory, own: Choices) -> tuple[Choices, dict[str, str]]:
-    """What is in force with these choices of the agent's own and is not now, and who wants each."""
-    wanted = memory.run.resolve(own)
-    keys = {**memory.settings, **wanted}  # what was in force and is wanted by nobody now ends, too
-    changed = {key: wanted.get(key) for key in keys if memory.settings.get(key) != wanted.get(key)}
-    return changed, {key: memory.run.origin(key, own) for key in changed}
-
-
-def _instructed(memory: Memory, value: str) -> tuple[Event, ...]:
-    """The setting alone: all else of this run is what it was when memory was loaded."""
-    if (memory.settings.get(KEY) or "") == value:
-        return ()
-    return (SettingsChanged({KEY: value or None}, {KEY: ORIGIN}),)
-
-
 def _distinct(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBlock, ...]:
     """The same blocks, each call under an id of its own: results are matched by it, and vendors refuse it twice."""
     taken = _ids(memory) if any(isinstance(block, ToolCall) for block in blocks) else set[str]()
@@ -327,52 +308,6 @@ def _submitted(memory: Memory, text: str, images: tuple[Image, ...], sender: str
     return (UserMessage(text, images, sender=sender),)
 
 
-def _next_number(memory: Memory) -> str:
-    numbers = (int(mark.label) for mark in memory.marks if mark.label.isdecimal())
-    return str(max(numbers, default=0) + 1)
-
-
-def marked(memory: Memory, label: str) -> Mark | None:
-    """The newest mark, or the newest with this label."""
-    return next((mark for mark in reversed(memory.marks) if label in ("", mark.label)), None)
-
-
-def _rewound(memory: Memory, label: str) -> Rewound:
-    if mark := marked(memory, label):
-        return Rewound(mark.id, mark.label)
-    if label and memory.marks:
-        known = ", ".join(dict.fromkeys(mark.label for mark in reversed(memory.marks)))
-        raise Refused(f"There is no mark {label!r} here.", f"Marks, newest first: {known}")
-    raise Refused("There is no mark to go back to.", "/mark sets one; /rewind ID goes back to any turn.")
-
-
-def _rewound_at(memory: Memory, to: int) -> Rewound:
-    newest = memory.full.turns[-1].end if memory.full.turns else 0
-    if to >= newest and not any(mark.id > to for mark in memory.marks):
-        raise Refused(f"Nothing in the context comes after event {to}.", "/rewind with an earlier one goes back.")
-    return Rewound(to)
-
-
-def _newest(memory: Memory) -> tuple[Rewound, str, tuple[Image, ...]]:
-    """The way back to before the newest turn, and the message that began it."""
-    newest = memory.full.turns[-1] if memory.full.turns else None
-    if newest is None:
-        raise Refused("There is no turn to go back before.", "Send a message first.")
-    asked = newest.messages[0]
-    if asked.text == REMOVED:
-        raise Refused("The message of the newest turn was forgotten.", "/undo may bring it back.")
-    if plans(asked.text):  # its filter was undone
-        raise Refused("The newest turn is a talk about what to forget.", "Type that command again, or /rewind ID.")
-    if mailed(asked.text):
-        raise Refused("The newest turn began with a message of another agent.", "/rewind ID goes back before it.")
-    return Rewound(newest.id - 1), asked.text, tuple(block for block in asked.blocks if isinstance(block, Image))
-
-
-def newest_text(memory: Memory) -> str:
-    """The message that began the newest turn. Raises Refused as `Edit` does."""
-    return _newest(memory)[1]
-
-
 def _summarised(memory: Memory, summary: Summarised, begins: Beginning | None) -> Summarised:
     """The summary with what it saves, if all that it covers is still in memory as it was."""
     summary = replace(summary, text=storable(summary.text), focus=storable(summary.focus))
@@ -381,54 +316,3 @@ def _summarised(memory: Memory, summary: Summarised, begins: Beginning | None) -
     if memory.begins(summary.upto) != begins:
         raise Refused("The summary was discarded: memory begins otherwise now.", "/condense makes another.")
     return replace(summary, before=memory.used, after=used_with_summary(memory, summary))
-
-
-def _undone(memory: Memory, id: int) -> Undone:
-    if id:
-        found = [act for act in memory.acts if act.id == id]
-        how = "A clear, rewind, filter, summary or undo of this agent can be, as long as it is in force."
-    else:
-        found = [act for act in memory.acts if act.kind != "undo" and not act.empty]
-        how = "/clear, /rewind, /forget, /remember and /condense can be undone."
-    if not found:
-        raise Refused(f"Event {id} cannot be undone." if id else "There is nothing to undo.", how)
-    return Undone(found[-1].id, found[-1].kind)
-
-
-def _chosen(memory: Memory, values: Choices) -> tuple[Event, ...]:
-    overruled = [key for key in values if key in memory.run.above]
-    if overruled:
-        key = overruled[0]
-        raise Refused(
-            f"{key} is set by {memory.run.origins.get(key, 'a flag or variable')} for this run.",
-            "Start without it to choose here.",
-        )
-    level, wanted = values.get("level"), memory.run.resolve({**memory.own, **values})
-    if level is not None and level != wanted.get("level"):
-        raise Refused(
-            f"Level {level} would go with {memory.own.get('model')}, the agent's own model, and that of this run is"
-            f" {memory.model}, set by {memory.run.origins.get('model', 'a flag or variable')}.",
-            f"Start with {memory.model}:{level} instead, or without a model.",
-        )
-    free = memory.run.wanted({**memory.own, **values})
-    for key, where in memory.run.bounds.origins.items():
-        if key in values and wanted.get(key) != free.get(key) and (values[key] is not None or key not in memory.own):
-            name = {"tools_off": "Which tools are off"}.get(key, key.capitalize())
-            raise Refused(f"{name} is bounded here by the {where}.", "/trust no and a new start take that away.")
-    values = {key: value for key, value in values.items() if memory.own.get(key) != value}
-    if not values:
-        raise Refused("That is chosen already.", "Nothing was changed.")
-    others, origins = _following(memory, values) if "profile" in values else ({}, {})
-    return (SettingsChanged({**values, **others}, {**origins, **dict.fromkeys(values, "agent")}),)
-
-
-def _following(memory: Memory, values: Choices) -> tuple[Choices, dict[str, str]]:
-    """What else is in force with another profile, and who wants each."""
-    name, there = values.get("profile"), [each for each in memory.run.profiles if each]
-    if name is not None and name not in there:
-        near = difflib.get_close_matches(str(name), there, n=1) or there
-        how = f"There are: {', '.join(near)}" if near else "Write [profiles.NAME] in the configuration."
-        raise Refused(f"There is no profile {str(name)!r}.", f"Did you mean {near[0]}?" if len(near) == 1 else how)
-    own: Choices = {key: value for key, value in {**memory.own, **values}.items() if value is not None}
-    others, origins = _differing(memory, own)
-    return {key: value for key, value in others.items() if key not in values}, origins

@@ -235,8 +235,7 @@ class Reader:
 
     async def load(self, asking: Reading[_T]) -> _T:
         """Memory as of one moment, or what else is asked of the log, though somebody else may be writing."""
-        async with self._session.use() as cursor, cursor.connection.transaction():
-            await cursor.execute(queries.SNAPSHOT)
+        async with self._session.use() as cursor, reading.snapshot(cursor):
             return await reading.load(cursor, asking)
 
     async def history(self, before: int | None, limit: int) -> tuple[StoredEvent, ...]:

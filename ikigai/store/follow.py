@@ -87,8 +87,7 @@ class Follower:
 
     async def begin(self) -> tuple[Memory, pen.Holder | None]:
         """The agent's memory, and who has its pen; what was stored behind it is news."""
-        async with self._heard() as cursor, cursor.connection.transaction():
-            await cursor.execute(queries.SNAPSHOT)
+        async with self._heard() as cursor, reading.snapshot(cursor):
             await cursor.execute(queries.LAST_SEQ, (self._uuid,))
             ((seq,),) = await cursor.fetchall()
             memory = await reading.load(cursor, self._load())
@@ -107,8 +106,7 @@ class Follower:
         async with self._heard() as cursor:
             rows, memory = await self._rows(cursor, PAGE), None
             if self._stale or any(isinstance(row.event, CHANGES_THE_PAST) for row in rows):
-                async with cursor.connection.transaction():
-                    await cursor.execute(queries.SNAPSHOT)
+                async with reading.snapshot(cursor):
                     rows = await self._rows(cursor, reading.NO_LIMIT)
                     memory = await reading.load(cursor, self._load())
             draft = None if len(rows) == PAGE else await self._draft(cursor)

@@ -213,7 +213,9 @@ select content from (
 group by content order by max(id) desc limit %s
 """
 
-SNAPSHOT = "set transaction isolation level repeatable read, read only"
+SNAPSHOT = "begin transaction isolation level repeatable read, read only"
+SNAPSHOT_END = "commit"
+SNAPSHOT_BROKEN = "rollback"
 
 # The usage ledger ---------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,15 @@
 """Reads the log: rows into events, and the answers to what loading asks."""
 
 import gc
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, LiteralString, TypeVar
 
+import psycopg
+from psycopg.pq import TransactionStatus as _Status
+
 from ikigai.core import codec
+from ikigai.core.errors import StoreError
 from ikigai.core.events import StoredEvent
 from ikigai.core.lineage import Ancestor
 from ikigai.core.loading import (
@@ -47,6 +51,20 @@ async def load(cursor: Cursor, asking: Reading[_T]) -> _T:
             return done.value
         finally:
             await answers.end()
+
+
+@asynccontextmanager
+async def snapshot(cursor: Cursor) -> AsyncIterator[None]:
+    """Everything that is read in here is of one moment. A round trip to begin: a psycopg transaction takes two."""
+    await cursor.execute(queries.SNAPSHOT, prepare=False)
+    try:
+        yield
+    except BaseException:
+        if cursor.connection.pgconn.transaction_status in (_Status.INTRANS, _Status.INERROR):  # else it is given up
+            with suppress(psycopg.Error, StoreError):
+                await cursor.execute(queries.SNAPSHOT_BROKEN, prepare=False)
+        raise
+    await cursor.execute(queries.SNAPSHOT_END, prepare=False)
 
 
 @contextmanager

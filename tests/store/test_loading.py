@@ -15,7 +15,7 @@ from ikigai.core.loading import Answer, AskPage, AskSpans, Loading, Question, lo
 from ikigai.core.memory import Memory
 from ikigai.core.messages import Text
 from ikigai.core.run import Run
-from ikigai.store import queries
+from ikigai.store import queries, reading
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.log import event_id
@@ -181,3 +181,22 @@ async def test_a_page_sent_ahead_is_the_one_asked_for_or_harms_nobody(database: 
     assert gc.isenabled()
     assert await reader.load(loading(RUN, agent.id)) == memory
     assert (await database.status()).agents == 1
+
+
+async def test_a_snapshot_is_of_one_moment_and_ends_however_it_is_left(dsn: str, database: Database) -> None:
+    async with database._session.use() as cursor:
+        with psycopg.connect(dsn, autocommit=True) as other:
+            async with reading.snapshot(cursor):
+                await cursor.execute("select count(*) from agents")
+                before = await cursor.fetchall()
+                other.execute("insert into agents (id, name) values (gen_random_uuid(), 'late')")
+                await cursor.execute("select count(*) from agents")
+                assert await cursor.fetchall() == before
+        for statement in ("select 1", "select 1/0"):
+            with pytest.raises((ValueError, psycopg.errors.DivisionByZero)):
+                async with reading.snapshot(cursor):
+                    await cursor.execute(statement)
+                    raise ValueError
+            assert cursor.connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE
+        await cursor.execute("select count(*) from agents")
+        assert await cursor.fetchall() == [(before[0][0] + 1,)]

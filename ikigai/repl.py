@@ -9,9 +9,9 @@ import gc
 import importlib
 import os
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ikigai import completing
 from ikigai.commanding import Commanding
 from ikigai.config import Config
 from ikigai.core import commands, inputs
@@ -44,6 +44,13 @@ def run(tty: Tty, config: Config, arguments: argparse.Namespace, prompt: str) ->
     return asyncio.run(Repl(config, arguments, prompt).run(tty))
 
 
+def _completing() -> ModuleType:
+    """What completes arguments: loaded when somebody types one, not before the first key is taken."""
+    from ikigai import completing
+
+    return completing
+
+
 class Repl(Commanding):
     """One program at the terminal: its screen, its world once that is open, and the agent on screen."""
 
@@ -55,15 +62,15 @@ class Repl(Commanding):
 
     async def run(self, tty: Tty) -> int:
         sources = {
-            "marks": lambda: completing.marks(self.memory),
-            "acts": lambda: completing.acts(self.memory),
-            "models": lambda: completing.models(self._world),
-            "levels": lambda: completing.levels(self._world, self.memory),
+            "marks": lambda: _completing().marks(self.memory),
+            "acts": lambda: _completing().acts(self.memory),
+            "models": lambda: _completing().models(self._world),
+            "levels": lambda: _completing().levels(self._world, self.memory),
             "profiles": lambda: (*self._config.profiles, *(["default"] if self._config.profiles else [])),
             "agents": lambda: self._agents,
             "dead": lambda: self._dead,
-            "files": completing.files,
-            "pins": lambda: completing.pins(self.memory),
+            "files": lambda typed: _completing().files(typed),
+            "pins": lambda: _completing().pins(self.memory),
         }
         self.screen = Screen(
             tty,

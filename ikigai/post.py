@@ -107,8 +107,9 @@ class Post:
     # ── mail that calls wait for ──
 
     async def unclaimed(self, id: str) -> list[Mail]:
-        claimed = self._claimed.get(id, set())
-        return [mail for mail in await self._crew.world.database.mail.waiting(id) if mail.id not in claimed]
+        waiting = await self._crew.world.database.mail.waiting(id)
+        claimed = self._claimed.get(id, set())  # by now: another call may have claimed while this one asked
+        return [mail for mail in waiting if mail.id not in claimed]
 
     def claim(self, id: str, mails: list[Mail]) -> tuple[Mail, ...]:
         self._claimed.setdefault(id, set()).update(mail.id for mail in mails)

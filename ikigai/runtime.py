@@ -169,6 +169,11 @@ class Runtime:
         """Whether a turn is open, or something that was sent has not been stored yet."""
         return self.memory.open is not None or bool(self.unsaved) or not self.inbox.empty()
 
+    @property
+    def condensing(self) -> bool:
+        """Whether a summary is being written, or waits for its turn to end."""
+        return not self._background.idle
+
     def unqueue(self) -> str:
         """Take back the newest message that waits for the turn to end; empty when there is none."""
         for happened in reversed(self._queue):

@@ -81,8 +81,12 @@ class Post:
         id = member.agent.id
         if self.closed or id not in self._due:
             return ()
-        self._due.discard(id)
-        mails = await self._crew.world.database.mail.waiting(id)
+        self._due.discard(id)  # first: what is sent meanwhile makes it due again
+        try:
+            mails = await self._crew.world.database.mail.waiting(id)
+        except BaseException:
+            self._due.add(id)  # asked again it looks again
+            raise
         if not mails:
             return ()
         if mails[0].by_user:
@@ -161,6 +165,7 @@ class Post:
         task = asyncio.create_task(guarded(), name="mail")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # cancelled before it began it would be told as never awaited
 
     async def close(self) -> None:
         """Nobody begins anything any more."""

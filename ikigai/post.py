@@ -32,6 +32,7 @@ class Post:
         self._crew, self._opens = crew, opens
         self.closed = False
         self.starting = asyncio.Lock()  # whoever makes an agent: limits are looked at and kept by one at a time
+        self.opening: set[str] = set()  # agents that mail has come for
         self.waiting: dict[str, int] = {}  # how many calls of an agent wait
         self._claimed: dict[str, set[int]] = {}
         self._due: set[str] = set()
@@ -58,6 +59,7 @@ class Post:
                 if receiver := self._crew.members.get(to):
                     receiver.runtime.tell(Heard())
                 elif self._opens and not self.closed:
+                    self.opening.add(to)
                     self._keep(self._open(to))
                 self.stir()
             case TurnEnded(ending):
@@ -137,9 +139,14 @@ class Post:
     # ── agents that are not open ──
 
     async def _open(self, id: str) -> None:
-        agent = await self._crew.world.database.agents.get(id)
-        if agent and not self.closed:
-            self._crew.begin(await self._crew.open(agent))
+        try:
+            agent = await self._crew.world.database.agents.get(id)
+            if agent and not self.closed:
+                self._crew.begin(await self._crew.open(agent))
+                await asyncio.sleep(0)  # its loop has begun then, and looks for mail
+        finally:
+            self.opening.discard(id)
+            self.stir()
 
     async def _recover(self, id: str) -> None:
         for child in await self._crew.world.database.mail.stopped(id):

@@ -112,6 +112,7 @@ class Runtime:
         self._queue: deque[Input] = deque()  # of NEEDS_IDLE
         self._sent: list[str] = []  # while the database was away
         self._link = Link(view)
+        self.looking = False  # for mail, which may begin a turn
         self._smaller: tuple[Job | None, int] = (None, 0)  # the request made smaller, and how often
         self._planner: tuple[int, Planner] | None = None  # of the planning talk that begins with this event
         self._forgetting: asyncio.Task[None] | None = None  # what is named by ids is looked up and confirmed
@@ -124,6 +125,7 @@ class Runtime:
             self._tell_queue()
 
     async def run(self) -> None:
+        self.looking = self._post is not None
         try:
             await self._take(Opened(await self._patiently(self._store.draft)))
             if told := cramped(self.memory):
@@ -143,12 +145,12 @@ class Runtime:
 
     async def _collect(self) -> None:
         """Begin a turn with what other agents have sent, where nothing else is to be done first."""
-        if (
-            self._post
-            and self.memory.open is None
-            and self.inbox.empty()
-            and (mails := await self._patiently(self._post))
-        ):
+        mails = ()
+        if self._post and self.memory.open is None and self.inbox.empty():
+            self.looking = True
+            mails = await self._patiently(self._post)
+        self.looking = False
+        if mails:
             await self._take(Mailed(mails))
 
     async def _asks_still(self) -> bool:

@@ -47,8 +47,9 @@ class Member:
 
     @property
     def resting(self) -> bool:
-        """Whether nothing is under way, nobody watches, and nobody is asked anything."""
-        return not (self.runtime.busy or self.relay.front or self.relay.awaited or self.relay.asked)
+        """Whether nothing is under way, no summary either, nobody watches, and nobody is asked anything."""
+        under_way = self.runtime.busy or self.runtime.looking or self.runtime.condensing
+        return not (under_way or self.relay.front or self.relay.awaited or self.relay.asked)
 
     @property
     def state(self) -> str:
@@ -108,9 +109,12 @@ class Crew:
         return member
 
     def at_work(self, id: str) -> bool:
-        """Whether this agent is open here and has something to do."""
+        """Whether this agent is open here and has something to do, or is being opened for its mail."""
         member = self.members.get(id)
-        return member is not None and member.runtime.busy and not (member.loop and member.loop.done())
+        if member is None:
+            return id in self.post.opening
+        busy = member.runtime.busy or member.runtime.looking
+        return busy and not (member.loop and member.loop.done())
 
     def begin(self, member: Member) -> None:
         """Begin its loop, unless it has begun."""
@@ -210,7 +214,8 @@ class Crew:
         if not isinstance(error, IkigaiError):
             log.error("the loop of %s ended", member.agent.name, exc_info=error)
             error = IkigaiError("Something in ikigai itself went wrong.", "The log file has the details; start again.")
-        self._lost(member, f"{error} {kept} This agent is read-only now.".replace("  ", " "))
+        now = f"This agent is read-only now: /switch {member.agent.name} opens it again, or follows it."
+        self._lost(member, f"{error} {kept} {now}".replace("  ", " "))
 
 
 def living(agent: Agent) -> None:

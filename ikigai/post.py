@@ -32,6 +32,7 @@ class Post:
         self._crew, self._opens = crew, opens
         self.closed = False
         self.starting = asyncio.Lock()  # whoever makes an agent: limits are looked at and kept by one at a time
+        self.opening: set[str] = set()  # agents that mail has come for
         self.waiting: dict[str, int] = {}  # how many calls of an agent wait
         self._claimed: dict[str, set[int]] = {}
         self._due: set[str] = set()
@@ -58,6 +59,7 @@ class Post:
                 if receiver := self._crew.members.get(to):
                     receiver.runtime.tell(Heard())
                 elif self._opens and not self.closed:
+                    self.opening.add(to)
                     self._keep(self._open(to))
                 self.stir()
             case TurnEnded(ending):
@@ -81,8 +83,12 @@ class Post:
         id = member.agent.id
         if self.closed or id not in self._due:
             return ()
-        self._due.discard(id)
-        mails = await self._crew.world.database.mail.waiting(id)
+        self._due.discard(id)  # first: what is sent meanwhile makes it due again
+        try:
+            mails = await self._crew.world.database.mail.waiting(id)
+        except BaseException:
+            self._due.add(id)  # asked again it looks again
+            raise
         if not mails:
             return ()
         if mails[0].by_user:
@@ -107,8 +113,9 @@ class Post:
     # ── mail that calls wait for ──
 
     async def unclaimed(self, id: str) -> list[Mail]:
-        claimed = self._claimed.get(id, set())
-        return [mail for mail in await self._crew.world.database.mail.waiting(id) if mail.id not in claimed]
+        waiting = await self._crew.world.database.mail.waiting(id)
+        claimed = self._claimed.get(id, set())  # by now: another call may have claimed while this one asked
+        return [mail for mail in waiting if mail.id not in claimed]
 
     def claim(self, id: str, mails: list[Mail]) -> tuple[Mail, ...]:
         self._claimed.setdefault(id, set()).update(mail.id for mail in mails)
@@ -132,9 +139,14 @@ class Post:
     # ── agents that are not open ──
 
     async def _open(self, id: str) -> None:
-        agent = await self._crew.world.database.agents.get(id)
-        if agent and not self.closed:
-            self._crew.begin(await self._crew.open(agent))
+        try:
+            agent = await self._crew.world.database.agents.get(id)
+            if agent and not self.closed:
+                self._crew.begin(await self._crew.open(agent))
+                await asyncio.sleep(0)  # its loop has begun then, and looks for mail
+        finally:
+            self.opening.discard(id)
+            self.stir()
 
     async def _recover(self, id: str) -> None:
         for child in await self._crew.world.database.mail.stopped(id):
@@ -160,6 +172,7 @@ class Post:
         task = asyncio.create_task(guarded(), name="mail")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # cancelled before it began it would be told as never awaited
 
     async def close(self) -> None:
         """Nobody begins anything any more."""

@@ -101,6 +101,7 @@ class Runtime:
         self._jobs = Jobs(
             lambda: self.memory, store, provider, tools, view, self._link, price, self._planning, tell, max_requests
         )
+        self.looking = False  # for mail, which may begin a turn
         self._smaller: tuple[Job | None, int] = (None, 0)  # the request made smaller, and how often
         self._forgetting: asyncio.Task[None] | None = None  # what is named by ids is looked up and confirmed
 
@@ -112,6 +113,7 @@ class Runtime:
             self._tell_queue()
 
     async def run(self) -> None:
+        self.looking = self._post is not None
         try:
             await self._take(Opened(await self._patiently(self._store.draft)))
             if told := cramped(self.memory):
@@ -129,12 +131,12 @@ class Runtime:
 
     async def _collect(self) -> None:
         """Begin a turn with what other agents have sent, where nothing else is to be done first."""
-        if (
-            self._post
-            and self.memory.open is None
-            and self.inbox.empty()
-            and (mails := await self._patiently(self._post))
-        ):
+        mails = ()
+        if self._post and self.memory.open is None and self.inbox.empty():
+            self.looking = True
+            mails = await self._patiently(self._post)
+        self.looking = False
+        if mails:
             await self._take(Mailed(mails))
 
     async def _asks_still(self) -> bool:
@@ -154,6 +156,11 @@ class Runtime:
     def busy(self) -> bool:
         """Whether a turn is open, or something that was sent has not been stored yet."""
         return self.memory.open is not None or bool(self.unsaved) or not self.inbox.empty()
+
+    @property
+    def condensing(self) -> bool:
+        """Whether a summary is being written, or waits for its turn to end."""
+        return not self._background.idle
 
     def unqueue(self) -> str:
         """Take back the newest message that waits for the turn to end; empty when there is none."""

@@ -16,7 +16,7 @@ from ikigai.config import Config
 from ikigai.core.errors import Busy, Refused, Unavailable
 from ikigai.core.events import Ending, Forked, UserMessage
 from ikigai.core.forking import Fork
-from ikigai.core.inputs import Change, Interrupted, Submitted
+from ikigai.core.inputs import Change, Condense, Interrupted, Submitted
 from ikigai.core.loading import loading
 from ikigai.core.questions import Answered, Question, yes_or_no
 from ikigai.core.transcript import Block, Speaker
@@ -240,6 +240,21 @@ async def test_idle_agents_that_nobody_watches_are_put_down(
     check(dsn)
 
 
+async def test_who_has_a_summary_written_is_not_put_down_in_the_middle(database: Database) -> None:
+    async with sailing(database) as made:
+        plays(made, *["word " * 400] * 4, (Hang(),))
+        member = await joined(made)
+        for n in range(4):
+            member.runtime.tell(Submitted(f"{n}?"))
+            await until(lambda: member.relay.ended and not member.runtime.busy)
+        assert member.resting
+        member.runtime.tell(Condense())
+        await until(lambda: not member.runtime.busy)
+        assert member.runtime.condensing and not member.resting
+        member.runtime.tell(Interrupted())
+        await until(lambda: member.resting)
+
+
 async def test_a_pen_that_is_lost_is_told_and_the_others_go_on(database: Database, dsn: str) -> None:
     lost = list[tuple[str, str]]()
     async with sailing(database, lost=lambda member, why: lost.append((member.agent.name, why))) as crew:
@@ -309,6 +324,7 @@ async def test_a_pen_that_is_lost_in_a_reply_ends_it_at_once(database: Database,
             await waiting
             await until(lambda: lost)
         assert "is being written by another program" in lost[0] and "kept in" in lost[0]
+        assert lost[0].endswith(f"/switch {member.agent.name} opens it again, or follows it.")
 
 
 async def test_fork_and_kill(database: Database, dsn: str) -> None:

@@ -11,9 +11,9 @@ from ikigai import making
 from ikigai.app import World
 from ikigai.config import Config
 from ikigai.config.table import Delegating
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Refused, Unavailable
 from ikigai.core.events import Ending, MailSent, StoredEvent, TurnEnded, UserMessage
-from ikigai.core.inputs import Change, Interrupted, Send, Submitted
+from ikigai.core.inputs import Change, Heard, Interrupted, Send, Submitted
 from ikigai.core.messages import ToolResult
 from ikigai.crew import Crew, Member
 from ikigai.delegation import Delegation, letter
@@ -272,6 +272,53 @@ async def test_the_user_sends_to_an_agent_that_is_not_open(house: House) -> None
     await house.rested()
     assert await house.heard("other") == [": Wake up."], "the user's own word"
     assert set((await delivered(house.database)).values()) == {1}
+
+
+async def test_who_looks_for_mail_or_is_opened_for_it_is_at_work(house: House) -> None:
+    """Else whoever sends to it, and waits for it, would be told that it is at rest."""
+    boss, post = await house.member("boss", HANG), house.crew.post
+    own = Delegation(house.crew, boss.agent.id)
+    kid = house.crew.find(await own.start("?", name="kid", model="scripted/echo"))
+    assert kid
+    await house.rested(kid)
+    async with house.database._session.use():  # nobody else gets an answer meanwhile
+        post._due.add(kid.agent.id)
+        kid.runtime.tell(Heard())
+        while not kid.runtime.inbox.empty():
+            await asyncio.sleep(0)
+        assert house.crew.at_work(kid.agent.id) and not kid.resting
+    await house.rested(kid)
+    await house.crew.put_down(kid)
+    boss.runtime.tell(Send(letter(kid.agent, "Wake up.")))
+    while kid.agent.id not in post._due:
+        await asyncio.sleep(0)
+    assert kid.agent.id not in house.crew.members
+    assert not (await own.wait(["kid"], 9)).busy
+    assert await house.heard("kid") == ["boss: ?", "boss: Wake up."], "whoever waits for it waits for that"
+
+
+async def test_mail_is_looked_for_again_when_the_database_was_away(house: House) -> None:
+    here, kid = await house.member("here", "Hi."), await house.member("kid", HANG)
+    kid.runtime.tell(Submitted("Think."))
+    here.runtime.tell(Send(letter(kid.agent, "And?")))
+    await until(lambda: kid.runtime.memory.open is not None and kid.agent.id in house.crew.post._due)
+    session = house.database._session
+    reached, session._conninfo = session._conninfo, "host=/nonexistent"
+    session._give_up()
+    with pytest.raises(Unavailable):
+        await house.crew.post.collect(kid)
+    session._conninfo = reached
+    assert [mail.text for mail in await house.crew.post.collect(kid)] == ["And?"]
+
+
+async def test_two_calls_that_wait_at_once_take_a_message_once(house: House) -> None:
+    boss, here = await house.member("boss", HANG), await house.member("here", "Hi.")
+    boss.runtime.tell(Submitted("Think."))
+    here.runtime.tell(Send(letter(boss.agent, "One.")))
+    await until(lambda: boss.runtime.memory.open is not None and boss.agent.id in house.crew.post._due)
+    own = Delegation(house.crew, boss.agent.id)
+    both = await asyncio.gather(own.wait([], 0), own.wait([], 0))
+    assert sum(len(each.mails) for each in both) == 1
 
 
 async def test_a_program_that_dies_leaves_nothing_unsaid(database: Database, dsn: str, tmp_path: Path) -> None:

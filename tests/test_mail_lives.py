@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ikigai import kin, runtime
+from ikigai import kin, patience
 from ikigai.config import Config
 from ikigai.core.errors import Busy, Unavailable
 from ikigai.core.events import MailSent, MailTaken
@@ -254,7 +254,7 @@ async def live(dsn: str, folder: Path, seed: int) -> tuple[int, int]:
 async def test_mail_comes_once_and_in_order(
     dsn: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "RETRY_AFTER", (0.02,))
+    monkeypatch.setattr(patience, "RETRY_AFTER", (0.02,))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # of what the dead have not saved
     sent, came = await live(dsn, tmp_path, seed)
     assert sent >= came > 0

@@ -103,7 +103,7 @@ def test_a_schema_newer_than_the_program(account: Account):
 
 
 def test_a_server_that_takes_no_writes(account: Account):
-    account.run(*ECHO, "-p", "before")
+    assert account.run(*ECHO, "-p", "before").returncode == 0
     standby = Account(account.home, address(account.dsn, options="-c default_transaction_read_only=on"))
     refused(standby.run(*ECHO, "-p", "hi"), 75, "only lets itself be read now", "name the primary server")
     assert standby.run("db", "status").returncode == 0

@@ -327,6 +327,39 @@ async def test_a_pen_that_is_lost_in_a_reply_ends_it_at_once(database: Database,
         assert lost[0].endswith(f"/switch {member.agent.name} opens it again, or follows it.")
 
 
+async def test_the_database_is_cut_off_while_two_agents_stream(database: Database, dsn: str) -> None:
+    """Both go on when it is back: nothing of theirs is lost, twice, or mixed, and each has its pen."""
+    async with sailing(database) as crew:
+        words = [f"word {n} " for n in range(20)]
+        plays(crew, *[tuple(piece for word in words for piece in (word, Pause(0.02)))] * 4)
+        both = [await joined(crew, name) for name in ("heron", "otter")]
+        for member in both:
+            member.runtime.tell(Submitted(f"{member.agent.name} asks"))
+        await until(lambda: all(member.runtime.memory.open for member in both))
+        for _ in range(3):
+            await asyncio.sleep(0.1)
+            with psycopg.connect(dsn, autocommit=True) as other:
+                other.execute(
+                    "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+                    " where datname = current_database() and pid <> pg_backend_pid()"
+                )
+        await until(lambda: not any(member.runtime.busy for member in both))
+        for member in both:
+            member.runtime.tell(Submitted("again"))
+        await until(
+            lambda: all(
+                member.runtime.memory.window.older.turns + len(member.runtime.memory.window.turns) == 2
+                for member in both
+            )
+        )
+        for member in both:
+            assert await said(database, member, "user") == [f"{member.agent.name} asks", "again"]
+            assert await said(database, member, "assistant") == ["".join(words)] * 2
+            memory = await database.reader(member.agent).load(loading(crew.world.run, member.agent.id))
+            assert memory == member.runtime.memory
+    check(dsn)
+
+
 async def test_fork_and_kill(database: Database, dsn: str) -> None:
     async with sailing(database) as crew:
         world = crew.world

@@ -3,6 +3,7 @@
 Ids only ever name what came before. Where the other log has only a part of this one, what is named may not be there:
 
     SAME      that very event; 0, which names none, where it is not there
+    STILL     that very event; -1, which is the id of none and not 0, where it is not there
     UPTO      a place, behind the event; behind the last one before it where it is not there, 0 for the beginning
     EACH      events by themselves; those that are not there are left out
     RANGES    first and last events of stretches; each is cut to what is there of it
@@ -73,6 +74,10 @@ def _same(numbers: Numbers, value: Any) -> Any:
     return numbers.same(value) if _is_id(value) else value
 
 
+def _still(numbers: Numbers, value: Any) -> Any:
+    return numbers.same(value) or -1 if _is_id(value) and value else value
+
+
 def _upto(numbers: Numbers, value: Any) -> Any:
     return numbers.upto(value) if _is_id(value) else value
 
@@ -95,7 +100,7 @@ def _nothing(numbers: Numbers, value: Any) -> Any:
     return msgspec.UNSET
 
 
-SAME, UPTO, EACH, RANGES, NOBODY, NOTHING = _same, _upto, _each, _ranges, _nobody, _nothing
+SAME, STILL, UPTO, EACH, RANGES, NOBODY, NOTHING = _same, _still, _upto, _each, _ranges, _nobody, _nothing
 
 NAMED: dict[str, dict[str, _Moved]] = {
     "turn_end": {"first": SAME},
@@ -104,7 +109,7 @@ NAMED: dict[str, dict[str, _Moved]] = {
     "filter": {"ranges": RANGES, "ids": EACH, "planning": SAME},
     "undo": {"of": SAME},
     "fork": {"at": UPTO},
-    "summary": {"upto": UPTO, "covers": RANGES, "of": EACH, "closed": SAME},
+    "summary": {"upto": UPTO, "covers": RANGES, "of": EACH, "closed": STILL},
     "mail_sent": {"to": NOBODY},
     "mail_taken": {"of": NOTHING},
 }

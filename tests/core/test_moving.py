@@ -72,6 +72,7 @@ def test_what_is_there_and_what_is_not() -> None:
     assert [data("summary", ids, upto=id)["upto"] for id in (9, 20)] == [0, 105]
     told = data("summary", ids, upto=20, covers=[[10, 12], [13, 14]], of=[12, 13], closed=21)
     assert told == {"upto": 105, "covers": [[101, 102]], "of": [102], "closed": 106}
+    assert [data("summary", ids, closed=id)["closed"] for id in (0, 11, 21)] == [0, -1, 106], "told of a clear still"
     assert data("fork", ids, parent="p", at=11) == {"parent": "p", "at": 101}
     assert data("fork", ids, parent="p", at=None) == {"parent": "p", "at": None}, "no bound is no bound"
     found = data("filter", ids, mode="forget", ranges=[[10, 12], [11, 20], [1, 5], [13, 14]], ids=[20, 13], planning=12)

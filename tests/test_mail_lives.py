@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
 import pytest
@@ -20,12 +21,14 @@ from ikigai.delegation import Delegation, letter
 from ikigai.post import TURNS
 from ikigai.providers.scripted import Call, Hang, Pause, Reply, Scripted
 from ikigai.store.agents import Agent
+from ikigai.store.connection import Cursor, Session, alive
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 from tests.invariants import check
 from tests.test_mail import House, delivered, until
 
 STEPS = 50
+T = TypeVar("T")
 NOWHERE = "host=/nonexistent"
 
 
@@ -80,7 +83,8 @@ class Life:
 
     async def begin(self) -> None:
         """A program opens the database, and no agent yet."""
-        self.house = House(await Database.open(self.dsn, MIGRATIONS), self.folder, Config(model="scripted/echo"))
+        database = await _patiently(lambda: Database.open(self.dsn, MIGRATIONS))
+        self.house = House(database, self.folder, Config(model="scripted/echo"))
         self.house.world.pool.provider = lambda name: self.player  # type: ignore[method-assign, assignment]
         self.house.crew = Crew(self.house.world, Delegation, lost=lambda member, why: self.lost.append(why))
 
@@ -154,10 +158,9 @@ class Life:
     async def die(self) -> None:
         """As kill -9 does: nothing more is stored from here on; another program opens whom the dice name."""
         house, database = self.house, self.house.database
-        for session in (database._session, database._beside):
-            session._conninfo = NOWHERE
-            if session._connected:
-                session._connected[0].pgconn.finish()
+        await self._between_statements(database._session)
+        _disconnect(database._session)
+        _disconnect(database._beside)
         house.crew.post.closed = True
         ending = [member.loop for member in house.all if member.loop] + [*house.crew.post._tasks]
         for task in ending:
@@ -170,6 +173,24 @@ class Life:
             if not (agent := await self.agent(name)).killed_at:
                 self.house.crew.begin(await self.house.crew.open(agent))
 
+    async def _between_statements(self, session: Session) -> None:
+        """Until the connection is lost before one of the next statements, or none comes."""
+        use, left, reached = session.use, self.dice.randint(1, 12), asyncio.Event()
+
+        @contextlib.asynccontextmanager
+        async def counted(patient: bool = False) -> AsyncIterator[Cursor]:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                _disconnect(session)
+                reached.set()
+            async with use(patient) as cursor:
+                yield cursor
+
+        session.use = counted  # type: ignore[method-assign]
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(reached.wait(), 0.05)
+
     def _terminate(self) -> None:
         with psycopg.connect(self.dsn, autocommit=True) as admin:
             admin.execute(
@@ -180,6 +201,7 @@ class Life:
     async def rest(self) -> list[Agent]:
         """Everybody who lives is opened, all that waits comes, and each is asked once more; who lives."""
         self.player.calm = True
+        await _patiently(lambda: self.agent("boss"))  # the connection may have been cut just now
         if self.dice.random() < 0.5:
             await self.die()
         while self.dice.random() < 0.7:
@@ -235,6 +257,20 @@ class Life:
         for token in {token for text in texts for token in re.findall(r"<\d+>", text)}:
             assert requests[-1].count(token) == 1, f"{name}: {token} in the last request"
             assert all(request.count(token) <= 1 for request in requests), f"{name}: {token} came twice"
+
+
+async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    for _ in range(3):
+        with contextlib.suppress(Unavailable):
+            return await ask()
+    return await ask()
+
+
+def _disconnect(session: Session) -> None:
+    """Without a farewell, and for good."""
+    session._conninfo = NOWHERE
+    if session._connected and alive(session._connected[0]):
+        session._connected[0].pgconn.finish()
 
 
 async def live(dsn: str, folder: Path, seed: int) -> tuple[int, int]:

@@ -221,7 +221,8 @@ async def test_approval_in_the_background(database: Database, tmp_path: Path, mo
         await until(lambda: len(front.answers) > 2)
         front.answers[2].set_result(Answered("y"))
         await until(lambda: member.relay.unseen is Ending.COMPLETED)
-        assert (tmp_path / "made").exists() and member.relay.words == "done" and member.resting
+        assert (tmp_path / "made").exists() and member.relay.words == "done"
+        await until(lambda: member.resting)  # when it has looked for mail
 
 
 async def test_idle_agents_that_nobody_watches_are_put_down(

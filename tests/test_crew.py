@@ -248,7 +248,7 @@ async def test_who_has_a_summary_written_is_not_put_down_in_the_middle(database:
         for n in range(4):
             member.runtime.tell(Submitted(f"{n}?"))
             await until(lambda: member.relay.ended and not member.runtime.busy)
-        assert member.resting
+        await until(lambda: member.resting)
         member.runtime.tell(Condense())
         await until(lambda: not member.runtime.busy)
         assert member.runtime.condensing and not member.resting

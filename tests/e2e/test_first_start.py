@@ -72,8 +72,8 @@ def test_setup_first_talk_and_the_next_day(home: Path):
 
     with Program(home, env={"IKIGAI_SLIDING_CONTEXT_TOKENS": "1"}) as program:
         program.ready()
+        program.wait(lambda: all(line in program.scrollback() for line in shown), "the talk to be there again")
         lines = program.scrollback()
-        assert all(line in lines for line in shown), "the talk is there again"
         (rule,) = [n for n, line in enumerate(lines) if line.startswith("─")]
         assert '1 turn out · context begins: "Tell me a long story about the sea."' in lines[rule]
         assert lines[rule - 1] == lines[rule + 1] == ""

@@ -102,7 +102,8 @@ def _database(server: str) -> Iterator[str]:
 @pytest.fixture
 async def database(dsn: str) -> AsyncIterator[Database]:
     """The same, opened for writing."""
-    opened = await Database.open(dsn, MIGRATIONS)
+    # Other tests stop processes of the same server, some while they hold what all its databases share.
+    opened = await Database.open(dsn, MIGRATIONS, deadline=60)
     yield opened
     await opened.close()
 

@@ -11,7 +11,8 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
-from ikigai.core.loading import AskAncestry, AskControls, AskPage, Loading, loading
+from ikigai.core.lineage import Span
+from ikigai.core.loading import AskAncestry, AskControls, AskPage, AskSpans, Loading, loading
 from ikigai.core.memory import Memory, replace
 from ikigai.core.ports import Limits
 from ikigai.core.run import Run
@@ -82,16 +83,22 @@ async def _questions(database: Database, agent: str, run: Run) -> tuple[Memory, 
     return await database.reader(found).load(noted()), asked
 
 
-def _statement(question: AskAncestry | AskControls | AskPage) -> tuple[str, tuple[Any, ...]]:
+def _statement(question: AskAncestry | AskControls | AskSpans | AskPage) -> tuple[str, tuple[Any, ...]]:
     match question:
         case AskAncestry(agent):
             return queries.ANCESTRY, (agent,)
         case AskControls(spans):
-            lasts = [NO_LIMIT if span.last is None else span.last for span in spans]
-            return queries.CONTROLS, ([span.agent for span in spans], [span.first for span in spans], lasts)
+            return queries.CONTROLS, _ends(spans)
+        case AskSpans(spans, limit):
+            return queries.PAGES, (*_ends(spans), limit, limit)
         case AskPage(span, limit, ascending):
             last = NO_LIMIT if span.last is None else span.last
             return queries.PAGE_ASCENDING if ascending else queries.PAGE, (span.agent, span.first, last, limit)
+
+
+def _ends(spans: tuple[Span, ...]) -> tuple[list[Any], ...]:
+    lasts = [NO_LIMIT if span.last is None else span.last for span in spans]
+    return [span.agent for span in spans], [span.first for span in spans], lasts
 
 
 def _fetch(connection: "pq.abc.PGconn", asked: list[tuple[str, tuple[Any, ...]]]) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from ikigai.config import Config, describe
 from ikigai.core import about, commands, inputs
 from ikigai.core.context import context, told
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Opening, Refused
 from ikigai.core.instructions import KEY
 from ikigai.core.meanings import Local, Meaning
 from ikigai.profiles import figures as profile_figures
@@ -72,7 +72,7 @@ async def answer(command: Local, config: Config, place: Place | None) -> Answer:
             rows = describe(config, in_force(place.memory) if place else None)
             return Answer("\n".join(f"{key} = {value}  ({origin})" for key, value, origin in rows), {})
         case _ if place is None:
-            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+            raise Opening()
         case "cost":
             return await _cost(place)
         case "context":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ikigai.config import Config
 from ikigai.core import inputs
-from ikigai.core.errors import IkigaiError, Refused
+from ikigai.core.errors import Bug, IkigaiError, Opening, Refused
 from ikigai.core.meanings import Local
 from ikigai.sitting import Sitting
 
@@ -43,7 +43,7 @@ class Commanding(Sitting):
             self.screen.notice(str(error))
         except Exception:
             log.exception("a command failed")
-            self.screen.notice("Something in ikigai itself went wrong; the log file has the details.")
+            self.screen.notice(str(Bug()))
 
     async def _local(self, command: Local) -> None:
         try:
@@ -80,7 +80,7 @@ class Commanding(Sitting):
             self.screen.notice(str(error))
         except Exception:
             log.exception("/%s failed", command.name)
-            self.screen.notice(f"/{command.name} went wrong inside ikigai; the log file has the details.")
+            self.screen.notice(str(Bug()))
 
     async def _recall(self, command: Local) -> None:
         """Answer from what was ever said, or bring a piece of it back."""
@@ -88,7 +88,7 @@ class Commanding(Sitting):
 
         world, memory, to = self._world, self.memory, self._seat.runtime
         if world is None or memory is None:
-            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+            raise Opening()
         if command.name == "quote":
             self._tell(await recalling.quoted(world.database, command.argument), to)
             return
@@ -108,7 +108,7 @@ class Commanding(Sitting):
         from ikigai.exporting import command as exporting
 
         if self._world is None or self._seat.agent is None:
-            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+            raise Opening()
         if self._running and not self._running.done():
             raise Refused("A command of yours is still running.", "Esc stops it; or wait for its end.")
         database, agent, line = self._world.database, self._seat.agent, f"/export {command.argument}"
@@ -130,7 +130,7 @@ class Commanding(Sitting):
 
         to = self._seat.runtime
         if self.memory is None or self._world is None:
-            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+            raise Opening()
         if command.name == "approve":
             found = await permissions.approve(command.argument, self.memory, self.screen.ask)
         elif command.name == "trust":
@@ -206,7 +206,7 @@ class Commanding(Sitting):
 
         world, seat = self._world, self._seat
         if world is None or seat.agent is None:
-            raise Refused("The conversation is being opened.", "Ask again in a moment.")
+            raise Opening()
         if command.name == "rename":
             self.screen.print_text(await moving.rename(world, seat, command.argument))
         elif command.name == "revive":

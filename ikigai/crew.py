@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ikigai.core import inputs
-from ikigai.core.errors import Busy, IkigaiError, Refused, StoreError
+from ikigai.core.errors import Bug, Busy, IkigaiError, Refused, StoreError
 from ikigai.core.events import UserMessage
 from ikigai.core.memory import replace
 from ikigai.core.ports import View
@@ -213,7 +213,7 @@ class Crew:
         self._closing = asyncio.create_task(member.log.close(), name="close")
         if not isinstance(error, IkigaiError):
             log.error("the loop of %s ended", member.agent.name, exc_info=error)
-            error = IkigaiError("Something in ikigai itself went wrong.", "The log file has the details; start again.")
+            error = Bug("; start again")
         now = f"This agent is read-only now: /switch {member.agent.name} opens it again, or follows it."
         self._lost(member, f"{error} {kept} {now}".replace("  ", " "))
 

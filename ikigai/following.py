@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ikigai.core import commands
 from ikigai.core.drafting import Telling
-from ikigai.core.errors import IkigaiError, Refused, Unavailable
+from ikigai.core.errors import Bug, IkigaiError, Refused, Unavailable
 from ikigai.core.events import (
     CHANGES_THE_PAST,
     AssistantMessage,
@@ -206,7 +206,7 @@ class Following:
             return
         if not isinstance(error, IkigaiError):
             log.error("following ended", exc_info=error)
-            error = IkigaiError("Something in ikigai itself went wrong.", "The log file has the details.")
+            error = Bug()
         self._view.notice(f"{error} {self.name} is not followed any more: /switch {self.name} does it again.")
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ikigai.asking import Asking
+from ikigai.core.errors import Bug
 from ikigai.core.inputs import (
     Approved,
     CallModel,
@@ -138,7 +139,7 @@ class Jobs:
         await asking.run(self._store, self._view, self._link, self._tell)
 
     async def _broken(self, job: Job) -> Input:
-        why = "Something in ikigai itself went wrong; the log file has the details."
+        why = str(Bug())
         match job:
             case CallModel():
                 asking = self._asked.get(job)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai import kin
 from ikigai.core import forking
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Opening, Refused
 from ikigai.core.events import MailSent
 from ikigai.core.family import Link, beside
 from ikigai.core.inputs import Send
@@ -89,7 +89,7 @@ async def refuge(world: World, dying: list[Link]) -> Agent:
 async def sent(world: World | None, seat: Seat, argument: str) -> Send:
     """What /send says. Raises Refused."""
     if world is None or seat.agent is None:
-        raise Refused("The conversation is being opened.", "Ask again in a moment.")
+        raise Opening()
     name, _, text = argument.partition(" ")
     agent = await world.database.agents.find(name)
     if agent.id == seat.agent.id:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ikigai import images
 from ikigai.config import Config
 from ikigai.core import commands, inputs
-from ikigai.core.errors import IkigaiError
+from ikigai.core.errors import Bug, IkigaiError
 from ikigai.core.memory import Memory
 from ikigai.seat import Seat
 from ikigai.terminal.screen import Screen
@@ -90,7 +90,7 @@ class Sitting(ABC):
         except Exception as error:
             if not isinstance(error, IkigaiError):
                 log.exception("images could not be attached")
-                error = IkigaiError("Something in ikigai itself went wrong.", "The log file has the details.")
+                error = Bug()
             self.screen.notice(str(error))
             self.screen.returned(text)
         finally:

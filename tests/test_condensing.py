@@ -160,15 +160,9 @@ Talking = Callable[..., Talk]
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[WireServer]:
-    async with WireServer() as server:
-        yield server
-
-
-@pytest.fixture
-def talking(server: WireServer) -> Talking:
+def talking(wire_model: WireServer) -> Talking:
     def made(turns: int = 30, options: Options = HAND, context: int = 100_000, budget: int = 100_000) -> Talk:
-        return Talk(server, turns, options, context, budget)
+        return Talk(wire_model, turns, options, context, budget)
 
     return made
 
@@ -244,14 +238,14 @@ async def test_an_earlier_summary_is_input_to_the_next(talking: Talking):
     assert [text for text in talk.sent() if text.startswith("[summary")] == talk.sent()[:1]
 
 
-async def test_by_itself_when_it_is_time_and_no_request_waits_for_it(talking: Talking, server: WireServer):
+async def test_by_itself_when_it_is_time_and_no_request_waits_for_it(talking: Talking, wire_model: WireServer):
     talk = talking(turns=23, options=AUTO, budget=4_000)
     talk.summary = completion(GOOD, piece=20, pause=0.05)
     async with talk.running():
         await talk.pressed()
         begun = len(talk.rows)
         await talk.turn("While it is made.")
-        assert not talk.summaries and server.busiest == 2, "both were under way at once"
+        assert not talk.summaries and wire_model.busiest == 2, "both were under way at once"
         await talk.until(lambda: talk.summaries)
         assert talk.sent()[-2:] == ["While it is made.", "Yes. " + "y" * 400] and talk.runtime.memory.used < 2_000
         await talk.turn()

@@ -201,13 +201,7 @@ Talking = Callable[..., Talk]
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[WireServer]:
-    async with WireServer() as server:
-        yield server
-
-
-@pytest.fixture
-def talking(server: WireServer) -> Talking:
+def talking(wire_model: WireServer) -> Talking:
     def made(
         model: Model | None = None,
         user: User | None = None,
@@ -215,7 +209,7 @@ def talking(server: WireServer) -> Talking:
         rules: Rules = Rules(),  # noqa: B008  (frozen)
         budget: int = 500_000,
     ) -> Talk:
-        return Talk(server, model or Model(), user or User(), limits, rules, budget)
+        return Talk(wire_model, model or Model(), user or User(), limits, rules, budget)
 
     return made
 

@@ -3,6 +3,8 @@
     IkigaiError              anything the user can be told in a sentence
     ├── ConfigError          flags, environment, configuration files          exit code 2
     ├── Refused              the user asked for what this state does not allow
+    │   └── Opening          nothing is open yet to ask it of
+    ├── Bug                  what nobody foresaw, told instead of a traceback
     └── StoreError           the database
         ├── BadDatabase      wrong DSN, password, rights, schema newer        exit code 2
         │   └── Broken       this agent's ancestors are not a line: reading only
@@ -10,7 +12,7 @@
         └── Busy             another program writes to this agent             exit code 75
 
 Failures of models and tools are not here: they are data (`Broke`, a `ToolResult` with is_error).
-Every other exception is a bug.
+Every other exception is a bug, logged where it ends, and told as `Bug`.
 """
 
 
@@ -37,6 +39,20 @@ class ConfigError(IkigaiError):
 
 class Refused(IkigaiError):
     """The user asked for something that the present state does not allow; nothing was stored."""
+
+
+class Opening(Refused):
+    """The screen is there, and the conversation behind it not yet."""
+
+    def __init__(self) -> None:
+        super().__init__("The conversation is being opened.", "Ask again in a moment.")
+
+
+class Bug(IkigaiError):
+    """Told to the user where any other exception ends; the log file has that one."""
+
+    def __init__(self, remedy: str = "") -> None:
+        super().__init__("Something in ikigai itself went wrong.", f"The log file has the details{remedy}.")
 
 
 class StoreError(IkigaiError):

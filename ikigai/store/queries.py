@@ -145,28 +145,27 @@ where not looped order by depth
 """
 CLEAR_BELOW = "select max(id) from messages where agent_id = %s and kind = 'clear' and id < %s"
 EVENTS = f"select agent_id::text, {_ROW} from messages where id = any(%s) order by id"
-CONTROLS = f"""
-select span.n, {_ROW}
-from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) with ordinality as span (agent, first, last, n)
+_IN_SPANS = """from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) with ordinality as span (agent, first, last, n)
 cross join lateral (
   select * from messages
-  where agent_id = span.agent and id between span.first and span.last
+  where agent_id = span.agent and id between span.first and span.last"""
+CONTROLS = f"""
+select span.n, {_ROW}
+{_IN_SPANS}
     and kind in ('clear', 'mark', 'rewind', 'filter', 'summary', 'undo', 'settings', 'fork')
 ) control
 order by id
 """
+_OF_TURNS = "kind in ('user', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'tool_result', 'turn_end')"
 _PAGE = f"""
 select {_ROW} from messages
 where agent_id = %s and id between %s and %s
-  and kind in ('user', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'tool_result', 'turn_end')
+  and {_OF_TURNS}
 """
 PAGES = f"""
 select span.n, {_ROW}
-from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) with ordinality as span (agent, first, last, n)
-cross join lateral (
-  select * from messages
-  where agent_id = span.agent and id between span.first and span.last
-    and kind in ('user', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'tool_result', 'turn_end')
+{_IN_SPANS}
+    and {_OF_TURNS}
   order by id desc limit %s
 ) event
 order by id desc limit %s

@@ -11,7 +11,7 @@ from typing import Protocol
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
-from ikigai.core.errors import IkigaiError, Refused
+from ikigai.core.errors import Bug, IkigaiError, Refused
 from ikigai.terminal import browser_frame, browser_keys
 from ikigai.terminal.browser_actions import Actions
 from ikigai.terminal.browser_reader import Reader, Work
@@ -175,7 +175,7 @@ class Browser:
             self._ways.clear()  # not by itself, but with the next key
         except Exception:
             log.exception("the history could not be shown")
-            self._said = "Something in ikigai itself went wrong; the log file has the details."
+            self._said = str(Bug())
             self._ways.clear()
         self._loading = None
         following, self._next = self._next, None

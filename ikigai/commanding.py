@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ikigai.config import Config
@@ -63,7 +64,9 @@ class Commanding(Sitting):
                 case "recall" | "quote":
                     await self._recall(command)
                 case "export":
-                    await self._export(command)
+                    self._export(command)
+                case "wait":
+                    self._wait(command)
                 case "send":
                     from ikigai import moving
 
@@ -103,23 +106,37 @@ class Commanding(Sitting):
         for each in (*map(inputs.Used, usage), inputs.Ran(f"/recall {command.argument}", answer)):
             to.tell(each)
 
-    async def _export(self, command: Local) -> None:
-        """Write the history to a file; Esc stops it, as a command of the user's own."""
+    def _export(self, command: Local) -> None:
+        """Write the history to a file."""
         from ikigai.exporting import command as exporting
 
         if self._world is None or self._seat.agent is None:
             raise Opening()
-        if self._running and not self._running.done():
-            raise Refused("A command of yours is still running.", "Esc stops it; or wait for its end.")
         database, agent, line = self._world.database, self._seat.agent, f"/export {command.argument}"
-        work = exporting.typed_export(database, agent, command.argument, lambda text: self.screen.progress(line, text))
-        self._running = asyncio.create_task(self._guarded(self._told(line, work)), name="export")
+        tell = partial(self.screen.progress, line)
+        self._run(self._told(line, exporting.typed_export, database, agent, command.argument, tell))
 
-    async def _told(self, line: str, work: Coroutine[Any, Any, str]) -> None:
+    def _wait(self, command: Local) -> None:
+        """Wait for other agents, and say what came of them."""
+        from ikigai import waiting
+
+        if self._seat.agent is None or self._seat.crew is None:
+            raise Opening()
+        line = f"/wait {command.argument}".strip()
+        self._run(self._told(line, waiting.waited, self._seat.crew, self._seat.agent.id, command.argument.split()))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this as the user's own command, of which there is one at a time: Esc stops it."""
+        if self._running and not self._running.done():
+            work.close()
+            raise Refused("A command of yours is still running.", "Esc stops it; or wait for its end.")
+        self._running = asyncio.create_task(self._guarded(work), name="own command")
+
+    async def _told(self, line: str, work: Callable[..., Coroutine[Any, Any, str]], *arguments: Any) -> None:
         """Do it while the screen says so, and print what it came to."""
         self.screen.running(line)
         try:
-            told = await work
+            told = await work(*arguments)
         finally:
             self.screen.running("")
         self.screen.print_text(told)

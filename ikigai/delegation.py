@@ -97,9 +97,10 @@ class Delegation:
         with post.waits(self._id) as stirred:
             while True:
                 stirred.clear()
-                # Whoever is at rest now has stored what it had to say; asked later, the answer would not hold it.
-                busy = [agent.name for agent in wanted if self._crew.at_work(agent.id)]
                 helps = bool(await self._others_at_work())
+                # At the same moment: who came to rest in between would be named as busy with nobody at work. Whoever is
+                # at rest now has stored what it had to say; asked later, the answer would not hold it.
+                busy = [agent.name for agent in wanted if self._crew.at_work(agent.id)]
                 mails = await post.unclaimed(self._id)
                 left = until - time.monotonic()
                 ends = bool(mails) if not wanted else not busy

@@ -122,16 +122,24 @@ class Post:
         return tuple(mails)
 
     @contextlib.contextmanager
-    def waits(self, id: str):
-        """While a call of this agent waits; gives the event that says that something has happened."""
+    def stirs(self):
+        """Gives the event that says that something has happened."""
         event = asyncio.Event()
         self._stirred.add(event)
-        self.waiting[id] = self.waiting.get(id, 0) + 1
-        self.stir()  # others may wait for an agent that only waits itself
         try:
             yield event
         finally:
             self._stirred.discard(event)
+
+    @contextlib.contextmanager
+    def waits(self, id: str):
+        """The same while a call of this agent waits."""
+        self.waiting[id] = self.waiting.get(id, 0) + 1
+        self.stir()  # others may wait for an agent that only waits itself
+        try:
+            with self.stirs() as event:
+                yield event
+        finally:
             self.waiting[id] -= 1
             if not self.waiting[id]:
                 del self.waiting[id]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ikigai.commanding import Commanding
 from ikigai.config import Config
 from ikigai.core import commands, inputs
-from ikigai.core.errors import ConfigError, IkigaiError, Refused, Unavailable
+from ikigai.core.errors import ConfigError, IkigaiError, Unavailable
 from ikigai.core.meanings import Local
 from ikigai.seat import Seat
 from ikigai.sitting import KEYS_FIRST
@@ -174,9 +174,7 @@ class Repl(Commanding):
         """A line was entered: a command, or a message."""
         try:
             if text.startswith("!") and text.strip("!").strip() and not (self._opening or self._reading):
-                if self._running and not self._running.done():
-                    raise Refused("A command of yours is still running.", "Esc stops it; or wait for its end.")
-                self._running = asyncio.create_task(self._guarded(self._shell(text)), name="shell")
+                self._run(self._shell(text))
                 return
             happened = commands.parse(text) if commands.is_command(text) else inputs.Submitted(text)
             if isinstance(happened, Local) and happened.name not in (*MOVES, *AIMED):

@@ -15,10 +15,12 @@ from ikigai.core.errors import Refused, Unavailable
 from ikigai.core.events import Ending, MailSent, StoredEvent, TurnEnded, UserMessage
 from ikigai.core.inputs import Change, Heard, Interrupted, Send, Submitted
 from ikigai.core.messages import ToolResult
+from ikigai.core.turn import Status
 from ikigai.crew import Crew, Member
 from ikigai.delegation import Delegation, letter
 from ikigai.post import TURNS
 from ikigai.store.database import Database
+from ikigai.waiting import waited
 from tests.conftest import MIGRATIONS
 
 HANG = [{"do": "hang"}]
@@ -358,3 +360,43 @@ async def test_a_program_that_dies_leaves_nothing_unsaid(database: Database, dsn
     assert set((await delivered(again)).values()) == {1}
     await house.crew.close()
     await again.close()
+
+
+# ── /wait ──
+
+LONG = [{"do": "pause", "seconds": 0.3}, "Long done."]
+
+
+async def test_until_all_that_are_named_are_at_rest(house: House) -> None:
+    here, short, long = await house.member("here"), await house.member("short"), await house.member("long", LONG, HANG)
+    long.runtime.tell(Submitted("go"))
+    short.runtime.tell(Submitted("Hello there."))
+    await until(lambda: house.crew.at_work(long.agent.id))
+    said = await waited(house.crew, here.agent.id, ("short", "long"))
+    assert sorted(said.splitlines()) == ["long (idle): Long done.", "short (idle): Hello there."]
+    long.runtime.tell(Submitted("go on"))
+    await until(lambda: house.crew.at_work(long.agent.id))
+    waiting = asyncio.create_task(waited(house.crew, here.agent.id, ()))
+    await asyncio.sleep(0.1)
+    assert not waiting.done(), "it hangs"
+    long.runtime.tell(Interrupted())
+    assert (await waiting).startswith("long (idle)"), "nobody but who was at work when it began"
+
+
+async def test_what_nobody_can_wait_for(house: House) -> None:
+    here = await house.member("here")
+    for names, says in ((("here",), "on the screen"), (("nobody",), "nobody"), ((), "No other agent is at work")):
+        with pytest.raises(Refused, match=says):
+            await waited(house.crew, here.agent.id, names)
+
+
+async def test_an_agent_of_another_program(house: House, dsn: str, tmp_path: Path) -> None:
+    here = await house.member("here")
+    other = await Database.open(dsn, MIGRATIONS)
+    there = House(other, tmp_path, Config(model="scripted/echo"))
+    far = await there.member("far", LONG)
+    far.runtime.tell(Submitted("go"))
+    await until(lambda: far.runtime.memory.status is Status.WAITING)  # its turn is in the log
+    assert await waited(house.crew, here.agent.id, ("far",)) == "far (open): Long done."
+    await there.crew.close()
+    await other.close()

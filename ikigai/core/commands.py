@@ -205,6 +205,14 @@ COMMANDS: tuple[Command, ...] = (
         "agents",
         more="The status line says who asks. The question is shown with the agent's name; /switch NAME goes there.",
     ),
+    Command(
+        "wait",
+        "[NAME ...]",
+        "wait until agents are at rest, and see what they said",
+        local("wait"),
+        "agents",
+        more="Without a name it is all that are at work. Typing goes on meanwhile; Esc stops the waiting alone.",
+    ),
     Command("rename", "[OLD] NEW", "give this agent, or another, a new name", local("rename"), "agents"),
     Command(
         "kill",

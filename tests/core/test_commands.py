@@ -66,6 +66,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ('/send heron "Look again."', Local("send", "heron Look again.")),
     ("/recall what was it", Local("recall", "what was it")),
     ("/quote 45", Local("quote", "45")),
+    ("/wait heron  kite", Local("wait", "heron  kite")),
     ("/export my talk.md 3-9", Local("export", "my talk.md 3-9")),
     ("/approve edits", Local("approve", "edits")),
     ("/trust yes", Local("trust", "yes")),

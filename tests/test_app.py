@@ -7,11 +7,12 @@ import pytest
 
 from ikigai import answers, keys, making, paths, reports, unsaved
 from ikigai.app import World
-from ikigai.config import Config
+from ikigai.config import Config, load
 from ikigai.config.table import Local, Model, Server
 from ikigai.core import meanings
 from ikigai.core.errors import IkigaiError, Unavailable
-from ikigai.core.events import UserMessage
+from ikigai.core.events import SettingsChanged, StoredEvent, UserMessage
+from ikigai.core.fold import evolve
 from ikigai.core.messages import Usage
 from ikigai.core.ports import Limits
 from ikigai.providers.models import Listed
@@ -115,3 +116,23 @@ def test_a_key_is_looked_up_when_it_is_needed(tmp_path: Path, monkeypatch: pytes
         pool.require("openai")
     keys.store(making.keys_file(), "openai", "sk-1")  # in another terminal
     pool.require("openai")
+
+
+async def test_a_profile_says_when_its_agents_are_condensed_and_print_mode_never_does(
+    database: Database, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(
+        'model = "scripted/echo"\n[context]\ncondense = "manual"\n'
+        '[profiles.tight]\ncondense = "auto"\ncondense_at_percent = 50\nsummarise_on_clear = true\n'
+    )
+    config = load(file, {}, {})
+    pool, tools = making.make_pool(config), making.make_workshop(config)
+    world = World(config, database, None, pool, making.make_run(config, pool, tools), tools)
+    plain = await world.look(await world.create())
+    chosen = SettingsChanged({"profile": "tight"}, {"profile": "agent"})
+    tight = evolve(plain, StoredEvent(1, plain.agent, 1, 0.0, chosen))
+    assert (world.condensing(plain).mode, world.condensing(plain).at_percent) == ("manual", 75)
+    found = world.condensing(tight)
+    assert (found.mode, found.at_percent, found.on_clear) == ("auto", 50, True)
+    assert (found.asked.mode, found.asked.on_clear) == ("off", False)

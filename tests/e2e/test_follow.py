@@ -61,9 +61,9 @@ def test_a_reply_is_followed_and_goes_on_after_a_kill(account: Account):
             follower.wait_for(gone(writer))
             follower.wait(lambda: not any("Answering" in line for line in follower.lines()), "nobody answers")
             follower.say("/takeover")
+            follower.type("mine\r")  # at once: what is typed behind it is meant for the agent that is taken over
             follower.wait_for("✗ the program ended")
             assert follower.status().startswith(f"  {name} · ")
-            follower.say("mine")
             follower.wait_for("● mine")
             once(follower, "❯ and now", "One paragraph.", "The second goes on", "the program ended", "● mine")
             follower.settled()

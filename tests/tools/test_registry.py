@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from ikigai.core.bounds import ALL
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.tools.base import Kind, Output, Progress, Touch
 from ikigai.tools.registry import Registry
@@ -52,6 +53,16 @@ def test_tools_are_offered_in_the_order_of_their_names_with_a_plain_schema():
 
 async def test_a_call_runs_with_its_arguments():
     assert await run("a", '{"n": 2, "inner": {"deep": true}}') == ToolResult("1", "a 2 True")
+
+
+async def test_what_is_switched_off_is_refused_though_the_model_remembers_it():
+    async def ask(*_: Any) -> Any:
+        raise AssertionError("nobody is asked")
+
+    for off in ("toys", "files,toys", ALL):
+        started = await TOYS.start(ToolCall("1", "a", '{"n": 2}'), 1, {"tools_off": off}, ask)
+        assert started.refused == "The tool a is switched off here, and was not run."
+    assert not (await TOYS.start(ToolCall("1", "a", '{"n": 2}'), 2, {"tools_off": "files"}, ask)).refused
 
 
 async def test_what_does_not_fit_is_told_in_words_with_the_schema():

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from uuid import UUID
 
+import psutil
 import psycopg
 import pytest
 
@@ -78,6 +79,7 @@ async def test_sixteen_agents_at_once(database: Database, dsn: str, turns: int) 
     dice, front = random.Random(7), Watcher()
     async with sailing(database) as crew:
         members = [await joined(crew, f"agent-{n}") for n in range(16)]
+        before = psutil.Process().memory_info().rss
         watching: Member | None = None
         for turn in range(turns):
             for member in members:
@@ -92,6 +94,7 @@ async def test_sixteen_agents_at_once(database: Database, dsn: str, turns: int) 
         with psycopg.connect(dsn) as other:
             ((connections,),) = other.execute(CONNECTIONS).fetchall()
         assert connections <= 3
+        assert psutil.Process().memory_info().rss - before < 32 << 20, "bounded by their windows"
     check(dsn)
     assert front.told("user") and not front.told("returned")
 

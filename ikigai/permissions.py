@@ -15,6 +15,7 @@ from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.memory import Memory
 from ikigai.core.questions import Answered, Question, yes_or_no
 from ikigai.core.sanitize import clean_line
+from ikigai.core.settings import chosen
 from ikigai.tools.approval import Mode, following
 from ikigai.tools.gate import mode
 from ikigai.workshop import standing_file
@@ -46,6 +47,7 @@ async def approve(argument: str, memory: Memory, ask: Callable[[Question], Await
     if word not in list(Mode):
         raise Refused(f"{clean_line(word)!r} is no approval mode.", f"Modes: {', '.join(Mode)}; or: revoke N")
     if word == Mode.YOLO:
+        chosen(memory, {"approval": word})  # what would be refused is not asked about
         lines = ("Models can then run any command and change any file of yours, unseen.",)
         if (await ask(yes_or_no("Run everything without asking?", lines))).key != "y":
             return "Nothing was changed."

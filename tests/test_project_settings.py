@@ -14,8 +14,10 @@ from ikigai.config import Config, describe, load
 from ikigai.config.project import ALLOWED, SETS, tightened
 from ikigai.config.table import KEYS, dotted
 from ikigai.core.bounds import ALL, MODES, Bounds, bounded
-from ikigai.core.errors import ConfigError
+from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.fold import blank
+from ikigai.core.inputs import Change
+from ikigai.core.questions import Answered, Question
 from ikigai.core.run import Run
 from ikigai.workshop import Workshop
 from tests.core.encoders import encoder, limits
@@ -192,3 +194,17 @@ def test_shift_tab_goes_through_what_a_project_lets(most: str, ring: list[str], 
         own = permissions.cycled(memory).values["approval"]
         seen.append(own)
     assert seen == ring
+
+
+async def test_what_a_project_forbids_is_not_asked_about():
+    async def ask(question: Question) -> Answered:
+        asked.append(question)
+        return Answered("y")
+
+    asked = list[Question]()
+    run = Run({"model": "chat/small"}, limits, encoder, bounds=Bounds("edits", origins={"approval": "project x:1"}))
+    with pytest.raises(Refused, match="bounded here by the project x:1"):
+        await permissions.approve("yolo", blank(run, "a"), ask)
+    assert not asked
+    free = blank(Run({"model": "chat/small"}, limits, encoder), "a")
+    assert await permissions.approve("yolo", free, ask) == Change({"approval": "yolo"}) and len(asked) == 1

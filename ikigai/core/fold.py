@@ -100,7 +100,7 @@ def ended_turn(memory: Memory, rows: Sequence[StoredEvent]) -> Turn | None:
 
     It depends on what memory has settled, and not on the turns before it. None where the rows make none.
     """
-    folded, (*_, end) = _fold(memory, rows[:-1]), rows
+    folded, end = _fold(memory, rows[:-1]), rows[-1]
     return _ended(folded, end.id, end.event) if folded.open and isinstance(end.event, TurnEnded) else None
 
 
@@ -119,7 +119,7 @@ def _fold(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
             if status is not growing.status:
                 status, accepted = growing.status, ACCEPTS[growing.status]
             if type(event) in accepted and growing.admits(event):
-                if status is IDLE and isinstance(event, UserMessage) and _special(event):
+                if status is IDLE and type(event) is UserMessage and _special(event):
                     memory = _begun(memory, stored.id, event)
                     growing = _growing(memory)
                 growing.add(stored.id, event)

@@ -233,7 +233,7 @@ class _Reach:
     def add(self, page: tuple[StoredEvent, ...]) -> None:
         self._read += len(page)
         start, thinned = 0, self._settled.thinned
-        ends = [n for n, row in enumerate(page) if isinstance(row.event, TurnEnded) and not thinned(row.id, row.id)]
+        ends = [n for n, row in enumerate(page) if type(row.event) is TurnEnded and not thinned(row.id, row.id)]
         for end in ends:
             self._rows += page[start:end]
             start = end

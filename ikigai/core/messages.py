@@ -87,24 +87,24 @@ class Message(Record, frozen=True, cache_hash=True):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        return tuple([block for block in self.blocks if isinstance(block, ToolCall)])
+        return tuple([block for block in self.blocks if type(block) is ToolCall])
 
     @property
     def images(self) -> tuple[Image, ...]:
         """Those that were shown in it, and those in the results of tools."""
         found: list[Image] = []
         for block in self.blocks:
-            if isinstance(block, Image):
+            if type(block) is Image:
                 found.append(block)
-            elif isinstance(block, ToolResult) and block.images:
+            elif type(block) is ToolResult and block.images:
                 found += block.images
         return tuple(found)
 
     @property
     def text(self) -> str:
-        if len(self.blocks) == 1 and isinstance(only := self.blocks[0], Text):  # as in most messages
+        if len(self.blocks) == 1 and type(only := self.blocks[0]) is Text:  # as in most messages
             return only.text
-        return "\n\n".join([block.text for block in self.blocks if isinstance(block, Text)])
+        return "\n\n".join([block.text for block in self.blocks if type(block) is Text])
 
 
 class StopReason(StrEnum):

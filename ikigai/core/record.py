@@ -4,4 +4,8 @@ import msgspec
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A value. Records hold only other values, so no cycle can form and the collector need not look (gc=False)."""
+    """A value. Records hold only other values, so no cycle can form and the collector need not look (gc=False).
+
+    No record that can be made has a class below it. What runs for every row of a history asks `type(value) is Class`:
+    that takes a fifth of what `isinstance` takes to say no of a class that has a metaclass.
+    """

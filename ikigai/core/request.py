@@ -66,14 +66,14 @@ def grow(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:
 
 def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
     """Do so in place. Returns what came to be sent; whether it made a message, the length of the list says."""
-    if isinstance(event, ToolCall):
-        role, blocks = ASSISTANT, (event,)
-    elif isinstance(event, ToolResult):
-        role, blocks = TOOL, (_named(event, messages),)
-    elif isinstance(event, AssistantMessage):
-        sent = [block for block in event.blocks if (block.text if isinstance(block, Text) else block.signature)]
+    if type(event) is AssistantMessage:
+        sent = [block for block in event.blocks if (block.text if type(block) is Text else block.signature)]
         role, blocks = ASSISTANT, tuple(sent)
-    elif isinstance(event, UserMessage):
+    elif type(event) is ToolCall:
+        role, blocks = ASSISTANT, (event,)
+    elif type(event) is ToolResult:
+        role, blocks = TOOL, (_named(event, messages),)
+    elif type(event) is UserMessage:
         text, images = event.text, event.images
         if event.planning:
             text = PLANNING.format(mode=event.planning, criteria=text)
@@ -102,7 +102,7 @@ def _named(result: ToolResult, messages: list[Message]) -> ToolResult:
 def _called(id: str, messages: list[Message]) -> str:
     for message in reversed(messages):
         for block in message.blocks:
-            if isinstance(block, ToolCall) and block.id == id:
+            if type(block) is ToolCall and block.id == id:
                 return block.name
     return ""
 
@@ -150,12 +150,12 @@ def _is_paired(messages: tuple[Message, ...]) -> bool:
         calls: list[tuple[str, str]] = []
         results: list[tuple[str, str]] = []
         for block in message.blocks:
-            if isinstance(block, ToolCall):
+            if type(block) is ToolCall:
                 if block.id in called:
                     return False
                 called.add(block.id)
                 calls.append((block.id, block.name))
-            elif isinstance(block, ToolResult):
+            elif type(block) is ToolResult:
                 results.append((block.call_id, block.name))
         if results != waiting or not message.blocks or (results and len(results) < len(message.blocks)):
             return False

@@ -74,6 +74,10 @@ class OpenTurn(Record, frozen=True):
         return tuple((id, call) for id, call in self.calls if call.id not in self.answered)
 
 
+NOTHING = OpenTurn(0, 0)
+"""What a turn grows from."""
+
+
 class Growing:
     """The open turn, or none yet, while one event after another comes to it.
 
@@ -91,7 +95,7 @@ class Growing:
         self._caps, self._readable, self._measure, self._most = caps, readable, measure, most
         self._changed = False
         self.status = WAITING if turn else IDLE
-        turn = turn or OpenTurn(0, 0)
+        turn = turn or NOTHING
         self._first, self._last = turn.first, turn.last
         self._messages = list(turn.messages)
         self._calls = list(turn.calls)
@@ -109,28 +113,30 @@ class Growing:
 
     def admits(self, event: Event) -> bool:
         """Whether its id fits: no call comes twice, and nothing starts or is answered that is not pending."""
-        if isinstance(event, ToolCall):
+        if type(event) is ToolCall:
             return event.id not in self._pending and event.id not in self._answered
-        return not isinstance(event, (ToolStarted, ToolResult)) or event.call_id in self._pending
+        if type(event) is ToolResult or type(event) is ToolStarted:
+            return event.call_id in self._pending
+        return True
 
     def add(self, id: int, event: Event) -> None:
         """One more event under the id `id`; that it belongs here is not looked at again."""
         if self.status is IDLE:
             self._first, self.status = id, WAITING
         self._changed = True
-        if isinstance(event, ToolStarted):
+        if type(event) is ToolStarted:
             self._started.add(event.call_id)
             return
-        if isinstance(event, FilterPlanned):
+        if type(event) is FilterPlanned:
             self._plan = event
             return
         self._last = id
-        if isinstance(event, ToolCall):
+        if type(event) is ToolCall:
             self._calls.append((id, event))
             self._pending.add(event.id)
             self.status = RUNNING_TOOLS
             self._join(event)
-        elif isinstance(event, ToolResult):
+        elif type(event) is ToolResult:
             self._pending.discard(event.call_id)
             self._answered.add(event.call_id)
             if not self._pending:
@@ -258,13 +264,13 @@ def most_of(blocks: tuple[Block, ...]) -> int:
     """Bytes that these blocks take at the most, whoever the message with them is for; what it says besides left out."""
     most = 0
     for block in blocks:
-        if isinstance(block, ToolCall):
+        if type(block) is ToolCall:
             characters = len(block.id) + len(block.name) + len(block.arguments)
-        elif isinstance(block, ToolResult) and not block.images:
+        elif type(block) is ToolResult and not block.images:
             characters = len(block.call_id) + len(block.name) + len(block.content)
-        elif isinstance(block, Text):
+        elif type(block) is Text:
             characters = len(block.text)
-        elif isinstance(block, Thinking):
+        elif type(block) is Thinking:
             characters = len(block.text) + len(block.signature)
         else:
             return MOST_OF_IMAGE

@@ -75,7 +75,7 @@ class ChatEncoder(BodyEncoder):
             results: list[dict[str, Any]] = [
                 {"role": "tool", "tool_call_id": block.call_id, "content": told(block)}
                 for block in message.blocks
-                if isinstance(block, ToolResult)
+                if type(block) is ToolResult
             ]
             if message.images:  # results hold words alone: what they show comes right behind them
                 results.append({"role": "user", "content": [part for image in message.images for part in _part(image)]})

@@ -88,7 +88,7 @@ class ResponsesEncoder(BodyEncoder):
             return [
                 {"type": "function_call_output", "call_id": block.call_id, "output": _output(block)}
                 for block in message.blocks
-                if isinstance(block, ToolResult)
+                if type(block) is ToolResult
             ]
         items = _items(message.blocks)
         while items and items[-1]["type"] == "reasoning":  # refused without what it led to

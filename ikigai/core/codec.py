@@ -139,7 +139,9 @@ def _user(content: str, data: str | None) -> ev.Event:
 
 
 def _assistant(content: str, data: str | None) -> ev.AssistantMessage:
-    said = _SAID.decode(data or "{}")
+    if data is None:
+        return ev.AssistantMessage(_blocks(content, None))
+    said = _SAID.decode(data)
     return ev.AssistantMessage(_blocks(content, said.blocks), said.stop, said.model, said.interrupted)
 
 
@@ -154,11 +156,12 @@ def _reader(cls: type[ev.Event], name: str) -> _Read:
         f"_{cls.__name__}", rest, bases=(Record,), frozen=True, tag=config.tag, tag_field=config.tag_field
     )
     decode, place = msgspec.json.Decoder(others).decode, cls.__struct_fields__.index(name)
-    make = cast("Callable[..., ev.Event]", cls)
+    values_of, make = msgspec.structs.astuple, cast("Callable[..., ev.Event]", cls)
 
     def read(content: str, data: str | None) -> ev.Event:
-        values = msgspec.structs.astuple(decode(data or "{}"))
-        return make(*values[:place], content, *values[place:])
+        values = list(values_of(decode(data or "{}")))
+        values.insert(place, content)  # half the time of putting it between two slices
+        return make(*values)
 
     return read
 

@@ -70,15 +70,16 @@ def _unseen(image: Image) -> str:
 
 
 def _call(call: ToolCall, dialect: Dialect) -> ToolCall:
-    id, name = acceptable(call.id), acceptable(call.name)
-    return call if id is call.id and name is call.name else ToolCall(id, name, call.arguments, call.malformed)
+    if _acceptable(call.id) and _acceptable(call.name):
+        return call
+    return ToolCall(acceptable(call.id), acceptable(call.name), call.arguments, call.malformed)
 
 
 def _result(result: ToolResult, dialect: Dialect) -> ToolResult:
-    call_id, name = acceptable(result.call_id), acceptable(result.name)
     seen = dialect.images or not result.images
-    if call_id is result.call_id and name is result.name and result.content and seen:
+    if _acceptable(result.call_id) and _acceptable(result.name) and result.content and seen:
         return result
+    call_id, name = acceptable(result.call_id), acceptable(result.name)
     content = result.content if seen else "\n".join(filter(None, (result.content, *map(_unseen, result.images))))
     return ToolResult(call_id, content or EMPTY, result.is_error, name, result.images if seen else ())
 

@@ -141,8 +141,9 @@ class Growing:
             self._answered.add(event.call_id)
             if not self._pending:
                 self.status = WAITING
-            content = capped(event.content, self._caps, self._place(event.call_id))
-            self._join(event if content is event.content else replace(event, content=content))
+            if len(event.content) > self._caps.most:
+                event = replace(event, content=capped(event.content, self._caps, self._place(event.call_id)))
+            self._join(event)
             self._results += 1
             until = edge(self._results, self._caps)
             if until > self._edge:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from ikigai.config import Config, profiled, under
@@ -114,4 +113,6 @@ def _kept(config: Config, memory: Memory, name: str) -> list[str]:
 
 
 def _json(value: Any) -> str:
+    import json
+
     return json.dumps(value, ensure_ascii=False)

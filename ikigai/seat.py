@@ -9,12 +9,12 @@ from ikigai.core import transcript
 from ikigai.core.errors import Broken, Busy, Refused
 from ikigai.core.events import Ending, StoredEvent
 from ikigai.core.memory import Memory, replace
-from ikigai.crew import Crew, Member, living
 from ikigai.profiles import missed
 
 if TYPE_CHECKING:
     from ikigai.app import World
     from ikigai.core.delegating import Delegates
+    from ikigai.crew import Crew, Member
     from ikigai.following import Following
     from ikigai.runtime import Runtime
     from ikigai.store.agents import Agent
@@ -58,6 +58,8 @@ class Seat:
 
         Whoever was there goes on in the wings. Raises Refused for a dead one, and then everything stays as it was.
         """
+        from ikigai.crew import living
+
         living(agent)
         async with self._taking:
             await self._take(world, agent)
@@ -133,6 +135,8 @@ class Seat:
         return Refused("This agent is read-only here.", "/new begins another, /switch goes to one.")
 
     def _hire(self, world: World) -> Crew:
+        from ikigai.crew import Crew
+
         if self.crew is None:
             screen, limit = self._screen, self._max_requests
             self.crew = Crew(

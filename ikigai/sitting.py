@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ikigai import images
 from ikigai.config import Config
 from ikigai.core import commands, inputs
 from ikigai.core.errors import Bug, IkigaiError
@@ -74,6 +73,8 @@ class Sitting(ABC):
 
     def _say(self, text: str) -> None:
         """Send a message, whatever it begins with."""
+        from ikigai import images
+
         if images.mentioned(text):
             self._reading = asyncio.create_task(self._attach(text), name="images")
         else:
@@ -81,6 +82,8 @@ class Sitting(ABC):
 
     async def _attach(self, text: str) -> None:
         """Send a message with the images it mentions; what is entered while they are read waits behind it."""
+        from ikigai import images
+
         to = self._seat.runtime
         try:
             found = await images.attached(text)

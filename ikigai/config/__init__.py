@@ -11,7 +11,6 @@
 directory. API keys stay where they are: only where that is, is kept here.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -285,6 +284,8 @@ def describe(config: Config, profile: str | None = None) -> list[tuple[str, str,
     """Every key with its value, as a file would say it but without passwords, and its origin; then what profiles set,
     and the API keys set. With the `profile` in force, the configured one where none is given.
     """
+    import json
+
     rows: list[tuple[str, str, str]] = []
     config = under(config, config.profile if profile is None else profile)
     for path in paths(config.providers, config.models):

@@ -1,6 +1,5 @@
 """What to say about a setting that cannot be used: its place, its key, its value, what is allowed, the nearest key."""
 
-import difflib
 import re
 
 import msgspec
@@ -56,6 +55,8 @@ def unknown_key(setting: Setting) -> ConfigError:
 
 def _nearest(path: KeyPath) -> str:
     """The same key in another table, or a key of the table that stands there as a value, or one written alike."""
+    import difflib
+
     name = dotted(path)
     own = {table: path[1:2] if path[0] == table and len(path) == 3 else () for table in ("providers", "models")}
     known = {dotted(other): other for other in paths(own["providers"], own["models"])}

@@ -3,8 +3,6 @@
 A profile goes over the configuration, and below flags, variables and an agent's own choices.
 """
 
-import difflib
-
 from ikigai.config.mistakes import bad_value
 from ikigai.config.table import KEYS, PROFILED, Config, KeyPath, Setting, pattern
 from ikigai.core.errors import ConfigError
@@ -67,6 +65,8 @@ def _line(config: Config, name: str) -> list[str]:
 
 
 def _missing(setting: Setting, config: Config) -> ConfigError:
+    import difflib
+
     near = difflib.get_close_matches(setting.value, config.profiles, n=1) or [*config.profiles][:5]
     meant = " or ".join(f'"{each}"' for each in near)
     how = f"Did you mean {meant}?" if near else f"Write a table [profiles.{setting.value}] in the configuration."

@@ -5,7 +5,6 @@ A field of the records below is a key, its default the key's. Its type (of `conf
 the test of config.example.toml all come from here.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, TypeAlias
@@ -378,4 +377,10 @@ def variables(path: KeyPath) -> tuple[str, ...]:
 
 def dotted(path: KeyPath) -> str:
     """The path as TOML writes it."""
-    return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part) for part in path)
+    return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else _quoted(part) for part in path)
+
+
+def _quoted(part: str) -> str:
+    import json
+
+    return json.dumps(part)

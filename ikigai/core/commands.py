@@ -1,6 +1,5 @@
 """The commands a user can type: one table with their arguments, help and meaning."""
 
-import difflib
 from collections.abc import Callable
 
 from ikigai.core import inputs
@@ -243,6 +242,8 @@ def parse(line: str) -> Meaning:
     name = word[1:]
     command = BY_NAME.get(name)
     if command is None:
+        import difflib
+
         near = difflib.get_close_matches(name, BY_NAME, n=3)
         hint = "Did you mean " + " or ".join(f"/{found}" for found in near) + "?" if near else "/help lists them."
         raise Refused(f"There is no command /{name}.", hint)

@@ -2,6 +2,7 @@
 
 from typing import TypeAlias, TypeGuard, get_args
 
+from ikigai.core.arguments import Wanted
 from ikigai.core.events import (
     ApprovalDecided,
     Choices,
@@ -16,7 +17,6 @@ from ikigai.core.memory import Beginning
 from ikigai.core.messages import Image, ReplyBlock, StopReason, ToolCall, ToolResult
 from ikigai.core.ports import Draft
 from ikigai.core.record import Record
-from ikigai.core.selecting import Wanted
 
 
 class CallModel(Record, frozen=True):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from ikigai.core import codec, tokens
+from ikigai.core.arguments import Wanted
 from ikigai.core.errors import Refused
 from ikigai.core.events import AssistantMessage, StoredEvent, Summarised, ToolStarted, TurnEnded, UserMessage
 from ikigai.core.fold import REMOVED, replay
@@ -22,14 +23,6 @@ SAID = (UserMessage, AssistantMessage, ToolCall, ToolResult)
 """Events that are sent to a model."""
 MOST_ROWS = 50_000
 """Events that are looked into for one selection: some seconds, and some hundred megabytes."""
-
-
-class Wanted(Record, frozen=True):
-    """The events from `first` to `last`, both included; or, with `back`, that many of the newest turns."""
-
-    first: int = 0
-    last: int = 0
-    back: int = 0
 
 
 class Ended(Record, frozen=True):

@@ -1,6 +1,5 @@
 """The agents of a database: made, found by name or id, listed."""
 
-import difflib
 from typing import LiteralString
 from uuid import UUID, uuid4
 
@@ -69,6 +68,8 @@ class Agents:
             return found[0]
         if found:
             raise Refused(f"More than one agent's id begins with {wanted}.", "Type more of it, or a name.")
+        import difflib
+
         known = await names_of(self._session)
         near = difflib.get_close_matches(wanted, known, n=3)
         there = f"There are: {', '.join(known[:SAID])}{', …' * (len(known) > SAID)}" if known else "There are none yet."

@@ -13,19 +13,21 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.core.snippets import Marked
 from ikigai.core.transcript import Block, Rule, Shown, Speaker
 from ikigai.terminal import changes
 from ikigai.terminal import theme as glyph
 from ikigai.terminal.markdown import MarkdownStream, render
 from ikigai.terminal.text import TAB, columns, cut, lasting, wrap
 from ikigai.terminal.theme import Theme
+
+if TYPE_CHECKING:
+    from ikigai.core.snippets import Marked
 
 log = logging.getLogger(__name__)
 
@@ -152,14 +154,14 @@ def proposed(lines: Sequence[str], width: int, theme: Theme) -> str:
     return "\n".join(" " * INDENT + row if row else "" for row in drawn)
 
 
-def marked(lines: Iterable[Marked], width: int, theme: Theme) -> str:
+def marked(lines: "Iterable[Marked]", width: int, theme: Theme) -> str:
     """Lines with places in them that stand out, set apart like `plain` ones."""
     return "\n".join(
         " " * INDENT + row if row else "" for line in lines for row in _marked(line, width - INDENT, theme)
     )
 
 
-def _marked(line: Marked, width: int, theme: Theme) -> Iterator[str]:
+def _marked(line: "Marked", width: int, theme: Theme) -> Iterator[str]:
     at = 0
     for row in wrap(line.text, width):
         start = line.text.index(row, at)

@@ -15,7 +15,6 @@ from ikigai.core.memory import Memory
 from ikigai.core.questions import Answered, Question
 from ikigai.core.reply import Delta, Waiting
 from ikigai.core.sanitize import clean
-from ikigai.core.snippets import Marked
 from ikigai.core.transcript import Block, Rule, Shown, Speaker
 from ikigai.terminal import prompt, render
 from ikigai.terminal.area import Area
@@ -33,6 +32,7 @@ from ikigai.terminal.theme import Theme
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
+    from ikigai.core.snippets import Marked
     from ikigai.terminal.browser_source import Source
 
 LEAVE = 1.0
@@ -220,7 +220,7 @@ class Screen:
         """Print what a command answers: plain text."""
         self._scroll.add(lambda columns: [Entry(render.plain(text, columns))])
 
-    def print_marked(self, lines: Sequence[Marked]) -> None:
+    def print_marked(self, lines: "Sequence[Marked]") -> None:
         """Print what a search found, the places in it that were searched for set off."""
         self._scroll.add(lambda columns: [Entry(render.marked(lines, columns, self._theme))])
 

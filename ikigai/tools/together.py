@@ -1,4 +1,4 @@
-"""The calls of one turn that wait for the user's answer: counted, asked about one at a time, and answered together.
+"""The calls of one reply that wait for the user's answer: counted, asked about one at a time, and answered together.
 
 An answer for all of them holds for what each was when it was shown, whole: where a diff is too long for that, each is
 asked about by itself. Where a call has become another one when its turn comes (a command before it has changed the
@@ -57,6 +57,7 @@ class Together:
 
     def __init__(self) -> None:
         self._turn = self._done = 0
+        self._starting: set[str] = set()
         self._looking: dict[str, asyncio.Event] = {}
         self._waiting: dict[str, Waiting] = {}
         self._given: dict[str, Given] = {}
@@ -65,15 +66,18 @@ class Together:
     @contextmanager
     def expected(self, turn: int, id: str) -> Iterator[asyncio.Event]:
         """A call of the turn `turn` has started; the event is to be set when it has been looked at."""
-        if turn != self._turn:
-            self._turn, self._done = turn, 0
+        if turn != self._turn or not self._starting:  # the calls of a reply are started together
+            self._turn, self._done, self._starting = turn, 0, set()
             self._looking, self._waiting, self._given = {}, {}, {}
             self._asking = asyncio.Lock()
-        looked = self._looking[id] = asyncio.Event()
+        looked, starting = asyncio.Event(), self._starting
+        self._looking[id] = looked
+        starting.add(id)
         try:
             yield looked
         finally:
             looked.set()
+            starting.discard(id)
             self._waiting.pop(id, None)
             self._given.pop(id, None)
 
@@ -106,7 +110,7 @@ class Together:
         return all(each.whole for each in (waiting, *self.others(waiting.call.id)))
 
     def place(self, id: str) -> tuple[int, int]:
-        """Which of how many questions of the turn that about this call is."""
+        """Which of how many questions of the reply that about this call is."""
         return self._done + 1, self._done + 1 + len(self.others(id))
 
     def answered(self, id: str) -> None:

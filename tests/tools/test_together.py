@@ -187,6 +187,14 @@ async def test_what_needs_no_answer_is_not_counted_and_session_answers_count_at_
     assert [each.decision.by for each in again if each.decision] == ["approved for this session"]
 
 
+async def test_a_later_reply_of_the_turn_is_counted_by_itself(agent: Agent):
+    user = User("y", "n", "n")
+    await agent.does(user, shell("1", "true"))
+    agent.turn -= 1
+    await agent.does(user, shell("2", "false"), shell("3", "false"))
+    assert user.titles == ["Run it?", "1 of 2 · Run it?", "2 of 2 · Run it?"]
+
+
 async def test_a_question_that_is_taken_back_leaves_the_others_theirs(agent: Agent, work: Path):
     asked, never = asyncio.Event(), asyncio.Event()
 

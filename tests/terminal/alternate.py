@@ -1,15 +1,32 @@
-"""pyte's screen with the terminal's other one, which pyte does not know: what is drawn there goes away with it."""
+"""pyte's screen with the terminal's other one, which pyte does not know: what is drawn there goes away with it.
+
+It also draws what follows a joiner, a variation selector or a vowel sign in the same write, where pyte stops.
+"""
 
 import copy
+from itertools import groupby
 from typing import Any
 
 import pyte
+from wcwidth import wcwidth
 
 
 class Screen(pyte.HistoryScreen):
     """`elsewhere` says that the other screen is shown."""
 
     elsewhere = False
+
+    def draw(self, data: str) -> None:
+        if data.isascii():
+            super().draw(data)
+            return
+        for wide, chars in groupby(data, key=lambda char: wcwidth(char) != 0):
+            if wide:
+                super().draw("".join(chars))
+            elif self.cursor.x:
+                row, x = self.buffer[self.cursor.y], self.cursor.x - 1
+                x -= row[x].data == ""  # behind a wide character
+                row[x] = row[x]._replace(data=row[x].data + "".join(chars))
 
     def set_mode(self, *modes: int, **kwargs: Any) -> None:
         super().set_mode(*modes, **kwargs)

@@ -1,0 +1,199 @@
+"""What the program shows in each of its states, compared with stored screens: see `tests.screens`."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.e2e.account import Account
+from tests.e2e.program import Program
+from tests.e2e.test_tools import TOOLS, answer, asked, call, shell
+from tests.screens import FOLDER, VARIANTS, Screens
+
+HANG = {"do": "hang"}
+DOCUMENT = """\
+# Windows
+
+A **sliding window** keeps *whole turns*: `/context` shows it.
+
+| part | tokens |
+|---|---:|
+| system | 120 |
+| history | 42,100 |
+
+1. the newest turn stays
+   - also when it is long
+2. the oldest goes first
+
+```python
+def fits(turns, budget):  # newest first
+    return sum(turn.size for turn in turns) <= budget
+```
+
+> See [the notes](https://example.com/notes) for more.
+"""
+WIDE = "漢字は二つの幅を持つ 👩‍💻 と 🏳️‍🌈。árvíztűrő tükörfúrógép — नमस्ते\n\n| 名前 | 値 |\n|---|---|\n| 猫 | 🐈 |\n"
+
+
+@pytest.fixture
+def golden(dsn: str) -> Iterator[Account]:
+    """A user of the agent amber-fox, whose home has a name of the same length in every run."""
+    with tempfile.TemporaryDirectory(prefix="golden-", dir="/tmp") as home:
+        with psycopg.connect(dsn) as connection:
+            made = "insert into agents (id, name, directory) values (gen_random_uuid(), 'amber-fox', %s)"
+            connection.execute(made, (home,))
+        yield Account(Path(home), dsn)
+
+
+def clear(program: Program) -> None:
+    program.type("\x15")
+    program.wait_for_input("")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_first_ten_minutes(golden: Account, variant: str):
+    """As the README tells them: no model, the first talk, keys and commands of every day, and the next day."""
+    with Screens("first", variant) as screens:
+        with golden.terminal(env=VARIANTS[variant]) as program:
+            screens.agrees("no-model", program.ready())
+            program.type("\x04")
+            assert program.ended() == 0
+        think = {"do": "think", "text": "Somebody asks for a table.\n\nAnd a list."}
+        model = golden.script(["## Half\n\n- one\n- two\n\nand **then** so", HANG], [think, DOCUMENT], [HANG], "Done.")
+        with golden.terminal(*model, env=VARIANTS[variant]) as program:
+            talk(program.ready(), screens)
+            look_around(program, screens)
+            program.type("\x03")
+            screens.agrees("leaving", program)
+            program.type("\x03")
+            assert program.ended() == 0
+            program.assert_restored()
+            screens.agrees("left", program)
+        with golden.terminal(*model, env=VARIANTS[variant]) as program:
+            screens.agrees("next-day", program.ready())
+            program.leave()
+    assert golden.endings() == ["interrupted", "completed", "interrupted", "completed"]
+
+
+def talk(program: Program, screens: Screens) -> None:
+    screens.agrees("start", program)
+    program.type("How does the window\nwork?")
+    screens.agrees("two-lines", program)
+    program.type("\r")
+    screens.agrees("streaming", program)
+    program.type("\x1b")
+    screens.agrees("stopped", program)
+    program.say("Show me all of it.")
+    screens.agrees("answer", program)
+    program.settled()
+    program.say("And now?")
+    program.wait(lambda: "Waiting for the model" in program.text(), "the turn")
+    program.say("One more thing.")
+    screens.agrees("queued", program)
+    program.type("\x1b")
+    screens.agrees("given-back", program)
+    program.type("\r")
+    program.wait_for("● Done.")
+    program.settled()
+
+
+def look_around(program: Program, screens: Screens) -> None:
+    for state, typed in (("menu", "/"), ("menu-narrowed", "con"), ("menu-chosen", "\t")):
+        program.type(typed)
+        screens.agrees(state, program)
+    clear(program)
+    program.say("/context")
+    screens.agrees("context", program)
+    program.type("/nonsense\r")
+    screens.agrees("unknown-command", program)
+    clear(program)
+    program.type("\x12all")
+    screens.agrees("search-prompts", program)
+    program.type("\x1b")
+    program.wait_for_input("")
+    for state, typed in (
+        ("browser", "\x14"),
+        ("browser-query", "/window"),
+        ("browser-hit", "\r"),
+        ("browser-keys", "?"),
+    ):
+        program.type(typed)
+        screens.agrees(state, program)
+    program.type("qq")
+    program.ready()
+    screens.agrees("browser-left", program)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_tools(golden: Account, variant: str):
+    (golden.home / "a.txt").write_text("".join(f"line {number}\n" for number in range(9)))
+    model = golden.script(
+        ["I look first.", call("read_file", path="a.txt")],
+        [call("edit_file", path="a.txt", old="line 3\n", new="LINE 3\n")],
+        [shell("echo one >> log"), shell("echo 'two\u202e' >> log"), shell("rm -r nothing")],
+        "All done.",
+        [shell("seq 3; sleep 60")],
+    )
+    with Screens("tools", variant) as screens:
+        with golden.terminal(*model, env={**TOOLS, **VARIANTS[variant]}) as program:
+            program.ready().say("Go.")
+            asked(program, "Make this edit?")
+            screens.agrees("edit", program)
+            answer(program, "y", "Make this edit?")
+            asked(program, "1 of 3 · Run it?")
+            screens.agrees("several", program)
+            program.type("t")
+            asked(program, "Allow all 3, 1 to 3?")
+            screens.agrees("together", program)
+            program.type("n")
+            program.wait_for("● All done.")
+            screens.agrees("refused", program)
+            program.settled()
+            program.say("Run.")
+            answer(program, "y", "Run it?")
+            screens.agrees("running", program)
+            program.type("\x1b")
+            program.settled()
+            program.say("/approve auto")
+            screens.agrees("mode", program)
+            program.leave()
+
+
+SIZES = {"rule": (80, 24), "narrow": (40, 24), "tiny": (20, 5), "huge": (300, 100)}
+
+
+def test_sizes(golden: Account):
+    """A talk that has lost its beginning, drawn again in terminals of all sizes and without colours."""
+    model = golden.script("First.", WIDE, DOCUMENT)
+    env = {"IKIGAI_SLIDING_CONTEXT_TOKENS": "220"}
+    with Screens("sizes", "dark") as screens:
+        with golden.terminal(*model, env=env) as program:
+            program.ready()
+            for number, text in enumerate(("What was first?", "漢字 and 👩‍💻?", "Show me a document."), start=1):
+                program.say(text)
+                program.wait(lambda number=number: len(golden.turns()) == number, "the end of the turn")
+                program.settled()
+                if number == 2:
+                    screens.agrees("wide", program)
+            screens.agrees("slid", program)
+            program.leave()
+        for state, (columns, rows) in SIZES.items():
+            with golden.terminal(*model, columns=columns, rows=rows, env=env) as program:
+                screens.agrees(state, program.ready())
+                program.type("\x14")
+                screens.agrees(f"{state}-browser", program)
+                program.type("q")
+                program.wait(lambda program=program: not program.screen.elsewhere, "the screen")
+                program.type("\x04")
+                assert program.ended() == 0
+                program.assert_restored()
+        with golden.terminal(*model, env={**env, "NO_COLOR": "1"}) as program:
+            screens.agrees("no-color", program.ready())
+            program.type("\x04")
+            assert program.ended() == 0
+
+
+def test_every_stored_screen_is_of_a_walk():
+    assert {folder.name for folder in FOLDER.iterdir()} == {"first", "sizes", "tools"}

@@ -1,7 +1,6 @@
 """The real program in a real terminal: what a person would see, type and kill."""
 
 import os
-import re
 import select
 import signal
 import struct
@@ -17,6 +16,7 @@ from typing import Self
 import pyte
 
 from tests.terminal.alternate import Screen
+from tests.terminal.modes import left_on
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
@@ -216,11 +216,9 @@ class Program:
         self._master = self.slave = -1
 
     def assert_restored(self) -> None:
-        """The terminal is as it was before: its modes, pastes unmarked, no mouse, the cursor visible in column 0."""
+        """The terminal is as it was before: what it does with keys, all its modes, the cursor in column 0."""
         assert termios.tcgetattr(self.slave) == self.modes
-        modes = dict(re.findall(rb"\x1b\[\?(\d+)([hl])", self.raw))
-        normal = {b"7": b"h", b"25": b"h"}  # wrapping, and a cursor; everything else is off
-        assert all(state == normal.get(number, b"l") for number, state in modes.items()), modes
+        assert left_on(self.raw) == {}
         assert self.screen.cursor.x == 0, self.text()
 
     def kill(self) -> None:

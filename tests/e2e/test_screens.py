@@ -136,29 +136,29 @@ def test_tools(golden: Account, variant: str):
         "All done.",
         [shell("seq 3; sleep 60")],
     )
-    with Screens("tools", variant) as screens:
-        with golden.terminal(*model, env={**TOOLS, **VARIANTS[variant]}) as program:
-            program.ready().say("Go.")
-            asked(program, "Make this edit?")
-            screens.agrees("edit", program)
-            answer(program, "y", "Make this edit?")
-            asked(program, "1 of 3 · Run it?")
-            screens.agrees("several", program)
-            program.type("t")
-            asked(program, "Allow all 3, 1 to 3?")
-            screens.agrees("together", program)
-            program.type("n")
-            program.wait_for("● All done.")
-            screens.agrees("refused", program)
-            program.settled()
-            program.say("Run.")
-            answer(program, "y", "Run it?")
-            screens.agrees("running", program)
-            program.type("\x1b")
-            program.settled()
-            program.say("/approve auto")
-            screens.agrees("mode", program)
-            program.leave()
+    env = {**TOOLS, **VARIANTS[variant]}
+    with Screens("tools", variant) as screens, golden.terminal(*model, env=env) as program:
+        program.ready().say("Go.")
+        asked(program, "Make this edit?")
+        screens.agrees("edit", program)
+        answer(program, "y", "Make this edit?")
+        asked(program, "1 of 3 · Run it?")
+        screens.agrees("several", program)
+        program.type("t")
+        asked(program, "Allow all 3, 1 to 3?")
+        screens.agrees("together", program)
+        program.type("n")
+        program.wait_for("● All done.")
+        screens.agrees("refused", program)
+        program.settled()
+        program.say("Run.")
+        answer(program, "y", "Run it?")
+        screens.agrees("running", program)
+        program.type("\x1b")
+        program.settled()
+        program.say("/approve auto")
+        screens.agrees("mode", program)
+        program.leave()
 
 
 SIZES = {"rule": (80, 24), "narrow": (40, 24), "tiny": (20, 5), "huge": (300, 100)}

@@ -17,6 +17,7 @@ from pathlib import Path
 import pyte
 
 from tests.terminal.alternate import Screen
+from tests.terminal.modes import left_on
 
 ROOT = Path(__file__).parents[2]
 DEMO = [sys.executable, "-m", "tests.terminal.demo"]
@@ -161,8 +162,5 @@ class Console:
     def assert_restored(self) -> None:
         """The terminal is as it was before the program began."""
         assert termios.tcgetattr(self.slave) == self.before
-        modes = self.modes()
-        assert modes.get("2004", "l") == "l" and modes.get("2026", "l") == "l"
-        assert modes.get("25", "h") == "h" and modes.get("7", "h") == "h"
-        assert not {"1000", "1002", "1003", "1006", "1049"} & {mode for mode, state in modes.items() if state == "h"}
+        assert left_on(self.raw) == {}
         assert self.screen.cursor.x == 0

@@ -159,9 +159,9 @@ def _figures(hit: Hit) -> dict[str, Any]:
 
 def _painted(lines: Sequence[Marked]) -> str:
     """The lines as they stand, or on a terminal with the places set off."""
-    from ikigai.terminal.theme import Theme, theme
+    from ikigai.terminal.theme import output
 
-    style = theme(os.environ) if sys.stdout.isatty() else Theme(plain=True)
+    style = output(os.environ, sys.stdout.isatty())
     made: list[str] = []
     for line in lines:
         text, at = "", 0

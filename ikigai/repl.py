@@ -20,7 +20,7 @@ from ikigai.core.meanings import Local
 from ikigai.seat import Seat
 from ikigai.sitting import KEYS_FIRST
 from ikigai.terminal.screen import Screen
-from ikigai.terminal.theme import theme
+from ikigai.terminal.theme import Theme, theme
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Repl(Commanding):
         }
         self.screen = Screen(
             tty,
-            theme(os.environ, self._config.terminal.color),
+            self._theme(),
             on_submit=self.submit,
             on_interrupt=self.interrupt,
             on_quit=self.leave,
@@ -93,6 +93,10 @@ class Repl(Commanding):
         finally:
             await self._close()
         return self._code
+
+    def _theme(self) -> Theme:
+        look = self._config.terminal
+        return theme(os.environ, look.color, look.theme, self._config.themes, look.screen_reader)
 
     async def _open(self) -> None:
         """What happens behind the visible prompt: world, agent, history, then what the first request will need."""

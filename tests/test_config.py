@@ -70,7 +70,7 @@ def test_the_example_uncommented_names_every_key_with_its_default(load):
     assert written == {path: table.KEYS[path].default for path in written}
     assert whole.providers["ollama"].base_url == "http://localhost:11434/v1"
     for name in Config.__struct_fields__:
-        if name not in ("providers", "models", "profiles", "settings"):
+        if name not in ("providers", "models", "profiles", "themes", "settings"):
             assert getattr(whole, name) == getattr(load(""), name), name
 
 
@@ -139,6 +139,9 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "model_file": "~/m.gguf",
         "start_with": "new",
         "color": "never",
+        "theme": "light",
+        "status": "cost",
+        "screen_reader": "true",
         "thinking": "full",
         "enabled": "false",
         "approval": "auto",
@@ -153,7 +156,8 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         loaded = load("", {**address, table.variables(path)[0]: text})
         value = loaded.settings[path].value
         if isinstance(table.KEYS[table.pattern(path)].default, tuple):
-            assert load("", {table.variables(path)[0]: "a b, c"}).settings[path].value == ["a b", "c"]
+            several = "cost, agent" if path[-1] == "status" else "a b, c"
+            assert load("", {table.variables(path)[0]: several}).settings[path].value == several.split(", ")
             continue
         assert str(value).lower() == text.lower() and type(value) is type(table.KEYS[table.pattern(path)].default)
         assert loaded.origin(path) == f"environment {table.variables(path)[0]}"
@@ -505,6 +509,25 @@ def test_the_file_goes_below_flags_and_variables_above(load):
          'Allowed: "last", "directory" or "new".'),
         ('terminal.color = "yes"', "config.toml:1: terminal.color cannot be 'yes'. "
          'Allowed: "auto", "never" or "always".'),
+        ('[terminal]\ntheme = "drak"', "config.toml:2: terminal.theme: there is no theme 'drak'. "
+         'Did you mean "dark"?'),
+        ('[terminal]\ntheme = "mine"', "config.toml:2: terminal.theme: there is no theme 'mine'. "
+         "Write a table [themes.mine] in the configuration."),
+        ('[terminal]\ntheme = "my own"', "config.toml:2: terminal.theme cannot be 'my own'. Allowed: "
+         '"auto", "light", "dark", "light-high-contrast", "dark-high-contrast" or NAME of a table [themes.NAME].'),
+        ("[themes.dark]", "config.toml:1: the table [themes.dark] has no usable name. Use letters, digits, - and _, "
+         "and another name than auto, light, dark, light-high-contrast, dark-high-contrast."),
+        ('[themes.mine]\nbase = "dull"', "config.toml:2: themes.mine.base cannot be 'dull'. Allowed: "
+         '"light", "dark", "light-high-contrast" or "dark-high-contrast".'),
+        ('[themes.mine]\nwarning = "bold orange"', "config.toml:2: themes.mine.warning cannot be 'bold orange'. "
+         "Allowed: bold, dim, italic, underline, reverse, a colour (red, bright_red …, 0 to 255 or #rrggbb) and, "
+         'behind on, one of the background, for example "bold #ffaf00 on 236".'),
+        ('[themes.mine]\nwarnings = "red"', "config.toml:2: there is no key themes.mine.warnings. "
+         "Did you mean warning?"),
+        ('[terminal]\nstatus = ["agent", "clock"]', "config.toml:2: terminal.status cannot be an array with 'clock'. "
+         'Allowed: a list of "agent", "background", "model", "context", "out", "cost" and "database".'),
+        ('[terminal]\nscreen_reader = "yes"', "config.toml:2: terminal.screen_reader cannot be 'yes'. "
+         "Allowed: true or false."),
         ('providers.local.model_file = "m.gguf"', "config.toml:1: providers.local.model_file cannot be 'm.gguf'. "
          "Allowed: a path that begins with / or ~/."),
         ('[models."a/b"]\nlevels = ["low", 5, "max"]', 'config.toml:2: models."a/b".levels cannot be an array with 5. '
@@ -549,6 +572,34 @@ def test_the_file_goes_below_flags_and_variables_above(load):
 )  # fmt: skip
 def test_what_a_file_is_refused_for(load, text, said):
     assert refusal(load, text) == said
+
+
+def test_a_theme_of_ones_own_is_found_with_its_looks(load):
+    text = '[terminal]\ntheme = "mine"\nstatus = []\n[themes.mine]\nbase = "light"\ncode_string = "bold #0A0b0c on 7"\n'
+    loaded = load(text + 'dim = ""\n[themes.empty]\n')
+    assert loaded.themes == {
+        "mine": {"base": "light", "code_string": "bold #0A0b0c on 7", "dim": ""},
+        "empty": {"base": "dark"},
+    }
+    assert loaded.terminal.theme == "mine" and loaded.terminal.status == ()
+    assert load(text, {"IKIGAI_TERMINAL_STATUS": "cost, agent"}).terminal.status == ("cost", "agent")
+    shown = {key: (value, origin) for key, value, origin in config.describe(loaded)}
+    assert shown["themes.mine.base"] == ('"light"', f"configuration {load.file}:5")
+
+
+@pytest.mark.parametrize(
+    "look", ["", "red", "bold", "bold dim italic 255", "on #ffffff", "bright_black on 0", " underline  7 "]
+)
+def test_looks(load, look):
+    assert load(f"[themes.mine]\nerror = '{look}'").themes["mine"]["error"] == look
+
+
+@pytest.mark.parametrize(
+    "look",
+    ["256", "-1", "red bold", "red green", "on", "on bold", "#fff", "#gggggg", "boldred", "bright_", "1.5", "red\n"],
+)
+def test_what_is_no_look(load, look):
+    assert "themes.mine.error cannot be" in refusal(load, f"[themes.mine]\nerror = {json.dumps(look)}")
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from ikigai.config.table import (
     DATABASE_URL,
     KEYS,
     TABLES,
+    THEMES,
     VENDORS,
     Config,
     KeyPath,
@@ -61,6 +62,7 @@ FLAGS: dict[KeyPath, str] = {
     DATABASE_URL: "--db",
     APPROVAL: "--yolo",
     ("tools", "enabled"): "--no-tools",
+    ("terminal", "screen_reader"): "--screen-reader",
 }
 
 
@@ -85,15 +87,20 @@ def load(
     settings[DATABASE_URL] = _database(settings.get(DATABASE_URL), environ)
     config = _built(settings)
     profiles.check(config)
+    if config.terminal.theme not in (*THEMES, *config.themes):
+        raise mistakes.no_theme(settings["terminal", "theme"], config.themes)
     return msgspec.structs.replace(config, keys=_keys(config.providers, environ, logins))
 
 
 def _from_file(file: Path, must_exist: bool) -> Iterator[Setting]:
     for path, value, line in toml_file.read(file, must_exist):
-        if value == {} and (pattern(path) in TABLES or path in (("providers",), ("models",), ("profiles",))):
-            if path[0] != "profiles" or len(path) < 2:
+        if value == {} and (
+            pattern(path) in TABLES or path in (("providers",), ("models",), ("profiles",), ("themes",))
+        ):
+            if path[0] not in ("profiles", "themes") or len(path) < 2:
                 continue
-            path, value = (*path, "inherits"), ""  # it is there, and sets nothing
+            key, value = ("inherits", "") if path[0] == "profiles" else ("base", "dark")
+            path = (*path, key)  # it is there, and sets nothing
         yield Setting(path, value, "configuration", f"{file}:{line}")
 
 
@@ -140,6 +147,10 @@ def _checked(setting: Setting) -> Setting:
         rf"(?!{profiles.NONE}$)[A-Za-z0-9][\w-]*", setting.path[1], re.A
     ):
         raise mistakes.bad_name(setting, f"Use letters, digits, - and _; {profiles.NONE} is the word for none.")
+    if setting.path[0] == "themes" and (
+        setting.path[1] in THEMES or not re.fullmatch(r"[A-Za-z0-9][\w-]*", setting.path[1], re.A)
+    ):
+        raise mistakes.bad_name(setting, f"Use letters, digits, - and _, and another name than {', '.join(THEMES)}.")
     if profiles.is_left(setting):
         return setting
     if place[:2] == ("models", "*") and not _is_model(setting.path[1]):
@@ -281,8 +292,8 @@ def tools_enabled(config: Config) -> bool:
 
 
 def describe(config: Config, profile: str | None = None) -> list[tuple[str, str, str]]:
-    """Every key with its value, as a file would say it but without passwords, and its origin; then what profiles set,
-    and the API keys set. With the `profile` in force, the configured one where none is given.
+    """Every key with its value, as a file would say it but without passwords, and its origin; then what profiles and
+    themes set, and the API keys set. With the `profile` in force, the configured one where none is given.
     """
     import json
 
@@ -293,7 +304,7 @@ def describe(config: Config, profile: str | None = None) -> list[tuple[str, str,
         shown = masked(value) if isinstance(value, str) else value
         rows.append((dotted(path), json.dumps(shown, ensure_ascii=False), config.origin(path)))
     for path, setting in config.settings.items():
-        if path[0] == "profiles":
+        if path[0] in ("profiles", "themes"):
             rows.append((dotted(path), json.dumps(setting.value, ensure_ascii=False), setting.origin))
     if OFF in config.settings:  # a project's alone
         rows.append((dotted(OFF), json.dumps(config.settings[OFF].value), config.origin(OFF)))

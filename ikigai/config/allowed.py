@@ -25,6 +25,30 @@ Sets = Annotated[tuple[str, ...], Meta(title='a list of sets of tools, for examp
 Level = Annotated[Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(LEVELS)}) or ""')]
 Start = Annotated[Literal["last", "directory", "new"], Meta(title='"last", "directory" or "new"')]
 Colour = Annotated[Literal["auto", "never", "always"], Meta(title='"auto", "never" or "always"')]
+ThemeName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*\Z",
+        title='"auto", "light", "dark", "light-high-contrast", "dark-high-contrast" or NAME of a table [themes.NAME]',
+    ),
+]
+Base = Annotated[
+    Literal["light", "dark", "light-high-contrast", "dark-high-contrast"],
+    Meta(title='"light", "dark", "light-high-contrast" or "dark-high-contrast"'),
+]
+_COLOUR = r"(?:(?:bright_)?(?:black|red|green|yellow|blue|magenta|cyan|white)|#[0-9A-Fa-f]{6}|1?\d?\d|2[0-4]\d|25[0-5])"
+Look = Annotated[
+    str,
+    Meta(
+        pattern=rf"^ *(?:(?:bold|dim|italic|underline|reverse)(?: +|\Z))*(?:{_COLOUR}(?: +|\Z))?(?:on +{_COLOUR} *)?\Z",
+        title="bold, dim, italic, underline, reverse, a colour (red, bright_red …, 0 to 255 or #rrggbb) and, "
+        'behind on, one of the background, for example "bold #ffaf00 on 236"',
+    ),
+]
+StatusParts = Annotated[
+    tuple[Literal["agent", "background", "model", "context", "out", "cost", "database"], ...],
+    Meta(title='a list of "agent", "background", "model", "context", "out", "cost" and "database"'),
+]
 Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number of tokens, 0 to 1000000000")]
 Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a whole number of tokens, 1 to 1000000000")]
 Part = Annotated[Literal["head", "tail", "both"], Meta(title='"head", "tail" or "both"')]

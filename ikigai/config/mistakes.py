@@ -1,10 +1,22 @@
 """What to say about a setting that cannot be used: its place, its key, its value, what is allowed, the nearest key."""
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
-from ikigai.config.table import KEYS, PROFILED, USUAL_VARIABLES, KeyPath, Setting, dotted, paths, pattern, variables
+from ikigai.config.table import (
+    KEYS,
+    PROFILED,
+    THEMES,
+    USUAL_VARIABLES,
+    KeyPath,
+    Setting,
+    dotted,
+    paths,
+    pattern,
+    variables,
+)
 from ikigai.core.errors import ConfigError
 
 
@@ -35,6 +47,13 @@ def bad_name(setting: Setting, allowed: str) -> ConfigError:
     return ConfigError(f"{setting.place}: the table [{dotted(setting.path[:2])}] has no usable name.", allowed)
 
 
+def no_theme(setting: Setting, own: Iterable[str]) -> ConfigError:
+    where = f"{setting.place}: {dotted(setting.path)}" if setting.kind == "configuration" else setting.place
+    near = difflib.get_close_matches(setting.value, [*THEMES, *own], n=1)
+    how = f'Did you mean "{near[0]}"?' if near else f"Write a table [themes.{setting.value}] in the configuration."
+    return ConfigError(f"{where}: there is no theme {setting.value!r}.", how)
+
+
 def unknown_key(setting: Setting) -> ConfigError:
     name = dotted(setting.path)
     plain = re.sub("[_-]", "", setting.path[-1].lower())
@@ -43,6 +62,11 @@ def unknown_key(setting: Setting) -> ConfigError:
             f"{setting.place}: {name} has no place in a file.",
             "Run `ikigai login`, or set a variable such as OPENAI_API_KEY; api_key_env names one of your own.",
         )
+    if setting.path[0] == "themes":
+        keys = [each[-1] for each in KEYS if each[0] == "themes"]
+        near = difflib.get_close_matches(setting.path[-1], keys, n=1) if len(setting.path) == 3 else []
+        how = f"Did you mean {near[0]}?" if near else f"A table [themes.NAME] has the keys {', '.join(keys)}."
+        return ConfigError(f"{setting.place}: there is no key {name}.", how)
     if setting.path[0] == "profiles" and (len(setting.path) < 3 or setting.path[2] in ("context", "tools")):
         where = f"in [{dotted(setting.path[:2])}] itself" if setting.path[2:] else "in a table [profiles.NAME]"
         return ConfigError(f"{setting.place}: there is no key {name}.", f"The keys of a profile stand {where}.")

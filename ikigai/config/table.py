@@ -7,7 +7,7 @@ the test of config.example.toml all come from here.
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta
@@ -16,6 +16,7 @@ from ikigai.config.allowed import (
     Agents,
     Api,
     Approval,
+    Base,
     Colour,
     Condensing,
     Counter,
@@ -24,6 +25,7 @@ from ikigai.config.allowed import (
     Hosts,
     Level,
     Levels,
+    Look,
     ModelName,
     Part,
     Percent,
@@ -38,8 +40,10 @@ from ikigai.config.allowed import (
     Sight,
     Size,
     Start,
+    StatusParts,
     Switch,
     Text,
+    ThemeName,
     Thoughts,
     Tokens,
     Url,
@@ -229,7 +233,34 @@ class Delegating(Record, frozen=True):
 class Terminal(Record, frozen=True):
     """[terminal]"""
 
-    color: Annotated[Colour, _help('"auto" looks at the terminal and at NO_COLOR.')] = "auto"
+    color: Annotated[
+        Colour,
+        _help(
+            '"never" leaves bold, dim and reverse, and no colours. NO_COLOR and FORCE_COLOR go before this key, '
+            "IKIGAI_TERMINAL_COLOR before both."
+        ),
+    ] = "auto"
+    theme: Annotated[
+        ThemeName,
+        _help(
+            "How things look, on a light or a dark background, or as a table [themes.NAME] says. "
+            '"auto" asks the terminal for its background; where it does not answer, colours are the sixteen it defines.'
+        ),
+    ] = "auto"
+    status: Annotated[
+        StatusParts,
+        _help(
+            'The parts of the status line in their order; "background" is what other agents are about, "out" what has '
+            "left the context. With [] there is none but for what you must know."
+        ),
+    ] = ("agent", "background", "model", "context", "out", "cost", "database")
+    screen_reader: Annotated[
+        Switch,
+        _help(
+            "Whether everything is printed once, in words instead of signs: no spinner, no status line (/status says "
+            "what it would), nothing redrawn but the line you type. --screen-reader does the same."
+        ),
+    ] = False
     thinking: Annotated[
         Thoughts,
         _help('What a model thinks: "fold" it to a row that Ctrl+O opens, show it in "full", or "hide" it.'),
@@ -244,6 +275,44 @@ class Profile(Record, frozen=True):
         Level, _help('How much the model thinks; "" leaves that to the model, or to what the profile inherits.')
     ] = ""
     tools_off: Annotated[Sets, _help("Sets of tools (`/tools` names them) that models are not offered.")] = ()
+
+
+class ThemeOf(Record, frozen=True):
+    """[themes.NAME]: beside these its keys are ELEMENTS."""
+
+    base: Annotated[Base, _help("The theme that this one changes.")] = "dark"
+
+
+THEMES = ("auto", "light", "dark", "light-high-contrast", "dark-high-contrast")
+"""Themes there are without a table, and the word for that of the terminal's background."""
+ELEMENTS = {
+    "user": "What you said.",
+    "prompt": "The signs of what you said and of the input.",
+    "assistant": "The sign of a model's words.",
+    "call": "The sign of a tool call.",
+    "dim": "What stands back: results, notes, the status line, what is out of the context.",
+    "warning": "Warnings and questions.",
+    "error": "What failed.",
+    "bold": "What is set off in lists.",
+    "found": "What was searched for.",
+    "selected": "What is chosen in a menu, and the first row of the browser.",
+    "thought": "What a model thought.",
+    "added": "Lines that an edit added.",
+    "removed": "Lines that it removed.",
+    "hunk": "Where in the file they stand.",
+    "heading": "Headings, which are bold or italic besides.",
+    "link": "The text of links.",
+    "quote": "Quotes.",
+    "border": "Lines of tables, and between paragraphs.",
+    "code": "Code within a sentence.",
+    "code_keyword": "Keywords.",
+    "code_name": "Names that a language brings, decorators, attributes.",
+    "code_definition": "The names of functions and classes where they are defined.",
+    "code_string": "Strings.",
+    "code_number": "Numbers.",
+    "code_comment": "Comments.",
+}
+"""What a theme gives a look, and what that is; "" leaves it to the base."""
 
 
 Kind: TypeAlias = Literal["default", "configuration", "project", "profile", "environment", "flag"]
@@ -286,6 +355,7 @@ class Config(Discreet, frozen=True):
     providers: dict[str, Server] = msgspec.field(default_factory=dict)
     models: dict[str, Model] = msgspec.field(default_factory=dict)
     profiles: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    themes: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     keys: dict[str, str] = msgspec.field(default_factory=dict)
     settings: dict[KeyPath, Setting] = msgspec.field(default_factory=dict)
 
@@ -308,6 +378,7 @@ TABLES: dict[KeyPath, type[Record]] = {
     ("providers", "*"): Server,
     ("models", "*"): Model,
     ("profiles", "*"): Profile,
+    ("themes", "*"): ThemeOf,
 }
 
 
@@ -325,6 +396,8 @@ def _keys() -> Iterator[tuple[KeyPath, Key]]:
         for field in msgspec.structs.fields(record):
             if metas := getattr(field.type, "__metadata__", ()):
                 yield (*table, field.name), Key(field.type, field.default, metas[0].title, metas[-1].description)
+    for element, about in ELEMENTS.items():  # they come last in the table
+        yield ("themes", "*", element), Key(Look, "", get_args(Look)[1].title, about)
 
 
 KEYS: dict[KeyPath, Key] = dict(_keys())
@@ -351,14 +424,15 @@ def pattern(path: KeyPath) -> KeyPath:
     """The path as the table has it: a * for the name of a provider or model, and what a profile's key stands for."""
     if path[0] == "profiles" and len(path) > 1:
         return PROFILED.get(path[2], ("profiles", "*", *path[2:])) if len(path) == 3 else ("profiles", "*", *path[2:])
-    if len(path) > 1 and path[0] in ("providers", "models") and path[:2] != ("providers", "local"):
+    if len(path) > 1 and path[0] in ("providers", "models", "themes") and path[:2] != ("providers", "local"):
         return (path[0], "*", *path[2:])
     return path
 
 
 def paths(providers: Iterable[str], models: Iterable[str]) -> Iterator[KeyPath]:
-    """Every key in the order of the table but those of profiles: those of [providers.NAME], [models.NAME] by name."""
-    names = {"providers": sorted({*VENDORS, *providers}), "models": list(models), "profiles": []}
+    """Every key in the order of the table, those of [providers.NAME] and [models.NAME] by name; none of profiles and
+    themes."""
+    names = {"providers": sorted({*VENDORS, *providers}), "models": list(models), "profiles": [], "themes": []}
     for path in KEYS:
         if "*" in path:
             yield from ((path[0], name, path[2]) for name in names[path[0]])

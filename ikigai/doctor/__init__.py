@@ -92,9 +92,9 @@ def _failed(name: str, error: Exception) -> Finding:
 
 def _lines(found: list[Finding]) -> Iterator[str]:
     """A line for each finding and one for its remedy; the escapes in them are our own."""
-    from ikigai.terminal.theme import Theme, theme
+    from ikigai.terminal.theme import output
 
-    style = theme(os.environ) if sys.stdout.isatty() else Theme(plain=True)
+    style = output(os.environ, sys.stdout.isatty())
     width = max(len(finding.about) for finding in found)
     for about, state, said, remedy in found:
         yield f"{style.paint(STYLES[state], f'{state:<4}')}  {about:<{width}}  {clean_line(said)}"

@@ -1,7 +1,7 @@
 """How each Markdown block looks: rich's elements, redrawn for light and dark screens, narrow ones, and copying.
 
-Colours are the terminal's own sixteen and no background is painted, so the user's theme decides. Nothing is padded:
-a line ends where its text does. Links are text followed by their target, never hidden ones.
+Colours are those of the theme (`terminal.theme`). Nothing is padded: a line ends where its text does. Links are text
+followed by their target, never hidden ones.
 """
 
 import io
@@ -25,52 +25,51 @@ from rich.text import Text
 from rich.theme import Theme
 
 from ikigai.core.sanitize import clean
+from ikigai.terminal.theme import Styles
 
 _NARROWEST_COLUMN = 6
 _LONGEST_HIGHLIGHTED = 1 << 16  # characters of code; a lexer manages about a million a second
 
-_THEME = Theme(
-    {
-        "markdown.h1": "bold underline",
-        "markdown.h2": "bold",
-        "markdown.h3": "bold italic",
-        "markdown.h4": "italic",
-        "markdown.h5": "italic",
-        "markdown.h6": "italic",
-        "markdown.code": "cyan",
-        "markdown.block_quote": "italic",
-        "markdown.item.bullet": "none",
-        "markdown.item.number": "none",
-        "markdown.link": "underline",
-        "markdown.table.border": "dim",
-        "markdown.table.header": "bold",
-    }
-)
-_CODE = ANSISyntaxTheme(
-    {
-        Comment: Style(dim=True, italic=True),
-        Comment.Preproc: Style(color="cyan"),
-        Keyword: Style(color="magenta"),
-        Operator.Word: Style(color="magenta"),
-        Name.Builtin: Style(color="cyan"),
-        Name.Function: Style(bold=True),
-        Name.Class: Style(bold=True),
-        Name.Decorator: Style(color="cyan"),
-        Name.Tag: Style(color="magenta"),
-        Name.Attribute: Style(color="cyan"),
-        String: Style(color="green"),
-        Number: Style(color="cyan"),
-        Generic.Deleted: Style(color="red"),
-        Generic.Inserted: Style(color="green"),
-        Generic.Heading: Style(bold=True),
-        Generic.Subheading: Style(color="magenta"),
-    }
-)
+_MARKDOWN = {
+    "h1": "bold underline {heading}",
+    "h2": "bold {heading}",
+    "h3": "bold italic {heading}",
+    "h4": "italic {heading}",
+    "h5": "italic {heading}",
+    "h6": "italic {heading}",
+    "code": "{code}",
+    "block_quote": "{quote}",
+    "item.bullet": "none",
+    "item.number": "none",
+    "link": "{link}",
+    "table.border": "{border}",
+    "table.header": "bold",
+}
+"""Styles of rich's, after its prefix, out of those of the theme."""
+_CODE = {
+    Comment: "code_comment",
+    Comment.Preproc: "code_name",
+    Keyword: "code_keyword",
+    Operator.Word: "code_keyword",
+    Name.Builtin: "code_name",
+    Name.Function: "code_definition",
+    Name.Class: "code_definition",
+    Name.Decorator: "code_name",
+    Name.Tag: "code_keyword",
+    Name.Attribute: "code_name",
+    String: "code_string",
+    Number: "code_number",
+    Generic.Deleted: "removed",
+    Generic.Inserted: "added",
+    Generic.Heading: "code_definition",
+    Generic.Subheading: "code_keyword",
+}
+"""Elements of the theme by what pygments finds."""
 
 
-def draw(block: Iterable[Token], width: int, color: bool) -> str:
+def draw(block: Iterable[Token], width: int, color: bool, styles: Styles) -> str:
     """One top-level block as lines for the terminal, each with its line break."""
-    console = _console(width, color)
+    console = _console(width, color, tuple(styles.items()))
     drawn: list[str] = []
     for line in Segment.split_lines(console.render(_Document(list(_terminal(block))))):
         while line and not line[-1].text.rstrip(" "):
@@ -78,23 +77,32 @@ def draw(block: Iterable[Token], width: int, color: bool) -> str:
         if line:
             line[-1] = Segment(line[-1].text.rstrip(" "), line[-1].style)
         for text, style, _ in Segment.simplify(line):
-            drawn.append(style.render(text, color_system=ColorSystem.STANDARD if color else None) if style else text)
+            drawn.append(style.render(text, color_system=ColorSystem.TRUECOLOR if color else None) if style else text)
         drawn.append("\n")
     return "".join(drawn)
 
 
+class _Paper(Console):
+    """What is drawn on, and the styles of code there."""
+
+    code: ANSISyntaxTheme
+
+
 @lru_cache(maxsize=4)
-def _console(width: int, color: bool) -> Console:
-    return Console(
+def _console(width: int, color: bool, styles: tuple[tuple[str, str], ...]) -> _Paper:
+    words = {element: re.sub(r"(?<!\S)\d+", r"color(\g<0>)", style) for element, style in styles}  # as rich has them
+    made = _Paper(
         file=io.StringIO(),
         width=width,
         height=100,  # else it asks the real terminal
-        color_system="standard" if color else None,
+        color_system="truecolor" if color else None,
         force_terminal=color,
         legacy_windows=False,
-        theme=_THEME,
+        theme=Theme({f"markdown.{name}": style.format(**words).strip() or "none" for name, style in _MARKDOWN.items()}),
         _environ={},
     )
+    made.code = ANSISyntaxTheme({kind: Style.parse(words[element] or "none") for kind, element in _CODE.items()})
+    return made
 
 
 def _terminal(tokens: Iterable[Token]) -> Iterator[Token]:
@@ -161,7 +169,7 @@ class _Heading(markdown.Heading):
 
 class _Rule(markdown.HorizontalRule):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text("─" * min(20, options.max_width), style="dim")
+        yield Text("─" * min(20, options.max_width), style="markdown.table.border")
 
 
 class _Verbatim(markdown.TextElement):
@@ -177,20 +185,21 @@ class _Code(markdown.CodeBlock):
     """Code at the left edge, its lines whole, so that it can be copied; inside a list or quote it has to be wrapped."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        pieces = _highlight(self.text.plain.expandtabs(4).rstrip() + "\n", self.lexer_name)
+        assert isinstance(console, _Paper)
+        pieces = _highlight(self.text.plain.expandtabs(4).rstrip() + "\n", self.lexer_name, console.code)
         if options.max_width == console.width:
             yield from (Segment(text, style) for text, style in pieces)
         else:
             yield Text.assemble(*pieces, overflow="fold", end="")
 
 
-def _highlight(code: str, language: str) -> Iterator[tuple[str, Style]]:
+def _highlight(code: str, language: str, theme: ANSISyntaxTheme) -> Iterator[tuple[str, Style]]:
     lexer = _lexer(language.lower()) if len(code) <= _LONGEST_HIGHLIGHTED else None
     if lexer is None:
         yield code, Style.null()
     else:
         for kind, text in lexer.get_tokens(code):
-            yield text, _CODE.get_style_for_token(kind)
+            yield text, theme.get_style_for_token(kind)
 
 
 @cache

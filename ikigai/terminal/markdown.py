@@ -15,11 +15,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ikigai.core.sanitize import Cleaner, clean
+from ikigai.terminal.theme import Styles, table
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+ANY = table(0)
 _DEEPEST = 20  # lists and quotes within one another; deeper, or with fewer columns left, the source is shown instead
 _NARROWEST = 8
 _INDENT = 4  # columns that a list or a quote takes at most
@@ -200,12 +202,14 @@ class MarkdownStream:
         return "".join(line + "\n" for line in self._lines[start:end])
 
 
-def render(source: str, width: int, *, color: bool, references: dict[str, Any] | None = None) -> str:
+def render(
+    source: str, width: int, *, color: bool, styles: Styles | None = None, references: dict[str, Any] | None = None
+) -> str:
     """Markdown drawn for a terminal of `width` columns, one blank line between blocks, every line ended.
 
-    Without `color` the text holds no escape sequence. Only top-level code lines may be longer than `width`: the
-    terminal wraps them and copies them whole. To draw a document block by block, put a blank line between what is not
-    empty, and give all blocks the same `references`: it collects the link definitions met so far.
+    Without `color` the text holds no escape sequence; `styles` are the theme's. Only top-level code lines may be longer
+    than `width`: the terminal wraps them and copies them whole. To draw a document block by block, put a blank line
+    between what is not empty, and give all blocks the same `references`: it collects the link definitions met so far.
     The first call loads rich.
     """
     from ikigai.terminal import elements
@@ -221,7 +225,7 @@ def render(source: str, width: int, *, color: bool, references: dict[str, Any] |
             if _too_deep(block, width):
                 first, last = _span(block[0])
                 block = [type(token)("html_block", "", 0, content="\n".join(lines[first:last]))]
-            drawn.append(elements.draw(block, max(width, 2), color))
+            drawn.append(elements.draw(block, max(width, 2), color, styles or ANY))
     return "\n".join(filter(None, drawn))
 
 

@@ -110,7 +110,9 @@ def piece(source: str, voice: Voice, width: int, theme: Theme) -> str:
     code = source.lstrip("\n").startswith(("```", "~~~"))
     indent = 0 if code else INDENT
     try:
-        drawn = render(source, width - indent, color=theme.color, references=voice.references).rstrip("\n")
+        drawn = render(
+            source, width - indent, color=theme.color, styles=theme.styles, references=voice.references
+        ).rstrip("\n")
     except Exception:  # no text is worth a turn, and no look is worth a text
         log.exception("Markdown could not be drawn")
         drawn = "\n".join(wrap(clean(source), width - indent)).strip("\n")

@@ -355,15 +355,6 @@ def test_no_model_and_no_memory():
     assert status.line("amber-fox", None, ("dim", ""), 80, PLAIN) == "amber-fox"
 
 
-def test_themes():
-    assert theme({"TERM": "xterm"}).paint("error", "x") == "\x1b[31mx\x1b[0m"
-    assert theme({"TERM": "xterm", "NO_COLOR": "1"}).paint("error", "x") == "x"
-    assert theme({"TERM": "xterm", "NO_COLOR": "1"}).paint("prompt", "x") == "\x1b[1mx\x1b[0m"
-    assert theme({"TERM": "xterm", "NO_COLOR": "1"}, "always").paint("error", "x") == "\x1b[31mx\x1b[0m"
-    assert theme({"TERM": "xterm"}, "never").paint("error", "x") == "x"
-    assert theme({"TERM": "dumb"}, "always").paint("bold", "x") == "x"
-
-
 def test_what_was_searched_for_is_set_off_also_where_it_wraps():
     line = Marked("  one two three four", ((6, 9), (10, 15)))
     assert render.marked([Marked("#1  head"), line], 80, PLAIN) == "  #1  head\n    one two three four"

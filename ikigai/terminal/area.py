@@ -118,7 +118,7 @@ class Area:
         if self.hint:
             return INDENT + self.theme.paint("warning", cut(self.hint, columns - len(INDENT)))
         name = f"{self.agent} (following)" if self.following else self.agent
-        of = (name, self.database, self.away, self.spent, self.others, columns)
+        of = (name, self.database, self.away, self.spent, self.others, columns, id(self.theme.styles))
         if self.memory is not self._told[0] or of != self._told[1]:  # else it is the same in every frame
             database = ("warning", f"{self.database} unreachable") if self.away else ("dim", self.database)
             room = columns - len(INDENT)

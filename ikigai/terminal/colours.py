@@ -12,8 +12,6 @@ from functools import lru_cache
 
 from ikigai.terminal.theme import ATTRIBUTES, NAMES, SIXTEEN, Styles, table
 
-QUESTION = "\x1b]11;?\x1b\\\x1b[c"
-"""What is the background? And DA1, which every terminal answers, in order: so that nobody waits for the first."""
 REPORT = re.compile(r"\x1b\]11;(.*?)(?:\x07|\x1b\\)?\Z", re.DOTALL)
 EVEN = 0.179
 """The relative luminance of a background from which black reads better on it than white: √(1.05 × 0.05) − 0.05."""

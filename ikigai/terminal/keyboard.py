@@ -3,6 +3,9 @@
 prompt_toolkit's own parser is quadratic in the length of a paste, takes what it does not know for Esc and text, and
 Shift+Enter for Enter. This one knows the shape of every sequence: what is complete and unknown is swallowed. What only
 time can tell (a lone Esc, the end of a paste) is decided by `flush`, which is called when nothing came for a while.
+
+A terminal that is asked for its background answers among the keys, maybe in parts and maybe late: what it says is told,
+and never typed.
 """
 
 import codecs
@@ -11,7 +14,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.input.typeahead import store_typeahead
@@ -30,6 +33,12 @@ LONGEST_BURST = 1 << 16
 """Nobody types so many characters within `flush`'s patience: they belong to the paste before them."""
 PAUSE = 1.0
 """Seconds without input after which a key press ends a paste whose end mark got lost."""
+
+ANSWERS_WITHIN = 2.0
+"""Seconds in which a terminal that answers at all does so: for so long the beginning of an answer is waited on."""
+_ANSWER = re.compile(r"\x1b(?:\]11;[^\x07\x1b]{0,64}(?:\x07|\x1b\\)|\[\?[\d;]{0,64}c)")
+"""The colour of the background (OSC 11), or what the terminal is (DA1)."""
+_PART = re.compile(r"\x1b\](?:1(?:1(?:;[?#:/rgbaA-F\da-f]{0,40}\x1b?)?)?)?\Z")
 
 _BEGIN, _END = "\x1b[200~", "\x1b[201~"
 _STRINGS = ("\x1b]", "\x1bP", "\x1bX", "\x1b^", "\x1b_")
@@ -58,6 +67,14 @@ class Parser:
         self._room = 0
         self._after: str | None = None  # what followed the paste's end mark: keys, unless another end mark comes
         self._fed = 0.0
+        self._tell: Callable[[str], object] | None = None
+        self._until = 0.0  # an answer may come
+        self._cut = False  # the rest is kept though nothing came for a while: it looks like a part of one
+        self._escaped = False  # the last flush took what may have been the first byte of one for the Esc key
+
+    def expect(self, tell: Callable[[str], object]) -> None:
+        """The terminal has been asked for its background, and then for what it is: `tell` takes each answer."""
+        self._tell, self._until = tell, time.monotonic() + ANSWERS_WITHIN
 
     def feed(self, text: str) -> Iterator[KeyPress]:
         now, before = time.monotonic(), self._fed
@@ -65,6 +82,11 @@ class Parser:
         if self._paste is not None and now - before > PAUSE and len(text) < 16 and _END not in self._rest + text:
             yield from self._pasted()
         if self._paste is None:
+            if self._cut and not (now - before < PAUSE and _continues(self._rest + text)):
+                self._rest = ""  # it was no answer, or will never be one
+            if self._escaped and text.startswith(("]11;", "[?")):
+                self._rest = "\x1b"
+            self._cut = self._escaped = False
             yield from self._keys(self._rest + text)
         else:
             self._add(text)
@@ -78,8 +100,11 @@ class Parser:
         if self._paste is not None:
             return
         if not self._rest.strip("\x1b"):
+            self._escaped = self._rest == "\x1b" and time.monotonic() < self._until
             yield from (KeyPress(ESC, "") for _ in self._rest)
             self._rest = ""
+        elif _PART.match(self._rest) and (time.monotonic() < self._until or ";" in self._rest):
+            self._cut = True
         elif self._rest.startswith(_STRINGS):
             self._rest = ""
 
@@ -95,6 +120,8 @@ class Parser:
                 self._add(text[at + len(_BEGIN) :])
                 return
             elif found := _SEQUENCE.match(text, at):
+                if self._tell and _ANSWER.fullmatch(found[0]):
+                    self._tell(found[0])
                 yield from _presses(found[0])
                 at = found.end()
             elif _OPEN.match(text, at):
@@ -136,7 +163,16 @@ class Parser:
     def _pasted(self) -> Iterator[KeyPress]:
         text = "".join(self._paste or [])
         self._paste, self._after, self._rest = None, None, ""
+        if self._tell and time.monotonic() < self._until:  # it has got into what was pasted
+            for answer in _ANSWER.findall(text):
+                self._tell(answer)
+            text = _ANSWER.sub("", text)
         yield KeyPress(Keys.BracketedPaste, text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _continues(text: str) -> bool:
+    """Whether what was kept as the part of an answer is one with what has come now."""
+    return bool(_PART.match(text) or _ANSWER.match(text))
 
 
 def _press(char: str) -> Iterator[KeyPress]:

@@ -126,6 +126,8 @@ class Screen:
         self._entries.folded = ""
         for each in shown:
             self._entries.fold(each)
+        if self._theme.asks:
+            self._scroll.after(self._stage.dressed)
         self._scroll.add(lambda columns: self._entries.history(shown, skipped, columns, self._tty.size()[1]))
 
     def show(self, block: Block) -> None:

@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any, NamedTuple
 
 SLICE = 0.005
 """Seconds of drawing after which keys get their turn."""
@@ -21,12 +21,15 @@ Draw = Callable[[int], Iterable[Entry]]
 """Draws entries for so many columns, one by one. What one call draws is printed at once."""
 
 
+Wait = Callable[[], Coroutine[Any, Any, None]]
+
+
 class Scroll:
     """`print` takes whole lines, each with its line break; `columns` tells how wide the terminal is."""
 
     def __init__(self, print: Callable[[str], None], columns: Callable[[], int]) -> None:
         self._print, self._columns = print, columns
-        self._waiting: deque[tuple[Draw, bool]] = deque()
+        self._waiting: deque[tuple[Draw, bool | Wait]] = deque()
         self._entries: Iterator[Entry] = iter(())  # of what is being drawn
         self._lines: list[str] = []  # of it, drawn so far
         self._group = ""
@@ -38,6 +41,12 @@ class Scroll:
     def add(self, draw: Draw, big: bool = False) -> None:
         """Draw and print after everything that was added before; what is `big` is drawn in a thread."""
         self._waiting.append((draw, big))
+        if self._idle.is_set():
+            self._go_on()
+
+    def after(self, wait: Wait) -> None:
+        """What is added from now on is drawn when this has come."""
+        self._waiting.append((lambda columns: (), wait))
         if self._idle.is_set():
             self._go_on()
 
@@ -63,7 +72,8 @@ class Scroll:
                 break
             draw, big = self._waiting.popleft()
             if big:
-                self._task = asyncio.create_task(self._aside(draw), name="drawing")
+                work = self._aside(draw) if big is True else self._later(big)
+                self._task = asyncio.create_task(work, name="drawing")
                 return
             self._entries = iter(draw(self._columns()))
         self._idle.set()
@@ -72,5 +82,11 @@ class Scroll:
         columns = self._columns()
         try:
             self._entries = iter(await asyncio.to_thread(lambda: list(draw(columns))))
+        finally:
+            self._go_on()
+
+    async def _later(self, wait: Wait) -> None:
+        try:
+            await wait()
         finally:
             self._go_on()

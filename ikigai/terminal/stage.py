@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.key_binding import KeyBindings, defaults
@@ -17,6 +17,9 @@ from ikigai.terminal.keyboard import Keyboard
 from ikigai.terminal.painter import Painter
 from ikigai.terminal.theme import Theme
 from ikigai.terminal.tty import Tty
+
+if TYPE_CHECKING:
+    from ikigai.terminal.background import Background
 
 FRAME, STEP = 0.05, 0.1
 """Seconds between two frames while text streams in, and while only time goes by."""
@@ -84,6 +87,8 @@ class Stage:
         self._size = tty.size()
         self._drawn = 0.0
         self.guest: Guest | None = None
+        self._theme = theme
+        self._background: Background | None = None
 
     async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Show the prompt and take keys until `close`; `begin` starts as soon as the prompt is visible."""
@@ -93,6 +98,8 @@ class Stage:
         def visible(_: object) -> None:
             self._app.after_render -= visible
             loop.add_signal_handler(signal.SIGWINCH, self._resizing)
+            if self._theme.asks:
+                self._ask()
             self.start(begin())
 
         self._app.after_render += visible
@@ -108,6 +115,16 @@ class Stage:
         finally:
             await self._leave(loop)
 
+    def _ask(self) -> None:
+        from ikigai.terminal.background import Background
+
+        self._background = Background(self._tty, self.keyboard.parser, self._theme, os.environ, self._app.invalidate)
+
+    async def dressed(self) -> None:
+        """Wait, for a moment, until it is known what things look like on this terminal."""
+        if self._background:
+            await self._background.known()
+
     async def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             for number in (*SIGNALS, signal.SIGTSTP, signal.SIGCONT):
@@ -119,6 +136,7 @@ class Stage:
                     await self._last_words()
                     await asyncio.gather(*self._tasks, return_exceptions=True)
             self._painter.erase()
+            self._settle()
         finally:
             self._tty.restore()
             loop.set_exception_handler(None)
@@ -232,8 +250,13 @@ class Stage:
         if self._tty.gone:  # it went away while we were stopped
             self._on_signal(signal.SIGHUP)
 
+    def _settle(self) -> None:
+        if self._background:
+            self._background.settle()
+
     def _give_up(self) -> None:
         self._painter.erase()
+        self._settle()
         self._painter.holds.add("away")
         self._tty.restore()
 

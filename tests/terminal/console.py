@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from fcntl import ioctl
 from pathlib import Path
+from typing import Self
 
 import pyte
 
@@ -52,7 +53,7 @@ class Console:
             os.execve(argv[0], argv, child)
         self.fd, self.slave = master, slave
 
-    def __enter__(self) -> "Console":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -97,7 +98,7 @@ class Console:
             if select.select([self.fd], [], [], min(left, 0.05))[0] and not self._read():
                 time.sleep(0.01)
 
-    def ready(self) -> "Console":
+    def ready(self) -> Self:
         """Wait for the prompt and what comes right after it."""
         self.until(lambda: self.told("ready") and (STATUS in self.text or self.columns <= 40))
         return self

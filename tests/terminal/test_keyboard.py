@@ -118,3 +118,52 @@ def test_labels_stand_for_long_texts():
     assert pastes.expanded(f"a {label} b {second} [pasted 9 lines]") == f"a {long} b {other} [pasted 9 lines]"
     assert pastes.label_before(f"a {label}") == label
     assert pastes.label_before(f"{label} b") == pastes.label_before("[pasted 9 lines]") == ""
+
+
+WHITE = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\"
+ANSWERS = [
+    [WHITE, "\x1b[?62;22c"],
+    ["\x1b]11;rgba:0000/0000/0000/ffff\x07", "\x1b[?1;2c"],
+    ["\x1b[?6c"],
+    ["\x1b]11;#fff\x07"],
+]
+
+
+def asked(*chunks: str, slowly: bool = False) -> tuple[Seen, list[str]]:
+    """The keys and the answers in what comes when the terminal has been asked; `slowly`: with a pause behind each."""
+    parser, told = Parser(), list[str]()
+    parser.expect(told.append)
+    pressed = []
+    for chunk in chunks:
+        pressed += parser.feed(chunk)
+        pressed += parser.flush() if slowly else ()
+    pressed += parser.flush()
+    return [(str(getattr(press.key, "value", press.key)), press.data) for press in pressed], told
+
+
+@pytest.mark.parametrize("answers", ANSWERS)
+@pytest.mark.parametrize("slowly", [False, True])
+def test_an_answer_is_told_and_never_typed_however_it_is_cut(answers: list[str], slowly: bool):
+    answer = "".join(answers)
+    for cut in range(1, len(answer)):
+        pressed, told = asked("a", answer[:cut], answer[cut:], "b", slowly=slowly)
+        lone = [(ESC.value, "")] * (slowly and answer[cut - 1] == "\x1b" and answer[cut] in "][")
+        assert told == answers, cut
+        # An Esc that comes alone cannot be told from the key: it acts at once, and the rest is still no text.
+        assert pressed == [("a", "a"), *lone, ("b", "b")], cut
+
+
+def test_what_is_typed_around_an_answer_stays(monkeypatch: pytest.MonkeyPatch):
+    assert asked(f"ab{WHITE}cd")[0] == [(each, each) for each in "abcd"]
+    assert asked(f"\x1b[200~one{WHITE} two\x1b[201~") == ([(Keys.BracketedPaste.value, "one two")], [WHITE])
+    assert asked("\x1b]", "x", slowly=True)[0] == [("x", "x")]  # Alt+], and a letter
+    assert asked("\x1b", "]x", slowly=True)[0] == [(ESC.value, ""), ("]", "]"), ("x", "x")]
+    for garbage in ("\x1b]11;", "\x1b]11;rgb:ff", "\x1b]11;nonsense", "\x1b]1", "\x1b]11;rgb:ffff/ffff/ffff"):
+        assert asked(garbage, "hello", slowly=True)[0] == [(each, each) for each in "hello"], garbage
+    now = time.monotonic()
+    parser = Parser()
+    parser.expect(lambda answer: None)
+    assert keys("\x1b]11;rgb:ff", parser=parser) == []
+    monkeypatch.setattr(time, "monotonic", lambda: now + 3)
+    assert keys("face", parser=parser) == [(each, each) for each in "face"]  # too late to belong to it
+    assert keys("\x1b]11;rgb:ff", "ff/00/00\x07x", parser=parser) == [("x", "x")]

@@ -1,10 +1,14 @@
 """What themes look like, how the terminal's background is learnt, and what variables say about colours."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from ikigai.config import table as keys
 from ikigai.terminal import colours
 from ikigai.terminal.theme import ELEMENTS, NAMES, Theme, depth, output, sgr, table, theme
+from tests.terminal.console import DEMO, Console
 
 TERMINAL = {"TERM": "xterm-256color"}
 BACKGROUNDS = {
@@ -155,3 +159,53 @@ def test_high_contrast_is_never_dim():
 def test_the_configuration_knows_the_same_themes_and_elements():
     assert tuple(keys.ELEMENTS) == tuple(ELEMENTS)
     assert set(keys.THEMES) == {"auto", *NAMES}
+
+
+QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
+WHITE, NIGHT = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\", b"\x1b]11;rgb:00/2b/36\x07"
+
+
+class Asked(Console):
+    """A terminal that answers when it is asked for its background, in pieces."""
+
+    answer: tuple[bytes, ...] = ()
+    asked_at = -1
+
+    def _read(self) -> bool:
+        read = super()._read()
+        if self.asked_at < 0 and QUESTION in self.raw:
+            self.asked_at = self.raw.index(QUESTION)
+            for part in self.answer:
+                os.write(self.fd, part)
+        return read
+
+
+@pytest.mark.parametrize(
+    "answer, worn, typed", [((WHITE, b"\x1b[?62c"), 2, ""), ((b"typ", NIGHT, b"ed\x1b[?1;2c"), 1, "typed")]
+)
+def test_a_terminal_is_asked_behind_the_first_prompt(tmp_path: Path, answer: tuple[bytes, ...], worn: int, typed: str):
+    with Asked(tmp_path, DEMO_HISTORY="1") as console:
+        console.answer = answer
+        console.ready()
+        console.until(lambda: "It keeps whole turns" in console.text and console.prompt.strip() == typed)
+        assert "❯".encode() in console.raw[: console.asked_at] and console.raw.count(QUESTION) == 1
+        drawn = console.raw[console.asked_at :].decode()
+        for element, sign in (("prompt", "❯"), ("assistant", "●"), ("dim", "·")):
+            assert f"\x1b[{sgr(table(worn)[element])}m{sign}" in drawn, element
+        assert console.history.count("It keeps whole turns") == console.history.count("● It keeps") == 1
+        console.send(b"\x15bye\r")
+        console.ended()
+        console.assert_restored()
+
+
+@pytest.mark.parametrize("environ, worn", [({}, 0), ({"COLORFGBG": "0;15"}, 2)])
+def test_a_terminal_that_says_nothing(tmp_path: Path, environ: dict[str, str], worn: int):
+    with Asked(tmp_path, DEMO, (80, 24), DEMO_HISTORY="1", **environ) as console:
+        console.answer = (b"\x1b[?62c",) * (worn == 0)  # it knows no OSC 11, or not even DA1
+        console.ready()
+        console.until("It keeps whole turns")
+        assert console.raw.count(QUESTION) == 1
+        assert f"\x1b[{sgr(table(worn)['assistant'])}m●" in console.raw.decode()
+        console.send("bye\r")  # at once: an answer may still be owed
+        console.ended()
+        console.assert_restored()

@@ -85,6 +85,7 @@ class Repl(Commanding):
             sources=sources,
             on_typing=self._typing,
             thinking=self._config.terminal.thinking,
+            parts=self._config.terminal.status,
             on_browse=self._looked_at,
         )
         self._seat = Seat(self.screen, self._arguments.max_turns)

@@ -16,6 +16,7 @@ Never more than a third of the terminal's rows.
 
 import math
 import time
+from collections.abc import Sequence
 
 from prompt_toolkit.buffer import Buffer
 
@@ -61,6 +62,7 @@ class Area:
         self.away = False  # the database, just now
         self._told: tuple[Memory | None, object, str] = (None, None, "")  # the status line, and what it was drawn from
         self.others: status.Part = ("dim", "")  # what agents in the background are about: style and text
+        self.parts: Sequence[str] = status.PARTS  # of the status line
         self.hint = ""  # takes the place of the status line
         self.thoughts = True  # are shown as they come
         self.reply: LiveReply | None = None
@@ -91,7 +93,7 @@ class Area:
             return taken
 
         asked = fit(self._asked(columns, room))
-        state = fit([self._status(columns)])
+        state = fit([row] if (row := self._status(columns)) else [])
         activity = fit([self._activity(columns)] if self.busy else [])
         choices = fit(self._choices(columns, min(room - self.apart, MOST_CHOICES)))
         queue = fit(self._queued(columns))
@@ -122,9 +124,9 @@ class Area:
         if self.memory is not self._told[0] or of != self._told[1]:  # else it is the same in every frame
             database = ("warning", f"{self.database} unreachable") if self.away else ("dim", self.database)
             room = columns - len(INDENT)
-            drawn = status.line(name, self.memory, database, room, self.theme, self.spent, self.others)
-            self._told = self.memory, of, drawn
-        return INDENT + self._told[2]
+            drawn = status.line(name, self.memory, database, room, self.theme, self.spent, self.others, self.parts)
+            self._told = self.memory, of, INDENT + drawn if drawn or self.parts else ""
+        return self._told[2]
 
     def _activity(self, columns: int) -> str:
         now = time.monotonic()

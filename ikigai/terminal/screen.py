@@ -27,6 +27,7 @@ from ikigai.terminal.live import Folded, LiveReply, Rising
 from ikigai.terminal.pastes import Pastes
 from ikigai.terminal.scroll import Entry, Scroll
 from ikigai.terminal.stage import Stage
+from ikigai.terminal.status import PARTS
 from ikigai.terminal.text import wrap
 from ikigai.terminal.theme import Theme
 from ikigai.terminal.tty import Tty
@@ -51,7 +52,7 @@ class Screen:
     newest queued message back, "" if there is none; `on_signal` takes INT, TERM, HUP or QUIT, HUP also when the
     terminal has gone; `on_go` a wish to go "up", "down", "left" or "right" in the tree of agents. `sources` completes
     arguments. `on_typing` takes what is in the input whenever it has grown. `thinking` says how a model's thoughts are
-    shown: "fold" (in a row, once it speaks), "full" or "hide". `on_browse` gives the history to look through, None
+    shown: "fold" (in a row, once it speaks), "full" or "hide"; `parts` are those of the status line. `on_browse` gives the history to look through, None
     while there is none.
     """
 
@@ -70,6 +71,7 @@ class Screen:
         sources: Sources,
         on_typing: Callable[[str], object] = lambda text: None,
         thinking: str = "fold",
+        parts: Sequence[str] = PARTS,
         on_browse: Callable[[], "Source | None"] = lambda: None,
     ) -> None:
         self.submit, self.interrupt, self.leave, self.cycle = on_submit, on_interrupt, on_quit, on_cycle
@@ -86,6 +88,7 @@ class Screen:
         self._stage = Stage(tty, theme, self._area, layout, keys, on_signal, self._scroll.drained)
         self._asked = 0.0
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
+        self._area.parts = parts
         self._area.thoughts = thinking != "hide"
         self._entries = Entries(theme, thinking)
         self._lent = False  # another program has the terminal

@@ -202,6 +202,26 @@ def test_the_status_line_says_what_fits():
     assert line(3) == ""
 
 
+def test_the_status_line_has_the_parts_that_are_wanted_in_their_order():
+    def shown(*parts: str, width: int = 120, database: tuple[str, str] = ("dim", "embedded")) -> str:
+        spent = Spent(requests=3, input=12_345, output=4_500, cost=Decimal("0.1234"))
+        return status.line("amber-fox", memory(), database, width, PLAIN, spent, ("dim", "2 at work"), parts)
+
+    full = "amber-fox · 2 at work · openai/gpt-5-mini:med · ctx 42.1k/100k ██░░ 42% · 12 out · ↑12.3k ↓4.5k $0.12"
+    assert shown(*status.PARTS) == f"{full} · embedded"
+    assert shown("database", "cost", "agent") == "embedded · ↑12.3k ↓4.5k $0.12 · amber-fox"
+    assert shown("context", "out", "background") == "ctx 42.1k/100k ██░░ 42% · 12 out · 2 at work"
+    assert shown("out", "context", width=15) == "ctx 42%"
+    assert shown() == "" and shown(database=("warning", "gone")) == "gone"
+    area = Area(PLAIN, Buffer())
+    area.parts, area.database = (), "embedded"
+    assert area.around(1, 80, 24) == ([], [])
+    area.hint = "Ctrl+C again leaves"
+    assert area.around(1, 80, 24)[1] == ["  Ctrl+C again leaves"]
+    area.hint, area.away = "", True
+    assert area.around(1, 80, 24)[1] == ["  embedded unreachable"]
+
+
 def test_what_the_session_took_is_told_where_it_fits():
     spent = Spent(requests=3, input=12_345, output=4_500, cost=Decimal("0.1234"), unpriced=1)
     full = FULL.replace(" · embedded", " · ↑12.3k ↓4.5k $0.12+? · embedded")
@@ -341,12 +361,15 @@ def test_trouble_is_told_at_any_width():
 
 
 @pytest.mark.parametrize(
-    ("used", "budget", "code"),
-    [(99_000, 100_000, "2"), (150_000, 0, "2"), (165_000, 0, "33"), (191_000, 0, "31"), (300_000, 0, "31")],
+    ("used", "budget", "code", "mark"),
+    [
+        *((99_000, 100_000, "2", ""), (150_000, 0, "2", ""), (165_000, 0, "33", " !")),
+        *((191_000, 0, "31", " !!"), (300_000, 0, "31", " !!")),
+    ],
 )
-def test_the_meter_takes_its_colour_from_the_share_of_the_models_context(used: int, budget: int, code: str):
+def test_the_meter_takes_its_colour_from_the_share_of_the_models_context(used: int, budget: int, code: str, mark: str):
     shown = status.line("a", memory(used, budget), ("dim", ""), 100, COLOUR)
-    assert f"\x1b[{code}mctx " in shown
+    assert f"\x1b[{code}mctx " in shown and f"%{mark}\x1b[0m" in shown
 
 
 def test_no_model_and_no_memory():

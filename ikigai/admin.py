@@ -163,8 +163,14 @@ def _write_example(file: Path) -> None:
 
 
 async def _usage(config: Config, arguments: argparse.Namespace) -> int:
+    from ikigai.pictures import command as pictures
+
+    picture = pictures.flagged(arguments)
     async with opened(config, write=False) as (_, database):
-        say(await reports.usage(database, arguments))
+        if picture.plot:
+            await pictures.run(database, config, arguments, picture)
+        if not picture.plot or arguments.json:
+            say(await reports.usage(database, arguments))
     return 0
 
 

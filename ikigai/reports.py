@@ -46,6 +46,14 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     )
     usage.add_argument("--agent", metavar="NAME|ID", help="the requests of this agent alone")
     usage.add_argument("--json", action="store_true", help="one object: by, since, agent, rows, total")
+    usage.add_argument(
+        "--plot",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="draw it, and how full the window was; to a file (.png, .svg) with the extra `plot`",
+    )
+    usage.add_argument("--force", action="store_true", help="replace the file if there is one")
     return usage
 
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ikigai.core.errors import Busy
 from ikigai.core.events import StoredEvent, UsageReported
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from . import purge as purging
     from .paging import Lineage
+    from .plotting import Filled
     from .search import Search
     from .transfer import Export, Import
 
@@ -160,6 +161,27 @@ class Database:
         """The same by day, model or agent."""
         async with self._session.use() as cursor:
             return await usage.spent_by(cursor, by, agent, since)
+
+    async def spent_over_time(
+        self, most: int, agent: str | None = None, since: float | None = None
+    ) -> tuple[usage.Unit, list[tuple[str, Spent]], Spent]:
+        """The same over time; see `usage.over_time`."""
+        async with self._session.use() as cursor:
+            return await usage.over_time(cursor, most, agent, since)
+
+    async def filled(self, agent: str, most: int, since: float | None = None) -> list[Filled]:
+        """How full the window of the agent with this id was, in its newest turns; see `plotting.turns`."""
+        from . import plotting
+
+        async with self._session.use() as cursor:
+            return await plotting.turns(cursor, agent, most, since)
+
+    async def chosen(self, agent: str, key: str) -> Any:
+        """What the agent with this id has chosen of itself for a setting, None for nothing."""
+        from . import plotting
+
+        async with self._session.use() as cursor:
+            return await plotting.chosen(cursor, agent, key)
 
     def purge(self, wanted: Wanted | None, ids: purging.Ids, agent: str | None = None) -> purging.Purge:
         """A purge of the events with these ids, of this agent's alone if one is named; of those that hold `wanted`."""

@@ -17,6 +17,11 @@ from .reading import stored
 replace = msgspec.structs.replace
 
 By: TypeAlias = Literal["day", "model", "agent"]
+Unit: TypeAlias = Literal["hour", "day", "week", "month", "year"]
+UNITS: tuple[Unit, ...] = ("hour", "day", "week", "month", "year")
+HOUR, DAY = 3600, 86_400
+LONGEST: dict[str, int] = {"hour": HOUR, "day": DAY + HOUR, "week": 7 * DAY, "month": 31 * DAY}
+"""Seconds that a stretch has at most, summer time and all."""
 _BY: dict[str, tuple[LiteralString, LiteralString]] = {
     "model": (queries.USAGE_BY_MODEL, queries.PRUNES_BY_MODEL),
     "agent": (queries.USAGE_BY_AGENT, queries.PRUNES_BY_AGENT),
@@ -59,6 +64,63 @@ async def spent_by(
     found = [(number, _spent(row)) for number, *row in await cursor.fetchall()]
     pruned = await _pruned(cursor, queries.PRUNES_BY_DAY, which)
     return [(days[number - 1].isoformat(), _with(of, pruned.get(number))) for number, of in found]
+
+
+async def over_time(
+    cursor: Cursor, most: int, agent: str | None = None, since: float | None = None
+) -> tuple[Unit, list[tuple[str, Spent]], Spent]:
+    """The same over time, in at most so many stretches of equal kind, those without requests included.
+
+    They are the shortest unit of the local time zone that will do; a week is called by its Monday. What lies before the
+    newest `most` years is apart.
+    """
+    which = _which(agent, since, None)
+    await cursor.execute(queries.USAGE_BOUNDS, which, prepare=False)
+    ((first, last),) = await cursor.fetchall()
+    if first is None:
+        return "hour", [], Spent()
+    # As above: a moment right behind the hour may have been rounded.
+    unit, began = next(found for unit in UNITS if (found := _stretches(unit, first - 1, last, most)))
+    which["days"] = began
+    await cursor.execute(queries.USAGE_BY_DAY, which, prepare=False)
+    found = {number: _spent(row) for number, *row in await cursor.fetchall()}
+    named = [(_named(unit, at), found.get(number, Spent())) for number, at in enumerate(began, 1)]
+    while len(named) > 1 and not named[0][1].requests:
+        del named[0]
+    return unit, named, found.get(0, Spent())
+
+
+def _stretches(unit: Unit, first: float, last: float, most: int) -> tuple[Unit, list[datetime]] | None:
+    """When the stretches begin in which these two moments and all between them lie; None when they are too many."""
+    if unit == "year":
+        newest = datetime.fromtimestamp(last).year
+        oldest = max(datetime.fromtimestamp(first).year, newest - most + 1)
+        return unit, [midnight(date(year, 1, 1)) for year in range(oldest, newest + 1)]
+    if last - first > most * LONGEST[unit]:
+        return None
+    if unit == "hour":
+        began = datetime.fromtimestamp(first).replace(minute=0, second=0, microsecond=0).timestamp()
+        hours = [datetime.fromtimestamp(at).astimezone() for at in range(int(began), int(last) + 1, 3600)]
+        return (unit, hours) if len(hours) <= most else None
+    day, end = datetime.fromtimestamp(first).date(), datetime.fromtimestamp(last).date()
+    days = [midnight(each) for each in _days(_floor(unit, day), end) if each == _floor(unit, each)]
+    return (unit, days) if len(days) <= most else None
+
+
+def _floor(unit: Unit, day: date) -> date:
+    """The first day of the unit that this one is in."""
+    match unit:
+        case "week":
+            return day - timedelta(days=day.weekday())
+        case "month":
+            return day.replace(day=1)
+        case _:
+            return day
+
+
+def _named(unit: Unit, at: datetime) -> str:
+    forms = {"hour": "%Y-%m-%d %H:00", "month": "%Y-%m", "year": "%Y"}
+    return at.strftime(forms.get(unit, "%Y-%m-%d"))
 
 
 async def last_counted(cursor: Cursor, agent: str) -> UsageReported | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ikigai.core.snippets import Marked
     from ikigai.crew import Crew
     from ikigai.store.agents import Agent
+    from ikigai.terminal.theme import Theme
 
 SHOWN = (
     *("help", "config", "model", "profile", "think", "system", "search"),
@@ -42,12 +44,13 @@ TREE = ("fork", "rename", "kill", "revive")
 class Answer(NamedTuple):
     """`figures` says the same to programs, of the commands in PRINTED; costs in it are exact decimals.
 
-    `marked` are the lines of the text where some of it is to stand out.
+    `marked` are the lines of the text where some of it is to stand out; `drawn` is what makes it for so many cells.
     """
 
     text: str
     figures: dict[str, Any]
     marked: Sequence[Marked] = ()
+    drawn: Callable[[int, Theme], str] | None = None
 
 
 class Place(NamedTuple):
@@ -74,7 +77,7 @@ async def answer(command: Local, config: Config, place: Place | None) -> Answer:
         case _ if place is None:
             raise Opening()
         case "cost":
-            return await _cost(place)
+            return await _cost(place, config, command.argument)
         case "context":
             return await _context(place)
         case "agents":
@@ -101,11 +104,19 @@ def print_command(text: str) -> Meaning | None:
     return meaning
 
 
-async def _cost(place: Place) -> Answer:
+async def _cost(place: Place, config: Config, argument: str) -> Answer:
     from ikigai import reports
+    from ikigai.pictures import command as pictures
 
-    rows = await reports.spent_so_far(place.world.database, place.session, place.agent.id)
-    return Answer(reports.cost_so_far(rows), {name.replace(" ", "_"): reports.cost_figures(of) for name, of in rows})
+    asked, database = pictures.typed(argument), place.world.database
+    rows = await reports.spent_so_far(database, place.session, place.agent.id)
+    figures = {name.replace(" ", "_"): reports.cost_figures(of) for name, of in rows}
+    if not asked.plot:
+        return Answer(reports.cost_so_far(rows), figures)
+    picture = await pictures.shown(database, config, place.agent, place.memory.budget and place.memory.ceiling)
+    if asked.file:
+        return Answer(await pictures.written(picture, asked), figures)
+    return Answer(pictures.printed(picture), figures, drawn=partial(pictures.on_screen, picture))
 
 
 async def _agents(place: Place, argument: str) -> Answer:

@@ -75,7 +75,9 @@ class Commanding(Sitting):
                     from ikigai import answers
 
                     found = await answers.answer(command, self._config, self._place())
-                    if found.marked:
+                    if found.drawn:
+                        self.screen.print_drawn(found.drawn)
+                    elif found.marked:
                         self.screen.print_marked(found.marked)
                     else:
                         self.screen.print_text(found.text)

@@ -10,6 +10,7 @@ from ikigai.core.meanings import (
     asked,
     bare,
     condense,
+    cost,
     filtering,
     local,
     mark,
@@ -158,7 +159,14 @@ COMMANDS: tuple[Command, ...] = (
         more="All of it, ancestors' too, or the events from one id to another. --force before FILE replaces a file that"
         " is there. `ikigai history import` makes an agent of a .json or .jsonl file.",
     ),
-    Command("cost", "", "tokens and cost: this session, this agent, everything", bare("cost", Local("cost"))),
+    Command(
+        "cost",
+        "[--plot [FILE]]",
+        "tokens and cost: this session, this agent, everything",
+        cost,
+        more="--plot draws tokens and cost over time, and how full the window was; into FILE.png or FILE.svg with the"
+        " extra `plot`.",
+    ),
     Command("status", "", "agent, model, context, database", local("status")),
     Command("config", "", "every setting, its value and where it comes from", local("config")),
     Command("new", "[name]", "begin a fresh agent and go there", local("new")),

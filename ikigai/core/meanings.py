@@ -42,6 +42,12 @@ def bare(name: str, meaning: Meaning) -> Callable[[str], Meaning]:
     return parse
 
 
+def cost(argument: str) -> Meaning:
+    if argument and argument.split(maxsplit=1)[0] != "--plot":
+        raise Refused("/cost takes nothing but --plot.", "Write /cost, /cost --plot, or /cost --plot FILE.png.")
+    return Local("cost", argument)
+
+
 def mark(argument: str) -> Meaning:
     if len(argument) > 80:
         raise Refused("A label has 80 characters at most.", "Use a shorter one.")

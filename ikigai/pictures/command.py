@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -37,12 +36,10 @@ class Asked(NamedTuple):
 
 
 def typed(argument: str) -> Asked:
-    """What /cost means: nothing, or --plot [[--force] FILE]. Raises Refused."""
-    found = re.fullmatch(r"(?P<plot>--plot)?(?P<force>\s+--force)?(?:\s+(?P<file>\S.*))?", argument.strip(), re.DOTALL)
-    if not found or not found["plot"] and argument.strip() or found["force"] and not found["file"]:
-        raise Refused(f"/cost cannot {argument.strip()[:80]!r}.", "Write /cost, /cost --plot, or /cost --plot FILE.png.")
-    name = (found["file"] or "").strip("\"'")
-    return Asked(bool(found["plot"]), _target(name) if name else None, bool(found["force"]))
+    """What is behind /cost: nothing, or --plot [[--force] FILE]. Raises ConfigError, and IkigaiError as `flagged`."""
+    plot, _, rest = argument.strip().partition(" ")
+    force, rest = rest.startswith("--force "), rest.removeprefix("--force ").strip().strip("\"'")
+    return Asked(bool(plot), _target(rest) if rest else None, force)
 
 
 def _target(name: str) -> Path:
@@ -86,15 +83,20 @@ async def run(database: Database, config: Config, arguments: argparse.Namespace,
         if not arguments.json:
             say(told)
         return
+    say(printed(await work, painted=sys.stdout.isatty()), painted=True)
+
+
+def printed(figures: Figures, painted: bool = False) -> str:
+    """The picture as wide as the terminal, `painted` as its theme has it; in words where `TERM` is dumb."""
     looks = theme(os.environ)
-    say(printed(await work, looks if sys.stdout.isatty() else Theme(plain=True), worded="dim" not in looks), painted=True)
-
-
-def printed(figures: Figures, looks: Theme = Theme(plain=True), worded: bool = False) -> str:  # noqa: B008
-    """The picture as wide as the terminal; in words where it cannot move about, as `TERM=dumb` says."""
-    if worded:
+    if "dim" not in looks:
         return drawn.worded(figures)
-    return drawn.drawn(figures, shutil.get_terminal_size((PIPED, 24)).columns, looks)
+    return drawn.drawn(figures, shutil.get_terminal_size((PIPED, 24)).columns, looks if painted else Theme(plain=True))
+
+
+def on_screen(figures: Figures, width: int, looks: Theme) -> str:
+    """The picture among what is said, or the words for it."""
+    return drawn.drawn(figures, width, looks) if "dim" in looks else drawn.worded(figures)
 
 
 async def written(figures: Figures, asked: Asked) -> str:

@@ -96,16 +96,16 @@ def _bars(figures: Figures, width: int) -> Iterator[str]:
     both = width >= BESIDE and priced
     room = (width - edge - 4) // 2 if both else width - edge - 2
     panels = [_panel("tokens", counts, room), *([_panel("cost", costs, room)] if priced else ())]
-    named = ["", *(name + " " * (edge - columns(name)) for name in names), "total"]
+    named = [name + " " * (edge - columns(name)) for name in ("", *names, "total")]
     if both:
         for name, first, second in zip(named, *panels, strict=True):
-            yield f"{name:<{edge}}  {first}  {second}"
+            yield f"{name}  {first}  {second}"
         return
     for number, panel in enumerate(panels):
         if number:
             yield ""
         for name, line in zip(named, panel, strict=True):
-            yield f"{name:<{edge}}  {line}"
+            yield f"{name}  {line}"
 
 
 class _Row:

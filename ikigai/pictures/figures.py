@@ -73,7 +73,11 @@ async def gathered(
         notes.append(f"{one if missing == 1 else f'{missing:,} requests without a known price are'} not in the cost.")
     whose = f", {clean_line(agent.name)}" if agent else ""
     return Figures(
-        f"Tokens and cost by {unit}{whose}", unit, rows, tuple(notes), await _window(database, config, window, since, budget)
+        f"Tokens and cost by {unit}{whose}",
+        unit,
+        rows,
+        tuple(notes),
+        await _window(database, config, window, since, budget),
     )
 
 

@@ -56,7 +56,7 @@ def painted(figures: Figures, suffix: str) -> bytes:
     with warnings.catch_warnings(), mpl.rc_context():
         warnings.simplefilter("ignore")  # a name in a script that the font has not
         mpl.rcdefaults()
-        mpl.rcParams.update(SETTINGS)
+        mpl.rcParams.update(dict[Any, Any](SETTINGS))
         panels = 3 if figures.window else 2
         figure = Figure((INCHES, 2.7 * panels + 0.5), DPI, facecolor="white", layout="constrained")
         figure.suptitle(figures.title, fontweight="bold")
@@ -117,7 +117,9 @@ def _window(axes: Axes, window: Window) -> None:
     axes.bar(places, held, width=1, color=CACHED, alpha=0.6)
     axes.step(places, held, where="mid", color=FRESH, linewidth=1.2, label="in the window")
     if window.budget:
-        axes.axhline(_height(window.budget), color=EDGE, linestyle="--", linewidth=1, label=f"budget, {window.budget:,}")
+        axes.axhline(
+            _height(window.budget), color=EDGE, linestyle="--", linewidth=1, label=f"budget, {window.budget:,}"
+        )
     pruned = [(place, high) for place, high, left in zip(places, held, window.left, strict=True) if left]
     if pruned:
         axes.plot(*zip(*pruned, strict=True), linestyle="", marker="v", color=OUT, label="turns left the window")
@@ -128,7 +130,7 @@ def _window(axes: Axes, window: Window) -> None:
     axes.set_xlim(0.5, max(len(held), 2) + 0.5)
     axes.yaxis.set_major_formatter(lambda value, place: amount(int(value)))
     axes.legend(**LEGEND)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params("x", integer=True)
 
 
 def _height(value: Any) -> float:

@@ -2,8 +2,8 @@
 
 from .queries import _ANCESTRY  # the lineage of an agent, as all who read it have it
 
-# The last request of each of the newest turns, those that were only looked at included. A turn's place is how many turns
-# have ended since, so that the open one has 0. Only so many events are read, whatever the agent has.
+# The last request of each of the newest turns. A turn's place is how many have ended since it began, so that the open
+# one has 0. Only so many events are read, whatever the agent has.
 TURNS = """
 with newest as (
   select id, kind, created_at, case when kind = 'usage' then data end as data

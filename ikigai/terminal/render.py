@@ -163,6 +163,11 @@ def marked(lines: "Iterable[Marked]", width: int, theme: Theme) -> str:
     )
 
 
+def shifted(drawn: str) -> str:
+    """Drawn lines, set apart like `plain` ones."""
+    return "\n".join(" " * INDENT + row if row else "" for row in drawn.split("\n"))
+
+
 def _marked(line: "Marked", width: int, theme: Theme) -> Iterator[str]:
     at = 0
     for row in wrap(line.text, width):

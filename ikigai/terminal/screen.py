@@ -229,6 +229,10 @@ class Screen:
         """Print what a search found, the places in it that were searched for set off."""
         self._scroll.add(lambda columns: [Entry(render.marked(lines, columns, self._theme))])
 
+    def print_drawn(self, draw: Callable[[int, Theme], str]) -> None:
+        """Print what `draw` makes for so many cells and this theme, its escapes the theme's own."""
+        self._scroll.add(lambda columns: [Entry(render.shifted(draw(columns - render.INDENT, self._theme)))])
+
     # ── what is known later than the first paint ─────────────────────────────────────────────────────────────────
 
     def agent(self, name: str, following: bool = False, deserted: bool = False) -> None:

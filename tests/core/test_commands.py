@@ -72,6 +72,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/trust yes", Local("trust", "yes")),
     ("/tools off web", Local("tools", "off web")),
     ("/cost", Local("cost")),
+    ("/cost --plot a b.png", Local("cost", "--plot a b.png")),
     ('/search  "a  phrase" x*', Local("search", '"a  phrase" x*')),
     ("/search #12", Local("search", "#12")),
     ("/history", Local("history")),
@@ -133,7 +134,7 @@ REFUSED = [
     ("/think HIGH", "'HIGH' is no thinking level.", "'default'"),
     ("/search", "There is nothing to search for.", "#ID"),
     ("/summary 3", "/summary takes no argument.", "/summary alone"),
-    ("/cost all", "/cost takes no argument.", "/cost alone"),
+    ("/cost all", "/cost takes nothing but --plot.", "/cost --plot FILE.png"),
     ("/budget lots", "'lots' is no budget.", "100k"),
     ("/budget -5", "'-5' is no budget.", "100k"),
 ]

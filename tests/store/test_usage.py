@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
@@ -15,7 +16,7 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.messages import Usage
 from ikigai.core.spending import Spent, spent, total
-from ikigai.store import queries
+from ikigai.store import plotting_queries, queries
 from ikigai.store.database import Database
 from tests.store.talk import Talk
 
@@ -194,3 +195,105 @@ async def test_the_ledger_is_found_by_its_index(dsn: str, database: Database) ->
                 "explain " + queries.USAGE, {"since": time.time() - 60, "agents": agents, "ids": None}
             ).fetchall()
             assert any("messages_usage" in line for (line,) in plan), plan
+
+
+@pytest.mark.usefixtures("zone")
+async def test_stretches_of_time_are_as_long_as_it_takes(dsn: str, database: Database) -> None:
+    async def units(most: int = 31, **which: Any) -> tuple[str, list[tuple[str, int]], int]:
+        unit, rows, earlier = await database.spent_over_time(most, **which)
+        return unit, [(name, of.requests) for name, of in rows], earlier.requests
+
+    def at(text: str) -> datetime:
+        return datetime.fromisoformat(text).astimezone()
+
+    assert await units() == ("hour", [], 0)
+    one = put(dsn, at("2026-11-22 14:00:00"))
+    assert await units() == ("hour", [("2026-11-22 14:00", 1)], 0)
+    put(dsn, at("2026-11-22 16:59:59.999"))
+    assert await units() == (
+        "hour", [("2026-11-22 14:00", 1), ("2026-11-22 15:00", 0), ("2026-11-22 16:00", 1)], 0,
+    )  # fmt: skip
+    put(dsn, at("2026-10-24 00:00:00"), count=2)  # 30 days, one of them of 25 hours
+    unit, days, _ = await units()
+    assert unit == "day" and len(days) == 30 and days[0] == ("2026-10-24", 2) and days[-1] == ("2026-11-22", 2)
+    assert sum(requests for _, requests in days) == 4
+    assert await units(agent=one) == ("hour", [("2026-11-22 14:00", 1)], 0)
+    assert (await units(since=at("2026-11-22 15:00").timestamp()))[1] == [("2026-11-22 16:00", 1)]
+    assert await units(5) == (
+        "week",
+        [("2026-10-19", 2), ("2026-10-26", 0), ("2026-11-02", 0), ("2026-11-09", 0), ("2026-11-16", 2)],
+        0,
+    )
+    assert await units(2) == ("month", [("2026-10", 2), ("2026-11", 2)], 0)
+    put(dsn, at("1999-12-31 23:59:59"))
+    unit, years, earlier = await units()
+    assert (unit, years[0], years[-1], len(years), earlier) == ("year", ("1999", 1), ("2026", 4), 28, 0)
+    assert await units(3) == ("year", [("2026", 4)], 1), "the newest three, and of those what is not before the first"
+
+
+async def test_turns_and_what_they_held(dsn: str, database: Database) -> None:
+    talk = await Talk.open(database)
+    ended = ev.TurnEnded(ev.Ending.COMPLETED)
+    for number in range(1, 21):
+        asked = (
+            ev.UserMessage("?"),
+            ev.UsageReported("a/b", Usage(7), size=1, out=number),  # a request of tools, not the turn's last
+            ev.UsageReported("a/b", Usage(1_000 * number) if number % 5 else Usage(), size=40, out=number // 4),
+            ev.UsageReported("a/b", Usage(999_999), purpose="title"),
+            ended,
+        )
+        await talk.log.append(asked)
+    await talk.log.append((ev.UserMessage("?"), ended, ev.UserMessage("?"), ev.UsageReported("a/b", Usage(5), out=5)))
+    turns = await database.filled(talk.agent.id, 240)
+    assert [turn.tokens for turn in turns] == [*(1_000 * n if n % 5 else 10 for n in range(1, 21)), 5]
+    assert [turn.out for turn in turns] == [*(n // 4 for n in range(1, 21)), 5]
+    assert await database.filled(talk.agent.id, 3) == turns[-3:]
+    assert await database.filled(talk.agent.id, 3, since=time.time() + 60) == []
+    assert await database.filled(put(dsn, data='{"usage": {"input": "x"}, "out": {}}', count=3), 9) == []
+    assert [turn.tokens for turn in await database.filled(put(dsn, data='{"usage": {"input": 1e300}}'), 9)] == [10**300]
+
+
+async def test_turns_are_not_looked_for_in_a_million_events(dsn: str, database: Database) -> None:
+    talk = await Talk.open(database)
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute(
+            "insert into messages (event_id, agent_id, seq, kind, content) select gen_random_uuid(), %s, n + 100,"
+            " 'tool_result', repeat('x', 200) from generate_series(1, 30000) as n",
+            (talk.agent.id,),
+        )
+        other.execute("analyze messages")
+        which = {"agent": talk.agent.id, "events": 500, "since": None, "most": 9}
+        plan = other.execute("explain (analyze, format json) " + plotting_queries.TURNS, which).fetchall()[0][0]
+    read = [
+        node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+        for node in nodes(plan[0]["Plan"])
+        if node.get("Relation Name") == "messages"
+    ]
+    assert read and max(read) <= 501, plan
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+async def test_what_an_agent_has_chosen(database: Database) -> None:
+    parent = await Talk.open(database)
+
+    async def choose(talk: Talk, value: object, origin: str = "agent") -> int:
+        return (await talk.log.append((ev.SettingsChanged({"budget": value}, {"budget": origin}),))).rows[-1].id  # type: ignore[dict-item]
+
+    assert await database.chosen(parent.agent.id, "budget") is None
+    await choose(parent, 5_000)
+    at = await choose(parent, 9_000, "configuration")
+    assert await database.chosen(parent.agent.id, "budget") == 5_000
+    child = await Talk.open(database, await database.agents.create(parent=parent.agent.id, forked_at=at))
+    await choose(parent, 7_000)
+    assert await database.chosen(child.agent.id, "budget") == 5_000, "as it was when it was forked"
+    assert await database.chosen(parent.agent.id, "profile") is None
+    await parent.log.append((ev.Cleared({"budget": 7_000, "profile": "small"}),))
+    assert await database.chosen(parent.agent.id, "budget") == 7_000
+    assert await database.chosen(parent.agent.id, "profile") == "small"
+    await choose(parent, None)
+    assert await database.chosen(parent.agent.id, "budget") is None

@@ -19,8 +19,9 @@ from ikigai.core.arguments import model_choice
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.exporting import command as exporting
 from ikigai.making import make_pool, make_project, tightened
-from ikigai.opening import imported, locate_database, open_database
+from ikigai.opening import PREPARING, imported, locate_database, open_database
 from ikigai.output import say, table
+from ikigai.progress import progress, waiting
 
 if TYPE_CHECKING:
     from ikigai.store.database import Database
@@ -103,26 +104,14 @@ async def _setup(config: Config, arguments: argparse.Namespace) -> int:
     if not config.keys:
         say("key        none; ikigai login stores one")
     if not config.model and not pool.default_model(config.keys):
-        await asyncio.to_thread(pool.fetch_local, _progress)
+        with progress("model     ", "bytes") as told:
+            await asyncio.to_thread(pool.fetch_local, told)
         say(f"model      {pool.local_model()}: fetched")
     chosen = config.model or pool.default_model(config.keys)
     model, level = (str(model_choice(chosen).get(key) or "") for key in ("model", "level"))
     pool.check(model, level)
     say(f"ready      {chosen} will answer. Start with: ikigai")
     return 0
-
-
-def _progress(done: int, total: int | None) -> None:
-    """A bar on a terminal; silence elsewhere."""
-    if not sys.stdout.isatty():
-        return
-    if total:
-        filled = min(30, done * 30 // total)
-        bar = "█" * filled + "░" * (30 - filled)
-        sys.stdout.write(f"\rmodel      {bar} {done // 1_000_000} of {total // 1_000_000} MB\033[K")
-    if total and done >= total:
-        sys.stdout.write("\r\033[K")
-    sys.stdout.flush()
 
 
 # ── config ──
@@ -250,7 +239,8 @@ async def _dump(config: Config, arguments: argparse.Namespace) -> int:
         raise ConfigError("A dump is no text for a terminal.", "Name a file, or redirect the output.")
     module = await imported("ikigai.store.dump")
     async with located(config) as (dsn, binaries):
-        await module.dump(dsn, binaries, target)
+        with progress("Dumping", "bytes", target is not None) as told:
+            await module.dump(dsn, binaries, target, told)
     if target:
         say(f"{target} holds everything. `ikigai db restore {target}` reads it into an empty database.")
     return 0
@@ -259,7 +249,8 @@ async def _dump(config: Config, arguments: argparse.Namespace) -> int:
 async def _restore(config: Config, arguments: argparse.Namespace) -> int:
     module = await imported("ikigai.store.dump")
     async with located(config) as (dsn, binaries):
-        events = await module.restore(dsn, binaries, Path(arguments.file), paths.shipped("migrations"))
+        with progress("Restoring", "bytes") as told:
+            events = await module.restore(dsn, binaries, Path(arguments.file), paths.shipped("migrations"), told)
     say(f"{events:,} events restored.")
     return 0
 
@@ -267,7 +258,8 @@ async def _restore(config: Config, arguments: argparse.Namespace) -> int:
 @contextlib.asynccontextmanager
 async def opened(config: Config, write: bool = True) -> AsyncIterator[tuple[Lease | None, Database]]:
     """The database of this configuration, for as long as the block runs."""
-    lease, database = await open_database(config, write)
+    async with waiting(PREPARING) as told:
+        lease, database = await open_database(config, write, told)
     try:
         yield lease, database
     finally:
@@ -279,7 +271,8 @@ async def opened(config: Config, write: bool = True) -> AsyncIterator[tuple[Leas
 @contextlib.asynccontextmanager
 async def located(config: Config) -> AsyncIterator[tuple[str, Path | None]]:
     """The DSN, and the folder of PostgreSQL's own programs: the embedded ones, or None for those on the PATH."""
-    lease, dsn = await locate_database(config)
+    async with waiting(PREPARING):
+        lease, dsn = await locate_database(config)
     try:
         embedded = await imported("ikigai.store.embedded") if lease else None
         yield dsn, embedded.binaries() if embedded else None

@@ -23,8 +23,10 @@ from ikigai.core.inputs import Change, Plan, Retry, Submitted
 from ikigai.core.meanings import Local
 from ikigai.crew import Crew
 from ikigai.delegation import Delegation
+from ikigai.opening import PREPARING
 from ikigai.output import say
 from ikigai.profiles import missed
+from ikigai.progress import waiting
 from ikigai.unsaved import spool
 
 if TYPE_CHECKING:
@@ -61,7 +63,8 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
         pictures = await asyncio.to_thread(images.attach_all, images.named(arguments.words))
     except Refused as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
-    world = await World.open(config)
+    async with waiting(PREPARING, not arguments.output_format):
+        world = await World.open(config)
     try:
         asks = command is None or isinstance(command, Plan | Retry)  # a fork asks its child
         if arguments.new and asks:
@@ -113,7 +116,8 @@ async def _show(config: Config, arguments: argparse.Namespace, command: Local) -
     if command.name in answers.ANYWHERE:
         found = await answers.answer(command, config, None)
     else:
-        world = await World.open(config)
+        async with waiting(PREPARING, not arguments.output_format):
+            world = await World.open(config)
         try:
             agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
             memory = await world.look(agent)

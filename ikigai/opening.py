@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ikigai import paths
 from ikigai.config import Config
 
+PREPARING = "Preparing the database"
+"""What is said of it while that takes long."""
+
 if TYPE_CHECKING:
+    from ikigai.progress import Far
     from ikigai.store.database import Database
     from ikigai.store.embedded import Lease
 
@@ -28,13 +32,19 @@ async def locate_database(config: Config) -> tuple[Lease | None, str]:
     return lease, lease.dsn
 
 
-async def open_database(config: Config, write: bool = True) -> tuple[Lease | None, Database]:
-    """The database of this configuration: connected and, with `write`, its schema brought up to date."""
+async def open_database(
+    config: Config, write: bool = True, told: Far = lambda done, total: None
+) -> tuple[Lease | None, Database]:
+    """The database of this configuration: connected and, with `write`, its schema brought up to date.
+
+    `told` hears of the versions it is brought through.
+    """
     lease, dsn = await locate_database(config)
     revive = (lambda: asyncio.to_thread(lease.renew)) if lease else None
     try:
         module = await imported("ikigai.store.database")
-        return lease, await module.Database.open(dsn, paths.shipped("migrations"), write=write, revive=revive)
+        migrations = paths.shipped("migrations")
+        return lease, await module.Database.open(dsn, migrations, write=write, revive=revive, told=told)
     except BaseException:
         if lease:
             lease.close()

@@ -16,8 +16,9 @@ from ikigai.config import Config
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.purging import GONE, Wanted
 from ikigai.core.sanitize import clean_line
-from ikigai.opening import open_database
+from ikigai.opening import PREPARING, open_database
 from ikigai.output import say, table
+from ikigai.progress import progress, waiting
 
 if TYPE_CHECKING:
     from ikigai.store.database import Database
@@ -69,12 +70,13 @@ def ids(text: str) -> list[tuple[int, int]]:
 async def purge(config: Config, arguments: argparse.Namespace) -> int:
     text = _text(arguments.match)
     wanted = Wanted(text) if text else None
-    lease, database = await open_database(config)
+    async with waiting(PREPARING) as far:
+        lease, database = await open_database(config, told=far)
     try:
         agent = await _agent(database, arguments.agent)
         task = database.purge(wanted, arguments.ids or [(0, 2**63 - 1)], agent)
-        found = await task.find(looked=_looked)
-        _unlooked()
+        with progress("Looking") as told:
+            found = await task.find(looked=lambda count: told(count, None))
         if found.hits or found.drafts:
             await _show(database, found)
             await task.check_pens(found)
@@ -143,12 +145,15 @@ def _confirmed(yes: bool) -> None:
 
 
 async def _carry_out(task: Purge, found: Found) -> None:
-    turns = await task.carry_out(found)
+    async with waiting("Purging"):
+        turns = await task.carry_out(found)
     drafts = f", {_many(len(found.drafts), 'unfinished reply', 'unfinished replies')}" if found.drafts else ""
     say(f"Purged: {_many(len(found.hits), 'event')} ({_kinds(found)}){drafts}.")
     if turns:
         say(f"{_many(turns, 'turn')} lost the count of tokens, and will be measured by bytes.")
-    for done in await task.rewrite(found):
+    async with waiting("Rewriting the tables"):
+        rewritten = await task.rewrite(found)
+    for done in rewritten:
         say(_rewritten(done))
     if newer := (await task.find(found.last)).hits if not task.by_ids else ():
         say(f"More of it came in meanwhile ({_many(len(newer), 'event')}). Purge again.")
@@ -198,16 +203,3 @@ def _many(count: int, one: str, more: str = "") -> str:
 
 def _time(at: float) -> str:
     return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _looked(count: int) -> None:
-    """Says on a terminal how far it is, now and then."""
-    if count % 10_000 == 0 and sys.stdout.isatty():
-        sys.stdout.write(f"\rlooked at {count:,} events\033[K")
-        sys.stdout.flush()
-
-
-def _unlooked() -> None:
-    if sys.stdout.isatty():
-        sys.stdout.write("\r\033[K")
-        sys.stdout.flush()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import re
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from ikigai.core.errors import ConfigError, IkigaiError, Refused
 from ikigai.exporting import files
+from ikigai.progress import progress
 
 if TYPE_CHECKING:
     from ikigai.core.moving import Raw
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("md", "html", "json", "jsonl")
 LAST = 2**63 - 1
-STEP = 0.1
-"""Seconds between two looks at how far it is."""
+STEP = 0.3
+"""Seconds between two lines about how far /export is."""
 
 
 class Form(Protocol):
@@ -101,7 +101,7 @@ async def typed_export(database: Database, agent: Agent, argument: str, told: Ca
 
     def far(done: int, total: int) -> None:
         nonlocal drawn
-        if (now := time.monotonic()) - drawn >= 3 * STEP:
+        if (now := time.monotonic()) - drawn >= STEP:
             drawn = now
             told(f"{done:,} of {total:,} events\n")
 
@@ -133,7 +133,7 @@ async def run_export(database: Database, arguments: argparse.Namespace) -> str:
         raise ConfigError(refusal.what, refusal.remedy) from None
     if agent is None:
         raise ConfigError("There are no agents yet.", "Start one with: ikigai")
-    with progress(asked.target is not None or not sys.stdout.isatty()) as told:
+    with progress("Exporting", wanted=asked.target is not None or not sys.stdout.isatty()) as told:
         return await export(database, agent, asked, told)
 
 
@@ -197,7 +197,7 @@ async def run_import(database: Database, arguments: argparse.Namespace) -> str:
     from ikigai.exporting.intake import Intake
 
     path = Path(arguments.file)
-    with _opened(path) as file, progress() as told:
+    with _opened(path) as file, progress("Importing", "bytes") as told:
         intake = Intake(path, file, max(1, path.stat().st_size))
         try:
             made = await database.importing().store(
@@ -223,28 +223,3 @@ def _opened(path: Path) -> BinaryIO:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the name.") from None
     except ValueError:
         raise ConfigError(f"{str(path)!r} is no path.", "Check the name.") from None
-
-
-# ── progress ──
-
-
-@contextlib.contextmanager
-def progress(wanted: bool = True) -> Iterator[Callable[[int, int], None]]:
-    """What hears how far it is, and draws a bar on the terminal if there is one; the bar is gone at the end."""
-    if not (wanted and sys.stderr.isatty()):
-        yield lambda done, total: None
-        return
-    drawn = time.monotonic()
-
-    def told(done: int, total: int) -> None:
-        nonlocal drawn
-        if (now := time.monotonic()) - drawn >= STEP:
-            drawn, filled = now, min(30, done * 30 // max(1, total))
-            sys.stderr.write(f"\r{'█' * filled}{'░' * (30 - filled)} {min(100, done * 100 // max(1, total))} %\x1b[K")
-            sys.stderr.flush()
-
-    try:
-        yield told
-    finally:
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()

@@ -16,6 +16,7 @@ from ikigai.exporting import files
 from ikigai.output import say
 from ikigai.pictures import drawn, painted
 from ikigai.pictures.figures import Figures, gathered
+from ikigai.progress import waiting
 from ikigai.reports import begins
 from ikigai.terminal.theme import Theme, theme
 
@@ -79,7 +80,8 @@ async def run(database: Database, config: Config, arguments: argparse.Namespace,
     window = agent or await database.agents.last()
     work = gathered(database, config, arguments.by, agent, since, window)
     if asked.file:
-        told = await written(await work, asked)
+        async with waiting("Painting"):
+            told = await written(await work, asked)
         if not arguments.json:
             say(told)
         return

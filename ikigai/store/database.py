@@ -82,12 +82,13 @@ class Database:
         write: bool = True,
         deadline: float = DEADLINE,
         revive: Callable[[], Awaitable[str]] | None = None,
+        told: Callable[[int, int], None] = lambda done, total: None,
     ) -> Self:
         """Connect, and bring the schema up to this program's.
 
         `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a schema newer than this
         program is no obstacle. `deadline` is how many seconds any one statement may take; `revive` is called before a
-        lost connection is made anew, and says where.
+        lost connection is made anew, and says where; `told` hears of each migration of how many.
         Raises BadDatabase (`schema.NewerSchema` among them) and Unavailable.
         """
         turn = asyncio.Lock()
@@ -99,7 +100,7 @@ class Database:
 
         session, beside = (Session(dsn, write, deadline, revived if revive else None) for _ in range(2))
         try:
-            return cls(session, beside, await schema.make_current(session, migrations, write))
+            return cls(session, beside, await schema.make_current(session, migrations, write, told))
         except BaseException:
             await session.close()
             raise

@@ -5,13 +5,14 @@ transaction: ids stay, triggers are there, and no statement of the archive's is 
 """
 
 import asyncio
+import contextlib
 import os
 import re
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import LiteralString
+from typing import LiteralString, TypeAlias
 
 from ikigai.core.errors import BadDatabase, Refused
 
@@ -31,9 +32,19 @@ PREFIXES = ("PG", "KRB5")
 
 READ_AT_ONCE = 1 << 18
 """Bytes."""
+LOOK = 0.1
+"""Seconds between two looks at how far it is."""
 
 
-async def dump(dsn: str, binaries: Path | None, target: Path | None) -> None:
+Told: TypeAlias = Callable[[int, int | None], None]
+"""Hears how many bytes there are by now."""
+
+
+def nobody(done: int, total: int | None) -> None:
+    """For those who do not ask."""
+
+
+async def dump(dsn: str, binaries: Path | None, target: Path | None, told: Told = nobody) -> None:
     """Write the archive to `target`, whole or not at all, readable by its owner alone; None is standard output.
 
     `binaries` is the folder of PostgreSQL's programs, None the PATH.
@@ -62,7 +73,12 @@ async def dump(dsn: str, binaries: Path | None, target: Path | None) -> None:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
         os.close(handle)
         made = Path(name)
-        await _finish(await _run([*command, f"--file={made}"], secrets, stdout=DEVNULL))
+        process = await _run([*command, f"--file={made}"], secrets, stdout=DEVNULL)
+        watching = asyncio.create_task(_watch(made, told))
+        try:
+            await _finish(process)
+        finally:
+            watching.cancel()
         made.replace(target)
     except OSError as error:
         raise Refused(
@@ -73,7 +89,15 @@ async def dump(dsn: str, binaries: Path | None, target: Path | None) -> None:
             made.unlink(missing_ok=True)
 
 
-async def restore(dsn: str, binaries: Path | None, file: Path, migrations: Path) -> int:
+async def _watch(file: Path, told: Told) -> None:
+    """Look at how the file grows."""
+    while True:
+        await asyncio.sleep(LOOK)
+        with contextlib.suppress(OSError):
+            told(file.stat().st_size, None)
+
+
+async def restore(dsn: str, binaries: Path | None, file: Path, migrations: Path, told: Told = nobody) -> int:
     """Fill a database in which ikigai has kept nothing yet; return how many events there are then.
 
     Raises Refused when the file is no dump or the database is not empty: then nothing is changed.
@@ -91,14 +115,15 @@ async def restore(dsn: str, binaries: Path | None, file: Path, migrations: Path)
             pass
         if session.greeting.schema_version < dumped:
             await schema.migrate(session, known[:dumped])
-        events = await _fill(session, pg_restore, file)
+        events = await _fill(session, pg_restore, file, told)
         await schema.migrate(session, known)
     finally:
         await session.close()
     return events
 
 
-async def _fill(session: Session, pg_restore: str, file: Path) -> int:
+async def _fill(session: Session, pg_restore: str, file: Path, told: Told) -> int:
+    copied = 0
     async with session.use(patient=True) as cursor, cursor.connection.transaction():
         await cursor.execute(queries.RESTORE_TURN)
         await cursor.execute(queries.ALONE)
@@ -114,6 +139,7 @@ async def _fill(session: Session, pg_restore: str, file: Path) -> int:
             async with cursor.copy(copy_in) as copy:
                 async for rows in _rows(pg_restore, file, table, columns):
                     await copy.write(rows)
+                    told(copied := copied + len(rows), None)
         await cursor.execute(queries.SET_IDENTITY)
         await cursor.execute(queries.COUNT_EVENTS)
         ((events,),) = await cursor.fetchall()

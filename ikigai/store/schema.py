@@ -1,8 +1,9 @@
 """The schema of the database: numbered SQL files, each applied once, in one transaction with its number."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import psycopg
 
@@ -32,7 +33,15 @@ def migrations(folder: Path) -> list[Migration]:
     return found
 
 
-async def make_current(session: Session, folder: Path, write: bool) -> int:
+Told: TypeAlias = Callable[[int, int], None]
+"""Hears which migration of how many is under way."""
+
+
+def nobody(done: int, total: int) -> None:
+    """For those who do not ask."""
+
+
+async def make_current(session: Session, folder: Path, write: bool, told: Told = nobody) -> int:
     """Bring the schema up to this program's, when it writes; return its version.
 
     One query, sent with every new connection, tells the version; the rest is done only when there is something to do.
@@ -55,19 +64,20 @@ async def make_current(session: Session, folder: Path, write: bool) -> int:
             else f"There is nothing of ikigai's in the database {session.place.database} {session.place}.",
             "Run: ikigai db migrate",
         )
-    return await migrate(session, known)
+    return await migrate(session, known, told)
 
 
-async def migrate(session: Session, wanted: list[Migration]) -> int:
+async def migrate(session: Session, wanted: list[Migration], told: Told = nobody) -> int:
     """Apply those that are not applied yet, in order; return the version reached. Programs that do so take turns."""
     version = 0
     for migration in wanted:
+        told(migration.version, len(wanted))
         async with session.use(patient=True) as cursor:
             try:
                 version = await _apply(cursor.connection, migration)
             except psycopg.DatabaseError as error:
-                if told := _told(error, migration, session.place):
-                    raise told from error
+                if found := _told(error, migration, session.place):
+                    raise found from error
                 raise
     return version
 

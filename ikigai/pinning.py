@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import os
 import stat
 import time
@@ -22,7 +21,7 @@ import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.context import SPACE
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Refused, nearest
 from ikigai.core.events import Choices
 from ikigai.core.inputs import Change
 from ikigai.core.meanings import Local
@@ -187,7 +186,7 @@ def _found(argument: str, memory: Memory, folder: Path) -> Pin:
     if found := known.get(storable(_path(argument, folder))):
         return found
     names = [_name(path, folder) for path in known]
-    near = difflib.get_close_matches(argument, names, n=1) or names[:5]
+    near = nearest(argument, names) or names[:5]
     how = f"Pinned are: {', '.join(near)}" if near else "/pin PATH pins a file."
     raise Refused(f"{clean_line(argument)} is not pinned.", how)
 

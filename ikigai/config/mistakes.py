@@ -17,7 +17,7 @@ from ikigai.config.table import (
     pattern,
     variables,
 )
-from ikigai.core.errors import ConfigError
+from ikigai.core.errors import ConfigError, nearest
 
 
 def bad_value(setting: Setting) -> ConfigError:
@@ -49,7 +49,7 @@ def bad_name(setting: Setting, allowed: str) -> ConfigError:
 
 def no_theme(setting: Setting, own: Iterable[str]) -> ConfigError:
     where = f"{setting.place}: {dotted(setting.path)}" if setting.kind == "configuration" else setting.place
-    near = difflib.get_close_matches(setting.value, [*THEMES, *own], n=1)
+    near = nearest(setting.value, [*THEMES, *own])
     how = f'Did you mean "{near[0]}"?' if near else f"Write a table [themes.{setting.value}] in the configuration."
     return ConfigError(f"{where}: there is no theme {setting.value!r}.", how)
 
@@ -64,7 +64,7 @@ def unknown_key(setting: Setting) -> ConfigError:
         )
     if setting.path[0] == "themes":
         keys = [each[-1] for each in KEYS if each[0] == "themes"]
-        near = difflib.get_close_matches(setting.path[-1], keys, n=1) if len(setting.path) == 3 else []
+        near = nearest(setting.path[-1], keys) if len(setting.path) == 3 else []
         how = f"Did you mean {near[0]}?" if near else f"A table [themes.NAME] has the keys {', '.join(keys)}."
         return ConfigError(f"{setting.place}: there is no key {name}.", how)
     if setting.path[0] == "profiles" and (len(setting.path) < 3 or setting.path[2] in ("context", "tools")):
@@ -79,8 +79,6 @@ def unknown_key(setting: Setting) -> ConfigError:
 
 def _nearest(path: KeyPath) -> str:
     """The same key in another table, or a key of the table that stands there as a value, or one written alike."""
-    import difflib
-
     name = dotted(path)
     own = {table: path[1:2] if path[0] == table and len(path) == 3 else () for table in ("providers", "models")}
     known = {dotted(other): other for other in paths(own["providers"], own["models"])}
@@ -88,10 +86,10 @@ def _nearest(path: KeyPath) -> str:
         profiled = [("profiles", path[1], key) for key in (*PROFILED, "inherits", "level", "tools_off")]
         known = {dotted(other): other for other in profiled} | known
     tables = {other[0] for other in known.values() if len(other) > 1}
-    alike = difflib.get_close_matches(path[-1], [other[-1] for other in known.values()], n=1)
+    alike = nearest(path[-1], [other[-1] for other in known.values()])
     near = (
         *(key for key, other in known.items() if other[-1] == path[-1] or key.startswith(f"{name}.")),
-        *difflib.get_close_matches(name, [*known, *tables], n=1),
+        *nearest(name, [*known, *tables]),
         *(key for key, other in known.items() if other[-1] in alike),
     )
     return next(iter(near), "")

@@ -5,7 +5,7 @@ A profile goes over the configuration, and below flags, variables and an agent's
 
 from ikigai.config.mistakes import bad_value
 from ikigai.config.table import KEYS, PROFILED, Config, KeyPath, Setting, pattern
-from ikigai.core.errors import ConfigError
+from ikigai.core.errors import ConfigError, nearest
 
 NONE = "default"
 """The word for no profile, which none can be called."""
@@ -65,9 +65,7 @@ def _line(config: Config, name: str) -> list[str]:
 
 
 def _missing(setting: Setting, config: Config) -> ConfigError:
-    import difflib
-
-    near = difflib.get_close_matches(setting.value, config.profiles, n=1) or [*config.profiles][:5]
+    near = nearest(setting.value, config.profiles) or [*config.profiles][:5]
     meant = " or ".join(f'"{each}"' for each in near)
     how = f"Did you mean {meant}?" if near else f"Write a table [profiles.{setting.value}] in the configuration."
     return ConfigError(f"{_place(setting)}: there is no profile {setting.value!r}.", how)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ikigai.core import inputs
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Refused, nearest
 from ikigai.core.meanings import (
     Local,
     Meaning,
@@ -252,9 +252,7 @@ def parse(line: str) -> Meaning:
     name = word[1:]
     command = BY_NAME.get(name)
     if command is None:
-        import difflib
-
-        near = difflib.get_close_matches(name, BY_NAME, n=3)
+        near = nearest(name, BY_NAME, 3)
         hint = "Did you mean " + " or ".join(f"/{found}" for found in near) + "?" if near else "/help lists them."
         raise Refused(f"There is no command /{name}.", hint)
     return command.meaning(line[len(word) :].strip())

@@ -15,6 +15,15 @@ Failures of models and tools are not here: they are data (`Broke`, a `ToolResult
 Every other exception is a bug, logged where it ends, and told as `Bug`.
 """
 
+from collections.abc import Iterable
+
+
+def nearest(word: str, names: Iterable[str], most: int = 1) -> list[str]:
+    """Of these names those that are written most like the word, the best first; what a remedy may ask to have meant."""
+    from difflib import get_close_matches  # only somebody's mistake needs it
+
+    return get_close_matches(word, list(names), n=most)
+
 
 class IkigaiError(Exception):
     """One sentence that says what failed, and one that says what to do.

@@ -67,7 +67,7 @@ def grow(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:
 def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
     """Do so in place. Returns what came to be sent; whether it made a message, the length of the list says."""
     if type(event) is AssistantMessage:
-        sent = [block for block in event.blocks if (block.text if type(block) is Text else block.signature)]
+        sent = [block for block in event.blocks if (block.text if isinstance(block, Text) else block.signature)]
         role, blocks = ASSISTANT, tuple(sent)
     elif type(event) is ToolCall:
         role, blocks = ASSISTANT, (event,)

@@ -1,6 +1,6 @@
 """The settings in force: what follows from an agent's own choice, a new run, and the project's instructions."""
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Refused, nearest
 from ikigai.core.events import Choices, Event, SettingsChanged
 from ikigai.core.instructions import KEY, ORIGIN
 from ikigai.core.memory import Memory
@@ -59,9 +59,7 @@ def _following(memory: Memory, values: Choices) -> tuple[Choices, dict[str, str]
     """What else is in force with another profile, and who wants each."""
     name, there = values.get("profile"), [each for each in memory.run.profiles if each]
     if name is not None and name not in there:
-        import difflib
-
-        near = difflib.get_close_matches(str(name), there, n=1) or there
+        near = nearest(str(name), there) or there
         how = f"There are: {', '.join(near)}" if near else "Write [profiles.NAME] in the configuration."
         raise Refused(f"There is no profile {str(name)!r}.", f"Did you mean {near[0]}?" if len(near) == 1 else how)
     own: Choices = {key: value for key, value in {**memory.own, **values}.items() if value is not None}

@@ -3,7 +3,7 @@
 from typing import LiteralString
 from uuid import UUID, uuid4
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Refused, nearest
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 
@@ -68,10 +68,8 @@ class Agents:
             return found[0]
         if found:
             raise Refused(f"More than one agent's id begins with {wanted}.", "Type more of it, or a name.")
-        import difflib
-
         known = await names_of(self._session)
-        near = difflib.get_close_matches(wanted, known, n=3)
+        near = nearest(wanted, known, 3)
         there = f"There are: {', '.join(known[:SAID])}{', …' * (len(known) > SAID)}" if known else "There are none yet."
         hint = f"Did you mean {' or '.join(near)}?" if near else there
         raise Refused(f"There is no agent {wanted[:80]}.", hint)

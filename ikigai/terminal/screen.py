@@ -52,8 +52,8 @@ class Screen:
     newest queued message back, "" if there is none; `on_signal` takes INT, TERM, HUP or QUIT, HUP also when the
     terminal has gone; `on_go` a wish to go "up", "down", "left" or "right" in the tree of agents. `sources` completes
     arguments. `on_typing` takes what is in the input whenever it has grown. `thinking` says how a model's thoughts are
-    shown: "fold" (in a row, once it speaks), "full" or "hide"; `parts` are those of the status line. `on_browse` gives the history to look through, None
-    while there is none.
+    shown: "fold" (in a row, once it speaks), "full" or "hide"; `parts` are those of the status line. `on_browse` gives
+    the history to look through, None while there is none.
     """
 
     def __init__(

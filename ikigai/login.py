@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import getpass
 import re
 import sys
@@ -128,8 +127,7 @@ async def _tried(config: Config, provider: str, key: str) -> str:
     Raises Refused when it does not take the key.
     """
     try:
-        async with asyncio.timeout(TRIED_FOR):
-            found = await make_pool(config).listed(provider, key)
+        found = await make_pool(config).listed(provider, key, TRIED_FOR)
     except TimeoutError:
         return f"{provider} did not answer within {TRIED_FOR:g} seconds."
     except ConfigError:

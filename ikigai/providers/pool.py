@@ -103,14 +103,17 @@ class Pool:
             )
         weights.fetch(self._local.data_dir, progress)
 
-    async def listed(self, provider: str, key: str | None = None) -> list[Listed]:
+    async def listed(self, provider: str, key: str | None = None, within: float | None = None) -> list[Listed]:
         """The models that a provider offers, by its own list; asked with this key instead of the one it has.
 
-        Raises IkigaiError; `failures.Untold` for what the provider or the network said.
+        Raises IkigaiError; `failures.Untold` for what the provider or the network said; TimeoutError when it takes
+        longer than `within` seconds, in which its SDK is loaded already.
         """
         vendor = self._vendor(provider, self._key(provider) if key is None else key)
         try:
-            return await vendor.models()
+            await vendor.warm()
+            async with asyncio.timeout(within):
+                return await vendor.models()
         finally:
             await vendor.close()
 

@@ -13,9 +13,12 @@ from tests.wire_server import Answer, completion, failure
 BUDGET = {"IKIGAI_SLIDING_CONTEXT_TOKENS": "700"}
 
 
-def ruled(program: Program) -> tuple[str, int]:
-    """What the newest rule says: the first word of the first turn in context and the turns out; "", 0 without one."""
-    for line in reversed(program.scrollback()):
+def ruled(program: Program, above: str = "") -> tuple[str, int]:
+    """What the newest rule says: the first word of the first turn in context and the turns out; "", 0 without one.
+    With `above`, of those above the newest line that begins so."""
+    lines = program.scrollback()
+    end = max(n for n, line in enumerate(lines) if line.startswith(above)) if above else len(lines)
+    for line in reversed(lines[:end]):
         if "Everything is in the context again." in line:
             break
         if found := re.match(r'─+ (\d+) (?:turns? )?out.* "(\w+)', line):
@@ -62,7 +65,6 @@ def test_the_rule_is_at_the_first_message_of_the_next_request(account: Account, 
     def turn(program: Program) -> None:
         nonlocal number, agreed
         number += 1
-        expected = drawn(program)
         requests = len(wire.requests)
         program.type(f"q{number} {'word ' * draw.choice((1, 20, 40, 90))}z{number}")
         program.wait_for(f" z{number}")
@@ -71,6 +73,8 @@ def test_the_rule_is_at_the_first_message_of_the_next_request(account: Account, 
         program.settled()
         assert len(wire.requests) == requests + 1
         words, messages = asked(wire)
+        program.wait_for(f"❯ q{number} ")
+        expected = ruled(program, above=f"❯ q{number} ")
         if expected[0]:
             assert (words, messages) == (expected[0], 2 * expected[1]), program.text()
             agreed += 1

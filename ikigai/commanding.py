@@ -67,6 +67,8 @@ class Commanding(Sitting):
                     self._export(command)
                 case "wait":
                     self._wait(command)
+                case "copy":
+                    await self._copy(command)
                 case "send":
                     from ikigai import moving
 
@@ -117,6 +119,14 @@ class Commanding(Sitting):
         database, agent, line = self._world.database, self._seat.agent, f"/export {command.argument}"
         tell = partial(self.screen.progress, line)
         self._run(self._told(line, exporting.typed_export, database, agent, command.argument, tell))
+
+    async def _copy(self, command: Local) -> None:
+        from ikigai import copying
+
+        if self.memory is None:
+            raise Opening()
+        found = copying.chosen(self.memory, command.argument)
+        self.screen.print_text(f"{found.what}. {await self.screen.copied(found.text)}")
 
     def _wait(self, command: Local) -> None:
         """Wait for other agents, and say what came of them."""

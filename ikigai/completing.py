@@ -33,6 +33,12 @@ def pins(memory: Memory | None) -> dict[str, str]:
     return pinning.offered(memory, pinning.here()) if memory else {}
 
 
+def code(memory: Memory | None) -> dict[str, str]:
+    from ikigai import copying
+
+    return copying.offered(memory)
+
+
 def models(world: World | None) -> list[str]:
     return list(world.known_models()) if world else []
 

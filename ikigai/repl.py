@@ -74,6 +74,7 @@ class Repl(Commanding):
             "agents": lambda: self._agents,
             "dead": lambda: self._dead,
             "files": lambda typed: _completing().files(typed),
+            "code": lambda: _completing().code(self.memory),
             "pins": lambda: _completing().pins(self.memory),
             "sets": lambda: _completing().sets(self.memory),
             "modes": lambda: _completing().modes(),
@@ -135,6 +136,7 @@ class Repl(Commanding):
         project = await self._trusting(make_project())
         self._world = world = await app.World.open(self._config, project)
         self._config = world.config  # as the project has tightened it
+        self.screen.equip(self._config.terminal)
         self.screen.warm()  # while the server answers
         unusable = ""
         if model := world.run.resolve({}).get("model"):

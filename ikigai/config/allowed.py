@@ -24,6 +24,10 @@ ProfileName = Annotated[
 Sets = Annotated[tuple[str, ...], Meta(title='a list of sets of tools, for example ["shell", "web"]')]
 Level = Annotated[Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(LEVELS)}) or ""')]
 Start = Annotated[Literal["last", "directory", "new"], Meta(title='"last", "directory" or "new"')]
+Notice = Annotated[
+    Literal["auto", "osc9", "osc777", "bell", "off"], Meta(title='"auto", "osc9", "osc777", "bell" or "off"')
+]
+Links = Annotated[Literal["auto", "on", "off"], Meta(title='"auto", "on" or "off"')]
 Colour = Annotated[Literal["auto", "never", "always"], Meta(title='"auto", "never" or "always"')]
 ThemeName = Annotated[
     str,

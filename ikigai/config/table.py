@@ -25,8 +25,10 @@ from ikigai.config.allowed import (
     Hosts,
     Level,
     Levels,
+    Links,
     Look,
     ModelName,
+    Notice,
     Part,
     Percent,
     Price,
@@ -265,6 +267,31 @@ class Terminal(Record, frozen=True):
         Thoughts,
         _help('What a model thinks: "fold" it to a row that Ctrl+O opens, show it in "full", or "hide" it.'),
     ] = "fold"
+    title: Annotated[
+        Switch,
+        _help("Whether the terminal's title says which agent is there and what it does; the old comes back."),
+    ] = True
+    notify: Annotated[
+        Notice,
+        _help(
+            "How you are called while the terminal is not in front, and says so: by its own notification in the way of "
+            '"osc9" (iTerm2, kitty, WezTerm) or "osc777" (foot, rxvt), by its "bell", or not at all with "off".'
+        ),
+    ] = "auto"
+    notify_after: Annotated[
+        Seconds,
+        _help("How long a turn has to take until you are called at its end; 0: never. Questions call in any case."),
+    ] = 10
+    links: Annotated[
+        Links,
+        _help(
+            'Whether links in answers can be clicked, their targets unseen where the words are honest; "auto" does it '
+            "in terminals known to understand them."
+        ),
+    ] = "auto"
+    prompt_marks: Annotated[
+        Switch, _help("Whether your messages are marked for terminals that jump from prompt to prompt (OSC 133).")
+    ] = True
 
 
 class Profile(Record, frozen=True):

@@ -28,7 +28,7 @@ from ikigai.core.record import Record
 
 
 class Command(Record, frozen=True):
-    """One line of the table. `completes` names what its argument can be: marks, acts, models, agents, dead, commands …
+    """One line of the table. `completes` names what its argument can be: marks, models, agents, code, commands …
 
     `more` is what only the help of this command says.
     """
@@ -160,6 +160,14 @@ COMMANDS: tuple[Command, ...] = (
         "files",
         more="All of it, ancestors' too, or the events from one id to another. --force before FILE replaces a file that"
         " is there. `ikigai history import` makes an agent of a .json or .jsonl file.",
+    ),
+    Command(
+        "copy",
+        "[N]",
+        "copy the last answer, or its Nth code block",
+        local("copy"),
+        "code",
+        more="The terminal does it (OSC 52), over ssh, too; some have to be told to. c in the history copies the rest.",
     ),
     Command(
         "cost",

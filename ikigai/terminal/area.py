@@ -24,6 +24,7 @@ from ikigai.core.memory import Memory, Status
 from ikigai.core.reply import Waiting
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.spending import Spent
+from ikigai.core.transcript import Block
 from ikigai.terminal import status
 from ikigai.terminal import theme as glyph
 from ikigai.terminal.dialog import Dialog
@@ -64,6 +65,7 @@ class Area:
         self.others: status.Part = ("dim", "")  # what agents in the background are about: style and text
         self.parts: Sequence[str] = status.PARTS  # of the status line
         self.hint = ""  # takes the place of the status line
+        self.shown: Block | None = None  # the last that went into the scrollback
         self.thoughts = True  # are shown as they come
         self.reply: LiveReply | None = None
         self.outputs: dict[str, str] = {}  # the latest that running tools have written, by call

@@ -42,17 +42,27 @@ class Asking(Protocol):
 
 
 class Browser:
-    """One opening of the browser; the `guest` of the stage meanwhile. `rewinding`: to choose where to go back to."""
+    """One opening of the browser; the `guest` of the stage meanwhile. `rewinding`: to choose where to go back to.
+
+    `place`: the event to begin at, shown whole; 0 for the end.
+    """
 
     def __init__(
-        self, tty: Tty, theme: Theme, stage: Stage, behind: Asking, source: Source, rewinding: bool = False
+        self,
+        tty: Tty,
+        theme: Theme,
+        stage: Stage,
+        behind: Asking,
+        source: Source,
+        rewinding: bool = False,
+        place: int = 0,
     ) -> None:
         self._tty, self._theme, self._stage, self._behind, self.source = tty, theme, stage, behind, source
         self.reader = Reader(source)
         columns, rows = tty.size()
         self.view = View(theme, columns, rows - CHROME)
         self._actions = Actions(self)
-        self._rewinding = rewinding
+        self._rewinding, self._place = rewinding, place
         self._done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._memory = source.memory
         self._shown: list[str] = []  # rows on the screen
@@ -185,8 +195,12 @@ class Browser:
 
     async def _open(self) -> None:
         await self.reader.open()
+        if self._place:
+            await self.reader.to(self._place)
         self.view.show(self.reader.items)
         self.view.end()
+        if self._place:
+            self.view.open(self._place)
         if self._rewinding:
             self.view.turn(-1)
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from ikigai.core.lexemes import fold
 from ikigai.core.outside import Why
 from ikigai.core.searching import Term
+from ikigai.core.transcript import Block, Speaker
 from ikigai.terminal import browser_items
 from ikigai.terminal.browser_items import Item, Key
-from ikigai.terminal.theme import Theme, unstyled
+from ikigai.terminal.theme import THOUGHT, Theme, unstyled
 
 SIGNS = {
     Why.CLEARED: "c",
@@ -205,6 +206,20 @@ class View:
                 row = self._first(index)
         self._cursor = (index, row or 0)
         self._top = self._back(self._cursor, self.height // 2)
+        self._settle()
+
+    def open(self, id: int) -> None:
+        """Show all of this event from the top of the screen: of a reply, its last thought."""
+        if not self.items:
+            return
+        index, _ = self._find((id, 0), 0)
+        self._unfolded.add(self.items[index].key)
+        self._drawn.pop(self.items[index].key, None)
+        rows = self._rows(index)
+        thoughts = [n for n, row in enumerate(rows) if unstyled(row).startswith(THOUGHT)]
+        shown = self.items[index].shown
+        reply = isinstance(shown, Block) and shown.speaker is Speaker.ASSISTANT
+        self._cursor = self._top = (index, thoughts[-1] if reply and thoughts else 0)
         self._settle()
 
     def _first(self, index: int) -> int | None:

@@ -5,6 +5,9 @@ from asyncio.subprocess import DEVNULL, PIPE
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 
+from ikigai.core.errors import Refused
+from ikigai.terminal.tty import Tty
+
 LONGEST = 74_000
 """Bytes of text: what makes 100,000 characters of base64, beyond which xterm and others drop the sequence."""
 WITHIN = 2.0
@@ -27,6 +30,17 @@ def sequence(text: str, environ: Mapping[str, str]) -> str:
     if "STY" in environ:
         return "".join(f"\x1bP{plain[at : at + 700]}\x1b\\" for at in range(0, len(plain), 700))
     return plain
+
+
+async def copied(text: str, tty: Tty, environ: Mapping[str, str]) -> str:
+    """Copy `text`, safe already, through this terminal; says what came of it. Raises Refused where that cannot be."""
+    if tty.dumb:
+        raise Refused(
+            "This terminal has no clipboard that programs reach.", "`ikigai history show ID` prints a message."
+        )
+    if len(text.encode("utf-8", "replace")) > LONGEST and "TMUX" not in environ:
+        raise Refused(f"{len(text):,} characters are more than terminals copy.", "/export FILE writes them to a file.")
+    return await copy(text, tty.tell, environ)
 
 
 async def copy(text: str, write: Callable[[str], object], environ: Mapping[str, str]) -> str:

@@ -1,7 +1,8 @@
 """How each Markdown block looks: rich's elements, redrawn for light and dark screens, narrow ones, and copying.
 
 Colours are those of the theme (`terminal.theme`). Nothing is padded: a line ends where its text does. Links are text
-followed by their target, never hidden ones.
+followed by their target; where the terminal makes links of text, and the target is safe, it is hidden behind words that
+are honest about it.
 """
 
 import io
@@ -25,6 +26,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from ikigai.core.sanitize import clean
+from ikigai.terminal import links
 from ikigai.terminal.theme import Styles
 
 _NARROWEST_COLUMN = 6
@@ -42,6 +44,7 @@ _MARKDOWN = {
     "item.bullet": "none",
     "item.number": "none",
     "link": "{link}",
+    "link_url": "{link}",
     "table.border": "{border}",
     "table.header": "bold",
 }
@@ -67,19 +70,27 @@ _CODE = {
 """Elements of the theme by what pygments finds."""
 
 
-def draw(block: Iterable[Token], width: int, color: bool, styles: Styles) -> str:
-    """One top-level block as lines for the terminal, each with its line break."""
+def draw(block: Iterable[Token], width: int, color: bool, styles: Styles, linked: bool = False) -> str:
+    """One top-level block as lines for the terminal, each with its line break; `linked`: safe links can be clicked."""
     console = _console(width, color, tuple(styles.items()))
     drawn: list[str] = []
-    for line in Segment.split_lines(console.render(_Document(list(_terminal(block))))):
+    for line in Segment.split_lines(console.render(_Document(list(_terminal(block, linked))))):
         while line and not line[-1].text.rstrip(" "):
             line.pop()
         if line:
             line[-1] = Segment(line[-1].text.rstrip(" "), line[-1].style)
         for text, style, _ in Segment.simplify(line):
-            drawn.append(style.render(text, color_system=ColorSystem.TRUECOLOR if color else None) if style else text)
+            drawn.append(_painted(text, style, color) if style else text)
         drawn.append("\n")
     return "".join(drawn)
+
+
+def _painted(text: str, style: Style, color: bool) -> str:
+    """rich's own links have an id made by chance."""
+    target, system = style.link, ColorSystem.TRUECOLOR if color else None
+    if target is None:
+        return style.render(text, color_system=system)
+    return links.link(style.update_link(None).render(text, color_system=system), target)
 
 
 class _Paper(Console):
@@ -105,7 +116,7 @@ def _console(width: int, color: bool, styles: tuple[tuple[str, str], ...]) -> _P
     return made
 
 
-def _terminal(tokens: Iterable[Token]) -> Iterator[Token]:
+def _terminal(tokens: Iterable[Token], linked: bool) -> Iterator[Token]:
     """The tokens with what rich would hide or drop turned into text.
 
     Cleaned again, because an entity (`&#x202e;`) becomes a character only in the parser. A line break in the source
@@ -114,12 +125,12 @@ def _terminal(tokens: Iterable[Token]) -> Iterator[Token]:
     for token in tokens:
         if token.type == "inline":
             if token.children:
-                yield from _inline(token.children)
+                yield from _inline(token.children, linked)
         else:
             yield token
 
 
-def _inline(tokens: Iterable[Token]) -> Iterator[Token]:
+def _inline(tokens: Iterable[Token], linked: bool) -> Iterator[Token]:
     targets: list[tuple[str, list[str]]] = []  # of the link we are in: where to, and its text so far
     for token in tokens:
         match token.type:
@@ -127,14 +138,19 @@ def _inline(tokens: Iterable[Token]) -> Iterator[Token]:
                 yield Token("hardbreak", "br", 0)
             case "link_open":
                 targets.append((clean(str(token.attrs.get("href", ""))), []))
-                yield Token("target_open", "link", 1)
+                yield _ends_of_link(targets[-1][0], linked)[0]
             case "link_close":
                 target, said = targets.pop()
-                yield Token("target_close", "link", -1)
-                if target.removeprefix("mailto:") != "".join(said):
+                yield _ends_of_link(target, linked)[1]
+                words = "".join(said)
+                hidden = linked and links.safe(target) and links.honest(words, target)
+                if not hidden and target.removeprefix("mailto:") != words:
                     yield _text(f" ({target})")
             case "image":
-                yield _text(f"[image: {clean(token.content)}] ({clean(str(token.attrs.get('src', '')))})")
+                picture = _text(f"[image: {clean(token.content)}] ({clean(str(token.attrs.get('src', '')))})")
+                if targets:
+                    targets[-1][1].append(picture.content)
+                yield picture
             case "html_inline" if re.fullmatch(r"<br\s*/?>", token.content, re.IGNORECASE):
                 yield Token("hardbreak", "br", 0)
             case "text" | "code_inline" | "html_inline":
@@ -145,6 +161,13 @@ def _inline(tokens: Iterable[Token]) -> Iterator[Token]:
                 yield safe
             case _:
                 yield token
+
+
+def _ends_of_link(target: str, linked: bool) -> tuple[Token, Token]:
+    """What rich takes for a link, or for text that is only underlined."""
+    if linked and links.safe(target):
+        return Token("link_open", "a", 1, attrs={"href": target}), Token("link_close", "a", -1)
+    return Token("target_open", "link", 1), Token("target_close", "link", -1)
 
 
 def _text(content: str) -> Token:
@@ -159,7 +182,7 @@ class _Document(markdown.Markdown):
         self.markup = self.code_theme = ""
         self.style = "none"
         self.justify = self.inline_code_lexer = None
-        self.hyperlinks = False
+        self.hyperlinks = True
         self.inline_code_theme = ""
 
 

@@ -1,12 +1,16 @@
 """What is shown, as entries of the scrollback: stored events, what rises from a reply; and what is folded in them."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ikigai.core.transcript import Block, Rule, Shown, Speaker, Thought
 from ikigai.terminal import render
 from ikigai.terminal.live import Folded, Rising
 from ikigai.terminal.scroll import Entry
 from ikigai.terminal.theme import Theme
+
+if TYPE_CHECKING:
+    from ikigai.terminal.prompt_marks import PromptMarks
 
 STEPS = "steps"
 """The group of what a model does on its way to an answer: thoughts in a row, tool calls and their results."""
@@ -15,21 +19,31 @@ STEPS = "steps"
 class Entries:
     """Draws in `theme`. `thinking` says how a model's thoughts are shown: "fold" (in a row), "full" or "hide".
 
-    `folded` is all of the newest thought, or long result of a tool; whoever shows one says so to `fold` first.
+    `folded` is all of the newest thought, or long result of a tool, `folded_in` the event that holds it, 0 while it is
+    not stored; whoever shows one says so to `fold` first. `links` says whether links may be made of text; `marks` sets
+    marks for prompts, where they are wanted: then everything has to be drawn in its order.
     """
 
     def __init__(self, theme: Theme, thinking: str) -> None:
         self._theme, self._thinking = theme, thinking
         self.folded = ""
+        self.folded_in = 0
+        self.links = False
+        self.marks: PromptMarks | None = None
 
     def fold(self, shown: Shown | Rising) -> None:
         """Remember the newest of what is going to be shown in part."""
         if isinstance(shown, Block) and shown.thoughts:
-            self.folded = shown.thoughts[-1].text
+            self.folded, self.folded_in = shown.thoughts[-1].text, shown.id
         elif isinstance(shown, Folded):
-            self.folded = shown.text
+            self.folded, self.folded_in = shown.text, 0
         elif isinstance(shown, Block) and render.is_long_result(shown):
-            self.folded = render.all_of(shown)
+            self.folded, self.folded_in = render.all_of(shown), shown.id
+
+    def stored(self, block: Block) -> None:
+        """What rose of a reply is in the log now."""
+        if block.thoughts and not self.folded_in:
+            self.folded_in = block.id
 
     def history(self, shown: Sequence[Shown], skipped: int, columns: int, rows: int) -> Iterator[Entry]:
         """The last screenfuls of it; `skipped` events lie before it."""
@@ -43,6 +57,15 @@ class Entries:
             yield from self.of(each, columns)
 
     def of(self, shown: Shown, columns: int) -> Iterator[Entry]:
+        made = self._of(shown, columns)
+        return (self.marks.on(shown, entry) for entry in made) if self.marks else made
+
+    def ended(self) -> Iterator[Entry]:
+        """No turn is open any more."""
+        if self.marks and (mark := self.marks.ended()):
+            yield Entry(mark, bare=True)
+
+    def _of(self, shown: Shown, columns: int) -> Iterator[Entry]:
         if isinstance(shown, Rule):
             yield Entry(render.rule(shown, columns, self._theme))
         elif shown.speaker is Speaker.ASSISTANT:
@@ -51,7 +74,7 @@ class Entries:
                     yield from self._thought(part.text, None, columns)
                 else:
                     words = Block(shown.id, shown.speaker, part, remembered=shown.remembered)
-                    yield Entry(render.block(words, columns, self._theme))
+                    yield Entry(render.block(words, columns, self._theme, links=self.links))
         else:
             tools = shown.speaker in (Speaker.TOOL_CALL, Speaker.TOOL_RESULT)
             drawn = render.block(
@@ -60,9 +83,13 @@ class Entries:
             yield Entry(drawn, STEPS if tools else "")
 
     def risen(self, piece: Rising, columns: int) -> Iterator[Entry]:
+        made = self._risen(piece, columns)
+        return (self.marks.on(None, entry) for entry in made) if self.marks else made
+
+    def _risen(self, piece: Rising, columns: int) -> Iterator[Entry]:
         if isinstance(piece, Folded):
             yield from self._thought(piece.text, piece.seconds, columns)
-        elif drawn := render.piece(piece.source, piece.voice, columns, self._theme):
+        elif drawn := render.piece(piece.source, piece.voice, columns, self._theme, self.links):
             yield Entry(drawn)
 
     def _thought(self, text: str, seconds: float | None, columns: int) -> Iterator[Entry]:

@@ -53,6 +53,7 @@ _SEQUENCE = re.compile(
 )
 _OPEN = re.compile(r"\x1b(?:\x1b?(?:\[(?:\[|[0-?]*[ -/]*)?|O)?|[\]PX^_][^\x07\x1b]*\x1b?)\Z", re.DOTALL)
 _MODIFIED = re.compile(r"\x1b\[(?:(\d+)(?:;(\d+))?u|27;(\d+);(\d+)~)")
+_FOCUS = {"\x1b[I": True, "\x1b[O": False}
 _NAMED = {8: Keys.ControlH, 9: Keys.ControlI, 13: Keys.ControlM, 27: ESC, 127: Keys.ControlH}
 _SHIFT, _ALT, _CTRL = 1, 2, 4
 
@@ -62,6 +63,7 @@ class Parser:
 
     def __init__(self) -> None:
         self.dropped = 0  # characters of the last paste that were too many
+        self.focused: bool | None = None  # whether the terminal is in front, as it has reported; None: it has not
         self._rest = ""  # the start of a sequence
         self._paste: list[str] | None = None
         self._room = 0
@@ -120,6 +122,7 @@ class Parser:
                 self._add(text[at + len(_BEGIN) :])
                 return
             elif found := _SEQUENCE.match(text, at):
+                self.focused = _FOCUS.get(found[0], self.focused)
                 if self._tell and _ANSWER.fullmatch(found[0]):
                     self._tell(found[0])
                 yield from _presses(found[0])

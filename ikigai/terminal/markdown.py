@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ikigai.core.sanitize import Cleaner, clean
@@ -203,13 +203,20 @@ class MarkdownStream:
 
 
 def render(
-    source: str, width: int, *, color: bool, styles: Styles | None = None, references: dict[str, Any] | None = None
+    source: str,
+    width: int,
+    *,
+    color: bool,
+    styles: Styles | None = None,
+    references: dict[str, Any] | None = None,
+    links: bool = False,
 ) -> str:
     """Markdown drawn for a terminal of `width` columns, one blank line between blocks, every line ended.
 
-    Without `color` the text holds no escape sequence; `styles` are the theme's. Only top-level code lines may be longer
-    than `width`: the terminal wraps them and copies them whole. To draw a document block by block, put a blank line
-    between what is not empty, and give all blocks the same `references`: it collects the link definitions met so far.
+    Without `color` and `links` the text holds no escape sequence; `styles` are the theme's. Only top-level code lines
+    may be longer than `width`: the terminal wraps them and copies them whole. To draw a document block by block, put a
+    blank line between what is not empty, and give all blocks the same `references`: it collects the link definitions
+    met so far.
     The first call loads rich.
     """
     from ikigai.terminal import elements
@@ -225,8 +232,15 @@ def render(
             if _too_deep(block, width):
                 first, last = _span(block[0])
                 block = [type(token)("html_block", "", 0, content="\n".join(lines[first:last]))]
-            drawn.append(elements.draw(block, max(width, 2), color, styles or ANY))
+            drawn.append(elements.draw(block, max(width, 2), color, styles or ANY, links))
     return "\n".join(filter(None, drawn))
+
+
+@lru_cache(maxsize=1)
+def code_blocks(source: str) -> tuple[str, ...]:
+    """The code in each block of it, wherever it stands, safe and without the last line break."""
+    tokens = _parser().parse(clean(source))
+    return tuple(clean(token.content).removesuffix("\n") for token in tokens if token.type in ("fence", "code_block"))
 
 
 @cache

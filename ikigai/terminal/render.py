@@ -60,11 +60,13 @@ def all_of(block: Block) -> str:
     return f"{block.text}\n\n{changes.plain(block.diff)}" if block.diff else block.text
 
 
-def block(block: Block, width: int, theme: Theme, opens: bool = False) -> str:
-    """One stored event. What is out of the context is dim; `opens` says that a key shows the rest of a result."""
+def block(block: Block, width: int, theme: Theme, opens: bool = False, links: bool = False) -> str:
+    """One stored event. What is out of the context is dim, and its links only text; `opens` says that a key shows the
+    rest of a result.
+    """
     match block.speaker:
         case Speaker.ASSISTANT:
-            drawn = reply(block.text, width, theme)
+            drawn = reply(block.text, width, theme, links and block.remembered)
         case Speaker.USER:
             drawn = _hung(glyph.USER, "prompt", _rows(block.text, width, LONGEST_MESSAGE), "user", theme)
         case Speaker.TOOL_CALL:
@@ -97,21 +99,22 @@ class Voice:
         self.begun = False
 
 
-def reply(text: str, width: int, theme: Theme) -> str:
-    """A whole reply in Markdown."""
+def reply(text: str, width: int, theme: Theme, links: bool = False) -> str:
+    """A whole reply in Markdown. With `links` those that are safe can be clicked."""
     stream, voice = MarkdownStream(), Voice()
     stream.feed(text)
     stream.finish()
-    return "\n\n".join(filter(None, (piece(source, voice, width, theme) for source in stream.take())))
+    return "\n\n".join(filter(None, (piece(source, voice, width, theme, links) for source in stream.take())))
 
 
-def piece(source: str, voice: Voice, width: int, theme: Theme) -> str:
+def piece(source: str, voice: Voice, width: int, theme: Theme, links: bool = False) -> str:
     """One finished block of a reply; empty if it shows nothing. Only code stands at the left edge, to be copied."""
     code = source.lstrip("\n").startswith(("```", "~~~"))
     indent = 0 if code else INDENT
     try:
+        styles, references = theme.styles, voice.references
         drawn = render(
-            source, width - indent, color=theme.color, styles=theme.styles, references=voice.references
+            source, width - indent, color=theme.color, styles=styles, references=references, links=links
         ).rstrip("\n")
     except Exception:  # no text is worth a turn, and no look is worth a text
         log.exception("Markdown could not be drawn")

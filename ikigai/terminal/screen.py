@@ -1,6 +1,7 @@
 """The screen: a prompt that is never away, the conversation above it, and what is under way in between."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
     from ikigai.core.snippets import Marked
+    from ikigai.terminal.attention import Wanted
     from ikigai.terminal.browser_source import Source
 
 LEAVE = 1.0
@@ -110,6 +112,18 @@ class Screen:
         """Import in a thread what the first drawing takes."""
         self._scroll.add(render.warm, big=True)
 
+    def equip(self, wanted: "Wanted") -> None:
+        """From here on, use what this terminal can do beside drawing text, as far as it is wanted."""
+        from ikigai.terminal.attention import equip
+
+        equip(self._tty, self._stage, self._entries, wanted, os.environ)
+
+    async def copied(self, text: str) -> str:
+        """Give safe text to the terminal's clipboard; says what came of it. Raises Refused where that cannot be."""
+        from ikigai.terminal.clipboard import copied
+
+        return await copied(text, self._tty, os.environ)
+
     async def drawn(self) -> None:
         """Wait until all that was to be printed is printed."""
         await self._scroll.drained()
@@ -136,8 +150,10 @@ class Screen:
 
     def show(self, block: Block) -> None:
         reply = self._area.reply
+        self._area.shown = block
         if block.speaker is Speaker.ASSISTANT and reply and reply.waits:
             self._say(reply.stored(block.text, len(block.thoughts)))
+            self._entries.stored(block)
             return
         if block.speaker is Speaker.STOPPED and reply:
             self._say(reply.dropped())
@@ -178,6 +194,8 @@ class Screen:
         before = self._area.memory
         if memory.open is None:
             self._area.reply = None
+            if before is None or before.open:
+                self._scroll.add(lambda columns: self._entries.ended())
         elif before is None or before.open is None or before.open.first != memory.open.first:
             self._area.began = self._began.setdefault(memory.open.first, time.monotonic())
         pending = {call.id for _, call in memory.open.pending} if memory.open else set[str]()
@@ -334,10 +352,13 @@ class Screen:
         self._lend(self._edited)
 
     def unfold(self) -> None:
-        """Show all of the newest thought or result, also of a thought that is still going on."""
+        """Show all of the newest thought or result in the history, or in the pager while it is not stored."""
         thinking = self._area.reply.thinking if self._area.reply else None
         text = thinking.text if thinking and thinking.inked else self._entries.folded
-        if text:
+        place = 0 if text != self._entries.folded or self._tty.dumb else self._entries.folded_in
+        if place and (source := self._source()):
+            self._lend(lambda: self._browsed(source, place=place))
+        elif text:
             self._lend(lambda: self._paged(text))
         else:
             self.hint("There is nothing to open")
@@ -375,10 +396,10 @@ class Screen:
         except Refused as refusal:
             self.notice(str(refusal))
 
-    async def _browsed(self, source: "Source", rewinding: bool) -> None:
+    async def _browsed(self, source: "Source", rewinding: bool = False, place: int = 0) -> None:
         from ikigai.terminal.browser import Browser
 
-        if line := await Browser(self._tty, self._theme, self._stage, self, source, rewinding).run():
+        if line := await Browser(self._tty, self._theme, self._stage, self, source, rewinding, place).run():
             self.submit(line)
 
     async def _edited(self) -> None:

@@ -11,10 +11,14 @@ SLICE = 0.005
 
 
 class Entry(NamedTuple):
-    """Drawn lines. Entries of one `group` that follow one another stand without a blank line between them."""
+    """Drawn lines. Entries of one `group` that follow one another stand without a blank line between them.
+
+    One that is `bare` is no line at all, but a sequence that draws nothing.
+    """
 
     text: str
     group: str = ""
+    bare: bool = False
 
 
 Draw = Callable[[int], Iterable[Entry]]
@@ -58,7 +62,10 @@ class Scroll:
         self._idle.clear()
         until = time.monotonic() + SLICE
         while True:
-            for text, group in self._entries:
+            for text, group, bare in self._entries:
+                if bare:
+                    self._lines.append(text)
+                    continue
                 apart = self._begun and not (group and group == self._group)
                 self._lines += ["\n" * apart, text, "\n"]
                 self._begun, self._group = True, group

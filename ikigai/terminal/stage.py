@@ -87,6 +87,7 @@ class Stage:
         self._size = tty.size()
         self._drawn = 0.0
         self.guest: Guest | None = None
+        self.watch: Callable[[Area], object] = lambda area: None  # called with every frame
         self._theme = theme
         self._background: Background | None = None
 
@@ -183,6 +184,7 @@ class Stage:
             return
         self._drawn = asyncio.get_running_loop().time()
         self._painter.refresh()
+        self.watch(self._area)
         if self.guest:
             self.guest.changed()
         if self._area.busy:

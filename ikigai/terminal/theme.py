@@ -113,8 +113,8 @@ class Theme:
 
 
 def unstyled(drawn: str) -> str:
-    """A drawn line without its styles."""
-    return re.sub(r"\x1b\[[\d;]*m", "", drawn)
+    """A drawn line without its styles, links and marks."""
+    return re.sub(r"\x1b\[[\d;]*m|\x1b\](?:8|133);[^\x1b]*\x1b\\", "", drawn)
 
 
 def theme(

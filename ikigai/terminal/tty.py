@@ -30,6 +30,7 @@ class Tty:
         self.gone = False  # the other end has hung up
         self._prompted = False
         self._pid = os.getpid()
+        self._on = self._off = ""  # see `keep`
         self._before = termios.tcgetattr(input)
         self._is_raw = False
 
@@ -60,6 +61,8 @@ class Tty:
         mode[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
         mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
         termios.tcsetattr(self.input, termios.TCSANOW, mode)
+        if not self._is_raw:
+            self.write(self._on)
         self._is_raw = True
 
     def restore(self) -> None:
@@ -67,7 +70,8 @@ class Tty:
         if not self._is_raw or os.getpid() != self._pid:
             return
         self._is_raw = False
-        self.write(("\r  \r" if self._prompted else "") if self.dumb else "\r\x1b[J" * self._prompted + RESET)
+        erased = "\r\x1b[J" * self._prompted
+        self.write("\r  \r" * self._prompted if self.dumb else erased + self._off + RESET)
         self._prompted = False
         try:
             termios.tcsetattr(self.input, termios.TCSANOW, self._before)  # draining could wait for ever
@@ -82,6 +86,15 @@ class Tty:
                 data = data[os.write(self.output, data) :]
         except OSError:
             self.gone = True
+
+    def keep(self, on: str, off: str) -> None:
+        """From now on, write `on` whenever the terminal is taken again, and `off` whenever it is put back."""
+        self._on, self._off = on, off
+
+    def tell(self, text: str) -> None:
+        """Write what draws nothing, unless somebody else has the terminal."""
+        if self._is_raw:
+            self.write(text)
 
     def size(self) -> tuple[int, int]:
         """Columns and rows; 80 and 24 where the terminal does not know."""

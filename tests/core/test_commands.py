@@ -68,6 +68,8 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/quote 45", Local("quote", "45")),
     ("/wait heron  kite", Local("wait", "heron  kite")),
     ("/export my talk.md 3-9", Local("export", "my talk.md 3-9")),
+    ("/copy", Local("copy")),
+    ("/copy 2", Local("copy", "2")),
     ("/approve edits", Local("approve", "edits")),
     ("/trust yes", Local("trust", "yes")),
     ("/tools off web", Local("tools", "off web")),

@@ -17,6 +17,7 @@ tty = Tty()
 styles = theme(os.environ)
 tty.open(styles.paint("prompt", USER) + " ")
 
+from ikigai.config.table import Terminal  # noqa: E402
 from ikigai.core.commands import COMMANDS  # noqa: E402
 from ikigai.core.events import (  # noqa: E402
     AssistantMessage,
@@ -257,6 +258,7 @@ class Feed:
         self.screen.close()
 
     async def begin(self) -> None:
+        self.screen.equip(Terminal(notify=os.environ.get("DEMO_NOTIFY", "auto"), notify_after=1))
         self.screen.agent("amber-fox")
         self.screen.database("embedded")
         self.screen.changed(self.memory)

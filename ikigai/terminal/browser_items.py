@@ -10,7 +10,7 @@ from ikigai.core.outside import Outside, Reasons
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean
 from ikigai.core.transcript import Block, Rule, Shown, Speaker, fresh
-from ikigai.terminal import render
+from ikigai.terminal import changes, render
 from ikigai.terminal import theme as glyph
 from ikigai.terminal.entries import STEPS, Entries
 from ikigai.terminal.text import wrap
@@ -69,7 +69,7 @@ class Item(Record, frozen=True):
         if self.summary:
             return clean(f"{self.shown.text}\n\n{self.summary}")
         parts = (part if isinstance(part, str) else f"[thought]\n{part.text}" for part in self.shown.parts)
-        said = "\n\n".join(parts) if self.shown.thoughts else self.shown.text
+        said = "\n\n".join(parts) if self.shown.thoughts else render.all_of(self.shown)
         called = f"{self.shown.name} " if self.shown.speaker is Speaker.TOOL_CALL else ""
         return clean(called + said).strip("\n")
 
@@ -167,6 +167,10 @@ def _whole(block: Block, width: int, theme: Theme) -> list[str]:
         if room <= 0:
             drawn.append(theme.paint("warning", render.cut("  … and more: o opens all of it", width)))
             break
+    else:
+        if block.diff and len(block.diff) <= room:
+            changed = changes.whole(block.diff, width - render.INDENT, theme)
+            drawn += ["", *(" " * render.INDENT + row if row else "" for row in changed)]
     return drawn or [theme.paint("dim", glyph.NOTE)]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from ikigai.core.sanitize import clean_line
-from ikigai.terminal.text import TAB, cut
+from ikigai.terminal.text import TAB, cut, wrap
 from ikigai.terminal.theme import Theme
 
 FEW = 10
@@ -39,6 +39,13 @@ def few(diff: str, width: int, theme: Theme, more: str = "") -> list[str]:
     if len(body) > FEW:
         drawn.append(theme.paint("dim", cut(f"… {len(body):,} lines of changes in all{more}", width)))
     return drawn
+
+
+def whole(diff: str, width: int, theme: Theme) -> list[str]:
+    """All of a diff in rows of `width` cells."""
+    lines = diff.split("\n")
+    styled = zip(lines, styles(lines), strict=True)
+    return [theme.paint(style, row) for line, style in styled for row in wrap(_visible(line), width)]
 
 
 def plain(diff: str) -> str:

@@ -141,7 +141,7 @@ class Screen:
     def history(self, shown: Sequence[Shown], skipped: int) -> None:
         """The last screenfuls of a stretch of history, drawn anew; `skipped` events lie before it."""
 
-        self._entries.folded = ""
+        self._entries.folded, self._entries.folded_in = "", 0
         for each in shown:
             self._entries.fold(each)
         if self._theme.asks:
@@ -354,8 +354,8 @@ class Screen:
     def unfold(self) -> None:
         """Show all of the newest thought or result in the history, or in the pager while it is not stored."""
         thinking = self._area.reply.thinking if self._area.reply else None
-        text = thinking.text if thinking and thinking.inked else self._entries.folded
-        place = 0 if text != self._entries.folded or self._tty.dumb else self._entries.folded_in
+        going_on = thinking.text if thinking and thinking.inked else ""
+        text, place = going_on or self._entries.folded, 0 if going_on or self._tty.dumb else self._entries.folded_in
         if place and (source := self._source()):
             self._lend(lambda: self._browsed(source, place=place))
         elif text:

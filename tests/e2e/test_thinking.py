@@ -8,11 +8,13 @@ import pytest
 
 from tests.e2e.account import WIRE, Account, Wire, lines_of
 from tests.e2e.program import Program
+from tests.e2e.test_browser import left, opened, selected
 from tests.invariants import check
 from tests.wire_server import completion
 
 THINK = {"do": "think", "text": "First I weigh it.\n\nThen I know."}
 PAUSE = {"do": "pause", "seconds": 1.2}
+WHOLE = "[thought]\nFirst I weigh it.\n\nThen I know.\n\nIt is so.\n"
 
 
 def thoughts(program: Program) -> list[str]:
@@ -46,19 +48,27 @@ def test_live_and_again_after_a_restart(account: Account):
         assert program.text().index("❯ well?") < program.text().index("∴") < program.text().index("● It is so.")
         program.say("sure?")
         program.wait_for("● Yes.")
-        program.type("\x0f")
+        opened(program, "\x0f")
+        assert selected(program) == "▌  ∴ First I weigh it."
+        assert "in the context" in program.lines()[0] and "│    Then I know." in program.lines()
+        program.type("o")
         program.wait(lambda: paged(account), "the pager")
-        assert (account.home / "paged").read_text() == "First I weigh it.\n\nThen I know.\n"
+        assert paged(account) == WHOLE
+        program.wait(lambda: selected(program) != "", "the browser again")
+        left(program)
         program.wait_for_input("")
         program.leave()
     (account.home / "paged").unlink()
     with account.terminal(*model, env=paging(account.home)) as program:
         program.ready().wait_for("● Yes.")
         assert thoughts(program) == ["∴ thought: First I weigh it. Then I know. (Ctrl+O)"]
-        program.type("\x0f")
+        opened(program, "\x0f")
+        program.type("o")
         program.wait(lambda: paged(account), "the pager")
+        program.wait(lambda: selected(program) != "", "the browser again")
+        left(program)
         program.leave()
-    assert (account.home / "paged").read_text() == "First I weigh it.\n\nThen I know.\n"
+    assert paged(account) == WHOLE
     assert account.said("assistant") == ["It is so.", "Yes."], "thinking is no word of the reply"
 
 

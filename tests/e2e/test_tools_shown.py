@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.program import Program
+from tests.e2e.test_browser import left, opened, selected
 from tests.e2e.test_images import picture
 from tests.e2e.test_tools import TOOLS, answer, asked, call, decisions, shell
 from tests.wire_server import completion
@@ -99,10 +100,15 @@ def test_what_was_changed_is_shown_without_a_question_too(account: Account):
         text = program.text()
         assert "  +new 8\n" in text and "+new 30" not in text
         assert "… 201 lines of changes in all (Ctrl+O)" in text
-        program.type("\x0f")
+        opened(program, "\x0f")
+        assert selected(program).startswith("▌  ← Created new.txt: 200 lines")
+        assert any("+++ b/new.txt" in line for line in program.lines()) and b"\x1b[32m+new 30" in program.raw
+        program.type("o")
         program.wait(kept.exists, "the pager")
         paged = kept.read_text()
         assert "Created new.txt: 200 lines" in paged and "+++ b/new.txt" in paged and "+new 199" in paged
+        program.wait(lambda: selected(program) != "", "the browser again")
+        left(program)
         program.leave()
     results = [data for _, _, data in account.rows("tool_result") if "diff" in data]
     assert len(results) == 4

@@ -177,6 +177,25 @@ def test_what_is_folded_is_unfolded_and_folded_again() -> None:
     assert made.current and made.current.undoable and "what the summary tells" in made.current.text
 
 
+def test_one_event_is_opened_whole_from_the_top() -> None:
+    rows = "\n".join(f"row {n}" for n in range(30))
+    diff = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-\u202eold\n+new"
+    said = AssistantMessage((Thinking("One.\n\nMore."), Text("Words."), Thinking("Two.\n\nEnd."), Text("Last.")))
+    log = stored(UserMessage("?"), ToolResult("c", rows), said, ToolResult("d", "Edited.", diff=diff), UserMessage("!"))
+    made = view(log)
+    made.end()
+    made.open(2)
+    assert cursor(made) == "← row 0" and made.frame()[0].startswith("▌") and made.frame()[9].endswith("row 9")
+    made.open(3)
+    assert cursor(made) == "∴ Two.", "the last thought"
+    made.resize(60, 60)
+    made.open(4)
+    assert made.current and made.current.id == 4 and "│    -<U+202E>old" in made.frame()
+    assert made.current.text.endswith("@@ -1 +1 @@\n-<U+202E>old\n+new")
+    made.open(400)
+    assert made.current.id == 5
+
+
 # ── where the cursor goes ──
 
 

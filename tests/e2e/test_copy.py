@@ -1,0 +1,46 @@
+"""/copy over the real program: while it writes, for who follows, after a restart."""
+
+import re
+from base64 import b64decode
+
+from tests.e2e.account import ECHO, Account
+from tests.e2e.program import Program
+
+ANSWER = "Do **this**:\n\n```sh\nls -l\n```\n\n- then:\n  ```py\n  a = 1\n  b = \x1b[31m2\u202e\n  ```\n"
+SAFE = ANSWER.replace("\x1b[31m", "").replace("\u202e", "<U+202E>").strip()
+
+
+def copied(program: Program) -> list[str]:
+    return [b64decode(data).decode() for data in re.findall(rb"\x1b\]52;c;([^\x07]*)\x07", program.raw)]
+
+
+def copy(program: Program, line: str, told: str) -> None:
+    program.say(line)
+    program.wait_for(told)
+
+
+def test_copy_while_writing_following_and_after_a_restart(account: Account):
+    with account.terminal(*account.script(ANSWER), columns=100) as writer:
+        writer.ready()
+        copy(writer, "/copy", "There is no answer in the context.")
+        writer.say("how")
+        writer.wait_for("then:")
+        writer.settled()
+        copy(writer, "/copy", f"The last answer. Copied, if the terminal allows it: {len(SAFE)} characters.")
+        copy(writer, "/copy 3", "The last answer has 2 code blocks. Write a number up to 2.")
+        with account.terminal(*ECHO, columns=100) as follower:
+            follower.ready()
+            copy(follower, "/copy 2", "Code block 2 of 2. Copied, if the terminal allows it: 19 characters.")
+            assert copied(follower) == ["a = 1\nb = 2<U+202E>"]
+            follower.leave()
+        writer.leave()
+        assert copied(writer) == [SAFE]
+    with account.terminal(*account.script("x" * 80_000), columns=100) as program:
+        program.ready()
+        copy(program, "/copy 1", "Code block 1 of 2.")
+        program.say("long")
+        program.wait(lambda: len(account.said("assistant")) == 2, "the long answer")
+        program.settled()
+        copy(program, "/copy", "80,000 characters are more than terminals copy.")
+        program.leave()
+        assert copied(program) == ["ls -l"]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ikigai.core.errors import Refused
 from ikigai.core.memory import Memory
 from ikigai.core.messages import Role
-from ikigai.core.sanitize import clean
+from ikigai.core.sanitize import clean, clean_line
 from ikigai.terminal.markdown import code_blocks
 
 
@@ -42,7 +42,7 @@ def chosen(memory: Memory, argument: str) -> Chosen:
 def offered(memory: Memory | None) -> dict[str, str]:
     """The numbers of the last answer's code blocks, and how each begins."""
     blocks = code_blocks(last_answer(memory)) if memory else ()
-    return {str(n): block.lstrip().partition("\n")[0][:60] for n, block in enumerate(blocks, 1)}
+    return {str(n): clean_line(block.lstrip().partition("\n")[0][:60]) for n, block in enumerate(blocks, 1)}
 
 
 def last_answer(memory: Memory) -> str:

@@ -51,10 +51,10 @@ class Wanted(Protocol):
 
 def equip(tty: Tty, stage: Stage, entries: Entries, wanted: Wanted, environ: Mapping[str, str]) -> None:
     """Use what the terminal can do beside drawing text, as far as it is wanted: title, calls, links, marks."""
-    if tty.dumb:
+    if tty.dumb or not capabilities.strings(environ):
         return
     entries.links = wanted.links == "on" or (wanted.links == "auto" and capabilities.hyperlinks(environ))
-    if wanted.prompt_marks and capabilities.strings(environ):
+    if wanted.prompt_marks:
         entries.marks = PromptMarks()
     stage.watch = Attention(tty, stage.keyboard.parser, wanted, environ).look
 

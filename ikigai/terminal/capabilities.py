@@ -41,9 +41,9 @@ def hyperlinks(environ: Environ) -> bool:
 
 def notices(environ: Environ) -> str:
     """How it shows a notification: "osc9", "osc777", or "bell" where that is not known; "" where it can do nothing."""
-    if not environ.get("TERM") or environ["TERM"] == "dumb":
+    if not strings(environ):
         return ""
-    if not strings(environ) or _within_another(environ):  # tmux may not let a notification through, but rings
+    if _within_another(environ):  # tmux may not let a notification through, but rings
         return "bell"
     if environ.get("LC_TERMINAL") == "iTerm2" or environ.get("TERM_PROGRAM") in _NOTIFYING_PROGRAMS:
         return "osc9"

@@ -169,7 +169,7 @@ def test_a_call_says_how_it_ended_and_never_what(opened: list[Front]):
         (KITTY | {"TMUX": "x"}, "auto", "\x07"),
         (KITTY | {"TMUX": "x"}, "osc9", "\x1bPtmux;\x1b\x1b]9;ikigai: owl has answered\x07\x1b\\"),
         ({"TERM": "screen", "STY": "x"}, "osc777", "\x1bP\x1b]777;notify;ikigai;owl has answered\x07\x1b\\"),
-        ({"TERM": "linux"}, "auto", "\x07"),
+        ({"TERM": "linux"}, "bell", ""),
         ({"TERM": "dumb"}, "bell", ""),
         ({"TERM": ""}, "osc9", ""),
     ],

@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 
 from ikigai.core.errors import Refused
+from ikigai.terminal import capabilities
 from ikigai.terminal.tty import Tty
 
 LONGEST = 74_000
@@ -34,7 +35,7 @@ def sequence(text: str, environ: Mapping[str, str]) -> str:
 
 async def copied(text: str, tty: Tty, environ: Mapping[str, str]) -> str:
     """Copy `text`, safe already, through this terminal; says what came of it. Raises Refused where that cannot be."""
-    if tty.dumb:
+    if tty.dumb or not (capabilities.strings(environ) or "TMUX" in environ):
         raise Refused(
             "This terminal has no clipboard that programs reach.", "`ikigai history show ID` prints a message."
         )

@@ -1,4 +1,4 @@
-"""/copy over the real program: while it writes, for who follows, after a restart."""
+"""/copy over the real program: while it writes, for who follows, after a restart; what the terminal does beside it."""
 
 import re
 from base64 import b64decode
@@ -6,7 +6,12 @@ from base64 import b64decode
 from tests.e2e.account import ECHO, Account
 from tests.e2e.program import Program
 
-ANSWER = "Do **this**:\n\n```sh\nls -l\n```\n\n- then:\n  ```py\n  a = 1\n  b = \x1b[31m2\u202e\n  ```\n"
+ANSWER = (
+    "Do **[this](https://docs.example/a)**:\n\n```sh\nls -l\n```\n\n"
+    "- then:\n  ```py\n  a = 1\n  b = \x1b[31m2\u202e\n  ```\n"
+)
+OTHERWISE = {f"IKIGAI_TERMINAL_{key}": "false" for key in ("TITLE", "PROMPT_MARKS")}
+OTHERWISE |= {"IKIGAI_TERMINAL_NOTIFY": "off", "IKIGAI_TERMINAL_LINKS": "on"}
 SAFE = ANSWER.replace("\x1b[31m", "").replace("\u202e", "<U+202E>").strip()
 
 
@@ -35,7 +40,9 @@ def test_copy_while_writing_following_and_after_a_restart(account: Account):
             follower.leave()
         writer.leave()
         assert copied(writer) == [SAFE]
-    with account.terminal(*account.script("x" * 80_000), columns=100) as program:
+        assert all(sequence in writer.raw for sequence in (b"\x1b]133;C", b"\x1b]2;", b"\x1b[?1004h"))
+        assert b"\x1b]8;" not in writer.raw, "nobody knows whether this terminal makes links"
+    with account.terminal(*account.script("x" * 80_000), columns=100, env=OTHERWISE) as program:
         program.ready()
         copy(program, "/copy 1", "Code block 1 of 2.")
         program.say("long")
@@ -44,3 +51,5 @@ def test_copy_while_writing_following_and_after_a_restart(account: Account):
         copy(program, "/copy", "80,000 characters are more than terminals copy.")
         program.leave()
         assert copied(program) == ["ls -l"]
+        assert not any(sequence in program.raw for sequence in (b"\x1b]133;", b"\x1b]2;", b"\x1b[?1004h"))
+        assert re.search(rb"\x1b\]8;id=[0-9a-f]{8};https://docs\.example/a\x1b\\", program.raw)

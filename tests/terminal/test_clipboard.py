@@ -1,0 +1,50 @@
+"""The terminal's clipboard: what is written for it, and where no program reaches one."""
+
+import os
+import pty
+from base64 import b64encode
+
+import pytest
+
+from ikigai.core.errors import Refused
+from ikigai.terminal.clipboard import LONGEST, copied
+from ikigai.terminal.tty import Tty
+
+XTERM = {"TERM": "xterm"}
+
+
+@pytest.fixture
+def ends():
+    """Both ends of a pseudo-terminal: the user's, the program's."""
+    master, slave = pty.openpty()
+    yield master, slave
+    os.close(master)
+    os.close(slave)
+
+
+async def test_the_terminal_is_told(ends: tuple[int, int]):
+    master, slave = ends
+    tty = Tty(slave, slave, XTERM)
+    tty.raw()
+    assert await copied("é\n", tty, XTERM) == "Copied, if the terminal allows it: 2 characters."
+    assert os.read(master, 100) == b"\x1b]52;c;" + b64encode("é\n".encode()) + b"\x07"
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "said"),
+    [
+        ("x", {"TERM": "dumb"}, "This terminal has no clipboard"),
+        ("x", {}, "This terminal has no clipboard"),
+        ("x", {"TERM": "linux"}, "This terminal has no clipboard"),
+        ("é" * (LONGEST // 2 + 1), XTERM, "37,001 characters are more than terminals copy"),
+    ],
+)
+async def test_refused(ends: tuple[int, int], text: str, environ: dict[str, str], said: str):
+    master, slave = ends
+    os.set_blocking(master, False)
+    tty = Tty(slave, slave, environ)
+    tty.raw()
+    with pytest.raises(Refused, match=said):
+        await copied(text, tty, environ)
+    with pytest.raises(BlockingIOError):
+        os.read(master, 100)

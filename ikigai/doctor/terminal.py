@@ -114,7 +114,7 @@ def _between() -> list[Finding]:
 
 
 def _tmux() -> Finding:
-    """The two settings of tmux that change which keys arrive, and when."""
+    """The settings of tmux that change which keys arrive, and when, and whether it says that it is in front."""
     waits, extended = _tmux_option("escape-time"), _tmux_option("extended-keys")
     if waits.isdecimal() and int(waits) > SLOWEST_ESCAPE:
         remedy = "Put into ~/.tmux.conf: set -sg escape-time 20"
@@ -122,7 +122,8 @@ def _tmux() -> Finding:
     if extended == "off":
         remedy = "Put into ~/.tmux.conf: set -s extended-keys on    (or use Ctrl+J)"
         return Finding("tmux", WARN, "Shift+Enter arrives as Enter", remedy)
-    return Finding("tmux", OK, "inside tmux; Esc and Shift+Enter arrive")
+    calls = "" if _tmux_option("focus-events") == "on" else "; to be called when a turn ends: set -g focus-events on"
+    return Finding("tmux", OK, f"inside tmux; Esc and Shift+Enter arrive{calls}")
 
 
 def _tmux_option(name: str) -> str:

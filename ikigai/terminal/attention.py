@@ -70,7 +70,7 @@ class Attention:
         self._after = wanted.notify_after
         self._title = ""
         self._dialog: Dialog | None = None
-        self._others = ""
+        self._pressing = False  # somebody waits in the background
         self._turn: tuple[str, int] | None = None  # the agent's id and the first event of its open turn
         self._since = 0.0
         if self._way in ("", "off"):
@@ -89,11 +89,9 @@ class Attention:
             self._dialog = area.dialog
             if area.dialog:
                 self._call(f"{area.agent} waits for your answer" if area.agent else "there is a question")
-        style, others = area.others
-        if others != self._others:
-            self._others = others
-            if style == "warning":
-                self._call("an agent in the background waits for you")
+        pressing, self._pressing = self._pressing, area.others[0] == "warning"
+        if self._pressing and not pressing:
+            self._call("an agent in the background waits for you")
         self._follow(area)
 
     def _follow(self, area: Area) -> None:

@@ -112,6 +112,8 @@ async def test_a_question_is_told_by_the_title_and_called_out(opened: list[Front
     assert made.look() == ""
     made.area.others = ("warning", "fox asks: /answer")
     assert made.look() == "\x1b]9;ikigai: an agent in the background waits for you\x07"
+    made.area.others = ("warning", "fox asks: /answer · 2 at work")
+    assert made.look() == "", "it is the same one"
     made.tty.restore()
     assert made.read() == POP + NO_FOCUS + RESET
 

@@ -73,13 +73,15 @@ def test_suspended_and_resumed(tmp_path: Path):
         console.until("Stopped")
         console.send("stty -a\r")
         console.until(lambda: re.search(r"[^-]icanon", console.text) and re.search(r"[^-]ixon", console.text))
-        assert console.modes()["2004"] in "hl" and console.modes()["25"] == "h"
+        assert console.modes()["2004"] in "hl" and console.modes()["25"] == "h" and console.modes()["1004"] == "l"
+        assert console.raw.count(b"\x1b[22;0t") == console.raw.count(b"\x1b[23;0t") == 1
         console.send("clear; fg\r")
         console.until(lambda: console.prompt == "half a line")
         console.send(" whole\x1b")
         console.until("✗ interrupted")
         console.until(lambda: console.prompt == "half a line whole")
         assert console.text.count("embedded") == 1
+        assert console.screen.title == "amber-fox · idle" and console.raw.count(b"\x1b[22;0t") == 2
         console.send("\x03/exit\r")
         console.until(lambda: console.lines[console.screen.cursor.y] == "$")
 

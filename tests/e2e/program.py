@@ -220,7 +220,6 @@ class Program:
         assert termios.tcgetattr(self.slave) == self.modes
         assert left_on(self.raw) == {}
         assert self.screen.cursor.x == 0, self.text()
-        assert self.raw.count(b"\x1b[22;0t") == self.raw.count(b"\x1b[23;0t"), "the title"
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

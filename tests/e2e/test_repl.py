@@ -495,7 +495,7 @@ def test_what_a_model_says_is_never_obeyed(account: Account):
         program.type("\r")
         program.wait_for("words")
         program.leave()
-    ours = rb"\x1b\](?:2;[a-z-]+ \xc2\xb7 (?:idle|working)|133;(?:A;redraw=0|B|C|D;0))\x1b\\"  # title and prompt marks
+    ours = rb"\x1b\](?:2;[a-z-]+ \xc2\xb7 (?:idle|working)|133;(?:A;redraw=0|B|C|D;0)|11;\?)\x1b\\"
     foreign = re.sub(ours, b"", program.raw)
     assert not re.search(rb"\x1b\]|\xc2\x9b|\xc2\x9d|\xe2\x80\xae|\x1b\[2J", foreign)
     assert "\x1b]0;pwned" in account.said("assistant")[0], "the log keeps what was said"

@@ -18,8 +18,8 @@ NEWLINES = {
 }
 
 OURS = re.compile(
-    rb"\x1b(?:\[(?:[\d;]*m|\d*[ABCKJ]|2[23];0t|\?(?:25|7|2004|2026|1000|1002|1003|1004|1006)[hl])|[78]"
-    rb"|\]2;amber-fox \xc2\xb7 (?:idle|working)\x1b\\|\]133;(?:A;redraw=0|B|C|D;0)\x1b\\)"
+    rb"\x1b(?:\[(?:[\d;]*m|\d*[ABCKJ]|c|2[23];0t|\?(?:25|7|2004|2026|1000|1002|1003|1004|1006)[hl])|[78]"
+    rb"|\]2;amber-fox \xc2\xb7 (?:idle|working)\x1b\\|\]133;(?:A;redraw=0|B|C|D;0)\x1b\\|\]11;\?\x1b\\)"
 )
 """Every escape sequence that the screen writes."""
 

@@ -131,7 +131,10 @@ def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
 
     gc.disable()  # looking through what is being imported, again and again, would take a tenth of the start
     tty = Tty()
-    tty.open(theme(os.environ).paint("prompt", USER) + " ")
+    early = theme(
+        os.environ, words=arguments.screen_reader or os.environ.get("IKIGAI_TERMINAL_SCREEN_READER") == "true"
+    )
+    tty.open(early.paint("prompt", early.sign(USER)) + " ")
     try:
         config = _config(arguments)
         from ikigai import repl
@@ -153,6 +156,7 @@ def _config(arguments: argparse.Namespace) -> Config:
         "profile": getattr(arguments, "profile", None),
         "database.url": arguments.db,
         "tools.approval": "yolo" if getattr(arguments, "yolo", False) else None,
+        "terminal.screen_reader": True if getattr(arguments, "screen_reader", False) else None,
         "tools.enabled": False if getattr(arguments, "no_tools", False) else None,
     }
     file = Path(arguments.config) if arguments.config else paths.config_dir() / "config.toml"
@@ -196,6 +200,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-m", "--model", metavar="PROVIDER/NAME[:LEVEL]", help="the model for this run")
     parser.add_argument("--profile", metavar="NAME", help="the profile for this run, default for none")
     parser.add_argument("--system-prompt", metavar="TEXT", help="the system prompt for this run")
+    parser.add_argument(
+        "--screen-reader", action="store_true", help="print everything once, in words, with no redrawing"
+    )
     parser.add_argument("-v", "-V", "--version", action="version", version=f"ikigai {__version__}")
     return parser
 

@@ -82,7 +82,8 @@ class Commanding(Sitting):
                     elif found.marked:
                         self.screen.print_marked(found.marked)
                     else:
-                        self.screen.print_text(found.text)
+                        also = f"\n{self.screen.status_told()}" if command.name == "status" else ""
+                        self.screen.print_text(found.text + also.rstrip())
         except IkigaiError as error:
             self.screen.notice(str(error))
         except Exception:

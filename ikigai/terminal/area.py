@@ -159,7 +159,7 @@ class Area:
         if reply is None or reply.asked_by != self.memory.open.last:
             return "Waiting for the model"
         if reply.waiting:
-            return _waiting(reply.waiting, reply.waiting.seconds - (now - reply.since))
+            return waiting(reply.waiting, reply.waiting.seconds - (now - reply.since))
         if reply.thinking:
             return f"{THINKING} {lasting(now - reply.thinking.since)}"
         if reply.calls:
@@ -213,7 +213,7 @@ class Area:
         return shown
 
 
-def _waiting(waiting: Waiting, left: float) -> str:
+def waiting(waiting: Waiting, left: float) -> str:
     """What a request that failed waits for, `left` seconds before it is made again."""
     of = f" of {waiting.most}" if waiting.most else ""
     when = f"in {math.ceil(left)} s " if left > 0 else ""

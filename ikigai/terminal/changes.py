@@ -35,7 +35,7 @@ def few(diff: str, width: int, theme: Theme, more: str = "") -> list[str]:
     """The first rows of a diff in `width` cells, without the names of its file, and how many there are if that is more;
     `more` stands behind that."""
     body = _body(diff)
-    drawn = [theme.paint(style, cut(_visible(line), width)) for line, style in body[:FEW]]
+    drawn = [theme.paint(style, cut(told(_visible(line), style, theme), width)) for line, style in body[:FEW]]
     if len(body) > FEW:
         drawn.append(theme.paint("dim", cut(f"… {len(body):,} lines of changes in all{more}", width)))
     return drawn
@@ -46,6 +46,15 @@ def whole(diff: str, width: int, theme: Theme) -> list[str]:
     lines = diff.split("\n")
     styled = zip(lines, styles(lines), strict=True)
     return [theme.paint(style, row) for line, style in styled for row in wrap(_visible(line), width)]
+
+
+def told(line: str, style: str, theme: Theme) -> str:
+    """A line with its sign, or with words for that."""
+    if not theme.words:
+        return line
+    from ikigai.terminal import words
+
+    return words.changed(line, style)
 
 
 def plain(diff: str) -> str:

@@ -1,6 +1,9 @@
-"""The painter for terminals without escape sequences: one row for the input, repainted behind a carriage return."""
+"""The painter for terminals without escape sequences, and for readers of screens: one row for the input, and no other.
 
-from ikigai.terminal.painter import Painter
+What is typed at its end is all that is written; anything else repaints the row behind a carriage return.
+"""
+
+from ikigai.terminal.painter import PASTES_BARE, PASTES_MARKED, Painter
 from ikigai.terminal.text import columns as width
 from ikigai.terminal.text import cut
 
@@ -10,7 +13,7 @@ class DumbPainter(Painter):
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
         if "away" not in self.holds:
-            self._tty.write(self._wiped() + self._printed())
+            self._tty.write(self._wiped() + self._printed() + PASTES_BARE * (not self._tty.dumb))
         self._forget()
 
     def _draw(self, rows: list[str], x: int, y: int, columns: int) -> None:
@@ -18,6 +21,8 @@ class DumbPainter(Painter):
         row = cut(self._input[line], columns - 1)
         shown = self._shown[0] if self._shown else ""
         printed = self._printed()
+        if not self._shown:
+            printed += PASTES_MARKED * (not self._tty.dumb)
         if printed or self._stale or not row.startswith(shown) or column != width(row):
             back = f"\r{row[:column]}" if column != width(row) else ""
             self._tty.write(self._wiped() + printed + row + back)
@@ -26,6 +31,8 @@ class DumbPainter(Painter):
         self._shown, self._stale = [row], False
 
     def _wiped(self) -> str:
+        if not self._tty.dumb:
+            return "\r\x1b[K"
         return "\r" + " " * (width(self._shown[0]) if self._shown else 2) + "\r"
 
     def _printed(self) -> str:

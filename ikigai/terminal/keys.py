@@ -68,6 +68,10 @@ class Actions(Protocol):
         """Goes to a relative of the agent: "up", "down", "left" or "right"."""
         ...
 
+    def offered(self) -> None:
+        """What can complete the input is gone through for the first time."""
+        ...
+
     def redraw(self) -> None: ...
     def suspend(self) -> None: ...
     def edit(self) -> None: ...
@@ -187,6 +191,8 @@ def _completing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes, menu: 
     def _(event: KeyPressEvent) -> None:
         if not buffer.complete_state:
             menu.offer()
+        if buffer.complete_state and buffer.complete_state.complete_index is None:
+            actions.offered()
         buffer.complete_next()
 
     @on("s-tab")

@@ -77,11 +77,11 @@ class Visible(Processor):
         )
 
 
-def layout(buffer: Buffer, tty: Tty) -> Layout:
+def layout(buffer: Buffer, tty: Tty, prompt: str = USER) -> Layout:
     """The search field, while it is in use, above the input."""
     search = SearchBufferControl(Buffer(), [BeforeInput("search: ", "class:dim")], ignore_case=True)
     control = BufferControl(buffer, [Visible()], search_buffer_control=search, preview_search=True)
-    sign: StyleAndTextTuples = [("class:prompt", USER), ("", " ")]
+    sign: StyleAndTextTuples = [("class:prompt", prompt), ("", " ")]
     window = Window(
         control,
         height=lambda: Dimension(min=1, max=max(1, most(tty.size()[1]) - 2)),

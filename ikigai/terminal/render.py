@@ -78,17 +78,19 @@ def block(block: Block, width: int, theme: Theme, opens: bool = False, links: bo
                 rows[-1] += OPENS
             if block.failed and len(rows) > LONGEST_RESULT:  # how it ended stands at the end
                 rows.append(cut(clean_line(block.text.rstrip()[-MUCH:].rpartition("\n")[2]), width - INDENT))
-            drawn = _hung(glyph.RESULT, "error" if block.failed else "dim", rows, "dim", theme)
+            drawn = _hung(glyph.RESULT, "error" if block.failed else "dim", rows, "dim", theme, block.failed)
             changed = changes.few(block.diff, width - INDENT, theme, OPENS * opens)
             drawn = "\n".join((drawn, *(" " * INDENT + row for row in changed)))
         case Speaker.STOPPED:
             style = "error" if block.failed else "warning"
-            drawn = _hung(glyph.STOPPED, style, _rows(block.text, width, LONGEST_MESSAGE), "", theme)
+            drawn = _hung(glyph.STOPPED, style, _rows(block.text, width, LONGEST_MESSAGE), "", theme, block.failed)
         case Speaker.SHORT:
             drawn = notice(block.text, width, theme)
         case Speaker.NOTE:
             drawn = _hung(glyph.NOTE, "dim", _rows(block.text, width, LONGEST_MESSAGE), "dim", theme)
-    return drawn if block.remembered else "\n".join(map(theme.dimmed, drawn.split("\n")))
+    if block.remembered:
+        return drawn
+    return "\n".join(map(theme.dimmed, ("Out of context. " * theme.words + drawn).split("\n")))
 
 
 class Voice:
@@ -109,6 +111,9 @@ def reply(text: str, width: int, theme: Theme, links: bool = False) -> str:
 
 def piece(source: str, voice: Voice, width: int, theme: Theme, links: bool = False) -> str:
     """One finished block of a reply; empty if it shows nothing. Only code stands at the left edge, to be copied."""
+    if theme.words:  # Markdown says in signs that are read out what it is
+        begun, voice.begun = voice.begun, True
+        return f"{'' if begun else f'{theme.sign(glyph.ASSISTANT)} '}{clean(source).strip(chr(10))}"
     code = source.lstrip("\n").startswith(("```", "~~~"))
     indent = 0 if code else INDENT
     try:
@@ -137,7 +142,7 @@ def thought(text: str, seconds: float | None, width: int, theme: Theme, full: bo
         return _hung(glyph.THOUGHT, "dim", [f"{took}:", *rows], "thought", theme)
     words = " ".join(clean(text[:MUCH]).replace("**", "").split())  # summaries come with headings
     key = OPENS if opens and width >= 2 * len(OPENS) + len(took) else ""
-    begins = cut(f"{glyph.THOUGHT} {took}: {words}", width - len(key))
+    begins = cut(f"{took.capitalize() if theme.words else f'{glyph.THOUGHT} {took}'}: {words}", width - len(key))
     return theme.paint("thought", begins + key)
 
 
@@ -155,7 +160,8 @@ def proposed(lines: Sequence[str], width: int, theme: Theme) -> str:
     """What a question is about, set apart like `plain` text; a unified diff in it in colours."""
     drawn = list[str]()
     for line, style in zip(lines, changes.styles(lines), strict=True):
-        drawn += (theme.paint(style, row) for row in wrap(clean(line), width - INDENT))
+        line = changes.told(clean(line), style, theme)
+        drawn += (theme.paint(style, row) for row in wrap(line, width - INDENT))
     return "\n".join(" " * INDENT + row if row else "" for row in drawn)
 
 
@@ -212,17 +218,21 @@ def last_screenfuls(shown: Sequence[Shown], width: int, height: int) -> int:
 
 def another(name: str, width: int, theme: Theme) -> str:
     """What stands above the history of an agent that comes behind another one's."""
-    return theme.paint("dim", cut(f"{glyph.NOTE} Agent {clean_line(name)}", width))
+    return theme.paint("dim", cut(f"{theme.sign(glyph.NOTE)} Agent {clean_line(name)}", width))
 
 
 def skipped(count: int, width: int, theme: Theme) -> str:
     """What stands for the beginning of a history that is not shown again."""
     events = "event is" if count == 1 else "events are"
-    return theme.paint("dim", cut(f"{glyph.NOTE} {count:,} earlier {events} not shown again", width))
+    return theme.paint("dim", cut(f"{theme.sign(glyph.NOTE)} {count:,} earlier {events} not shown again", width))
 
 
 def rule(rule: Rule, width: int, theme: Theme) -> str:
     """The line where the context begins: as wide as the terminal, its label in the middle, as much of it as fits."""
+    if theme.words:
+        from ikigai.terminal import words
+
+        return words.rule(rule)
     label = next((label for label in _labels(rule) if columns(label) + 6 <= width), "")
     if not label:
         return theme.paint("dim", "─" * width)
@@ -280,11 +290,14 @@ def _rows(text: str, width: int, most: int, wrapped: bool = True) -> list[str]:
     return rows
 
 
-def _hung(sign: str, sign_style: str, rows: Iterable[str], style: str, theme: Theme) -> str:
+def _hung(sign: str, sign_style: str, rows: Iterable[str], style: str, theme: Theme, failed: bool = False) -> str:
     """Rows behind a sign, those after the first under the first."""
     head, *rest = [theme.paint(style, row) for row in rows] or [""]
     return "\n".join(
-        [f"{theme.paint(sign_style, sign)} {head}".rstrip(), *(" " * INDENT * bool(row) + row for row in rest)]
+        [
+            f"{theme.paint(sign_style, theme.sign(sign, failed))} {head}".rstrip(),
+            *(" " * INDENT * bool(row) + row for row in rest),
+        ]
     )
 
 

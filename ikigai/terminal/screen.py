@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.buffer import Buffer
@@ -18,7 +19,7 @@ from ikigai.core.reply import Delta, Waiting
 from ikigai.core.sanitize import clean
 from ikigai.core.transcript import Block, Rule, Shown, Speaker
 from ikigai.terminal import prompt, render
-from ikigai.terminal.area import Area
+from ikigai.terminal.area import Area, waiting
 from ikigai.terminal.completion import Menu, Sources
 from ikigai.terminal.dialog import Dialogs
 from ikigai.terminal.entries import Entries
@@ -30,7 +31,7 @@ from ikigai.terminal.scroll import Entry, Scroll
 from ikigai.terminal.stage import Stage
 from ikigai.terminal.status import PARTS
 from ikigai.terminal.text import wrap
-from ikigai.terminal.theme import Theme
+from ikigai.terminal.theme import USER, Theme
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ LEAVE = 1.0
 """Seconds in which Ctrl+C has to be pressed again to leave."""
 LATEST = 2000
 """Characters kept of what a running tool writes."""
+UNWRAPPED = 1000
+"""Columns of what readers of screens are given: they wrap by themselves, at words."""
 BIG = 2000
 """Characters of Markdown from which it is drawn in a thread."""
 
@@ -79,15 +82,16 @@ class Screen:
         self.submit, self.interrupt, self.leave, self.cycle = on_submit, on_interrupt, on_quit, on_cycle
         self.go, self._take_back = on_go, on_take_back
         self._tty, self._theme = tty, theme
+        self._bare = tty.dumb or theme.words  # nothing is shown around the input: what stands there is printed
         self._pastes = Pastes()
         self._prompts = prompt.Prompts(self._pastes)
         self._typing = on_typing
         self._buffer = Buffer(history=self._prompts, on_text_insert=self._typed)
         self._area = Area(theme, self._buffer)
-        self._scroll = Scroll(lambda text: self._stage.print(text), lambda: tty.size()[0])
+        self._scroll = Scroll(lambda text: self._stage.print(text), lambda: UNWRAPPED if theme.words else tty.size()[0])
         self._menu = Menu(self._buffer, sources)
         keys = bindings(self, self._buffer, self._pastes, self._menu)
-        layout = prompt.layout(self._buffer, tty)
+        layout = prompt.layout(self._buffer, tty, theme.sign(USER))
         self._stage = Stage(tty, theme, self._area, layout, keys, on_signal, self._scroll.drained)
         self._asked = 0.0
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
@@ -169,6 +173,8 @@ class Screen:
         if reply is None or reply.asked_by != asked_by:
             reply = self._area.reply = LiveReply(asked_by)
         risen = reply.add(event)
+        if isinstance(event, Waiting) and self._bare:
+            self.notice(waiting(event, event.seconds))
         if begins and not risen and not isinstance(event, Waiting):
             self._stage.at_once()
         else:
@@ -228,6 +234,8 @@ class Screen:
 
     def away(self, is_away: bool) -> None:
         """The database cannot be reached, or can be again."""
+        if self._bare and is_away != self._area.away:
+            self.notice("The database cannot be reached." if is_away else "The database can be reached again.")
         self._area.away = is_away
         self._stage.soon()
 
@@ -237,6 +245,8 @@ class Screen:
             self._replace("\n".join(filter(None, (self._pastes.collapsed(text), self._buffer.text))))
 
     def queued(self, texts: tuple[str, ...]) -> None:
+        if self._bare and len(texts) > len(self._area.queue):
+            self.print_text(f"Queued: {texts[-1]}")
         self._area.queue = texts
         self._stage.soon()
 
@@ -266,6 +276,8 @@ class Screen:
 
     def others(self, text: str, pressing: bool) -> None:
         """What agents in the background are about, for the status line; `pressing` where one waits for the user."""
+        if self._bare and pressing and text != self._area.others[1]:
+            self.notice(text)
         self._area.others = ("warning" if pressing else "dim", text)
         self._stage.soon()
 
@@ -342,6 +354,21 @@ class Screen:
             self.notice(f"The paste is longer than {LONGEST_PASTE >> 20} million characters. The rest was left out.")
         return self._pastes.collapsed(text)
 
+    def offered(self) -> None:
+        """What can complete the input is gone through for the first time."""
+        state = self._buffer.complete_state
+        if self._bare and state and len(state.completions) > 1:
+            self.print_text(self._in_words().menu(state.completions))
+
+    def status_told(self) -> str:
+        """What the status line tells, in rows, beside what is in the memory."""
+        return self._in_words().status(self._area)
+
+    def _in_words(self) -> ModuleType:
+        from ikigai.terminal import words  # most never need it
+
+        return words
+
     def redraw(self) -> None:
         self._stage.redraw()
 
@@ -364,8 +391,9 @@ class Screen:
             self.hint("There is nothing to open")
 
     def browse(self, rewinding: bool = False) -> None:
-        if self._tty.dumb:
-            self.notice("This terminal cannot show the history. `ikigai history list` prints it.")
+        if self._bare:
+            who = "A screen reader" if self._theme.words else "This terminal"
+            self.notice(f"{who} cannot show the browser. `ikigai history list` prints the history.")
         elif source := self._source():
             self._lend(lambda: self._browsed(source, rewinding))
         else:
@@ -421,8 +449,8 @@ class Screen:
     def _asking(self) -> None:
         """Another question is to be shown, or none; while words of an answer are wanted the input is lent to them."""
         self._area.dialog = dialog = self._dialogs.current
-        if self._tty.dumb and dialog and dialog.since:  # nothing is shown above the input there
-            if (asked := f"{dialog.prompt}\n{' · '.join(dialog.keys)}") != self._printed:
+        if self._bare and dialog and dialog.since:
+            if (asked := self._in_words().question(dialog)) != self._printed:
                 self.print_text(asked)
             self._printed = asked
         else:
@@ -451,6 +479,9 @@ class Screen:
 
     def hint(self, text: str) -> None:
         """Tell something in the status line for a moment."""
+        if self._bare:
+            self.print_text(text)
+            return
         self._area.hint = text
         asyncio.get_running_loop().call_later(LEAVE, self._unhint)
 

@@ -68,8 +68,9 @@ class Stage:
         self.keyboard = Keyboard(tty.taken_over())
         self._tty, self._area = tty, area
         self._on_signal, self._last_words = on_signal, last_words
-        painter = DumbPainter if tty.dumb else Painter
-        self._painter = painter(tty, theme, area, self._resizing, _reflows(os.environ))
+        bare = tty.dumb or theme.words
+        painter = DumbPainter if bare else Painter
+        self._painter = painter(tty, Theme(plain=True) if bare else theme, area, self._resizing, _reflows(os.environ))
         self._app: Application[None] = Application(
             layout=layout,
             include_default_pygments_style=False,

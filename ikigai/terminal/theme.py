@@ -12,6 +12,12 @@ from typing import TypeAlias
 
 USER, ASSISTANT, CALL, RESULT, NOTE, WARNING, STOPPED = "❯", "●", "→", "←", "·", "⚠", "✗"
 THOUGHT = "∴"
+WORDS = {
+    **{USER: "You:", ASSISTANT: "Assistant:", CALL: "Tool call:", RESULT: "Result:"},
+    **{THOUGHT: "Thinking:", NOTE: "Note:", WARNING: "Warning:", STOPPED: "Cancelled:"},
+}
+FAILED = {RESULT: "Result, failed:", STOPPED: "Failed:"}
+"""What readers of screens say in place of the signs."""
 
 NAMES = ("dark", "light", "dark-high-contrast", "light-high-contrast")
 """Themes there are, as the columns of the table behind the first."""
@@ -101,6 +107,12 @@ class Theme:
 
     def __contains__(self, style: str) -> bool:
         return style in self._codes
+
+    def sign(self, sign: str, failed: bool = False) -> str:
+        """What stands before a block: the sign, or words for it."""
+        if not self.words:
+            return sign
+        return FAILED.get(sign, WORDS[sign]) if failed else WORDS[sign]
 
     def paint(self, style: str, text: str) -> str:
         """`text`, on one line and without escapes, in a style by name; "" and unknown names change nothing."""

@@ -1,0 +1,81 @@
+"""What a screen says without words, said in words: for readers of screens, where nothing is drawn but lines.
+
+rule       where the context begins
+question   what can be pressed to answer one
+menu       what can complete the input
+status     what the status line would tell beside what /status tells anyway
+"""
+
+from collections.abc import Iterator, Sequence
+
+from prompt_toolkit.completion import Completion
+
+from ikigai.core import spending
+from ikigai.core.sanitize import clean_line
+from ikigai.core.transcript import Rule
+from ikigai.terminal.area import Area
+from ikigai.terminal.dialog import Dialog
+
+MOST = 10
+"""Choices of a menu that are said."""
+DIFF = {"+": "Added: ", "-": "Removed: ", "@": "At "}
+
+
+def rule(rule: Rule) -> str:
+    if rule.cleared:
+        return "The context begins here."
+    turns = f"{rule.turns:,} turn{'s' * (rule.turns != 1)} out of it"
+    if rule.summarised:
+        condensed = f"{rule.summarised:,} turn{'s' * (rule.summarised != 1)} condensed"
+        turns = f"{condensed}, {turns}" if rule.turns else condensed
+    if rule.left:
+        turns += f", {rule.left:,} just now"
+    words = f': "{clean_line(rule.words)}"' if rule.words else ""
+    return f"The context begins here, {turns}{words}."
+
+
+def changed(line: str, style: str) -> str:
+    """A line of a unified diff; `style` is what it is drawn with."""
+    return DIFF[line[0]] + line[1:] if style in ("added", "removed", "hunk") else line
+
+
+def question(dialog: Dialog) -> str:
+    """The question, and the keys."""
+    if dialog.choice:
+        return f"{dialog.prompt} Enter sends it, Esc goes back."
+    keys = [f"{each.key} for {each.label}" for each in dialog.question.choices]
+    default = next((each.label for each in dialog.question.choices if each.key == dialog.question.default), "nothing")
+    return f"{dialog.prompt}\nPress {'; '.join(keys)}; Esc for {default}."
+
+
+def menu(choices: Sequence[Completion]) -> str:
+    said = [
+        f"{clean_line(each.display_text)}: {clean_line(each.display_meta_text)}"
+        if each.display_meta_text
+        else clean_line(each.display_text)
+        for each in choices[:MOST]
+    ]
+    more = f"\nand {len(choices) - MOST} more" if len(choices) > MOST else ""
+    return f"{len(choices)} choices, Tab goes through them:\n" + "\n".join(said) + more
+
+
+def status(area: Area) -> str:
+    """Rows like those of /status."""
+    return "\n".join(f"{name:<12} {clean_line(value)}" for name, value in _status(area) if value)
+
+
+def _status(area: Area) -> Iterator[tuple[str, str]]:
+    spent = area.spent
+    if memory := area.memory:
+        yield "approval", str(memory.settings.get("approval") or "ask")
+        if memory.ceiling > 0:
+            yield "full", f"{100 * memory.used / memory.ceiling:.0f} % of the context"
+        if memory.summary:
+            yield "condensed", f"{memory.summary.turns:,} turns"
+    if spent.requests:
+        cost = spending.money(spent) or "nothing"
+        yield "session", f"{spent.input:,} tokens in, {spent.output:,} out, cost {cost}"
+    yield "background", area.others[1]
+    yield "following", "another program writes this agent" if area.following else ""
+    yield "queued", f"{len(area.queue)}" if area.queue else ""
+    yield "trouble", "the database cannot be reached" if area.away else ""

@@ -1,9 +1,11 @@
 """Colours as numbers: which theme suits a background, how well a style reads, and what stands for it on less colours.
 
-kind       light or dark, as a terminal answers when it is asked for its background
-guessed    the same by COLORFGBG
-named      the styles of a theme for a terminal of so many colours
-contrast   of two colours, as WCAG 2 defines it
+    kind       light or dark, as a terminal answers when it is asked for its background
+    guessed    the same by COLORFGBG
+    named      the styles of a theme for a terminal of so many colours
+    contrast   of two colours, as WCAG 2 defines it
+
+Nothing here asks anybody, or draws.
 """
 
 import re

@@ -43,8 +43,6 @@ LEAVE = 1.0
 """Seconds in which Ctrl+C has to be pressed again to leave."""
 LATEST = 2000
 """Characters kept of what a running tool writes."""
-UNWRAPPED = 1000
-"""Columns of what readers of screens are given: they wrap by themselves, at words."""
 BIG = 2000
 """Characters of Markdown from which it is drawn in a thread."""
 
@@ -88,7 +86,7 @@ class Screen:
         self._typing = on_typing
         self._buffer = Buffer(history=self._prompts, on_text_insert=self._typed)
         self._area = Area(theme, self._buffer)
-        self._scroll = Scroll(lambda text: self._stage.print(text), lambda: UNWRAPPED if theme.words else tty.size()[0])
+        self._scroll = Scroll(self._print, self._columns)
         self._menu = Menu(self._buffer, sources)
         keys = bindings(self, self._buffer, self._pastes, self._menu)
         layout = prompt.layout(self._buffer, tty, theme.sign(USER))
@@ -400,6 +398,13 @@ class Screen:
             self.hint("The conversation is being opened")
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _columns(self) -> int:
+        """Columns that the scrollback is drawn for."""
+        return self._in_words().UNWRAPPED if self._theme.words else self._tty.size()[0]
+
+    def _print(self, text: str) -> None:
+        self._stage.print(self._in_words().wrapped(text, self._tty.size()[0]) if self._theme.words else text)
 
     def _lend(self, use: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Let another program have the terminal, one at a time."""

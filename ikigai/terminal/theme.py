@@ -90,8 +90,8 @@ def _colour(word: str, ground: int) -> str:
 class Theme:
     """Puts styles on text, or not: `color` off leaves bold, dim and reverse; `plain` leaves nothing.
 
-    `words` stand for signs, and what is drawn is drawn once: for readers of screens. `asks` says that the terminal is
-    to be asked for its background, whose theme is then put on with `wear`.
+    `words` stand for signs, and what is drawn is drawn once and plain: for readers of screens. `asks` says that the
+    terminal is to be asked for its background, whose theme is then put on with `wear`.
     """
 
     def __init__(self, color: bool = True, plain: bool = False, words: bool = False, asks: bool = False) -> None:
@@ -142,7 +142,7 @@ def theme(
     """
     term = environ.get("TERM", "dumb")
     wanted = _told(environ)
-    made = Theme(color != "never" if wanted is None else wanted, term in ("", "dumb"), words)
+    made = Theme(color != "never" if wanted is None else wanted, words or term in ("", "dumb"), words)
     if made.color and name == "auto":
         made.asks = depth(environ) > len(SIXTEEN) * 2 and not term.startswith(("linux", "vt", "eterm"))
     elif made.color:

@@ -1,11 +1,16 @@
 """What a screen says without words, said in words: for readers of screens, where nothing is drawn but lines.
 
-rule       where the context begins
-question   what can be pressed to answer one
-menu       what can complete the input
-status     what the status line would tell beside what /status tells anyway
+    rule       where the context begins
+    changed    a line of a diff
+    question   what can be pressed to answer one
+    menu       what can complete the input
+    wrapped    lines as wide as the terminal
+    status     what the status line would tell beside what /status tells anyway
+
+All of it is plain text.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from prompt_toolkit.completion import Completion
@@ -15,10 +20,12 @@ from ikigai.core.sanitize import clean_line
 from ikigai.core.transcript import Rule
 from ikigai.terminal.area import Area
 from ikigai.terminal.dialog import Dialog
+from ikigai.terminal.text import wrap
 
 MOST = 10
 """Choices of a menu that are said."""
-DIFF = {"+": "Added: ", "-": "Removed: ", "@": "At "}
+UNWRAPPED = 1000
+"""Columns for which entries are drawn: `wrapped` breaks them where the terminal would, but never within a word."""
 
 
 def rule(rule: Rule) -> str:
@@ -36,7 +43,14 @@ def rule(rule: Rule) -> str:
 
 def changed(line: str, style: str) -> str:
     """A line of a unified diff; `style` is what it is drawn with."""
-    return DIFF[line[0]] + line[1:] if style in ("added", "removed", "hunk") else line
+    if style == "hunk" and (found := re.match(r"@@ -\S+ \+(\d+)", line)):
+        return f"At line {found[1]}:"
+    return f"{style.capitalize()}: {line[1:]}" if style in ("added", "removed") else line
+
+
+def wrapped(text: str, columns: int) -> str:
+    """Lines as they are printed: nothing in them says where words end but blanks."""
+    return "\n".join(wrap(text, columns))
 
 
 def question(dialog: Dialog) -> str:

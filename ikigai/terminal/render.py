@@ -112,8 +112,9 @@ def reply(text: str, width: int, theme: Theme, links: bool = False) -> str:
 def piece(source: str, voice: Voice, width: int, theme: Theme, links: bool = False) -> str:
     """One finished block of a reply; empty if it shows nothing. Only code stands at the left edge, to be copied."""
     if theme.words:  # Markdown says in signs that are read out what it is
-        begun, voice.begun = voice.begun, True
-        return f"{'' if begun else f'{theme.sign(glyph.ASSISTANT)} '}{clean(source).strip(chr(10))}"
+        said = clean(source).strip("\n")
+        begun, voice.begun = voice.begun, voice.begun or bool(said)
+        return said if begun or not said else f"{theme.sign(glyph.ASSISTANT)} {said}"
     code = source.lstrip("\n").startswith(("```", "~~~"))
     indent = 0 if code else INDENT
     try:

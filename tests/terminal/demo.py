@@ -14,8 +14,8 @@ from ikigai.terminal.theme import USER, theme
 from ikigai.terminal.tty import Tty
 
 tty = Tty()
-styles = theme(os.environ)
-tty.open(styles.paint("prompt", USER) + " ")
+styles = theme(os.environ, words="DEMO_WORDS" in os.environ)
+tty.open(styles.paint("prompt", styles.sign(USER)) + " ")
 
 from ikigai.config.table import Terminal  # noqa: E402
 from ikigai.core.commands import COMMANDS  # noqa: E402

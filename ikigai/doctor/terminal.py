@@ -58,17 +58,28 @@ def _size() -> Finding:
 
 
 def _colours() -> Finding:
-    if os.environ.get("NO_COLOR"):
-        return Finding("colours", OK, "off, because NO_COLOR is set")
-    return Finding("colours", OK, "the sixteen that the terminal defines")
+    from ikigai.terminal.theme import depth, output
+
+    made = output(os.environ, is_terminal=True)
+    if not made.color:
+        why = "NO_COLOR is set" if os.environ.get("NO_COLOR") else "variables say so"
+        return Finding("colours", OK, f"off, because {why}" if os.environ.get("TERM") not in ("", "dumb") else "none")
+    known = {16: "the sixteen that the terminal defines", 256: "256"}
+    return Finding("colours", OK, known.get(depth(os.environ), "16.7 million"))
 
 
 def _modes() -> list[Finding]:
     """What the terminal answers when it is asked whether it knows a mode; older ones do not answer."""
     if os.environ.get("TERM", "") in ("", "dumb"):
         return []
-    said = _asked((PASTE, SYNCHRONISED))
-    found: list[Finding] = []
+    from ikigai.terminal.colours import kind
+
+    answer = _asked((PASTE, SYNCHRONISED))
+    said = {int(mode): int(state) for mode, state in re.findall(rb"\x1b\[\?(\d+);(\d)\$y", answer)}
+    reported = re.search(rb"\x1b\]11;[^\x07\x1b]*", answer)
+    background = kind(reported[0].decode("ascii", "replace")) if reported else ""
+    unknown = "the terminal does not say, so its own sixteen colours are used, or [terminal] theme"
+    found = [Finding("background", OK, background or unknown)]
     match SET.get(said.get(PASTE, -1)):
         case "yes":
             found.append(Finding("pastes", OK, "marked as such (bracketed paste)"))
@@ -82,23 +93,25 @@ def _modes() -> list[Finding]:
     return found
 
 
-def _asked(modes: tuple[int, ...]) -> dict[int, int]:
-    """DECRQM for each of them, and DA1, which every terminal answers, so that nobody waits for the others."""
+def _asked(modes: tuple[int, ...]) -> bytes:
+    """What is answered to DECRQM for each of them, to OSC 11, which asks for the background, and to DA1, which every
+    terminal answers, so that nobody waits for the others.
+    """
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     answer = b""
     try:
         tty.setcbreak(descriptor, termios.TCSANOW)
-        os.write(sys.stdout.fileno(), b"".join(b"\x1b[?%d$p" % mode for mode in modes) + b"\x1b[c")
+        os.write(sys.stdout.fileno(), b"".join(b"\x1b[?%d$p" % mode for mode in modes) + b"\x1b]11;?\x1b\\\x1b[c")
         until = time.monotonic() + ANSWERS_WITHIN
         while not re.search(rb"\x1b\[\?[\d;]*c", answer) and (left := until - time.monotonic()) > 0:
             if select.select([descriptor], [], [], left)[0]:
                 answer += os.read(descriptor, 1024)
     except OSError:
-        return {}
+        return b""
     finally:
         termios.tcsetattr(descriptor, termios.TCSAFLUSH, before)  # what came too late is not typed into the shell
-    return {int(mode): int(state) for mode, state in re.findall(rb"\x1b\[\?(\d+);(\d)\$y", answer)}
+    return answer
 
 
 def _between() -> list[Finding]:

@@ -95,7 +95,7 @@ def test_providers_are_asked_only_when_that_is_wanted(account: Account, wire: Wi
 
 def test_at_a_terminal(account: Account):
     """It is asked which modes it knows, and left as it was; one that never answers is not waited for long."""
-    answer = b"\x1b[?2004;2$y\x1b[?2026;1$y\x1b[?62;22c"
+    answer = b"\x1b[?2004;2$y\x1b[?2026;1$y\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\\x1b[?62;22c"
     for says, pastes, updates in (
         (answer, "marked as such (bracketed paste)", "drawn at once"),
         (b"", "the terminal does not say", "drawn as they come"),
@@ -104,6 +104,7 @@ def test_at_a_terminal(account: Account):
             program.wait(lambda program=program: b"\x1b[c" in program.raw, "the question")
             program.type(says)
             assert program.ended() == 0
+            assert ("background light" in program.words()) == bool(says)
             assert pastes in program.words() and updates in program.words() and "100×24" in program.text()
             program.assert_restored()
     with account.terminal("doctor", columns=30, rows=8, env={"TERM": "dumb", "IKIGAI_MODEL": "scripted/echo"}) as dumb:

@@ -1,6 +1,10 @@
 """What themes look like, how the terminal's background is learnt, and what variables say about colours."""
 
 import os
+import select
+import termios
+import threading
+import tty
 from pathlib import Path
 
 import pytest
@@ -209,3 +213,14 @@ def test_a_terminal_that_says_nothing(tmp_path: Path, environ: dict[str, str], w
         console.send("bye\r")  # at once: an answer may still be owed
         console.ended()
         console.assert_restored()
+
+
+def test_an_answer_that_is_still_owed_is_not_left_to_the_shell(tmp_path: Path):
+    with Asked(tmp_path) as console:
+        console.until(lambda: console.asked_at >= 0)
+        console.send("\x04")
+        threading.Timer(0.1, os.write, (console.fd, WHITE + b"\x1b[?62c")).start()
+        console.ended()
+        console.assert_restored()
+        tty.setraw(console.slave, termios.TCSANOW)
+        assert not select.select([console.slave], [], [], 0.1)[0]

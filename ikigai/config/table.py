@@ -252,8 +252,8 @@ class Terminal(Record, frozen=True):
     status: Annotated[
         StatusParts,
         _help(
-            'The parts of the status line in their order: "agent" is its name and approval mode, "background" what other '
-            'agents are about, "out" what has left the context. With [] there is none but for what you must know.'
+            'The parts of the status line in their order: "agent" is its name and approval mode, "background" what '
+            'other agents are about, "out" what has left the context. With [] there is none but for what you must know.'
         ),
     ] = ("agent", "background", "model", "context", "out", "cost", "database")
     screen_reader: Annotated[

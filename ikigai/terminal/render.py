@@ -120,7 +120,7 @@ def piece(source: str, voice: Voice, width: int, theme: Theme, links: bool = Fal
     try:
         styles, references = theme.styles, voice.references
         drawn = render(
-            source, width - indent, color=theme.color, styles=styles, references=references, links=links
+            source, width - indent, color=not theme.plain, styles=styles, references=references, links=links
         ).rstrip("\n")
     except Exception:  # no text is worth a turn, and no look is worth a text
         log.exception("Markdown could not be drawn")

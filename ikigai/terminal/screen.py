@@ -455,7 +455,10 @@ class Screen:
         """Another question is to be shown, or none; while words of an answer are wanted the input is lent to them."""
         self._area.dialog = dialog = self._dialogs.current
         if self._bare and dialog and dialog.since:
-            if (asked := self._in_words().question(dialog)) != self._printed:
+            asked = f"{dialog.prompt}\n{' · '.join(dialog.keys)}"
+            if self._theme.words:
+                asked = self._in_words().question(dialog)
+            if asked != self._printed:
                 self.print_text(asked)
             self._printed = asked
         else:

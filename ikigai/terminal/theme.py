@@ -65,15 +65,19 @@ def table(column: int) -> Styles:
     return {element: row[column] for element, row in ELEMENTS.items()}
 
 
-def sgr(style: str, color: bool = True) -> str:
-    """A style as a terminal takes it, what stands between ESC [ and m; without `color` its attributes alone."""
+def _uncoloured(style: str) -> str:
+    return " ".join(word for word in style.split() if word in ATTRIBUTES)
+
+
+def sgr(style: str) -> str:
+    """A style as a terminal takes it: what stands between ESC [ and m."""
     codes, ground = list[str](), 0
     for word in style.split():
         if word == "on":
             ground = 10
         elif word in ATTRIBUTES:
             codes.append(ATTRIBUTES[word])
-        elif color:
+        else:
             codes.append(_colour(word, ground))
     return ";".join(codes)
 
@@ -96,13 +100,13 @@ class Theme:
 
     def __init__(self, color: bool = True, plain: bool = False, words: bool = False, asks: bool = False) -> None:
         self.color, self.words, self.asks = color and not plain, words, asks
-        self._plain = plain
+        self.plain = plain
         self.wear(table(0))
 
     def wear(self, styles: Styles) -> None:
-        """From now on things look so."""
-        self.styles = styles
-        codes = {} if self._plain else {name: sgr(style, self.color) for name, style in styles.items()}
+        """From now on things look so, without colours where there are to be none."""
+        self.styles = styles if self.color else {name: _uncoloured(style) for name, style in styles.items()}
+        codes = {} if self.plain else {name: sgr(style) for name, style in self.styles.items()}
         self._codes = codes | {name: codes[same] for name, same in _SAME.items() if same in codes}
 
     def __contains__(self, style: str) -> bool:

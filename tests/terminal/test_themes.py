@@ -1,6 +1,7 @@
 """What themes look like, how the terminal's background is learnt, and what variables say about colours."""
 
 import os
+import re
 import select
 import termios
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.config import table as keys
-from ikigai.terminal import colours
+from ikigai.terminal import colours, render
 from ikigai.terminal.theme import ELEMENTS, NAMES, Theme, depth, output, sgr, table, theme
 from tests.terminal.console import DEMO, Console
 
@@ -135,7 +136,11 @@ def test_how_many_colours_there_are_and_whether_the_terminal_is_asked():
 def test_styles_in_words():
     assert sgr("bold cyan") == "1;36" and sgr("bright_red on 238") == "91;48;5;238"
     assert sgr("underline #0a1b2c on bright_white") == "4;38;2;10;27;44;107"
-    assert sgr("bold #ffffff on red", color=False) == "1"
+    uncoloured = Theme(color=False)
+    uncoloured.wear({"error": "bold #ffffff on red", "call": "red"})
+    assert uncoloured.paint("error", "x") == "\x1b[1mx\x1b[0m" and uncoloured.paint("call", "x") == "x"
+    drawn = render.reply("# One\n\nIs `two` **three**.\n\n```python\ndef f(): 1\n```", 40, Theme(color=False))
+    assert set(re.findall(r"\x1b\[([\d;]*)m", drawn)) == {"0", "1", "1;4"}
 
 
 def test_a_theme_of_ones_own_and_what_stands_for_it_on_less_colours():

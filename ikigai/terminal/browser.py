@@ -78,7 +78,7 @@ class Browser:
         self._alt = False  # Alt+key is on its way
 
     async def run(self) -> str:
-        with self._stage.away():
+        with self._stage.away(takes_keys=True):
             self._stage.guest = self
             try:
                 self.take_again()

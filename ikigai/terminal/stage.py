@@ -222,9 +222,9 @@ class Stage:
     # ── giving the terminal to others ────────────────────────────────────────────────────────────────────────────
 
     @contextlib.contextmanager
-    def away(self) -> Iterator[None]:
-        """Another program has the terminal, as it was before ours."""
-        self._give_up()
+    def away(self, takes_keys: bool = False) -> Iterator[None]:
+        """Another program has the terminal, as it was before ours; or a guest, who takes keys from `keyboard`."""
+        self._give_up(takes_keys)
         try:
             with self.keyboard.detach():
                 yield
@@ -257,9 +257,10 @@ class Stage:
         if self._background:
             self._background.settle()
 
-    def _give_up(self) -> None:
+    def _give_up(self, takes_keys: bool = False) -> None:
         self._painter.erase()
-        self._settle()
+        if not takes_keys:
+            self._settle()
         self._painter.holds.add("away")
         self._tty.restore()
 

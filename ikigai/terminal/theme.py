@@ -147,12 +147,13 @@ def theme(
     term = environ.get("TERM", "dumb")
     wanted = _told(environ)
     made = Theme(color != "never" if wanted is None else wanted, words or term in ("", "dumb"), words)
-    if made.color and name == "auto":
-        made.asks = depth(environ) > len(SIXTEEN) * 2 and not term.startswith(("linux", "vt", "eterm"))
-    elif made.color:
+    if name == "auto":
+        knows = depth(environ) > 16 and not term.startswith(("linux", "vt", "eterm"))  # these print what they do not
+        made.asks = made.color and knows
+    elif not made.plain:
         from ikigai.terminal import colours
 
-        made.wear(colours.named(name, own or {}, depth(environ)))
+        made.wear(colours.named(name, own or {}, depth(environ) if made.color else 16))
     return made
 
 

@@ -157,6 +157,8 @@ def test_a_theme_of_ones_own_and_what_stands_for_it_on_less_colours():
 def test_high_contrast_is_never_dim():
     for name in NAMES[2:]:
         assert not any("dim" in style for style in colours.named(name, {}, 16).values())
+    assert theme({**TERMINAL, "NO_COLOR": "1"}, "auto", NAMES[3]).paint("dim", "x") == "x"
+    assert theme({**TERMINAL, "NO_COLOR": "1"}, "auto", NAMES[0]).paint("dim", "x") == "\x1b[2mx\x1b[0m"
     worn = Theme()
     worn.wear(table(4))
     assert (
@@ -215,6 +217,11 @@ def test_a_terminal_that_says_nothing(tmp_path: Path, environ: dict[str, str], w
         console.until("It keeps whole turns")
         assert console.raw.count(QUESTION) == 1
         assert f"\x1b[{sgr(table(worn)['assistant'])}m●" in console.raw.decode()
+        if worn == 0:  # too late: what is drawn from now on is light, what stands there stays
+            console.send(WHITE)
+            console.until(lambda: f"\x1b[{sgr(table(2)['prompt'])}m❯" in console.raw.decode())
+            assert console.history.count("It keeps whole turns") == 1 and console.prompt.strip() == ""
+            assert f"\x1b[{sgr(table(2)['assistant'])}m●" not in console.raw.decode()
         console.send("bye\r")  # at once: an answer may still be owed
         console.ended()
         console.assert_restored()

@@ -67,6 +67,21 @@ def answer(paragraphs: int) -> str:
     return "\n\n".join(made) + "\n"
 
 
+def lines(count: int) -> str:
+    """So many numbered lines: code, lists, and paragraphs whose lines are kept apart."""
+    made: list[str] = []
+    for first in range(1, count + 1, 50):
+        numbers = [f"L{number:05} {WORDS[number % 12]}" for number in range(first, min(first + 50, count + 1))]
+        match first // 50 % 3:
+            case 0:
+                made.append("\n".join(["```", *numbers, "```"]))
+            case 1:
+                made.append("\n".join(f"- {line}" for line in numbers))
+            case _:
+                made.append("\\\n".join(numbers))
+    return "\n\n".join(made) + "\n"
+
+
 class Feed:
     def __init__(self) -> None:
         run = Run(
@@ -150,6 +165,8 @@ class Feed:
         match word:
             case "stream":
                 self.task = asyncio.create_task(self.streamed(answer(int(rest or 12))))
+            case "lines":
+                self.task = asyncio.create_task(self.streamed(lines(int(rest)), piece=64))
             case "hostile":
                 self.task = asyncio.create_task(self.streamed(HOSTILE))
             case "hang":
@@ -193,11 +210,11 @@ class Feed:
         self.said.append(text)
         self.screen.live(self.asked_by, TextDelta(text))
 
-    async def streamed(self, text: str) -> None:
+    async def streamed(self, text: str, piece: int = 4) -> None:
         self.asked_by = self.ids
         saved = 0
-        for at in range(0, len(text), 4):
-            self.delta(text[at : at + 4])
+        for at in range(0, len(text), piece):
+            self.delta(text[at : at + piece])
             if at - saved >= 200 or not saved:
                 saved = at
                 self.screen.saved(self.asked_by, saved)

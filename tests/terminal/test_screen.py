@@ -205,7 +205,7 @@ def test_hints_waits_tools_and_thoughts_are_shown(console: Console):
     console.until("✗ interrupted")
     console.send("tools\r")
     console.until("Running read_file, shell")
-    assert "→ read_file(path=/etc/passwd)\n→ shell(command=ls -l⏎)" in console.text
+    console.until("→ read_file(path=/etc/passwd)\n→ shell(command=ls -l⏎)")  # the rows come after the status
     console.until("● That is what there is.")
     assert "← line 0\n  line 1\n  line 2\n  … 20 lines in all (Ctrl+O)\n← no such file" in console.text
     assert console.history.count("● Let me look.") == 1

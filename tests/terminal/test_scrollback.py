@@ -20,8 +20,9 @@ pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is no
 class Tmux:
     def __init__(self, folder: str) -> None:
         self._socket = str(Path(folder) / "s")
-        self.run("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", f"cd {ROOT}; exec bash --norc -i")
-        self.run("set", "-g", "history-limit", "50000")
+        limit = ("set", "-g", "history-limit", "50000", ";")  # it holds for panes made after it
+        shell = f"cd {ROOT}; exec bash --norc -i"
+        self.run("-f", "/dev/null", "start-server", ";", *limit, "new-session", "-d", "-x", "80", "-y", "24", shell)
         self.run("set", "-g", "window-size", "manual")
 
     def run(self, *arguments: str) -> str:
@@ -87,6 +88,24 @@ def test_a_long_answer_is_there_once(tmux: Tmux):
     assert_one_copy(text, 300)
     places = [text.index(f"P{number:03}") for number in range(1, 301)]
     assert places == sorted(places)
+
+
+@pytest.mark.long
+def test_ten_thousand_lines_are_there_once_after_three_resizes(tmux: Tmux):
+    tmux.start("DEMO_PACE=0.0005")
+    tmux.keys("lines 10000", "Enter")
+    tmux.until("L02000", 60)
+    for columns, rows in ((60, 30), (44, 20), (80, 24)):
+        tmux.resize(columns, rows)
+        time.sleep(0.5)
+    tmux.until("L10000", 120)
+    for columns, rows in ((44, 15), (100, 30), (80, 24)):
+        tmux.resize(columns, rows)
+        time.sleep(0.5)
+    text = tmux.settled()
+    numbers = [int(number) for number in re.findall(r"L(\d{5})", text)]
+    assert numbers == list(range(1, 10_001))
+    assert text.count(STATUS) == text.count("❯ lines 10000") == len(re.findall(r"^❯$", text, re.MULTILINE)) == 1
 
 
 def test_resized_while_idle(tmux: Tmux):

@@ -120,7 +120,7 @@ class Area:
 
     def _status(self, columns: int) -> str:
         if self.hint:
-            return INDENT + self.theme.paint("warning", cut(self.hint, columns - len(INDENT)))
+            return INDENT + self.theme.paint("warning", cut(clean_line(self.hint), columns - len(INDENT)))
         name = f"{self.agent} (following)" if self.following else self.agent
         of = (name, self.database, self.away, self.spent, self.others, columns, id(self.theme.styles))
         if self.memory is not self._told[0] or of != self._told[1]:  # else it is the same in every frame
@@ -199,11 +199,12 @@ class Area:
         told = 1 < rows < len(all)
         rows -= told
         start = max(0, min((chosen or 0) - rows // 2, len(all) - rows))
-        names = max(width(each.display_text) for each in all)
+        names = max(width(clean_line(each.display_text)) for each in all)
         shown: list[str] = []
         for index, each in enumerate(all[start : start + rows], start):
             name = cut(clean_line(each.display_text), columns - len(INDENT))
-            about = cut("  " + each.display_meta_text, columns - len(INDENT) - names) if each.display_meta_text else ""
+            help = clean_line(each.display_meta_text)
+            about = cut("  " + help, columns - len(INDENT) - names) if help else ""
             padded = name + " " * max(0, names - width(name)) * bool(about)
             style = "selected" if index == chosen else ""
             shown.append(INDENT + self.theme.paint(style, padded) + self.theme.paint("dim", about))

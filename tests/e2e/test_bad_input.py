@@ -441,6 +441,14 @@ def test_a_long_message(account: Account, wire: Wire):
         program.wait_for("[pasted 30,000 lines]")
         program.type("\r")
         program.wait_for("● Long again.")
+        program.settled()
+        program.paste("x" * (10 << 20))  # more than any model takes
+        program.wait_for("[pasted 10,485,760 characters]")
+        program.type("\r")
+        program.wait_for("This message takes about 2.6M tokens, and")
+        program.wait(lambda: program.input().startswith("[pasted 10,485,760"), "the words given back")
+        program.type("\x15")
+        program.wait_for_input("")
         program.leave()
     assert wire.messages()[-1]["content"] == text
     assert account.said("user") == [text, text] and account.endings() == ["completed"] * 2

@@ -10,6 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.core.test_sanitize import EVERY, forbidden
 from tests.e2e.account import ECHO, WIRE, Account, Wire
 from tests.e2e.program import PATIENCE, Program
 from tests.invariants import check
@@ -488,14 +489,28 @@ def test_colours(account: Account, env: dict[str, str]):
 
 
 def test_what_a_model_says_is_never_obeyed(account: Account):
+    """In a locale that knows ASCII alone; every character that a terminal obeys or hides, in words and in code."""
+    bad = "".join(char for char in EVERY if forbidden(char) and char != "\r" and not "\ud800" <= char <= "\udfff")
     reply = "Safe \x1b]0;pwned\x07\x1b[2J\x9b31m\x1b]52;c;cHduZWQ=\x07words\u202e."
-    with account.terminal(*account.script(reply)) as program:
+    every = "\n\n".join(
+        ("Every " + "é".join(bad), f"```python\n{'é'.join(bad)}\n```", f"| a |\n|---|\n| {bad} |", "Last.")
+    )
+    with account.terminal(*account.script(reply, every), env={"LANG": "C", "LC_ALL": "C"}) as program:
         program.ready().type("go \u202e\x9d")
         program.wait_for("❯ go <U+202E><U+009D>")
         program.type("\r")
         program.wait_for("words")
+        program.settled()
+        program.say("árvíz 日本")
+        program.wait(lambda: any("Last." in line for line in program.lines()), "the end of it")
+        program.settled()
+        shown = program.words().replace(" ", "")
+        assert "<U+E0041>" in shown and "<U+0085>" in shown and "❯árvíz日本" in shown
         program.leave()
     ours = rb"\x1b\](?:2;[a-z-]+ \xc2\xb7 (?:idle|working)|133;(?:A;redraw=0|B|C|D;0)|11;\?)\x1b\\"
     foreign = re.sub(ours, b"", program.raw)
     assert not re.search(rb"\x1b\]|\xc2\x9b|\xc2\x9d|\xe2\x80\xae|\x1b\[2J", foreign)
+    written = re.sub(r"\x1b(\[[\d;?]*[A-Za-z]|[78])", "", foreign.decode())
+    assert not {*written} & {*bad}
     assert "\x1b]0;pwned" in account.said("assistant")[0], "the log keeps what was said"
+    assert account.said("user")[1] == "árvíz 日本"

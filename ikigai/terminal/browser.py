@@ -76,6 +76,7 @@ class Browser:
         self._said = ""  # until the next key
         self._flush: asyncio.TimerHandle | None = None
         self._alt = False  # Alt+key is on its way
+        self.ahead: list[KeyPress] = []  # pressed behind the key that left: they are the input's
 
     async def run(self) -> str:
         with self._stage.away(takes_keys=True):
@@ -237,8 +238,11 @@ class Browser:
         self._flush = asyncio.get_running_loop().call_later(ESCAPE_AFTER, lambda: self._pressed(keyboard.flush_keys()))
 
     def _pressed(self, presses: list[KeyPress]) -> None:
-        for press in presses:
-            if self._done.done() or self._lending:
+        for number, press in enumerate(presses):
+            if self._done.done():
+                self.ahead += presses[number:]
+                return
+            if self._lending:
                 return
             if press.key == Keys.Escape:
                 self._alt = True

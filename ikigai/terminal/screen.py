@@ -432,8 +432,10 @@ class Screen:
     async def _browsed(self, source: "Source", rewinding: bool = False, place: int = 0) -> None:
         from ikigai.terminal.browser import Browser
 
-        if line := await Browser(self._tty, self._theme, self._stage, self, source, rewinding, place).run():
+        browser = Browser(self._tty, self._theme, self._stage, self, source, rewinding, place)
+        if line := await browser.run():
             self.submit(line)
+        self._stage.press(browser.ahead)
 
     async def _edited(self) -> None:
         from ikigai.terminal.editor import edit

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prompt_toolkit.application import Application
-from prompt_toolkit.key_binding import KeyBindings, defaults
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, defaults
 from prompt_toolkit.layout import Layout
 
 from ikigai.terminal.area import Area
@@ -153,6 +153,11 @@ class Stage:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+
+    def press(self, presses: list[KeyPress]) -> None:
+        """Take keys that somebody else has read."""
+        self._app.key_processor.feed_multiple(presses)
+        self._app.key_processor.process_keys()
 
     # ── frames ───────────────────────────────────────────────────────────────────────────────────────────────────
 

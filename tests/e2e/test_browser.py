@@ -185,7 +185,9 @@ def test_what_goes_on_behind_is_neither_lost_nor_shown_twice(account: Account):
         opened(program)
         program.wait(lambda: len(account.turns()) == 2, "the end of the turn")
         program.wait(lambda: "paragraph 39 of it" in program.text(), "the reply in the browser")
-        left(program)
+        left(program, "qtyped ahead")
+        program.wait_for_input("typed ahead")
+        program.type("\x15")
         program.settled()
         lines = program.scrollback()
         assert [line.strip("● ") for line in lines if "paragraph" in line] == words

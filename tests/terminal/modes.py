@@ -47,7 +47,7 @@ def _csi(text: str, left: dict[str, str], depth: dict[str, int]) -> None:
     elif end == "r" and not numbers.startswith("?"):
         _put(left, "scroll region", numbers)
     elif end == "t" and numbers.split(";")[0] in ("22", "23"):
-        depth["title stack"] += 1 if numbers.startswith("22") else -1
+        depth["title stack"] = max(0, depth["title stack"] + (1 if numbers.startswith("22") else -1))
         if not depth["title stack"]:
             left.pop("title", None)
     elif end == "u" and numbers[:1] in ("<", ">"):

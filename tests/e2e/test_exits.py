@@ -63,7 +63,7 @@ def test_stopped_gone_on_killed_and_reset(account: Account, tmp_path: Path, brow
         if shutil.which("reset"):
             console.send("\x15reset\r")
             console.until(lambda: left_on(console.raw) == {})
-            console.send("stty -g > reset; echo done\r")
+            console.send("stty -g > part; mv part reset\r")
             console.until(lambda: (account.home / "reset").exists())
             kept = [(account.home / name).read_text() for name in ("before", "stopped", "reset")]
             assert kept[0] == kept[1] and kept[0].split(":")[3] == kept[2].split(":")[3]  # echo, lines, keys

@@ -124,7 +124,8 @@ class Area:
         name = f"{self.agent} (following)" if self.following else self.agent
         of = (name, self.database, self.away, self.spent, self.others, columns, id(self.theme.styles))
         if self.memory is not self._told[0] or of != self._told[1]:  # else it is the same in every frame
-            database = ("warning", f"{self.database} unreachable") if self.away else ("dim", self.database)
+            place = clean_line(self.database)
+            database = ("warning", f"{place} unreachable") if self.away else ("dim", place)
             room = columns - len(INDENT)
             drawn = status.line(name, self.memory, database, room, self.theme, self.spent, self.others, self.parts)
             self._told = self.memory, of, INDENT + drawn if drawn or self.parts else ""

@@ -42,7 +42,6 @@ def line(
     `spent` is what this session did, `others` what the agents in the background are about, which goes before what else
     there is to tell. A database in trouble is told whatever the parts are, and at any width.
     """
-    database = database[0], clean_line(database[1])
     others = others[0], cut(clean_line(others[1]), max(0, width - LEAST))
     trouble = database[0] == "warning"
     for version in _versions(clean_line(agent), memory, database, spent):

@@ -21,8 +21,9 @@ import pyte.graphics
 
 FOLDER = Path(__file__).parent / "golden" / "screens"
 RENEW = bool(os.environ.get("IKIGAI_RENEW_SCREENS"))
-PATIENCE, QUIET = 10.0, 0.6
-"""Seconds that a screen may take to look as stored, and for which nothing may change on one that is being stored."""
+PATIENCE, SHORT, QUIET = 10.0, 0.5, 0.6
+"""Seconds that a screen may take to look as stored, and where one before it did not; and those for which nothing may
+change on one that is being stored."""
 
 VARIANTS: dict[str, dict[str, str]] = {"dark": {}}
 """Ways in which the program can look: by name what is in its environment."""
@@ -135,7 +136,7 @@ class Screens:
         if RENEW:
             _quiet(terminal)
         stored = {name: self._stored(name) for name in looks}
-        deadline = time.monotonic() + PATIENCE * (not RENEW)
+        deadline = time.monotonic() + (0 if RENEW else SHORT if self._differ else PATIENCE)
         while (now := {name: look(terminal.screen) for name, look in looks.items()}) != stored:
             while not (news := terminal.pump(0.05)) and time.monotonic() < deadline:
                 pass

@@ -19,6 +19,8 @@ from typing import Protocol, Self
 import pyte
 import pyte.graphics
 
+from ikigai.store.names import ADJECTIVES, NOUNS
+
 FOLDER = Path(__file__).parent / "golden" / "screens"
 RENEW = bool(os.environ.get("IKIGAI_RENEW_SCREENS"))
 PATIENCE, SHORT, QUIET = 10.0, 0.5, 0.6
@@ -32,6 +34,7 @@ pyte.graphics.TEXT[2] = "+blink"  # pyte does not know of dim, and nothing here 
 
 # What differs from run to run, and what stands for it. Nothing else does, and no width changes if it can be helped.
 _VARYING = (
+    (rf"\b(?:{'|'.join(ADJECTIVES.split())})-(?:{'|'.join(NOUNS.split())})\b", "amber-fox"),
     (r"/tmp/golden-\w{8}", "/tmp/golden-00000000"),
     (r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "⠋"),
     (r"\b\d+(\.\d)? s\b", "0 s"),
@@ -44,8 +47,8 @@ _VARYING = (
 class Terminal(Protocol):
     """What shows the screen; `Program` is one."""
 
-    screen: pyte.Screen
-
+    @property
+    def screen(self) -> pyte.Screen: ...
     def pump(self, seconds: float) -> bool: ...
 
 

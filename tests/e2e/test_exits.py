@@ -22,7 +22,7 @@ def shell(account: Account, tmp_path: Path) -> Console:
         f"PS1='$ '\nbind 'set enable-bracketed-paste off'\nikigai() {{ {program} \"$@\"; }}\ncd {account.home}\n"
     )
     argv = ["/bin/bash", "--noprofile", "--rcfile", str(rc), "-i"]
-    console = Console(tmp_path, argv, **environment(account.home, **account.environment()))
+    console = Console(tmp_path, argv, (80, 24), **environment(account.home, **account.environment()))
     console.until(lambda: console.lines[console.screen.cursor.y] == "$")
     return console
 

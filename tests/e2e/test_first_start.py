@@ -16,6 +16,7 @@ from ikigai.providers import weights
 from ikigai.store import embedded, embedded_place
 from tests.conftest_local import smol_weights
 from tests.e2e.program import Program, run
+from tests.screens import Screens
 
 pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
 
@@ -47,6 +48,7 @@ def until(true: Callable[[], bool], what: str) -> None:
 
 
 def test_setup_first_talk_and_the_next_day(home: Path):
+    """The first steps of the README, as they are written there."""
     first, second = (run(home, "setup") for _ in range(2))
     for result, database in ((first, "made"), (second, "ready")):
         assert (result.returncode, result.stderr) == (0, "")
@@ -56,8 +58,9 @@ def test_setup_first_talk_and_the_next_day(home: Path):
             "ready      local/smollm2-135m will answer. Start with: ikigai",
         ]
 
-    with Program(home) as program:
-        program.ready()
+    with Program(home) as program, Screens("setup") as screens:
+        screens.printed("setup", first.stdout)
+        screens.agrees("first-screen", program.ready())
         assert "local/smollm2-135m · ctx" in program.status() and program.status().endswith("· embedded")
         program.say("Hello! Who are you?")
         program.wait(lambda: _answers(program) == 1 and not _busy(program), "the first answer", SLOWLY)

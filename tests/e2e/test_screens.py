@@ -196,4 +196,4 @@ def test_sizes(golden: Account):
 
 
 def test_every_stored_screen_is_of_a_walk():
-    assert {folder.name for folder in FOLDER.iterdir()} == {"first", "sizes", "tools"}
+    assert {folder.name for folder in FOLDER.iterdir()} == {"first", "setup", "sizes", "tools"}

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai import catalog, completions, doctor, finding, login, paths, psql, purging, reports, roster
+from ikigai import catalog, completions, doctor, finding, login, manual, paths, psql, purging, reports, roster
 from ikigai.config import Config, describe, masked
 from ikigai.core.arguments import model_choice
 from ikigai.core.errors import ConfigError, IkigaiError
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 def parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """The parser of these commands; `before` and `common` hold the options that stand before and behind any of them."""
     made = argparse.ArgumentParser(prog="ikigai", allow_abbrev=False, parents=[before])
-    commands = made.add_subparsers(dest="command", required=True)
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     setup = commands.add_parser("setup", parents=[common], help="prepare database and model; asks nothing")
     setup.set_defaults(act=_setup)
 
     config = commands.add_parser("config", parents=[common], help="settings and where they come from")
-    config.add_argument("what", nargs="?", choices=("show", "path", "init"), default="show")
+    config.add_argument("what", nargs="?", choices=("show", "path", "init"), default="show", help="all values (show)")
     config.add_argument("--json", action="store_true", help="one object per setting")
     config.set_defaults(act=_config)
 
@@ -61,14 +61,15 @@ def parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> 
     status.set_defaults(act=_status)
     migrate = db.add_parser("migrate", parents=[common], help="bring the schema up to date")
     migrate.set_defaults(act=_migrate)
-    dump = db.add_parser("dump", parents=[common], help="write everything to a file (- for standard output)")
-    dump.add_argument("file")
+    dump = db.add_parser("dump", parents=[common], help="write everything to a file")
+    dump.add_argument("file", metavar="FILE|-", help="where to; - is the standard output")
     dump.set_defaults(act=_dump)
     restore = db.add_parser("restore", parents=[common], help="read a dump into an empty database")
-    restore.add_argument("file")
+    restore.add_argument("file", metavar="FILE", help="what `ikigai db dump` wrote")
     restore.set_defaults(act=_restore)
     psql.add(db, common)
     purging.add(db, common)
+    manual.complete(made)
     return made
 
 

@@ -24,45 +24,6 @@ SUBCOMMANDS = tuple(
     [name]
     for name in ("agents", "completion", "config", "db", "doctor", "history", "login", "models", "setup", "usage")
 )
-EPILOG = """\
-commands:
-  ikigai setup                         prepare database and model; asks nothing, can be run again
-  ikigai login [PROVIDER]              store a key for a provider; --list, --remove
-  ikigai models [PROVIDER]             what the keys at hand can use; --refresh asks the providers
-  ikigai config [show|path|init]       every setting with its value and where it comes from
-  ikigai history search QUERY          everything ever said; also: list, show ID
-  ikigai history export -o FILE        a history as Markdown, HTML, JSON or JSONL; import FILE makes an agent of it
-  ikigai agents                        the tree of agents; also: show NAME, rename, kill, revive
-  ikigai usage                         tokens and cost of all requests, by day, model or agent
-  ikigai db status|migrate|dump|restore   look after the database
-  ikigai db psql [PSQL'S OPTIONS]      SQL on the log and its views
-  ikigai db purge --ids|--match        take a text out of the log for good
-  ikigai doctor [--online]             see whether all is well; each line says what to do
-  ikigai completion bash|zsh|fish      a script that makes the shell complete all this
-  each takes --help
-
-print mode (-p, or when input is piped in):
-  --output-format text         the words, as they come
-  --output-format json         one object: text, agent, model, usage, turn (its id), stop; reason if it failed
-  --output-format stream-json  one object per line; type is "event" (a stored event as it is in the log),
-                               "delta" (words of the reply as they come), "thinking" (what the model thinks)
-                               or "result" (the object of json)
-  tools: what would need a question is refused, and the model is told; --yolo, or the allow-list of
-  [tools] with approval = "auto", lets it run
-  /context, /status, /cost, /search, /agents, /help, /model and /profile are answered without a model; json gives an
-  object of figures; /clear, /mark, /rewind, /undo, /budget, /rename, /revive, /kill --yes … do what they do and print
-  what they did; /fork "question" answers in a child
-
-exit codes:
-  0    ok
-  1    no model, the provider refuses, or the turn failed
-  2    wrong flags or configuration, bad DSN, wrong password, unknown model
-  75   try again later: unreachable, still failing after retries, agent held by another program
-  130  interrupted (SIGINT)
-  143  terminated (SIGTERM)
-
-Without configuration, key or server it still works: ikigai keeps its own PostgreSQL in your data folder.
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -164,22 +125,29 @@ def _config(arguments: argparse.Namespace) -> Config:
     return load(file, os.environ, flags, must_exist=bool(arguments.config), logins=logins)
 
 
+class _Parser(argparse.ArgumentParser):
+    def format_help(self) -> str:
+        from ikigai import manual  # nobody else waits for it
+
+        self.formatter_class, self.epilog = manual.Formatter, manual.MAIN
+        return super().format_help()
+
+
 def _common(default: str | None = None) -> argparse.ArgumentParser:
     """The options that every command takes, in front of its name and behind it."""
     parser = argparse.ArgumentParser(prog="ikigai", add_help=False, allow_abbrev=False, argument_default=default)
-    parser.add_argument("--config", metavar="FILE", help="read this configuration instead of your own")
-    parser.add_argument("--db", metavar="DSN", help="the database for this run")
-    parser.add_argument("--debug", action="store_true", default=default or False, help="say more in the log file")
+    group = parser.add_argument_group("options of every command")
+    group.add_argument("--config", metavar="FILE", help="read this configuration instead of your own")
+    group.add_argument("--db", metavar="DSN", help="the database for this run")
+    group.add_argument("--debug", action="store_true", default=default or False, help="say more in the log file")
     return parser
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ikigai",
         usage="ikigai [options] [message | @file ...]\n       ikigai COMMAND ...",
         description="One conversation with large language models that never ends.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
         parents=[_common()],
     )

@@ -50,7 +50,12 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, arg
     search.add_argument("query", nargs="+", metavar="QUERY", help='words, "phrases", *parts*')
     search.add_argument("--agent", metavar="NAME|ID", help="what this agent and its ancestors said alone")
     search.add_argument(
-        "--kind", action="append", choices=KINDS, default=[], help="events of this kind; may be repeated"
+        "--kind",
+        action="append",
+        choices=KINDS,
+        default=[],
+        metavar="KIND",
+        help=f"events of this kind; may be repeated: {', '.join(KINDS)}",
     )
     search.add_argument(
         "--since", type=reports.since, metavar="DATE|Nd", help="from this day on (2026-11-30), or the last N days"
@@ -63,7 +68,7 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, arg
     for each in (search, listed):
         each.add_argument("--limit", type=_limit, default=20, metavar="N", help="at most so many (20)")
     show = what.add_parser("show", parents=[common], help="one event, and those beside it")
-    show.add_argument("id", type=_id, metavar="ID")
+    show.add_argument("id", type=_id, metavar="ID", help="its number, as lists and hits show it")
     show.add_argument("--beside", type=int, choices=range(101), default=0, metavar="N", help="N before and N behind it")
     for each in (search, listed, show):
         each.add_argument("--json", action="store_true", help="the same as JSON")

@@ -39,7 +39,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         description="Ask for a provider's API key without showing it, or read it from a pipe; try it; keep it in a "
         "private file. A key in the environment goes before it.",
     )
-    command.add_argument("provider", nargs="?", default="", help="anthropic, openai, google, or one you configured")
+    named = "anthropic, openai, google, or one you configured"
+    command.add_argument("provider", nargs="?", default="", metavar="PROVIDER", help=named)
     what = command.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="say which providers have a key, and from where")
     what.add_argument("--remove", action="store_true", help="forget the stored key of the provider")

@@ -23,10 +23,11 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         "agents",
         parents=[common],
         help="the tree of agents; rename, kill, revive",
-        usage="ikigai agents [list | show NAME | rename OLD NEW | kill NAME --yes | revive NAME] [--all] [--json]",
+        usage="ikigai agents [list] [--all] [--json]\n       ikigai agents show NAME [--json]\n"
+        "       ikigai agents rename OLD NEW\n       ikigai agents kill NAME --yes\n       ikigai agents revive NAME",
         description="A killed agent is out of use with all below it until it is revived; its history stays.",
     )
-    agents.add_argument("what", nargs="?", choices=tuple(WANTS), default="list")
+    agents.add_argument("what", nargs="?", choices=tuple(WANTS), default="list", help="what to do (list)")
     agents.add_argument("names", nargs="*", metavar="NAME", help="names or ids")
     agents.add_argument("--all", action="store_true", help="the dead, too")
     agents.add_argument("--yes", action="store_true", help="agree to what would be asked: kill asks for it")

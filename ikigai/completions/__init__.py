@@ -38,9 +38,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "completion",
         parents=[common],
         help="what the shell needs to complete commands",
-        description="Print a script for the shell.",
-        epilog="bash: source <(ikigai completion bash)    zsh: source <(ikigai completion zsh), behind compinit    "
-        "fish: ikigai completion fish > ~/.config/fish/completions/ikigai.fish",
     )
     command.add_argument("shell", nargs="?", choices=SHELLS, help="for which shell")
     command.add_argument("--agents", action="store_true", help=argparse.SUPPRESS)
@@ -121,7 +118,9 @@ def _node(parser: argparse.ArgumentParser, path: tuple[str, ...], help: str) -> 
         elif action.help is not argparse.SUPPRESS:
             takes = action.nargs != 0
             said = " ".join((action.help or "").replace("%%", "%").split())
-            options.append(Option(tuple(action.option_strings), said, takes, _values(action), _kind(action)))
+            options.append(
+                Option(tuple(action.option_strings), said, takes, _values(action), _kind(action), action.nargs == "?")
+            )
     return Node(path, help, tuple(options), commands, values, kind)
 
 

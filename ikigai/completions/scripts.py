@@ -10,13 +10,16 @@ FILES, AGENTS, NOTHING = "files", "agents", ""
 
 
 class Option(NamedTuple):
-    """`flags` are its names; `takes` whether a value follows, `values` which, else `kind` of what sort."""
+    """`flags` are its names; `takes` whether a value follows, `values` which, else `kind` of what sort; it can be left
+    out if it is `optional`.
+    """
 
     flags: tuple[str, ...]
     help: str
     takes: bool
     values: tuple[str, ...]
     kind: str
+    optional: bool = False
 
 
 class Node(NamedTuple):
@@ -55,7 +58,8 @@ _ikigai() {{
   COMPREPLY=()
   for ((n = 1; n < COMP_CWORD; n++)); do
     word="${{COMP_WORDS[n]}}"
-    if [[ -n $skip ]]; then skip=""; continue; fi
+    if [[ -n $skip && $word != -* ]]; then skip=""; continue; fi
+    skip=""
     case "$word" in
       {"|".join(sorted(takers))}) skip=yes; continue ;;
       -*) continue ;;
@@ -64,7 +68,7 @@ _ikigai() {{
 {commands}    esac
   done
   ((COMP_CWORD > 0)) && previous="${{COMP_WORDS[COMP_CWORD-1]}}"
-  if [[ -n $skip ]]; then
+  if [[ -n $skip && $current != -* ]]; then
     kind=none
     case "$path $previous" in
 {values}    esac
@@ -149,7 +153,10 @@ def _continued(lines: list[str]) -> str:
 
 def _zsh_option(option: Option, flag: str) -> str:
     said = _zsh(option.help).replace("[", "(").replace("]", ")")
-    return f"{flag}[{said}]" + (f":value:{_zsh_action(option.values, option.kind) or ' '}" if option.takes else "")
+    between = "::" if option.optional else ":"
+    return f"{flag}[{said}]" + (
+        f"{between}value:{_zsh_action(option.values, option.kind) or ' '}" if option.takes else ""
+    )
 
 
 def _zsh_action(values: tuple[str, ...], kind: str) -> str:
@@ -192,7 +199,10 @@ def fish(nodes: list[Node]) -> str:
 
 def _fish_option(option: Option) -> str:
     names = [f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags]
-    value = f"-x {_fish_action(option.values, option.kind)}".replace("-x -F", "-r -F").rstrip() if option.takes else ""
+    asks = "" if option.optional else "-x "
+    value = (
+        f"{asks}{_fish_action(option.values, option.kind)}".replace("-x -F", "-r -F").rstrip() if option.takes else ""
+    )
     return " ".join(filter(None, (*names, value, f"-d {_fish(option.help)}")))
 
 

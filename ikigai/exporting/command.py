@@ -58,7 +58,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
     export.add_argument("--format", choices=FORMATS, help="as the name of the file ends, else md")
     export.add_argument("--from", dest="first", type=_id, default=0, metavar="ID", help="only from this event on")
     export.add_argument("--to", dest="last", type=_id, default=LAST, metavar="ID", help="only up to this event")
-    export.add_argument("-o", "--output", default="-", metavar="FILE|-", help="- is the standard output (-)")
+    export.add_argument("-o", "--output", default="-", metavar="FILE|-", help="where to; - is the standard output (-)")
     export.add_argument("--force", action="store_true", help="replace the file if there is one")
     imported = commands.add_parser(
         "import",
@@ -67,7 +67,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
         description="Make a new agent whose events are those of the file, with their times. All of them are stored or "
         "none. What ran without a question there asks here.",
     )
-    imported.add_argument("file", metavar="FILE")
+    imported.add_argument("file", metavar="FILE", help="what `ikigai history export` wrote")
     imported.add_argument("--name", default="", help="what the new agent is called")
     return {"export": export, "import": imported}
 

@@ -85,20 +85,26 @@ async def run(database: Database, config: Config, arguments: argparse.Namespace,
         if not arguments.json:
             say(told)
         return
-    say(printed(await work, painted=sys.stdout.isatty()), painted=True)
+    words = bool(getattr(config.terminal, "screen_reader", False))
+    say(printed(await work, sys.stdout.isatty(), words), painted=True)
 
 
-def printed(figures: Figures, painted: bool = False) -> str:
-    """The picture as wide as the terminal, `painted` as its theme has it; in words where `TERM` is dumb."""
+def printed(figures: Figures, painted: bool = False, words: bool = False) -> str:
+    """The picture as wide as the terminal, `painted` as its theme has it; in words where they are wanted."""
     looks = theme(os.environ)
-    if "dim" not in looks:
+    if words or _reads(looks):
         return drawn.worded(figures)
     return drawn.drawn(figures, shutil.get_terminal_size((PIPED, 24)).columns, looks if painted else Theme(plain=True))
 
 
 def on_screen(figures: Figures, width: int, looks: Theme) -> str:
     """The picture among what is said, or the words for it."""
-    return drawn.drawn(figures, width, looks) if "dim" in looks else drawn.worded(figures)
+    return drawn.worded(figures) if _reads(looks) else drawn.drawn(figures, width, looks)
+
+
+def _reads(looks: Theme) -> bool:
+    """Whether somebody has the terminal read to them, or it cannot draw."""
+    return "dim" not in looks or bool(getattr(looks, "words", False))
 
 
 async def written(figures: Figures, asked: Asked) -> str:

@@ -69,7 +69,8 @@ def test_bash(account: Account, on_path: Path):
         account, on_path,
         "''", "h", "history ''", "history ex", "history export --f", "history export --format ''", "db ''",
         "--config x.toml his", "usage --by m", "-m x/y --resume ''", "history import a", "history search --kind ''",
-        "nonsense ''", "config ''", "history export --agent a -o x --form",
+        "nonsense ''", "config ''", "history export --agent a -o x --form", "usage --plot a", "usage --plot --b",
+        "usage --plot --by ''",
     )  # fmt: skip
     assert told["history "] == {"search", "list", "show", "export", "import"} and told["history ex"] == {"export"}
     assert {"history", "db", "login", "doctor", "setup"} <= told[""] and told["h"] == {"history"}
@@ -79,6 +80,8 @@ def test_bash(account: Account, on_path: Path):
     assert told["history import a"] == {"a", "file.txt"} and "assistant" in told["history search --kind "]
     assert told["-m x/y --resume "] == set() and told["config "] == {"show", "path", "init"}
     assert told["history export --agent a -o x --form"] == {"--format"}
+    assert told["usage --plot a"] == {"a", "file.txt"} and told["usage --plot --b"] == {"--by"}
+    assert told["usage --plot --by "] == {"day", "model", "agent"}
 
     # Every command of the parsers with every option, and no other.
     told = asked(account, on_path, *(f"{path} -" for path, _ in parsers()))

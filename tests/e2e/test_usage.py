@@ -85,6 +85,18 @@ def test_every_request_is_a_row_and_the_reports_add_them_up(account: Account, pr
     assert table(account.run("usage", "--agent", second).stdout)["total"][0] == "1"
     assert "known price" not in account.run("usage", "--agent", second).stdout
 
+    drawn = account.run("usage", "--plot", COLUMNS="60").stdout
+    assert (
+        "\x1b" not in drawn and max(map(len, drawn.splitlines())) <= 60 and drawn.startswith("Tokens and cost by hour")
+    )
+    total = [line.split()[-1] for line in drawn.splitlines() if line.startswith("total")]
+    assert total == ["1M", "$1,000.12+?"] and f"The window of {second}, in tokens: 1 turn" in drawn
+    words = account.run("usage", "--plot", "--by", "agent", "--agent", first, TERM="dumb").stdout
+    assert f"{first}: 150 tokens in (80 cached), 15 out, $0.1200+?, 4 requests" in words and "█" not in words
+    assert "100 tokens\n50 tokens\n" in words, "the window, turn by turn"
+    refused(account.run("usage", "--plot", "--json"), 2, "--json goes with no picture", "name a file")
+    refused(account.run("usage", "--plot", "x.pdf"), 2, "does not say as what", ".png or .svg")
+
 
 def test_json_is_exact(account: Account, priced: Wire):
     priced.answers(*(counted("x", 1, 0) for _ in range(3)), counted("y", 7, 1))
@@ -184,6 +196,10 @@ def test_the_status_line_and_cost(account: Account, priced: Wire):
         found = table(program.text())
         assert found["this session"] == ["2", "12,400", "0", "450", "$13.30"]
         assert found["this agent"] == found["today"] == found["in all"] == ["3", "12,407", "0", "457", "$13.32"]
+        program.say("/cost --plot")
+        program.wait_for("0 └")
+        assert "Tokens and cost by hour" in program.text() and "╌ the budget" not in program.text()
+        assert "$13.32" in program.text() and "in tokens: 3 turns" in program.text()
         program.say("/new")
         program.wait(lambda: account.agents()[0] not in program.status(), "the other agent")
         program.settled()

@@ -3,6 +3,7 @@
 import argparse
 import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,15 @@ async def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
         await command.written(figures, command.typed(f"--plot {tmp_path}/no/x.png"))
     with pytest.raises(Refused, match="There are no requests"):
         await command.written(Figures("t", "day", []), command.typed(f"--plot {tmp_path}/x.png"))
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as Python has it where it is not to be found
+    for asks in (lambda: command.typed("--plot x.png"), lambda: painted.painted(Figures("t", "day", DAYS), ".png")):
+        with pytest.raises(IkigaiError, match="need matplotlib") as found:
+            asks()
+        assert found.value.exit_code == 1 and found.value.remedy == "Install it with: pip install 'ikigai[plot]'"
+    assert command.typed("--plot").plot, "the terminal needs none"
 
 
 def test_what_is_asked_for() -> None:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ikigai.core.delegating import Delegates
+    from ikigai.progress import Far
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.embedded import Lease
@@ -68,16 +69,17 @@ class World:
         self.workshop, self.project = workshop, project or make_project()
 
     @classmethod
-    async def open(cls, config: Config, project: Project | None = None) -> World:
+    async def open(cls, config: Config, project: Project | None = None, told: Far = lambda done, total: None) -> World:
         """Start the embedded server if it is wanted, connect, migrate. Raises StoreError, ConfigError.
 
-        Without a `project` somebody has asked about, its folder brings something only if it is trusted already.
+        Without a `project` somebody has asked about, its folder brings something only if it is trusted already. `told`
+        hears of migrations.
         """
         if project is None:
             project = make_project()
             project.look()
         config, bounds = tightened(config, project)
-        pool, opening = make_pool(config), asyncio.ensure_future(open_database(config))
+        pool, opening = make_pool(config), asyncio.ensure_future(open_database(config, told=told))
         workshop = None
         try:
             await imported("ikigai.store.database")  # first, and alone: the rest is imported while the server answers

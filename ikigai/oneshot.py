@@ -63,8 +63,8 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
         pictures = await asyncio.to_thread(images.attach_all, images.named(arguments.words))
     except Refused as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
-    async with waiting(PREPARING, not arguments.output_format):
-        world = await World.open(config)
+    async with waiting(PREPARING, not arguments.output_format) as told:
+        world = await World.open(config, told=told)
     try:
         asks = command is None or isinstance(command, Plan | Retry)  # a fork asks its child
         if arguments.new and asks:
@@ -116,8 +116,8 @@ async def _show(config: Config, arguments: argparse.Namespace, command: Local) -
     if command.name in answers.ANYWHERE:
         found = await answers.answer(command, config, None)
     else:
-        async with waiting(PREPARING, not arguments.output_format):
-            world = await World.open(config)
+        async with waiting(PREPARING, not arguments.output_format) as told:
+            world = await World.open(config, told=told)
         try:
             agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
             memory = await world.look(agent)

@@ -19,10 +19,12 @@ Far: TypeAlias = Callable[[int, int | None], None]
 """How much is done, and of how much: None where nobody knows."""
 Unit: TypeAlias = Literal["events", "bytes", "steps"]
 
-SOON = 0.3
+SOON = 0.5
 """Seconds that work may take before anything is said of it."""
 STEP = 0.1
 """Seconds between two looks at how far it is."""
+READER = "IKIGAI_TERMINAL_SCREEN_READER"
+"""The variable of those who have the terminal read to them: what is drawn over would be read again and again."""
 CELLS = 30
 """Width of a bar."""
 
@@ -30,11 +32,11 @@ CELLS = 30
 class Line:
     """One line of the terminal, about `what` is done."""
 
-    def __init__(self, what: str, wanted: bool = True) -> None:
+    def __init__(self, what: str, wanted: bool = True, soon: float | None = None) -> None:
         self.what = what
         self._wanted = wanted and sys.stderr is not None and sys.stderr.isatty()
-        self._dumb = os.environ.get("TERM", "dumb") in ("", "dumb")
-        self._began = self._next = time.monotonic() + SOON
+        self._dumb = os.environ.get("TERM", "dumb") in ("", "dumb") or os.environ.get(READER) == "true"
+        self._next = time.monotonic() + (SOON if soon is None else soon)
         self._drawn = False
 
     def draw(self, far: str = "") -> None:
@@ -56,11 +58,6 @@ class Line:
             self._write("\r\x1b[K")
         self._drawn = False
 
-    @property
-    def seconds(self) -> int:
-        """For how long it has been going on."""
-        return int(time.monotonic() - self._began + SOON)
-
     def _write(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError, UnicodeError):
             sys.stderr.write(text)
@@ -80,23 +77,36 @@ def progress(what: str, unit: Unit = "events", wanted: bool = True) -> Iterator[
 @contextlib.asynccontextmanager
 async def waiting(what: str, wanted: bool = True) -> AsyncIterator[Far]:
     """The same for work that cannot always say how far it is: then its seconds are counted."""
-    line, told = Line(what, wanted), ""
+    line = Line(what, wanted, soon=0.0)
+    try:
+        async with counting(line.draw) as far:
+            yield far
+    finally:
+        line.clear()
+
+
+@contextlib.asynccontextmanager
+async def counting(draw: Callable[[str], object]) -> AsyncIterator[Far]:
+    """The same for whoever draws it elsewhere: `draw` is given what has changed, "3 of 9" or "… 2 s"."""
+    began, told = time.monotonic(), ""
 
     def far(done: int, total: int | None) -> None:
         nonlocal told
         told = measured(done, total, "steps")
 
     async def count() -> None:
+        drawn = ""
+        await asyncio.sleep(SOON)
         while True:
+            if (text := told or f"… {int(time.monotonic() - began)} s") != drawn:
+                draw(drawn := text)
             await asyncio.sleep(STEP)
-            line.draw(told or f"… {line.seconds} s")
 
-    counting = asyncio.create_task(count(), name="progress")
+    task = asyncio.create_task(count(), name="progress")
     try:
         yield far
     finally:
-        counting.cancel()
-        line.clear()
+        task.cancel()
 
 
 def measured(done: int, total: int | None, unit: Unit) -> str:

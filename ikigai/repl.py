@@ -134,7 +134,10 @@ class Repl(Commanding):
         from ikigai.making import make_project  # app has imported it by now
 
         project = await self._trusting(make_project())
-        self._world = world = await app.World.open(self._config, project)
+        from ikigai.progress import counting
+
+        async with counting(lambda far: self.screen.database(f"opening the database {far}")) as told:
+            self._world = world = await app.World.open(self._config, project, told)
         self._config = world.config  # as the project has tightened it
         self.screen.equip(self._config.terminal)
         self.screen.warm()  # while the server answers

@@ -23,7 +23,7 @@ from ikigai.core.inputs import Change, Plan, Retry, Submitted
 from ikigai.core.meanings import Local
 from ikigai.crew import Crew
 from ikigai.delegation import Delegation
-from ikigai.opening import PREPARING
+from ikigai.opening import PREPARING, is_first
 from ikigai.output import say
 from ikigai.profiles import missed
 from ikigai.progress import waiting
@@ -63,7 +63,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
         pictures = await asyncio.to_thread(images.attach_all, images.named(arguments.words))
     except Refused as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
-    async with waiting(PREPARING, not arguments.output_format) as told:
+    async with waiting(PREPARING, is_first(config) and not arguments.output_format) as told:
         world = await World.open(config, told=told)
     try:
         asks = command is None or isinstance(command, Plan | Retry)  # a fork asks its child
@@ -116,7 +116,7 @@ async def _show(config: Config, arguments: argparse.Namespace, command: Local) -
     if command.name in answers.ANYWHERE:
         found = await answers.answer(command, config, None)
     else:
-        async with waiting(PREPARING, not arguments.output_format) as told:
+        async with waiting(PREPARING, is_first(config) and not arguments.output_format) as told:
             world = await World.open(config, told=told)
         try:
             agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))

@@ -32,6 +32,15 @@ async def locate_database(config: Config) -> tuple[Lease | None, str]:
     return lease, lease.dsn
 
 
+def is_first(config: Config) -> bool:
+    """Whether the embedded database is wanted and is not there yet, so that it is going to take seconds."""
+    if config.database.dsn is not None:
+        return False
+    from ikigai.store.embedded_place import folder_of
+
+    return not folder_of(paths.data_dir()).exists()
+
+
 async def open_database(
     config: Config, write: bool = True, told: Far = lambda done, total: None
 ) -> tuple[Lease | None, Database]:

@@ -9,6 +9,7 @@ from ikigai.config import Config, layers, under
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line
 from ikigai.core.spending import Spent, total
+from ikigai.reports import spent_below
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
@@ -71,6 +72,8 @@ async def gathered(
     if missing := sum(of.unpriced for _, of in rows):
         one = "1 request without a known price is"
         notes.append(f"{one if missing == 1 else f'{missing:,} requests without a known price are'} not in the cost.")
+    if agent and (below := await spent_below(database, agent.id, since)) and below.requests:
+        notes.append(f"The {below.requests:,} requests of its agents are not in it: `ikigai usage --by agent`.")
     whose = f", {clean_line(agent.name)}" if agent else ""
     return Figures(
         f"Tokens and cost by {unit}{whose}",

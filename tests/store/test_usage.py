@@ -258,12 +258,13 @@ async def test_turns_are_not_looked_for_in_a_million_events(dsn: str, database: 
     with psycopg.connect(dsn, autocommit=True) as other:
         other.execute(
             "insert into messages (event_id, agent_id, seq, kind, content) select gen_random_uuid(), %s, n + 100,"
-            " 'tool_result', repeat('x', 200) from generate_series(1, 30000) as n",
+            " 'tool_result', repeat('x', 200) from generate_series(1, 4000) as n",
             (talk.agent.id,),
         )
         other.execute("analyze messages")
         which = {"agent": talk.agent.id, "events": 500, "since": None, "most": 9}
         plan = other.execute("explain (analyze, format json) " + plotting_queries.TURNS, which).fetchall()[0][0]
+    # Whatever there are more of lies further back in the index, where nobody looks.
     read = [
         node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
         for node in nodes(plan[0]["Plan"])

@@ -142,7 +142,7 @@ def thought(text: str, seconds: float | None, width: int, theme: Theme, full: bo
         rows = wrap(clean(text).strip("\n"), width - INDENT)
         return _hung(glyph.THOUGHT, "dim", [f"{took}:", *rows], "thought", theme)
     words = " ".join(clean(text[:MUCH]).replace("**", "").split())  # summaries come with headings
-    width = min(width, 200)  # where nothing is wrapped
+    width = min(width, 200) if theme.words else width  # nothing is wrapped there
     key = OPENS if opens and width >= 2 * len(OPENS) + len(took) else ""
     begins = cut(f"{took.capitalize() if theme.words else f'{glyph.THOUGHT} {took}'}: {words}", width - len(key))
     return theme.paint("thought", begins + key)

@@ -81,7 +81,8 @@ def test_suspended_and_resumed(tmp_path: Path):
         console.until("✗ interrupted")
         console.until(lambda: console.prompt == "half a line whole")
         assert console.text.count("embedded") == 1
-        assert console.screen.title == "amber-fox · idle" and console.raw.count(b"\x1b[22;0t") == 2
+        console.until(lambda: console.screen.title == "amber-fox · idle")
+        assert console.raw.count(b"\x1b[22;0t") == 2
         console.send("\x03/exit\r")
         console.until(lambda: console.lines[console.screen.cursor.y] == "$")
 

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ikigai.config import mistakes, profiles, toml_file
+from ikigai.config.allowed import is_look
 from ikigai.config.mistakes import masked
 from ikigai.config.project import OFF
 from ikigai.config.table import (
@@ -159,6 +160,8 @@ def _checked(setting: Setting) -> Setting:
         msgspec.convert(setting.value, KEYS[place].type)
         if place[-1] == "base_url":
             _ = urlsplit(setting.value).port
+        if place[0] == "themes" and place[-1] != "base" and not is_look(setting.value):
+            raise ValueError
     except (msgspec.ValidationError, ValueError):  # the latter for a port, and undecodable bytes of a variable
         raise mistakes.bad_value(setting) from None
     return setting

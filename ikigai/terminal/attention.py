@@ -54,7 +54,7 @@ def equip(tty: Tty, stage: Stage, entries: Entries, wanted: Wanted, environ: Map
     if tty.dumb or not capabilities.strings(environ):
         return
     entries.links = wanted.links == "on" or (wanted.links == "auto" and capabilities.hyperlinks(environ))
-    if wanted.prompt_marks:
+    if wanted.prompt_marks and not entries.words:
         entries.marks = PromptMarks()
     stage.watch = Attention(tty, stage.keyboard.parser, wanted, environ).look
 

@@ -29,6 +29,7 @@ class Entries:
         self.folded = ""
         self.folded_in = 0
         self.links = False
+        self.words = theme.words  # of plain text alone
         self.marks: PromptMarks | None = None
 
     def fold(self, shown: Shown | Rising) -> None:

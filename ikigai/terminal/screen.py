@@ -380,7 +380,7 @@ class Screen:
         """Show all of the newest thought or result in the history, or in the pager while it is not stored."""
         thinking = self._area.reply.thinking if self._area.reply else None
         going_on = thinking.text if thinking and thinking.inked else ""
-        text, place = going_on or self._entries.folded, 0 if going_on or self._tty.dumb else self._entries.folded_in
+        text, place = going_on or self._entries.folded, 0 if going_on or self._bare else self._entries.folded_in
         if place and (source := self._source()):
             self._lend(lambda: self._browsed(source, place=place))
         elif text:

@@ -116,7 +116,8 @@ async def _cost(place: Place, config: Config, argument: str) -> Answer:
     picture = await pictures.shown(database, config, place.agent, place.memory.budget and place.memory.ceiling)
     if asked.file:
         return Answer(await pictures.written(picture, asked), figures)
-    return Answer(pictures.printed(picture), figures, drawn=partial(pictures.on_screen, picture))
+    text = pictures.printed(picture, words=config.terminal.screen_reader)
+    return Answer(text, figures, drawn=partial(pictures.on_screen, picture))
 
 
 async def _agents(place: Place, argument: str) -> Answer:

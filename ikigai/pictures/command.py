@@ -18,7 +18,7 @@ from ikigai.pictures import drawn, painted
 from ikigai.pictures.figures import Figures, gathered
 from ikigai.progress import waiting
 from ikigai.reports import begins
-from ikigai.terminal.theme import Theme, theme
+from ikigai.terminal.theme import Theme, output
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
@@ -85,26 +85,22 @@ async def run(database: Database, config: Config, arguments: argparse.Namespace,
         if not arguments.json:
             say(told)
         return
-    words = bool(getattr(config.terminal, "screen_reader", False))
-    say(printed(await work, sys.stdout.isatty(), words), painted=True)
+    looks = output(os.environ, sys.stdout.isatty())
+    say(printed(await work, looks, config.terminal.screen_reader), painted=True)
 
 
-def printed(figures: Figures, painted: bool = False, words: bool = False) -> str:
-    """The picture as wide as the terminal, `painted` as its theme has it; in words where they are wanted."""
-    looks = theme(os.environ)
-    if words or _reads(looks):
+def printed(figures: Figures, looks: Theme | None = None, words: bool = False) -> str:
+    """The picture as wide as the terminal, in words where they are wanted or it cannot draw; without `looks` plain."""
+    if words or os.environ.get("TERM", "dumb") in ("", "dumb"):
         return drawn.worded(figures)
-    return drawn.drawn(figures, shutil.get_terminal_size((PIPED, 24)).columns, looks if painted else Theme(plain=True))
+    return drawn.drawn(figures, shutil.get_terminal_size((PIPED, 24)).columns, looks or Theme(plain=True))
 
 
 def on_screen(figures: Figures, width: int, looks: Theme) -> str:
     """The picture among what is said, or the words for it."""
-    return drawn.worded(figures) if _reads(looks) else drawn.drawn(figures, width, looks)
-
-
-def _reads(looks: Theme) -> bool:
-    """Whether somebody has the terminal read to them, or it cannot draw."""
-    return "dim" not in looks or bool(getattr(looks, "words", False))
+    if looks.words or "dim" not in looks:
+        return drawn.worded(figures)
+    return drawn.drawn(figures, width, looks)
 
 
 async def written(figures: Figures, asked: Asked) -> str:

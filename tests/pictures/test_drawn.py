@@ -7,11 +7,13 @@ from decimal import Decimal
 import pytest
 
 from ikigai.core.spending import Spent
+from ikigai.pictures.command import on_screen
 from ikigai.pictures.drawn import NOTHING, amount, drawn, money, worded
 from ikigai.pictures.figures import Figures, Window
 from ikigai.store.plotting import Filled
 from ikigai.terminal.text import columns
-from ikigai.terminal.theme import Theme, unstyled
+from ikigai.terminal.theme import NAMES as THEMES
+from ikigai.terminal.theme import Theme, theme, unstyled
 
 PLAIN, COLOURED = Theme(plain=True), Theme()
 
@@ -113,6 +115,16 @@ def test_words_say_the_same() -> None:
     assert lines[7] == "The window of calm-otter, 30 turns; the budget is 100,000 tokens"
     assert len(lines) == 38 and any(line.endswith(" tokens, 7 turns left") for line in lines)
     assert not re.search("[▀-▟─-╿↓]", "\n".join(lines))
+
+
+def test_the_screen_has_it_drawn_or_read() -> None:
+    figures = Figures("Tokens", "day", DAYS[:3], (), saw(60))
+    for looks in (Theme(), Theme(color=False), theme({"TERM": "xterm", "NO_COLOR": "1"})):
+        assert on_screen(figures, 60, looks) == drawn(figures, 60, looks)
+    for looks in (Theme(words=True), theme({"TERM": "dumb"})):
+        assert on_screen(figures, 60, looks) == worded(figures)
+    for name in THEMES:
+        assert "▒" in on_screen(figures, 60, theme({"TERM": "xterm-256color"}, name=name)), name
 
 
 def test_an_empty_ledger() -> None:

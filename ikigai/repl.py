@@ -79,6 +79,7 @@ class Repl(Commanding):
             "sets": lambda: _completing().sets(self.memory),
             "modes": lambda: _completing().modes(),
             "trust": lambda: _completing().TRUST,
+            "plot": lambda: {"--plot": "draw tokens, cost and the window"},
             "mentions": self._mentioned,
         }
         self.screen = Screen(

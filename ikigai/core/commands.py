@@ -174,6 +174,7 @@ COMMANDS: tuple[Command, ...] = (
         "[--plot [FILE]]",
         "tokens and cost: this session, this agent, everything",
         cost,
+        "plot",
         more="--plot draws tokens and cost over time, and how full the window was; into FILE.png or FILE.svg with the"
         " extra `plot`.",
     ),

@@ -85,6 +85,7 @@ class Stage:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._settling: asyncio.TimerHandle | None = None
+        self._unstopped: asyncio.TimerHandle | None = None
         self._size = tty.size()
         self._drawn = 0.0
         self.guest: Guest | None = None
@@ -247,9 +248,12 @@ class Stage:
             self._give_up()
         loop.remove_signal_handler(signal.SIGTSTP)
         os.kill(0, signal.SIGTSTP)
-        loop.call_later(0.1, self._resume)  # where there is no shell nothing stops
+        self._unstopped = loop.call_later(0.1, self._resume)  # where there is no shell nothing stops
 
     def _resume(self) -> None:
+        if self._unstopped:  # once: what has been drawn since would be left behind
+            self._unstopped.cancel()
+            self._unstopped = None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTSTP, self.suspend)
         if self.guest:
             self.guest.take_again()

@@ -6,8 +6,6 @@ import shutil
 import signal
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.account import ECHO, Account
 from tests.e2e.program import command, environment
 from tests.terminal.console import Console
@@ -31,40 +29,52 @@ def at_the_shell(console: Console) -> bool:
     return console.lines[console.screen.cursor.y] == "$"
 
 
-@pytest.mark.parametrize("browsing", [False, True], ids=["prompt", "browser"])
-def test_stopped_gone_on_killed_and_reset(account: Account, tmp_path: Path, browsing: bool):
+def stopped(console: Console, account: Account) -> None:
+    """Ctrl+Z: the shell has the terminal, and nothing of the program's is left in it."""
+    console.send("\x1a")
+    console.until("Stopped")
+    console.until(lambda: at_the_shell(console))
+    assert left_on(console.raw) == {} and not console.screen.elsewhere
+    assert console.text.count("● said") == 1 and " ctx " not in console.text
+    assert kept(console, account) == kept(console, account, "before")
+
+
+def kept(console: Console, account: Account, name: str = "now") -> str:
+    """The settings of the terminal, by the shell; `before` as they were when that was asked first."""
+    file = account.home / name
+    if name == "now" or not file.exists():
+        file.unlink(missing_ok=True)
+        console.send(f"stty -g > part; clear; mv part {name}\r")
+        console.until(lambda: file.exists() and console.text == "$")
+    return file.read_text()
+
+
+def test_stopped_gone_on_killed_and_reset(account: Account, tmp_path: Path):
     with shell(account, tmp_path) as console:
-        console.send("stty -g > before\r")
-        console.until(lambda: (account.home / "before").exists() and at_the_shell(console))
+        before = kept(console, account, "before")
         console.send("ikigai & echo pid=$!; fg\r")
         console.until(lambda: " ctx " in console.text)
         found = re.search(r"pid=(\d+)", console.history)
         assert found
         console.send("said\r")
         console.until(lambda: all(part in console.text for part in ("● said", "↑")))
-        if browsing:
-            console.send("\x14")
-            console.until(lambda: console.screen.elsewhere and "q leaves" in console.text)
-        console.send("\x1a")
-        console.until("Stopped")
-        console.until(lambda: at_the_shell(console))
-        assert left_on(console.raw) == {} and not console.screen.elsewhere
-        assert console.text.count("● said") == 1 and " ctx " not in console.text
-        console.send("stty -g > stopped; clear\r")
-        console.until(lambda: (account.home / "stopped").exists() and console.text == "$")
+        stopped(console, account)
         console.send("fg\r")
-        console.until(
-            lambda: console.screen.elsewhere == browsing and ("q leaves" if browsing else " ctx ") in console.text
-        )
-        assert left_on(console.raw).get("?2004") == "h" and ("?1049" in left_on(console.raw)) == browsing
+        console.until(" ctx ")
+        assert left_on(console.raw).get("?2004") == "h"
+        console.send("said\r")
+        console.until(lambda: "● said" in console.text and "Esc stops" not in console.text)
+        console.send("\x14")
+        console.until(lambda: console.screen.elsewhere and "q leaves" in console.text)
+        stopped(console, account)
+        console.send("fg\r")
+        console.until(lambda: console.screen.elsewhere and "q leaves" in console.text)
+        assert "?1049" in left_on(console.raw)
         os.kill(int(found[1]), signal.SIGKILL)
         console.until("Killed")
         assert left_on(console.raw)  # nobody could put it back: the README names `reset`
         if shutil.which("reset"):
             console.send("\x15reset\r")
             console.until(lambda: left_on(console.raw) == {})
-            console.send("stty -g > part; mv part reset\r")
-            console.until(lambda: (account.home / "reset").exists())
-            kept = [(account.home / name).read_text() for name in ("before", "stopped", "reset")]
-            assert kept[0] == kept[1] and kept[0].split(":")[3] == kept[2].split(":")[3]  # echo, lines, keys
+            assert kept(console, account).split(":")[3] == before.split(":")[3]  # echo, lines, keys that signal
     assert account.run(*ECHO, "-p", "after").stdout == "after\n"

@@ -141,7 +141,6 @@ class Repl(Commanding):
             self._world = world = await app.World.open(self._config, project, told)
         self._config = world.config  # as the project has tightened it
         self.screen.equip(self._config.terminal)
-        self.screen.warm()  # while the server answers
         unusable = ""
         if model := world.run.resolve({}).get("model"):
             try:

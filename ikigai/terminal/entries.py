@@ -46,6 +46,14 @@ class Entries:
         if block.thoughts and not self.folded_in:
             self.folded_in = block.id
 
+    def takes_markdown(self, shown: Sequence[Shown], columns: int, rows: int) -> bool:
+        """Whether anything that `history` draws takes what draws Markdown."""
+        drawn = shown[render.last_screenfuls(shown, columns, rows) :]
+        said = [each for each in drawn if isinstance(each, Block) and each.speaker is Speaker.ASSISTANT]
+        return any(
+            isinstance(part, str) and render.takes_markdown(part, columns) for each in said for part in each.parts
+        )
+
     def history(self, shown: Sequence[Shown], skipped: int, columns: int, rows: int) -> Iterator[Entry]:
         """The last screenfuls of it; `skipped` events lie before it."""
         first = render.last_screenfuls(shown, columns, rows)

@@ -103,10 +103,21 @@ class Voice:
 
 def reply(text: str, width: int, theme: Theme, links: bool = False) -> str:
     """A whole reply in Markdown. With `links` those that are safe can be clicked."""
+    from ikigai.terminal import unmarked
+
+    if not theme.words and unmarked.is_plain(text, width - INDENT):
+        return _indented(unmarked.drawn(text, width - INDENT), Voice(), theme)
     stream, voice = MarkdownStream(), Voice()
     stream.feed(text)
     stream.finish()
     return "\n\n".join(filter(None, (piece(source, voice, width, theme, links) for source in stream.take())))
+
+
+def takes_markdown(text: str, width: int) -> bool:
+    """Whether a reply can be drawn only by what draws Markdown, which takes a while to load."""
+    from ikigai.terminal import unmarked
+
+    return not unmarked.is_plain(text, width - INDENT)
 
 
 def piece(source: str, voice: Voice, width: int, theme: Theme, links: bool = False) -> str:
@@ -125,8 +136,12 @@ def piece(source: str, voice: Voice, width: int, theme: Theme, links: bool = Fal
     except Exception:  # no text is worth a turn, and no look is worth a text
         log.exception("Markdown could not be drawn")
         drawn = "\n".join(wrap(clean(source), width - indent)).strip("\n")
-    if not drawn:
-        return ""
+    return _indented(drawn, voice, theme, code) if drawn else ""
+
+
+def _indented(drawn: str, voice: Voice, theme: Theme, code: bool = False) -> str:
+    """Drawn rows of a reply at their place, behind its sign where they are its first."""
+    indent = 0 if code else INDENT
     drawn = "\n".join(" " * indent * bool(line) + line for line in drawn.split("\n"))
     if not voice.begun:
         voice.begun = True

@@ -96,6 +96,7 @@ class Screen:
         self._area.parts = parts
         self._area.thoughts = thinking != "hide"
         self._entries = Entries(theme, thinking)
+        self._warm = False
         self._lent = False  # another program has the terminal
         self._source = on_browse
         self._dialogs = Dialogs(self._asking)
@@ -111,8 +112,10 @@ class Screen:
         await self._stage.run(begin)
 
     def warm(self) -> None:
-        """Import in a thread what the first drawing takes."""
-        self._scroll.add(render.warm, big=True)
+        """Import in a thread what drawing Markdown takes, before anything that is printed from here on."""
+        if not self._warm:
+            self._warm = True
+            self._scroll.add(render.warm, big=True)
 
     def equip(self, wanted: "Wanted") -> None:
         """From here on, use what this terminal can do beside drawing text, as far as it is wanted."""
@@ -148,6 +151,8 @@ class Screen:
             self._entries.fold(each)
         if self._theme.asks:
             self._scroll.after(self._stage.dressed)
+        if self._entries.takes_markdown(shown, *self._tty.size()):
+            self.warm()
         self._scroll.add(lambda columns: self._entries.history(shown, skipped, columns, self._tty.size()[1]))
 
     def show(self, block: Block) -> None:
@@ -160,7 +165,11 @@ class Screen:
         if block.speaker is Speaker.STOPPED and reply:
             self._say(reply.dropped())
         self._entries.fold(block)
+        if block.speaker is Speaker.ASSISTANT:
+            self.warm()
         self._scroll.add(lambda columns: self._entries.of(block, columns), big=len(block.text) > BIG)
+        if block.speaker is Speaker.USER:  # the answer will take it
+            self.warm()
 
     def rule(self, rule: Rule) -> None:
         self._scroll.add(lambda columns: self._entries.of(rule, columns))

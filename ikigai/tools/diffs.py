@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 CONTEXT = 3
@@ -55,6 +54,8 @@ def _hunks(a: list[str], b: list[str], begin: int) -> list[str]:
     if len(a) * len(b) > _MOST_COMPARED:
         head = f"@@ -{begin + 1},{len(a)} +{begin + 1},{len(b)} @@"
         return [head, *(f"-{line}" for line in a), *(f"+{line}" for line in b)]
+    import difflib
+
     made = [*difflib.unified_diff(a, b, n=CONTEXT, lineterm="")][2:]
     return [_moved(line, begin) if line.startswith("@@") else line for line in made]
 

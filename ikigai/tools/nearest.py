@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 
 SHOWN, LINE = 12, 200
@@ -50,6 +49,8 @@ def _place(lines: list[str], wanted: list[str]) -> tuple[int | None, int]:
 def _like(lines: list[str], wanted: list[str]) -> int | None:
     """The line that is most like the longest line that is wanted, less its distance from the first."""
     longest = max(range(len(wanted)), key=lambda n: len(wanted[n]))
+    import difflib
+
     matcher = difflib.SequenceMatcher(b=wanted[longest][:LINE], autojunk=False)
     best, found = 0.5, None
     for number, line in enumerate(lines[:_CANDIDATES]):

@@ -5,7 +5,7 @@ that have their default. Text that must come back byte for byte (arguments, sign
 jsonb reorders objects. A row that cannot be read is an Unknown event: kept, shown, never fatal.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -114,6 +114,18 @@ def decode(kind: str, content: str | None, data: str | None) -> ev.Event:
         return ev.Unknown(kind, content or data or "")
 
 
+def stored(agent: str, rows: Iterable[Sequence[Any]]) -> list[ev.StoredEvent]:
+    """Rows of a log, as many as there may be: id, seq, time, kind, content, data."""
+    found: list[ev.StoredEvent] = []
+    for id, seq, at, kind, content, data in rows:
+        try:  # `decode`, without a call for each
+            event = _READ[kind](content or "", data)
+        except (KeyError, ValueError, RecursionError):
+            event = ev.Unknown(kind, content or data or "")
+        found.append(ev.StoredEvent(id, agent, seq, at, event))
+    return found
+
+
 def _blocks(content: str, places: tuple[int | Thinking, ...] | None) -> tuple[Text | Thinking, ...]:
     if places is None:
         return (Text(content),) if content else ()
@@ -140,7 +152,7 @@ def _user(content: str, data: str | None) -> ev.Event:
 
 def _assistant(content: str, data: str | None) -> ev.AssistantMessage:
     if data is None:
-        return ev.AssistantMessage(_blocks(content, None))
+        return ev.AssistantMessage((Text(content),) if content else ())
     said = _SAID.decode(data)
     return ev.AssistantMessage(_blocks(content, said.blocks), said.stop, said.model, said.interrupted)
 

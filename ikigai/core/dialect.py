@@ -39,6 +39,8 @@ class Dialect(Record, frozen=True):
 def fitted(message: Message, dialect: Dialect) -> Message:
     """The message as this model can be sent it: the table above."""
     for block in message.blocks:
+        if type(block) is Text and block.text:
+            continue
         if _FITTED[type(block)](block, dialect) is not block:
             break
     else:  # as most are: this runs for every message that is measured

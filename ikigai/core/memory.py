@@ -161,6 +161,8 @@ class Memory(Record, frozen=True):
 
     def thinned(self, first: int, last: int) -> bool:
         """Whether a filter took single events from between these two, both included."""
+        if not self.removed:
+            return False
         place = bisect_left(self.removed, first)
         return place < len(self.removed) and self.removed[place] <= last
 

@@ -200,10 +200,10 @@ class Growing:
 
     def _join(self, event: Event) -> None:
         messages = self._messages
-        measured = messages[-1] if messages and len(messages) == self._measured else None
+        newest = messages[-1] if self._measured and len(messages) == self._measured else None  # and it is measured
         blocks = join(messages, event)
-        if measured is not None and len(messages) == self._measured and messages[-1] is not measured:
-            self._size -= self._measure(measured)
+        if newest is not None and len(messages) == self._measured and messages[-1] is not newest:
+            self._size -= self._measure(newest)
             self._measured -= 1
             blocks = messages[-1].blocks
         if self._most is not None and blocks:

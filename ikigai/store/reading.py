@@ -113,10 +113,7 @@ class _Answers:
                 rows = await self._rows(statement, span.agent, span.first, _last(span.last), limit)
                 if question.more and len(rows) == limit and not ascending:
                     await self._send(statement, span.agent, span.first, rows[-1][0] - 1, limit)
-                agent, decode = span.agent, codec.decode  # `stored`, by the shortest way
-                return tuple(
-                    [StoredEvent(row[0], agent, row[1], row[2], decode(row[3], row[4], row[5])) for row in rows]
-                )
+                return tuple(codec.stored(span.agent, rows))
 
     async def end(self) -> None:
         """Nothing more is asked for."""

@@ -1,9 +1,10 @@
-"""What the screen completes the arguments of commands with; memory and world are None while nothing is open."""
+"""What the screen completes with: arguments of commands; memory and world are None while nothing is open."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ikigai.core.bounds import ALL
 from ikigai.core.memory import Memory
 
 if TYPE_CHECKING:
@@ -38,3 +39,28 @@ def models(world: World | None) -> list[str]:
 
 def levels(world: World | None, memory: Memory | None) -> list[str]:
     return list(world.pool.known.levels(memory.model)) if world and memory else []
+
+
+def sets(memory: Memory | None) -> dict[str, str]:
+    """What /tools takes: each set of tools, on where it is off, and off where it is on."""
+    if not memory:
+        return {}
+    off = str(memory.settings.get("tools_off") or "").split(",")
+    found: dict[str, list[str]] = {}
+    for tool in sorted(memory.run.tools, key=lambda tool: tool.set):
+        found.setdefault(tool.set, []).append(tool.name)
+    return {f"{'on' if name in off or ALL in off else 'off'} {name}": ", ".join(tools) for name, tools in found.items()}
+
+
+def modes() -> dict[str, str]:
+    """What /approve takes."""
+    from ikigai import permissions
+
+    return {
+        **{mode.value: means for mode, means in permissions.MEANS.items()},
+        "default": "what the configuration says",
+        "revoke ": "ask again about what was approved for always",
+    }
+
+
+TRUST = {"yes": "use what this folder brings", "no": "use it no more"}

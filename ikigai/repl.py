@@ -24,6 +24,9 @@ from ikigai.terminal.theme import theme
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ikigai.mentioning import Mentions
     from ikigai.project import Project
     from ikigai.terminal.browser_source import Source
 
@@ -57,6 +60,7 @@ class Repl(Commanding):
     def __init__(self, config: Config, arguments: argparse.Namespace, prompt: str) -> None:
         super().__init__(config, prompt)
         self._arguments = arguments
+        self._mentions: Mentions | None = None
 
     # ── the life of the program ──
 
@@ -71,6 +75,10 @@ class Repl(Commanding):
             "dead": lambda: self._dead,
             "files": lambda typed: _completing().files(typed),
             "pins": lambda: _completing().pins(self.memory),
+            "sets": lambda: _completing().sets(self.memory),
+            "modes": lambda: _completing().modes(),
+            "trust": lambda: _completing().TRUST,
+            "mentions": self._mentioned,
         }
         self.screen = Screen(
             tty,
@@ -158,6 +166,8 @@ class Repl(Commanding):
             await asyncio.wait({self._reading}, timeout=CLOSE_WITHIN)
         for task in (*self._background, *((self._running,) if self._running else ())):
             task.cancel()
+        if self._mentions:
+            await self._mentions.close()
         kept = ""
         with contextlib.suppress(Exception):
             kept = await self._seat.leave()
@@ -208,6 +218,14 @@ class Repl(Commanding):
         from ikigai.browsing import History
 
         return History(self._world, self._seat) if self._world and self.memory else None
+
+    def _mentioned(self, typed: str) -> Iterable[str]:
+        """The files that an @ can mean."""
+        if self._mentions is None:
+            from ikigai import mentioning, pinning
+
+            self._mentions = mentioning.Mentions(pinning.here(), self.screen.earlier, self.screen.offer_again)
+        return self._mentions.offered(typed)
 
     def _cycle(self) -> None:
         """Shift+Tab: the next approval mode."""

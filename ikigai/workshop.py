@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -23,6 +22,7 @@ from ikigai.tools.base import Tool, Touch
 from ikigai.tools.environment import for_commands
 from ikigai.tools.external import External, Folder, discovered
 from ikigai.tools.files import file_tools
+from ikigai.tools.listing import program
 from ikigai.tools.processes import process_tools
 from ikigai.tools.read_result import ReadResult, Whole
 from ikigai.tools.recall import Found, Recall
@@ -113,9 +113,7 @@ class Workshop:
         """
         wrap = self.sandbox.wrap if self.sandbox else None
         processes = self._processes.setdefault(agent, Processes(self.environment, wrap))
-        ripgrep = shutil.which("rg", path=self.environment.get("PATH")) or ""
-        if not Path(ripgrep).is_absolute() or Path(ripgrep).resolve().is_relative_to(self.directory):
-            ripgrep = ""  # a project must not bring its own
+        ripgrep = program("rg", self.environment.get("PATH", ""), self.directory)
         tools = self._config.tools
         return (
             *file_tools(self.directory, Seen(), picture=pictured, ripgrep=ripgrep),

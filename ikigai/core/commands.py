@@ -28,7 +28,7 @@ from ikigai.core.record import Record
 
 
 class Command(Record, frozen=True):
-    """One line of the table. `completes` names what its argument can be: marks, acts, models, agents, dead, commands.
+    """One line of the table. `completes` names what its argument can be: marks, acts, models, agents, dead, commands …
 
     `more` is what only the help of this command says.
     """
@@ -143,12 +143,13 @@ COMMANDS: tuple[Command, ...] = (
         "modes",
         more="Modes: ask, edits, auto, read-only, yolo; 'default' takes the choice back. Shift+Tab goes through them.",
     ),
-    Command("tools", "[on|off SET]", "what models can do here; switch it on and off", local("tools")),
+    Command("tools", "[on|off SET]", "what models can do here; switch it on and off", local("tools"), "sets"),
     Command(
         "trust",
         "[yes|no [FOLDER]]",
         "whether this folder's AGENTS.md, tools and settings are used",
         local("trust"),
+        "trust",
         more="Alone it lists the folders that are trusted, each for itself alone. Without a FOLDER, this one is meant.",
     ),
     Command(
@@ -156,6 +157,7 @@ COMMANDS: tuple[Command, ...] = (
         "FILE [FROM-TO]",
         "write what was said to a file: .md, .html, .json or .jsonl",
         asked("export", "Where to?"),
+        "files",
         more="All of it, ancestors' too, or the events from one id to another. --force before FILE replaces a file that"
         " is there. `ikigai history import` makes an agent of a .json or .jsonl file.",
     ),

@@ -67,7 +67,11 @@ def named(words: Iterable[str]) -> tuple[Mentioned, ...]:
 def mention(name: str) -> str:
     """The words that mean the file of this name in a message."""
     plain = not re.search(r"[\s\\\"']", name) and not name.endswith(tuple(_AFTER))
-    return f"@{name}" if plain else f"@'{name}'" if '"' in name else f'@"{name}"'
+    if plain:
+        return f"@{name}"
+    if '"' in name and "'" in name:
+        return "@" + re.sub(r"""([\s\\"'])""", r"\\\1", name)
+    return f"@'{name}'" if '"' in name else f'@"{name}"'
 
 
 def _meant(quoted: str, bare: str, folder: Path | None) -> Mentioned | None:

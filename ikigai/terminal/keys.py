@@ -4,14 +4,13 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from prompt_toolkit.buffer import Buffer, CompletionState
-from prompt_toolkit.completion import Completion
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.bindings.search import abort_search, accept_search
 from prompt_toolkit.keys import Keys
 
-from ikigai.terminal.completion import Sources, candidates
+from ikigai.terminal.completion import Menu
 from ikigai.terminal.keyboard import ESC, NEWLINE
 from ikigai.terminal.pastes import Pastes
 
@@ -78,15 +77,7 @@ class Actions(Protocol):
         ...
 
 
-def offer(buffer: Buffer, sources: Sources) -> None:
-    """Show what can complete the text before the cursor; nothing is chosen yet."""
-    document = buffer.document
-    found = [] if document.text_after_cursor else candidates(document.text_before_cursor, sources)
-    choices = [Completion(each.text, -each.replaces, display_meta=each.about) for each in found]
-    buffer.complete_state = CompletionState(document, choices) if choices else None
-
-
-def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources) -> KeyBindings:
+def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu) -> KeyBindings:
     keys = KeyBindings()
     always = Condition(lambda: True)
 
@@ -95,8 +86,8 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources)
 
     _writing(on, actions, buffer, pastes)
     _answering(on, actions, buffer)
-    _stopping(on, actions, buffer)
-    _completing(on, actions, buffer, pastes, sources)
+    _stopping(on, actions, buffer, menu)
+    _completing(on, actions, buffer, pastes, menu)
     _around_the_input(on, actions)
     _moving(on, actions, buffer)
 
@@ -157,15 +148,15 @@ def _answering(on: On, actions: Actions, buffer: Buffer) -> None:
             buffer.insert_text(event.data)
 
 
-def _stopping(on: On, actions: Actions, buffer: Buffer) -> None:
+def _stopping(on: On, actions: Actions, buffer: Buffer, menu: Menu) -> None:
     pressed = 0.0  # Esc, on an empty line, with nothing to stop
 
     @on(ESC)
     def _(event: KeyPressEvent) -> None:
         nonlocal pressed
         before, pressed = pressed, 0.0
-        if buffer.complete_state:
-            buffer.complete_state = None
+        if menu.close():
+            pass
         elif actions.asked:
             actions.back()
         elif actions.busy:
@@ -191,11 +182,11 @@ def _stopping(on: On, actions: Actions, buffer: Buffer) -> None:
         actions.leave()
 
 
-def _completing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes, sources: Sources) -> None:
+def _completing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu) -> None:
     @on("tab")
     def _(event: KeyPressEvent) -> None:
         if not buffer.complete_state:
-            offer(buffer, sources)
+            menu.offer()
         buffer.complete_next()
 
     @on("s-tab")
@@ -209,7 +200,7 @@ def _completing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes, source
     def _(event: KeyPressEvent) -> None:
         label = pastes.label_before(buffer.document.text_before_cursor)
         buffer.delete_before_cursor(len(label) or event.arg)
-        offer(buffer, sources)
+        menu.offer()
 
 
 def _around_the_input(on: On, actions: Actions) -> None:

@@ -19,11 +19,11 @@ from ikigai.core.snippets import Marked
 from ikigai.core.transcript import Block, Rule, Shown, Speaker
 from ikigai.terminal import prompt, render
 from ikigai.terminal.area import Area
-from ikigai.terminal.completion import Sources
+from ikigai.terminal.completion import Menu, Sources
 from ikigai.terminal.dialog import Dialogs
 from ikigai.terminal.entries import Entries
 from ikigai.terminal.keyboard import LONGEST_PASTE
-from ikigai.terminal.keys import bindings, offer
+from ikigai.terminal.keys import bindings
 from ikigai.terminal.live import Folded, LiveReply, Rising
 from ikigai.terminal.pastes import Pastes
 from ikigai.terminal.scroll import Entry, Scroll
@@ -74,14 +74,15 @@ class Screen:
     ) -> None:
         self.submit, self.interrupt, self.leave, self.cycle = on_submit, on_interrupt, on_quit, on_cycle
         self.go, self._take_back = on_go, on_take_back
-        self._tty, self._theme, self._sources = tty, theme, sources
+        self._tty, self._theme = tty, theme
         self._pastes = Pastes()
         self._prompts = prompt.Prompts(self._pastes)
         self._typing = on_typing
         self._buffer = Buffer(history=self._prompts, on_text_insert=self._typed)
         self._area = Area(theme, self._buffer)
         self._scroll = Scroll(lambda text: self._stage.print(text), lambda: tty.size()[0])
-        keys = bindings(self, self._buffer, self._pastes, sources)
+        self._menu = Menu(self._buffer, sources)
+        keys = bindings(self, self._buffer, self._pastes, self._menu)
         layout = prompt.layout(self._buffer, tty)
         self._stage = Stage(tty, theme, self._area, layout, keys, on_signal, self._scroll.drained)
         self._asked = 0.0
@@ -259,6 +260,15 @@ class Screen:
         self._buffer.reset(self._buffer.document)  # they are read with the next paint
         self._stage.invalidate()
 
+    def earlier(self) -> list[str]:
+        """What was sent before, as far as it is known here, the newest first."""
+        return list(self._prompts.load_history_strings())
+
+    def offer_again(self) -> None:
+        """A source of the completions has found more."""
+        if self._menu.again():
+            self._stage.invalidate()
+
     # ── what keys do ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -375,7 +385,7 @@ class Screen:
 
     def _typed(self, buffer: Buffer) -> None:
         self._dialogs.typed()
-        offer(buffer, self._sources)
+        self._menu.offer()
         self._typing(buffer.text)
 
     def _asking(self) -> None:

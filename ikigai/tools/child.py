@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,11 +33,21 @@ def python(module: str) -> tuple[str, ...]:
 class Child:
     """`async with Child(command) as child`: read its output piece by piece; leaving the block ends it in any case.
 
-    `feed` is its standard input. After `read` gave b"", `status` is its exit status, None when time ran out (`late`),
-    and `complaint` the begin of what it wrote on standard error.
+    `feed` is its standard input, `environment` what it gets beside the little that every child does. After `read` gave
+    b"", `status` is its exit status, None when time ran out (`late`), and `complaint` the begin of what it wrote on
+    standard error.
     """
 
-    def __init__(self, command: Sequence[str], seconds: float, *, feed: bytes = b"", directory: str = "/") -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        seconds: float,
+        *,
+        feed: bytes = b"",
+        directory: str = "/",
+        environment: Mapping[str, str] = {},
+    ) -> None:
+        self._environment = {**_ENVIRONMENT, **environment}
         self._command, self._seconds, self._feed, self._directory = command, seconds, feed, directory
         self.status: int | None = None
         self.complaint = ""
@@ -51,7 +61,7 @@ class Child:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=self._directory,
-            env=_ENVIRONMENT,
+            env=self._environment,
             start_new_session=True,  # Ctrl+C and Ctrl+Z at the terminal are for ikigai
         )
         self._beside = [asyncio.create_task(self._write()), asyncio.create_task(self._listen())]

@@ -24,8 +24,9 @@ from ikigai.terminal.theme import theme
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from ikigai.core.earlier import Earlier
     from ikigai.mentioning import Mentions
     from ikigai.project import Project
     from ikigai.terminal.browser_source import Source
@@ -94,6 +95,7 @@ class Repl(Commanding):
             on_typing=self._typing,
             thinking=self._config.terminal.thinking,
             on_browse=self._looked_at,
+            on_search=self._sought,
         )
         self._seat = Seat(self.screen, self._arguments.max_turns)
         try:
@@ -218,6 +220,16 @@ class Repl(Commanding):
         from ikigai.browsing import History
 
         return History(self._world, self._seat) if self._world and self.memory else None
+
+    def _sought(self, typed: str, found: Callable[[Sequence[Earlier]], object]) -> Callable[[], object]:
+        """Look through everything ever sent."""
+        from ikigai import searching
+
+        if self._world is None:
+            return lambda: None
+        task = asyncio.create_task(searching.search(self._world.database, typed, found), name="search")
+        self._keep(task)
+        return task.cancel
 
     def _mentioned(self, typed: str) -> Iterable[str]:
         """The files that an @ can mean."""

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition, is_searching
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.key_binding.bindings.search import abort_search, accept_search
 from prompt_toolkit.keys import Keys
 
 from ikigai.terminal.completion import Menu
@@ -68,6 +67,23 @@ class Actions(Protocol):
         """Goes to a relative of the agent: "up", "down", "left" or "right"."""
         ...
 
+    @property
+    def finding(self) -> bool:
+        """Whether something is being looked for that was sent before."""
+        ...
+
+    def find(self) -> None:
+        """Begin to look for it."""
+        ...
+
+    def find_next(self, by: int) -> None:
+        """Go to an older text, or a newer one."""
+        ...
+
+    def found(self, take: bool) -> None:
+        """End that: take what was found, or leave the line as it was."""
+        ...
+
     def redraw(self) -> None: ...
     def suspend(self) -> None: ...
     def edit(self) -> None: ...
@@ -80,9 +96,10 @@ class Actions(Protocol):
 def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu) -> KeyBindings:
     keys = KeyBindings()
     always = Condition(lambda: True)
+    finding = Condition(lambda: actions.finding)
 
     def on(*combination: Keys | str, filter: Condition = always, eager: bool = False) -> Callable[..., Any]:
-        return keys.add(*combination, filter=~is_searching & filter, eager=eager)
+        return keys.add(*combination, filter=~finding & filter, eager=eager)
 
     _writing(on, actions, buffer, pastes)
     _answering(on, actions, buffer)
@@ -98,13 +115,12 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu) -> Ke
         else:
             event.current_buffer.insert_text(" ".join(event.data.split())[:200])
 
-    keys.add(ESC, filter=is_searching)(abort_search)
-    keys.add(NEWLINE, filter=is_searching)(accept_search)
+    _finding(lambda *combination: keys.add(*combination, filter=finding, eager=True), actions)
     return keys
 
 
 On = Callable[..., Any]
-"""Binds what follows it to keys, while no search is under way."""
+"""Binds what follows it to keys, while no search is under way, or while one is."""
 
 
 def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
@@ -139,6 +155,32 @@ def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
     @on(Keys.Escape, Keys.Any)  # Alt with a key that means nothing
     def _(event: KeyPressEvent) -> None:
         """prompt_toolkit would take the line away."""
+
+
+def _finding(on: On, actions: Actions) -> None:
+    @on("enter")
+    @on(NEWLINE)
+    @on("tab")
+    def _(event: KeyPressEvent) -> None:
+        actions.found(take=True)
+
+    @on(ESC)
+    @on("c-c")
+    @on("c-g")
+    def _(event: KeyPressEvent) -> None:
+        actions.found(take=False)
+
+    @on("c-r")
+    @on("up")
+    @on("c-p")
+    def _(event: KeyPressEvent) -> None:
+        actions.find_next(1)
+
+    @on("c-s")
+    @on("down")
+    @on("c-n")
+    def _(event: KeyPressEvent) -> None:
+        actions.find_next(-1)
 
 
 def _answering(on: On, actions: Actions, buffer: Buffer) -> None:
@@ -215,6 +257,10 @@ def _around_the_input(on: On, actions: Actions) -> None:
     @on("c-o")
     def _(event: KeyPressEvent) -> None:
         actions.unfold()
+
+    @on("c-r")
+    def _(event: KeyPressEvent) -> None:
+        actions.find()
 
     @on("c-t")
     def _(event: KeyPressEvent) -> None:

@@ -1,9 +1,9 @@
 """The input line: its text, the prompts before it, the search in them, and how it is laid out."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import is_searching
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.formatted_text.utils import fragment_list_to_text
 from prompt_toolkit.history import History
@@ -13,7 +13,6 @@ from prompt_toolkit.layout import (
     Dimension,
     HSplit,
     Layout,
-    SearchBufferControl,
     Window,
 )
 from prompt_toolkit.layout.processors import BeforeInput, Processor, Transformation, TransformationInput
@@ -34,6 +33,7 @@ class Prompts(History):
         super().__init__()
         self._pastes = pastes
         self._texts: list[str] = []
+        self._new = 0  # of them were sent by this program
 
     def fill(self, texts: Iterable[str]) -> None:
         """Texts from before this run, the newest first."""
@@ -48,9 +48,14 @@ class Prompts(History):
 
     def append_string(self, string: str) -> None:
         self._texts.insert(0, string)
+        self._new += 1
 
     def load_history_strings(self) -> Iterable[str]:
         return self._texts
+
+    def known(self) -> list[tuple[str, bool]]:
+        """The texts as they were sent, the newest first, and whether this program sent them."""
+        return [(self._pastes.expanded(text), number < self._new) for number, text in enumerate(self._texts)]
 
     def store_string(self, string: str) -> None:
         """Texts are stored where they are sent."""
@@ -77,10 +82,9 @@ class Visible(Processor):
         )
 
 
-def layout(buffer: Buffer, tty: Tty) -> Layout:
+def layout(buffer: Buffer, field: Buffer, label: Callable[[], str], tty: Tty) -> Layout:
     """The search field, while it is in use, above the input."""
-    search = SearchBufferControl(Buffer(), [BeforeInput("search: ", "class:dim")], ignore_case=True)
-    control = BufferControl(buffer, [Visible()], search_buffer_control=search, preview_search=True)
+    control = BufferControl(buffer, [Visible()])
     sign: StyleAndTextTuples = [("class:prompt", USER), ("", " ")]
     window = Window(
         control,
@@ -89,5 +93,9 @@ def layout(buffer: Buffer, tty: Tty) -> Layout:
         dont_extend_height=True,
         get_line_prefix=lambda line, wrapped: sign if line == wrapped == 0 else [("", "  ")],
     )
-    searching = ConditionalContainer(Window(search, height=1), is_searching)
-    return Layout(HSplit([searching, window]), focused_element=window)
+    search = Window(BufferControl(field, [Visible(), BeforeInput(label, "class:dim")]), height=1)
+    laid = Layout(
+        HSplit([ConditionalContainer(search, Condition(lambda: laid.current_buffer is field)), window]),
+        focused_element=window,
+    )
+    return laid

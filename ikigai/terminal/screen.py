@@ -34,6 +34,7 @@ from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
     from ikigai.terminal.browser_source import Source
+    from ikigai.terminal.finder import Finder, Look
 
 LEAVE = 1.0
 """Seconds in which Ctrl+C has to be pressed again to leave."""
@@ -52,7 +53,7 @@ class Screen:
     terminal has gone; `on_go` a wish to go "up", "down", "left" or "right" in the tree of agents. `sources` completes
     arguments. `on_typing` takes what is in the input whenever it has grown. `thinking` says how a model's thoughts are
     shown: "fold" (in a row, once it speaks), "full" or "hide". `on_browse` gives the history to look through, None
-    while there is none.
+    while there is none; `on_search` looks for what was sent before.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Screen:
         on_typing: Callable[[str], object] = lambda text: None,
         thinking: str = "fold",
         on_browse: Callable[[], "Source | None"] = lambda: None,
+        on_search: "Look" = lambda typed, found: lambda: None,
     ) -> None:
         self.submit, self.interrupt, self.leave, self.cycle = on_submit, on_interrupt, on_quit, on_cycle
         self.go, self._take_back = on_go, on_take_back
@@ -83,8 +85,11 @@ class Screen:
         self._scroll = Scroll(lambda text: self._stage.print(text), lambda: tty.size()[0])
         self._menu = Menu(self._buffer, sources)
         keys = bindings(self, self._buffer, self._pastes, self._menu)
-        layout = prompt.layout(self._buffer, tty)
-        self._stage = Stage(tty, theme, self._area, layout, keys, on_signal, self._scroll.drained)
+        self._field = Buffer(multiline=False, on_text_changed=self._sought)
+        self._finder: Finder | None = None
+        self._look = on_search
+        self._layout = prompt.layout(self._buffer, self._field, self._field_label, tty)
+        self._stage = Stage(tty, theme, self._area, self._layout, keys, on_signal, self._scroll.drained)
         self._asked = 0.0
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
         self._area.thoughts = thinking != "hide"
@@ -314,6 +319,35 @@ class Screen:
         if self._stage.keyboard.parser.dropped:
             self.notice(f"The paste is longer than {LONGEST_PASTE >> 20} million characters. The rest was left out.")
         return self._pastes.collapsed(text)
+
+    @property
+    def finding(self) -> bool:
+        return self._finder is not None
+
+    def find(self) -> None:
+        from ikigai.terminal.finder import begun
+
+        changed, columns = self._stage.invalidate, lambda: self._tty.size()[0]
+        self._field.reset()
+        self._finder = begun(self._buffer, self._prompts, self._look, self._pastes.collapsed, columns, changed)
+        self._layout.focus(self._field)
+
+    def find_next(self, by: int) -> None:
+        if self._finder:
+            self._finder.move(by)
+
+    def found(self, take: bool) -> None:
+        finder, self._finder = self._finder, None
+        self._layout.focus(self._buffer)
+        if finder and (text := finder.ended(take)) is not None:
+            self._replace(self._pastes.collapsed(text))
+
+    def _sought(self, field: Buffer) -> None:
+        if self._finder:
+            self._finder.typed(field.text)
+
+    def _field_label(self) -> str:
+        return "search (nothing found): " if self._finder and self._finder.empty else "search: "
 
     def redraw(self) -> None:
         self._stage.redraw()

@@ -1,10 +1,12 @@
 """What people look back at: the whole lineage, page by page, and what was typed."""
 
 import psycopg
+import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.inputs import Clear, RewindTo, SetMark
 from ikigai.core.messages import Image, Text
+from ikigai.store import queries
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from tests.store.talk import Talk
@@ -119,3 +121,36 @@ async def test_images_come_without_their_data(database: Database):
         ev.UserMessage("none"),
         ev.UserMessage("", (bare[1],)),
     ]
+
+
+async def test_what_was_typed_is_found_stretch_by_stretch(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ikigai.store.history.STRETCH", 3)
+    for number, directory in enumerate(("/here", "/else", "/here")):
+        agent = await database.agents.create(name=f"agent-{number}")
+        log = await database.open_agent(agent, directory)
+        said = [ev.UserMessage(f"fix 50% of parser {number}{each}", ()) for each in "ab"]
+        await log.append([*said, ev.UserMessage("Grüße", ())])
+        await log.close()
+
+    async def found(typed: str) -> list[str]:
+        before, texts = None, list[str]()
+        while True:
+            more, before = await database.earlier(typed, "/here", before)
+            assert all(each.here == (each.directory == "/here") and each.at and each.agent for each in more)
+            texts += [each.text for each in more]
+            if before is None:
+                return texts
+
+    assert await found("parser 2") == ["fix 50% of parser 2b", "fix 50% of parser 2a"]
+    assert await found("50% FIX b") == [f"fix 50% of parser {number}b" for number in (2, 1, 0)]
+    assert await found("grü") == ["Grüße"] * 3
+    assert await found("fx50") == [f"fix 50% of parser {number}{each}" for number in (2, 1, 0) for each in "ba"]
+    assert await found("_") == await found("'; drop table messages; --") == []
+    assert len(await found("")) == 9
+    with psycopg.connect(dsn) as connection:
+        connection.execute("set enable_seqscan = off")
+        which = {"before": 1 << 40, "most": 10, "words": ["%x%"], "loosely": "%x%", "head": 200}
+        plan = connection.execute(b"explain " + queries.EARLIER.encode(), which).fetchall()
+    assert any("Index Scan Backward using messages_user" in row for (row,) in plan)

@@ -134,17 +134,26 @@ def test_history_and_search(console: Console):
     console.send("\x1b[A\x1b[B\x1b[B")
     console.until(lambda: console.prompt == "")
     console.send("\x12prompt 37")
-    console.until(lambda: console.prompt == "old prompt 37")
+    console.until(lambda: console.prompt.startswith("old prompt 37\n"))
     console.send("\r")
     console.until(lambda: "search:" not in console.text)
     assert console.prompt == "old prompt 37"
     console.send("\x03")
     console.until(lambda: console.prompt == "")
-    console.send("\x12prompt 12")
-    console.until(lambda: console.prompt == "old prompt 12")
-    console.send("\x1b")
-    console.until(lambda: "search:" not in console.text)
-    assert console.prompt == ""
+    console.send("a draft\x12prompt 1")
+    console.until(lambda: console.prompt.startswith("old prompt 1\n"))
+    assert "and 10 more" in console.text
+    console.send("\x12\x1b[A")  # two older ones
+    console.until(lambda: console.prompt.startswith("old prompt 11\n"))
+    console.send("\x13")
+    console.until(lambda: console.prompt.startswith("old prompt 10\n"))
+    console.send("x")
+    console.until("search (nothing found): prompt 1x")
+    console.until(lambda: console.prompt == "a draft")
+    console.send("\x7f2\x1b")
+    console.until(lambda: "search" not in console.text)
+    assert console.prompt == "a draft"
+    assert not console.sent
 
 
 def test_commands_complete(console: Console):

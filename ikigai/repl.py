@@ -94,6 +94,7 @@ class Repl(Commanding):
             sources=sources,
             on_typing=self._typing,
             thinking=self._config.terminal.thinking,
+            suggestions=self._config.terminal.suggestions,
             on_browse=self._looked_at,
             on_search=self._sought,
         )

@@ -235,6 +235,10 @@ class Terminal(Record, frozen=True):
         Thoughts,
         _help('What a model thinks: "fold" it to a row that Ctrl+O opens, show it in "full", or "hide" it.'),
     ] = "fold"
+    suggestions: Annotated[
+        Switch,
+        _help("Whether the newest message that begins as you type is suggested behind the cursor; Right takes it."),
+    ] = True
 
 
 class Profile(Record, frozen=True):

@@ -212,8 +212,8 @@ select content from (
 group by content order by max(id) desc limit %s
 """
 
-# A stretch of what users typed, the newest first: what in it matches all `words`, or `loosely` in its first letters; and
-# a row with the place to go on from. The index messages_user is the way to them.
+# A stretch of what users typed, the newest first: what in it matches all `words`, or `loosely` in its first letters;
+# and a row with the place to go on from. The index messages_user is the way to them.
 EARLIER = """
 with stretch as materialized (
   select id, agent_id, content, created_at from messages

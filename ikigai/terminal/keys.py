@@ -12,6 +12,7 @@ from prompt_toolkit.keys import Keys
 from ikigai.terminal.completion import Menu
 from ikigai.terminal.keyboard import ESC, NEWLINE
 from ikigai.terminal.pastes import Pastes
+from ikigai.terminal.prompt import Ghost
 
 TWICE = 0.5
 """Seconds between two presses of Esc that are meant together."""
@@ -93,7 +94,7 @@ class Actions(Protocol):
         ...
 
 
-def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu) -> KeyBindings:
+def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu, ghost: Ghost) -> KeyBindings:
     keys = KeyBindings()
     always = Condition(lambda: True)
     finding = Condition(lambda: actions.finding)
@@ -107,6 +108,7 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu) -> Ke
     _completing(on, actions, buffer, pastes, menu)
     _around_the_input(on, actions)
     _moving(on, actions, buffer)
+    _suggested(on, buffer, ghost)
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
@@ -283,6 +285,23 @@ def _moving(on: On, actions: Actions, buffer: Buffer) -> None:
     @on(Keys.Escape, "right", filter=_empty(buffer))
     def _(event: KeyPressEvent) -> None:
         actions.go("right")
+
+
+def _suggested(on: On, buffer: Buffer, ghost: Ghost) -> None:
+    """What ends at the end of the line goes on with what is suggested there."""
+    is_there = Condition(lambda: bool(ghost.rest))
+
+    for keys in ("right", "end", "c-e", "c-f"):
+
+        @on(keys, filter=is_there)
+        def _(event: KeyPressEvent) -> None:
+            buffer.insert_text(ghost.rest)
+
+    for keys in ((Keys.Escape, "right"), (Keys.Escape, "f"), ("c-right",)):
+
+        @on(*keys, filter=is_there)
+        def _(event: KeyPressEvent) -> None:
+            buffer.insert_text(ghost.word)
 
 
 def _empty(buffer: Buffer) -> Condition:

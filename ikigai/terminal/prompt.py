@@ -1,5 +1,6 @@
-"""The input line: its text, the prompts before it, the search in them, and how it is laid out."""
+"""The input line: its text, the prompts before it, how one of them is suggested, and how all is laid out."""
 
+import re
 from collections.abc import AsyncGenerator, Callable, Iterable
 
 from prompt_toolkit.buffer import Buffer
@@ -18,12 +19,15 @@ from prompt_toolkit.layout import (
 from prompt_toolkit.layout.processors import BeforeInput, Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 
-from ikigai.core.sanitize import clean
+from ikigai.core.sanitize import clean, clean_line
 from ikigai.terminal.area import most
 from ikigai.terminal.pastes import Pastes
-from ikigai.terminal.text import TAB
+from ikigai.terminal.text import TAB, columns, cut
 from ikigai.terminal.theme import USER
 from ikigai.terminal.tty import Tty
+
+LEAST = 4
+"""Cells for a suggestion below which there is none."""
 
 
 class Prompts(History):
@@ -52,6 +56,11 @@ class Prompts(History):
 
     def load_history_strings(self) -> Iterable[str]:
         return self._texts
+
+    def rest_of(self, text: str) -> str:
+        """What the newest one that begins with `text` has behind it; "" if none does."""
+        size = len(text)
+        return next((each[size:] for each in self._texts if len(each) > size and each.startswith(text)), "")
 
     def known(self) -> list[tuple[str, bool]]:
         """The texts as they were sent, the newest first, and whether this program sent them."""
@@ -82,9 +91,49 @@ class Visible(Processor):
         )
 
 
-def layout(buffer: Buffer, field: Buffer, label: Callable[[], str], tty: Tty) -> Layout:
+class Ghost(Processor):
+    """Shows, dim behind the cursor, what is left of the newest prompt that begins with what has been typed.
+
+    It is not part of the text until it is taken. Shown in one row, never further than the row goes; where there is no
+    room for it, or `allowed` says no, there is none.
+    """
+
+    def __init__(
+        self, buffer: Buffer, prompts: Prompts, allowed: Callable[[], bool], columns: Callable[[], int]
+    ) -> None:
+        self._buffer, self._prompts, self._allowed, self._columns = buffer, prompts, allowed, columns
+
+    @property
+    def rest(self) -> str:
+        """What is suggested; "" for nothing."""
+        text = self._buffer.text
+        at_end = self._buffer.document.is_cursor_at_the_end
+        if not (at_end and text.strip() and self._allowed()) or self._buffer.complete_state or self._room() < LEAST:
+            return ""
+        return self._prompts.rest_of(text)
+
+    @property
+    def word(self) -> str:
+        """The next word of it."""
+        found = re.match(r"\s*\S+", self.rest)
+        return found[0] if found else ""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        fragments = transformation_input.fragments
+        if transformation_input.lineno != transformation_input.document.line_count - 1 or not (rest := self.rest):
+            return Transformation(fragments)
+        shown = cut(clean_line(rest.replace("\n", "⏎").replace("\t", " ")), self._room())
+        return Transformation([*fragments, ("class:dim", shown)])
+
+    def _room(self) -> int:
+        """Cells behind the cursor in its row, less the one that it stands in when it goes there."""
+        row = self._columns() - len(f"{USER} ")
+        return row - columns(clean(self._buffer.document.current_line)) % row - 1 if row > 0 else 0
+
+
+def layout(buffer: Buffer, field: Buffer, label: Callable[[], str], ghost: Ghost, tty: Tty) -> Layout:
     """The search field, while it is in use, above the input."""
-    control = BufferControl(buffer, [Visible()])
+    control = BufferControl(buffer, [Visible(), ghost])
     sign: StyleAndTextTuples = [("class:prompt", USER), ("", " ")]
     window = Window(
         control,

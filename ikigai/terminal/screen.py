@@ -52,8 +52,8 @@ class Screen:
     newest queued message back, "" if there is none; `on_signal` takes INT, TERM, HUP or QUIT, HUP also when the
     terminal has gone; `on_go` a wish to go "up", "down", "left" or "right" in the tree of agents. `sources` completes
     arguments. `on_typing` takes what is in the input whenever it has grown. `thinking` says how a model's thoughts are
-    shown: "fold" (in a row, once it speaks), "full" or "hide". `on_browse` gives the history to look through, None
-    while there is none; `on_search` looks for what was sent before.
+    shown: "fold" (in a row, once it speaks), "full" or "hide". `suggestions` says whether earlier prompts are suggested.
+    `on_browse` gives the history to look through, None while there is none; `on_search` looks for what was sent before.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class Screen:
         sources: Sources,
         on_typing: Callable[[str], object] = lambda text: None,
         thinking: str = "fold",
+        suggestions: bool = True,
         on_browse: Callable[[], "Source | None"] = lambda: None,
         on_search: "Look" = lambda typed, found: lambda: None,
     ) -> None:
@@ -84,11 +85,14 @@ class Screen:
         self._area = Area(theme, self._buffer)
         self._scroll = Scroll(lambda text: self._stage.print(text), lambda: tty.size()[0])
         self._menu = Menu(self._buffer, sources)
-        keys = bindings(self, self._buffer, self._pastes, self._menu)
+        suggests = suggestions and theme.color and not tty.dumb  # nothing but colour would tell them from the text
+        allowed, columns = lambda: suggests and not self.asked, lambda: tty.size()[0]
+        ghost = prompt.Ghost(self._buffer, self._prompts, allowed, columns)
+        keys = bindings(self, self._buffer, self._pastes, self._menu, ghost)
         self._field = Buffer(multiline=False, on_text_changed=self._sought)
         self._finder: Finder | None = None
         self._look = on_search
-        self._layout = prompt.layout(self._buffer, self._field, self._field_label, tty)
+        self._layout = prompt.layout(self._buffer, self._field, self._field_label, ghost, tty)
         self._stage = Stage(tty, theme, self._area, self._layout, keys, on_signal, self._scroll.drained)
         self._asked = 0.0
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events

@@ -95,6 +95,7 @@ class Repl(Commanding):
             on_typing=self._typing,
             thinking=self._config.terminal.thinking,
             suggestions=self._config.terminal.suggestions,
+            vi=self._config.terminal.editing == "vi",
             on_browse=self._looked_at,
             on_search=self._sought,
         )

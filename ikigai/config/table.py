@@ -21,6 +21,7 @@ from ikigai.config.allowed import (
     Condensing,
     Counter,
     Dsn,
+    Editing,
     File,
     Hosts,
     Level,
@@ -239,6 +240,9 @@ class Terminal(Record, frozen=True):
         Switch,
         _help("Whether the newest message that begins as you type is suggested behind the cursor; Right takes it."),
     ] = True
+    editing: Annotated[
+        Editing, _help('The keys that edit the input: those of "emacs", or of "vi", where Esc leaves insert mode.')
+    ] = "emacs"
 
 
 class Profile(Record, frozen=True):

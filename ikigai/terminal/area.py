@@ -16,6 +16,7 @@ Never more than a third of the terminal's rows.
 
 import math
 import time
+from collections.abc import Callable
 
 from prompt_toolkit.buffer import Buffer
 
@@ -61,6 +62,7 @@ class Area:
         self.away = False  # the database, just now
         self._told: tuple[Memory | None, object, str] = (None, None, "")  # the status line, and what it was drawn from
         self.others: status.Part = ("dim", "")  # what agents in the background are about: style and text
+        self.normal: Callable[[], bool] = lambda: False  # whether keys are vi's commands
         self.hint = ""  # takes the place of the status line
         self.thoughts = True  # are shown as they come
         self.reply: LiveReply | None = None
@@ -118,6 +120,8 @@ class Area:
         if self.hint:
             return INDENT + self.theme.paint("warning", cut(self.hint, columns - len(INDENT)))
         name = f"{self.agent} (following)" if self.following else self.agent
+        if self.normal():
+            name = f"NORMAL · {name}"
         of = (name, self.database, self.away, self.spent, self.others, columns)
         if self.memory is not self._told[0] or of != self._told[1]:  # else it is the same in every frame
             database = ("warning", f"{self.database} unreachable") if self.away else ("dim", self.database)

@@ -1,12 +1,15 @@
 """What each key does: prompt_toolkit's Emacs keys, and ours over them."""
 
+import string
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from prompt_toolkit.application.current import get_app
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Condition, emacs_mode, vi_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.vi_state import InputMode, ViState
 from prompt_toolkit.keys import Keys
 
 from ikigai.terminal.completion import Menu
@@ -109,6 +112,7 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu, ghost
     _around_the_input(on, actions)
     _moving(on, actions, buffer)
     _suggested(on, buffer, ghost)
+    _vi(on, actions, menu)
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
@@ -136,6 +140,7 @@ def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
         elif buffer.text.strip():
             text = pastes.expanded(buffer.text)
             buffer.reset(append_to_history=True)
+            event.app.vi_state.reset()
             actions.submit(text)
 
     @on(NEWLINE)
@@ -153,8 +158,8 @@ def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
     def _(event: KeyPressEvent) -> None:
         actions.edit()
 
-    @on(Keys.Escape, "#")
-    @on(Keys.Escape, Keys.Any)  # Alt with a key that means nothing
+    @on(Keys.Escape, "#", filter=emacs_mode)
+    @on(Keys.Escape, Keys.Any, filter=emacs_mode)  # Alt with a key that means nothing
     def _(event: KeyPressEvent) -> None:
         """prompt_toolkit would take the line away."""
 
@@ -287,6 +292,38 @@ def _moving(on: On, actions: Actions, buffer: Buffer) -> None:
         actions.go("right")
 
 
+def _vi(on: On, actions: Actions, menu: Menu) -> None:
+    """What vi's own keys would do otherwise than is said here."""
+    editing = Condition(lambda: not _at_rest(get_app().vi_state, get_app().current_buffer))
+
+    @on(ESC, filter=vi_mode & editing)
+    def _(event: KeyPressEvent) -> None:
+        menu.close()
+        buffer, state = event.current_buffer, event.app.vi_state
+        if state.input_mode in (InputMode.INSERT, InputMode.REPLACE):
+            buffer.cursor_position += buffer.document.get_cursor_left_position()
+        state.reset()
+        state.input_mode = InputMode.NAVIGATION
+        buffer.exit_selection()
+
+    @on("/", filter=vi_navigation_mode)
+    def _(event: KeyPressEvent) -> None:
+        actions.find()
+
+    answering = vi_navigation_mode & Condition(lambda: actions.asked)
+    for letter in string.ascii_letters + string.digits:
+
+        @on(letter, filter=answering, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            actions.pressed(event.data)
+
+
+def _at_rest(state: ViState, buffer: Buffer) -> bool:
+    """Whether vi waits for a command and nothing has been begun."""
+    begun = state.operator_func or state.waiting_for_digraph or buffer.selection_state
+    return state.input_mode is InputMode.NAVIGATION and not begun
+
+
 def _suggested(on: On, buffer: Buffer, ghost: Ghost) -> None:
     """What ends at the end of the line goes on with what is suggested there."""
     is_there = Condition(lambda: bool(ghost.rest))
@@ -299,7 +336,7 @@ def _suggested(on: On, buffer: Buffer, ghost: Ghost) -> None:
 
     for keys in ((Keys.Escape, "right"), (Keys.Escape, "f"), ("c-right",)):
 
-        @on(*keys, filter=is_there)
+        @on(*keys, filter=is_there & (emacs_mode if "f" in keys else vi_mode | emacs_mode))
         def _(event: KeyPressEvent) -> None:
             buffer.insert_text(ghost.word)
 

@@ -52,8 +52,9 @@ class Screen:
     newest queued message back, "" if there is none; `on_signal` takes INT, TERM, HUP or QUIT, HUP also when the
     terminal has gone; `on_go` a wish to go "up", "down", "left" or "right" in the tree of agents. `sources` completes
     arguments. `on_typing` takes what is in the input whenever it has grown. `thinking` says how a model's thoughts are
-    shown: "fold" (in a row, once it speaks), "full" or "hide". `suggestions` says whether earlier prompts are suggested.
-    `on_browse` gives the history to look through, None while there is none; `on_search` looks for what was sent before.
+    shown: "fold" (in a row, once it speaks), "full" or "hide". `suggestions` says whether earlier ones are suggested,
+    `vi` whether its keys edit. `on_browse` gives the history to look through, None while there is none; `on_search`
+    looks for what was sent before.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Screen:
         on_typing: Callable[[str], object] = lambda text: None,
         thinking: str = "fold",
         suggestions: bool = True,
+        vi: bool = False,
         on_browse: Callable[[], "Source | None"] = lambda: None,
         on_search: "Look" = lambda typed, found: lambda: None,
     ) -> None:
@@ -93,7 +95,7 @@ class Screen:
         self._finder: Finder | None = None
         self._look = on_search
         self._layout = prompt.layout(self._buffer, self._field, self._field_label, ghost, tty)
-        self._stage = Stage(tty, theme, self._area, self._layout, keys, on_signal, self._scroll.drained)
+        self._stage = Stage(tty, theme, self._area, self._layout, keys, on_signal, self._scroll.drained, vi)
         self._asked = 0.0
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
         self._area.thoughts = thinking != "hide"
@@ -329,6 +331,7 @@ class Screen:
         return self._finder is not None
 
     def find(self) -> None:
+        self._stage.inserting()
         from ikigai.terminal.finder import begun
 
         changed, columns = self._stage.invalidate, lambda: self._tty.size()[0]

@@ -356,3 +356,17 @@ def test_without_colour_nothing_is_suggested(tmp_path: Path):
         console.send("\x1b[C\r")
         console.until(lambda: console.sent)
         assert console.sent == ["old pro"]
+
+
+def test_vi_says_when_keys_are_commands(tmp_path: Path):
+    with Console(tmp_path, DEMO_VI="1") as console:
+        console.ready().send("one two")
+        console.until(lambda: console.prompt == "one two")
+        console.send("\x1b")
+        console.until("NORMAL · amber-fox")
+        console.send("0dw")
+        console.until(lambda: console.prompt == "two")
+        console.send("A!\r")
+        console.until(lambda: console.sent)
+        assert console.sent == ["two!"]
+        assert "NORMAL" not in console.text

@@ -369,4 +369,4 @@ def test_vi_says_when_keys_are_commands(tmp_path: Path):
         console.send("A!\r")
         console.until(lambda: console.sent)
         assert console.sent == ["two!"]
-        assert "NORMAL" not in console.text
+        console.until(lambda: "NORMAL" not in console.text)

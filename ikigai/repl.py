@@ -98,6 +98,7 @@ class Repl(Commanding):
             vi=self._config.terminal.editing == "vi",
             on_browse=self._looked_at,
             on_search=self._sought,
+            on_draft=lambda: self._seat.draft(),
         )
         self._seat = Seat(self.screen, self._arguments.max_turns)
         try:

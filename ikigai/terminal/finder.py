@@ -59,6 +59,11 @@ class Finder:
         self.typed("")
 
     @property
+    def before(self) -> str:
+        """What the input held."""
+        return self._before.text
+
+    @property
     def empty(self) -> bool:
         """Whether nothing was found."""
         return not self._offered

@@ -54,7 +54,7 @@ class Screen:
     arguments. `on_typing` takes what is in the input whenever it has grown. `thinking` says how a model's thoughts are
     shown: "fold" (in a row, once it speaks), "full" or "hide". `suggestions` says whether earlier ones are suggested,
     `vi` whether its keys edit. `on_browse` gives the history to look through, None while there is none; `on_search`
-    looks for what was sent before.
+    looks for what was sent before; `on_draft` is called when `unsent` may be another.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Screen:
         suggestions: bool = True,
         vi: bool = False,
         on_browse: Callable[[], "Source | None"] = lambda: None,
+        on_draft: Callable[[], None] = lambda: None,
         on_search: "Look" = lambda typed, found: lambda: None,
     ) -> None:
         self.submit, self.interrupt, self.leave, self.cycle = on_submit, on_interrupt, on_quit, on_cycle
@@ -82,8 +83,9 @@ class Screen:
         self._tty, self._theme = tty, theme
         self._pastes = Pastes()
         self._prompts = prompt.Prompts(self._pastes)
+        self._on_draft = on_draft
         self._typing = on_typing
-        self._buffer = Buffer(history=self._prompts, on_text_insert=self._typed)
+        self._buffer = Buffer(history=self._prompts, on_text_insert=self._typed, on_text_changed=lambda _: on_draft())
         self._area = Area(theme, self._buffer)
         self._scroll = Scroll(lambda text: self._stage.print(text), lambda: tty.size()[0])
         self._menu = Menu(self._buffer, sources)
@@ -226,6 +228,7 @@ class Screen:
 
     def queued(self, texts: tuple[str, ...]) -> None:
         self._area.queue = texts
+        self._on_draft()
         self._stage.soon()
 
     def print_text(self, text: str) -> None:
@@ -259,6 +262,12 @@ class Screen:
         if text:
             self._replace("")
         return text
+
+    @property
+    def unsent(self) -> str:
+        """What was typed and is not sent: what is queued, and what is in the input or was before a search or answer."""
+        typed = self._put_by if self._put_by is not None else self._finder.before if self._finder else self._buffer.text
+        return "\n".join(filter(None, (*self._area.queue, self._pastes.expanded(typed))))
 
     def database(self, text: str) -> None:
         """Where the database is, for the status line."""

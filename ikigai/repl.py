@@ -98,6 +98,7 @@ class Repl(Commanding):
             vi=self._config.terminal.editing == "vi",
             on_browse=self._looked_at,
             on_search=self._sought,
+            on_steer=self.steer,
             on_draft=lambda: self._seat.draft(),
         )
         self._seat = Seat(self.screen, self._arguments.max_turns)
@@ -211,6 +212,17 @@ class Repl(Commanding):
             self.screen.notice(str(error))
             if not commands.is_command(text):  # a command is in the history, and the next line should not join it
                 self.screen.returned(text)
+
+    def steer(self, text: str) -> None:
+        """A line was sent into the turn under way: it goes in behind the results that the turn waits for."""
+        if self._opening or self._reading or not self._seat.busy or text.startswith("!") or commands.is_command(text):
+            self.submit(text)
+            return
+        try:
+            self._say(text, inputs.Steered)
+        except IkigaiError as error:
+            self.screen.notice(str(error))
+            self.screen.returned(text)
 
     def interrupt(self) -> None:
         if self._running and not self._running.done():

@@ -29,6 +29,11 @@ class Actions(Protocol):
     @property
     def submit(self) -> Callable[[str], object]: ...
     @property
+    def steer(self) -> Callable[[str], object]:
+        """Sends a message into the turn under way."""
+        ...
+
+    @property
     def interrupt(self) -> Callable[[], object]: ...
     @property
     def leave(self) -> Callable[[], object]: ...
@@ -142,6 +147,14 @@ def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
             buffer.reset(append_to_history=True)
             event.app.vi_state.reset()
             actions.submit(text)
+
+    @on("c-s")
+    def _(event: KeyPressEvent) -> None:
+        """What is in the input, or else the newest message that is queued, goes into the turn under way."""
+        if (buffer.text.strip() or actions.take_back()) and not actions.asked:
+            text = pastes.expanded(buffer.text)
+            buffer.reset(append_to_history=True)
+            actions.steer(text)
 
     @on(NEWLINE)
     @on(Keys.Escape, "enter")

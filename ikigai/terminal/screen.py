@@ -54,7 +54,8 @@ class Screen:
     arguments. `on_typing` takes what is in the input whenever it has grown. `thinking` says how a model's thoughts are
     shown: "fold" (in a row, once it speaks), "full" or "hide". `suggestions` says whether earlier ones are suggested,
     `vi` whether its keys edit. `on_browse` gives the history to look through, None while there is none; `on_search`
-    looks for what was sent before; `on_draft` is called when `unsent` may be another.
+    looks for what was sent before; `on_draft` is called when `unsent` may be another; `on_steer`
+    takes what is to go into the turn under way.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Screen:
         suggestions: bool = True,
         vi: bool = False,
         on_browse: Callable[[], "Source | None"] = lambda: None,
+        on_steer: Callable[[str], object] | None = None,
         on_draft: Callable[[], None] = lambda: None,
         on_search: "Look" = lambda typed, found: lambda: None,
     ) -> None:
@@ -84,6 +86,7 @@ class Screen:
         self._pastes = Pastes()
         self._prompts = prompt.Prompts(self._pastes)
         self._on_draft = on_draft
+        self.steer = on_steer or on_submit
         self._typing = on_typing
         self._buffer = Buffer(history=self._prompts, on_text_insert=self._typed, on_text_changed=lambda _: on_draft())
         self._area = Area(theme, self._buffer)

@@ -168,6 +168,9 @@ BUSY = [
     ("Ctrl+C", "\x03", DRAFT, "one two¦", ["interrupt"]),
     ("Up edits what is queued", ESC + "[A", "", "queued¦", []),
     ("Enter", "\r", DRAFT, "¦", ["submit one two"]),
+    ("Ctrl+S", "\x13", DRAFT, "¦", ["steer one two"]),
+    ("Ctrl+S without text", "\x13", "", "¦", ["steer queued"]),
+    ("Ctrl+S twice", "\x13\x13", "", "¦", ["steer queued"]),
 ]
 
 

@@ -4,8 +4,9 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.inputs import Clear, RewindTo, SetMark
-from ikigai.core.messages import Image, Text
+from ikigai.core.inputs import CallModel, Clear, Replied, RewindTo, SetMark, Steered, Submitted
+from ikigai.core.machine import work
+from ikigai.core.messages import Image, StopReason, Text, ToolCall, ToolResult
 from ikigai.store import queries
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
@@ -154,3 +155,20 @@ async def test_what_was_typed_is_found_stretch_by_stretch(
         which = {"before": 1 << 40, "most": 10, "words": ["%x%"], "loosely": "%x%", "head": 200}
         plan = connection.execute(b"explain " + queries.EARLIER.encode(), which).fetchall()
     assert any("Index Scan Backward using messages_user" in row for (row,) in plan)
+
+
+async def test_a_message_inside_a_turn_is_the_same_after_a_restart(database: Database) -> None:
+    talk = await Talk.open(database)
+    await talk.turn("before")
+    await talk.happen(Submitted("go"))
+    await talk.store((ev.AssistantMessage((Text("let me see"),)), ToolCall("a", "ls", "{}")))
+    await talk.store((ev.ToolStarted("a"),))
+    await talk.store((ToolResult("a", "nothing"),))
+    await talk.happen(Steered("and mind the gap"))
+    assert await talk.reloaded() == talk.memory
+    (job,) = (job for job in work(talk.memory) if isinstance(job, CallModel))
+    await talk.happen(Replied(job, (Text("so it is"),), StopReason.END, ev.UsageReported(talk.memory.model)))
+    await talk.turn("behind")
+    assert await talk.reloaded() == talk.memory
+    assert len(talk.memory.window.turns) == 3
+    await talk.log.close()

@@ -23,6 +23,8 @@ MOST = 100
 """Texts that are offered."""
 SHARE = 0.6
 """Of the row for the text; the rest says where and when it was."""
+LEAST = 8
+"""Cells for the text in any case."""
 BEFORE = 12
 """Characters shown before the first word found, where the begin of the text has no room beside it."""
 
@@ -109,7 +111,7 @@ class Finder:
             return
         document = Document(self._collapsed(texts[self._at]))
         self._input.set_document(document, bypass_readonly=True)
-        room = int(self._columns() * SHARE)
+        room = max(LEAST, int(self._columns() * SHARE))
         choices = [
             Completion(each.text, display=excerpt(each.text, self._finds.typed, room), display_meta=about(each))
             for each in self._offered
@@ -136,7 +138,7 @@ def excerpt(text: str, typed: str, room: int) -> str:
     first = typed.lower().split()[:1]
     at = line.lower().find(first[0]) if first and fits(typed, text) == EXACTLY else 0
     if at > room - BEFORE:
-        line = "…" + line[at - BEFORE :]
+        line = "…" + line[max(0, at - BEFORE) :]
     return cut(line, room)
 
 

@@ -101,6 +101,7 @@ class Screen:
         self._look = on_search
         self._layout = prompt.layout(self._buffer, self._field, self._field_label, ghost, tty)
         self._stage = Stage(tty, theme, self._area, self._layout, keys, on_signal, self._scroll.drained, vi)
+        self._stage.after_keys(on_draft)
         self._asked = 0.0
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
         self._area.thoughts = thinking != "hide"

@@ -135,6 +135,10 @@ class Stage:
         if self._app.is_running and not self._app.is_done:
             self._app.exit(exception=error) if error else self._app.exit()
 
+    def after_keys(self, do: Callable[[], None]) -> None:
+        """Do it whenever a key has been pressed."""
+        self._app.key_processor.after_key_press += lambda _: do()
+
     def inserting(self) -> None:
         """What is typed now is text: vi leaves its other modes."""
         self._app.vi_state.input_mode = InputMode.INSERT

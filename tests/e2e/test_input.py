@@ -22,12 +22,15 @@ def test_files_searching_and_a_draft_that_outlives_a_kill(tmp_path: Path, dsn: s
         program.wait_for('\n  @"src/a main.py"\n')
         program.type("\t")
         program.wait_for('❯ see @"src/a main.py"\n')
-        program.type("\x15\x12one alp")
+        kept = tmp_path / ".local" / "state" / "ikigai"
+        program.wait(lambda: bool(list(kept.glob("unsent-*"))), "the draft in its file")
+        program.type("\x03")
+        program.wait(lambda: not list(kept.glob("unsent-*")), "the end of the draft")
+        program.type("\x12one alp")
         program.wait(lambda: "  amber-fox · ~/one · just now" in program.text(), "where it was sent")
         program.type("\r")
         program.wait_for_input("alpha beta of one")
         program.type(" and more")
-        kept = tmp_path / ".local" / "state" / "ikigai"
         whole = "alpha beta of one and more"
         program.wait(lambda: [file.read_text() for file in kept.glob("unsent-*")] == [whole], "the draft in its file")
         program.kill()

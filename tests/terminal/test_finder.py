@@ -103,6 +103,7 @@ def test_rows_show_the_place_that_was_looked_for_and_nothing_that_a_terminal_obe
     assert "needle in" in excerpt(text, "needle", 40)
     assert "\x1b" not in excerpt(text, "needle", 40)
     assert len(excerpt(text, "", 40)) == 40
+    assert excerpt("some needle", "needle", 8) == "…some n…"
     assert "\x1b" not in about(Earlier("x", 1, 1.0, "a\x1b[31m", "/d\n"))
 
 

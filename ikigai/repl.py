@@ -242,9 +242,9 @@ class Repl(Commanding):
 
         if self._world is None:
             return lambda: None
-        task = asyncio.create_task(searching.search(self._world.database, typed, found), name="search")
-        self._keep(task)
-        return task.cancel
+        looking = searching.Looking(self._world.database, typed, found)
+        self._keep(asyncio.create_task(looking.run(), name="search"))
+        return looking.stop
 
     def _mentioned(self, typed: str) -> Iterable[str]:
         """The files that an @ can mean."""

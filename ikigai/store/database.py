@@ -148,10 +148,12 @@ class Database:
         async with self._session.use() as cursor:
             return await history.prompts(cursor, limit)
 
-    async def earlier(self, typed: str, directory: str, before: int | None) -> tuple[list[Earlier], int | None]:
+    async def earlier(
+        self, typed: str, here: str, before: int | None, most: tuple[int, int]
+    ) -> tuple[list[Earlier], int | None]:
         """What users typed that fits, of the next stretch of it, and where that ends: see `history.earlier`."""
         async with self._session.use() as cursor:
-            return await history.earlier(cursor, typed, directory, before)
+            return await history.earlier(cursor, typed, here, before, most)
 
     async def spent(
         self, agent: str | Sequence[str] | None = None, since: float | None = None, ids: Sequence[int] | None = None

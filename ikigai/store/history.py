@@ -30,10 +30,12 @@ async def prompts(cursor: Cursor, limit: int) -> list[str]:
     return [text for (text,) in await cursor.fetchall()]
 
 
-async def earlier(cursor: Cursor, typed: str, directory: str, before: int | None) -> tuple[list[Earlier], int | None]:
+async def earlier(
+    cursor: Cursor, typed: str, here: str, before: int | None, most: tuple[int, int]
+) -> tuple[list[Earlier], int | None]:
     """What was typed before the event `before` and fits, of a stretch of it; where the next begins, None at the end.
 
-    `directory` is the one that is here.
+    At most so many texts of agents in the directory `here`, and so many of others.
     """
     which = {
         "before": NO_LIMIT if before is None else before,
@@ -41,10 +43,13 @@ async def earlier(cursor: Cursor, typed: str, directory: str, before: int | None
         "words": words(typed),
         "loosely": loosely(typed),
         "head": HEAD,
+        "here": here,
+        "most_here": most[0],
+        "most_elsewhere": most[1],
     }
     await cursor.execute(queries.EARLIER, which, prepare=False)
     rows = await cursor.fetchall()
-    found = [Earlier(row[1], row[0], row[2], row[3], row[4], row[4] == directory) for row in rows if row[1] is not None]
+    found = [Earlier(row[1], row[0], row[2], row[3], row[4], row[4] == here) for row in rows if row[1] is not None]
     return found, next((row[0] for row in rows if row[1] is None), None)
 
 

@@ -221,9 +221,14 @@ with stretch as materialized (
     and not coalesce(data ? 'sender', false)
   order by id desc limit %(most)s
 )
-select stretch.id, content, extract(epoch from stretch.created_at)::float8, name, coalesce(directory, '')
-from stretch join agents on agents.id = agent_id
-where content ilike all (%(words)s::text[]) or left(content, %(head)s) ilike %(loosely)s
+select id, content, at, name, directory from (
+  select stretch.id, content, extract(epoch from stretch.created_at)::float8 as at, name,
+         coalesce(directory, '') as directory,
+         row_number() over (partition by directory is not distinct from %(here)s order by stretch.id desc) as n
+  from stretch join agents on agents.id = agent_id
+  where content ilike all (%(words)s::text[]) or left(content, %(head)s) ilike %(loosely)s
+) fitting
+where n <= case when directory = %(here)s then %(most_here)s else %(most_elsewhere)s end
 union all
 select min(id), null, null, null, null from stretch
 """

@@ -135,10 +135,10 @@ async def test_what_was_typed_is_found_stretch_by_stretch(
         await log.append([*said, ev.UserMessage("Grüße", ())])
         await log.close()
 
-    async def found(typed: str) -> list[str]:
+    async def found(typed: str, most: tuple[int, int] = (100, 100)) -> list[str]:
         before, texts = None, list[str]()
         while True:
-            more, before = await database.earlier(typed, "/here", before)
+            more, before = await database.earlier(typed, "/here", before, most)
             assert all(each.here == (each.directory == "/here") and each.at and each.agent for each in more)
             texts += [each.text for each in more]
             if before is None:
@@ -150,9 +150,11 @@ async def test_what_was_typed_is_found_stretch_by_stretch(
     assert await found("fx50") == [f"fix 50% of parser {number}{each}" for number in (2, 1, 0) for each in "ba"]
     assert await found("_") == await found("'; drop table messages; --") == []
     assert len(await found("")) == 9
+    assert await found("parser", (1, 0)) == ["fix 50% of parser 2b", "fix 50% of parser 0b"]
     with psycopg.connect(dsn) as connection:
         connection.execute("set enable_seqscan = off")
-        which = {"before": 1 << 40, "most": 10, "words": ["%x%"], "loosely": "%x%", "head": 200}
+        which = {"before": 1 << 40, "most": 10, "words": ["%x%"], "loosely": "%x%", "head": 200, "here": "/"}
+        which |= {"most_here": 1, "most_elsewhere": 1}
         plan = connection.execute(b"explain " + queries.EARLIER.encode(), which).fetchall()
     assert any("Index Scan Backward using messages_user" in row for (row,) in plan)
 

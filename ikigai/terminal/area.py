@@ -39,6 +39,8 @@ MOST_CHOICES, MOST_QUEUED, MOST_THOUGHT, MOST_OUTPUT = 6, 2, 3, 4
 LEAST = 20
 """Cells of what is going on that are shown before the way to stop it is."""
 INDENT = "  "
+NORMAL = "NORMAL · "
+"""Before all else in the status line while keys are vi's commands."""
 THINKING, ASKING = "Thinking…", "Waiting for your answer"
 
 
@@ -120,15 +122,14 @@ class Area:
         if self.hint:
             return INDENT + self.theme.paint("warning", cut(self.hint, columns - len(INDENT)))
         name = f"{self.agent} (following)" if self.following else self.agent
-        if self.normal():
-            name = f"NORMAL · {name}"
-        of = (name, self.database, self.away, self.spent, self.others, columns)
+        mode = NORMAL if self.normal() and columns >= 2 * len(NORMAL) else ""
+        of = (name, self.database, self.away, self.spent, self.others, columns, mode)
         if self.memory is not self._told[0] or of != self._told[1]:  # else it is the same in every frame
             database = ("warning", f"{self.database} unreachable") if self.away else ("dim", self.database)
-            room = columns - len(INDENT)
+            room = columns - len(INDENT) - len(mode)
             drawn = status.line(name, self.memory, database, room, self.theme, self.spent, self.others)
             self._told = self.memory, of, drawn
-        return INDENT + self._told[2]
+        return INDENT + self.theme.paint("bold", mode) + self._told[2]
 
     def _activity(self, columns: int) -> str:
         now = time.monotonic()

@@ -164,9 +164,11 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
             return (*also, result)
         case Noted():
             return _stopped(memory, (), Ending.COMPLETED)
-        case Steered(text, images) if memory.status is not Status.RUNNING_TOOLS:
+        case Steered(text, images):
+            if memory.status is Status.RUNNING_TOOLS:
+                raise Refused("The turn waits for the results of its tools.", "Send it when they have come.")
             return _submitted(memory, text, images)
-        case _ if memory.status is not Status.IDLE or isinstance(happened, Steered):
+        case _ if memory.status is not Status.IDLE:
             raise Refused(f"The agent is busy ({memory.status.value}).", "Esc stops it.")
         case _:
             return _while_idle(memory, happened)

@@ -24,8 +24,9 @@ from ikigai.terminal.theme import Theme, theme
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from ikigai.core.earlier import Earlier
     from ikigai.mentioning import Mentions
     from ikigai.project import Project
     from ikigai.terminal.browser_source import Source
@@ -96,7 +97,12 @@ class Repl(Commanding):
             on_typing=self._typing,
             thinking=self._config.terminal.thinking,
             parts=self._config.terminal.status,
+            suggestions=self._config.terminal.suggestions,
+            vi=self._config.terminal.editing == "vi",
             on_browse=self._looked_at,
+            on_search=self._sought,
+            on_steer=self.steer,
+            on_draft=lambda: self._seat.draft(),
         )
         self._seat = Seat(self.screen, self._arguments.max_turns)
         try:
@@ -215,6 +221,17 @@ class Repl(Commanding):
             if not commands.is_command(text):  # a command is in the history, and the next line should not join it
                 self.screen.returned(text)
 
+    def steer(self, text: str) -> None:
+        """A line was sent into the turn under way: it goes in behind the results that the turn waits for."""
+        if self._opening or self._reading or not self._seat.busy or text.startswith("!") or commands.is_command(text):
+            self.submit(text)
+            return
+        try:
+            self._say(text, inputs.Steered)
+        except IkigaiError as error:
+            self.screen.notice(str(error))
+            self.screen.returned(text)
+
     def interrupt(self) -> None:
         if self._running and not self._running.done():
             self._running.cancel()
@@ -226,6 +243,16 @@ class Repl(Commanding):
         from ikigai.browsing import History
 
         return History(self._world, self._seat) if self._world and self.memory else None
+
+    def _sought(self, typed: str, found: Callable[[Sequence[Earlier]], object]) -> Callable[[], object]:
+        """Look through everything ever sent."""
+        from ikigai import searching
+
+        if self._world is None:
+            return lambda: None
+        looking = searching.Looking(self._world.database, typed, found)
+        self._keep(asyncio.create_task(looking.run(), name="search"))
+        return looking.stop
 
     def _mentioned(self, typed: str) -> Iterable[str]:
         """The files that an @ can mean."""

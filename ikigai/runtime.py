@@ -17,6 +17,7 @@ from ikigai.core.inputs import (
     NEEDS_IDLE,
     Condense,
     Condensed,
+    Denied,
     Edit,
     Exceeded,
     Failed,
@@ -32,7 +33,9 @@ from ikigai.core.inputs import (
     Retry,
     RewindAt,
     RewindTo,
+    Steered,
     Submitted,
+    ToolDone,
     Used,
     is_command,
 )
@@ -40,7 +43,7 @@ from ikigai.core.instructions import KEY, instructed
 from ikigai.core.loading import loading
 from ikigai.core.machine import decide, work
 from ikigai.core.meanings import typed
-from ikigai.core.memory import Memory, replace
+from ikigai.core.memory import Memory, Status, replace
 from ikigai.core.ports import Appended, Log, Provider, Tools, View
 from ikigai.core.pressure import Options
 from ikigai.core.returning import marked, newest_text
@@ -94,6 +97,7 @@ class Runtime:
         self._instructions, self._post = instructions, post
         self._background = Background(self._planning, view.notice, condensing)
         self._queue: deque[Input] = deque()  # of NEEDS_IDLE
+        self._steering: deque[Steered] = deque()  # for the open turn, behind its next results
         self._sent: list[str] = []  # while the database was away
         self._link = Link(view)
         self._patiently = Patience(self._link, view, patience, self._tell_queue, self._sent.clear)
@@ -164,23 +168,32 @@ class Runtime:
 
     def unqueue(self) -> str:
         """Take back the newest message that waits for the turn to end; empty when there is none."""
-        for happened in reversed(self._queue):
-            if isinstance(happened, Submitted):
-                self._queue.remove(happened)
+        for happened in reversed((*self._steering, *self._queue)):
+            if isinstance(happened, Submitted | Steered):
+                (self._steering if isinstance(happened, Steered) else self._queue).remove(happened)  # pyright: ignore
                 self._tell_queue()
                 return happened.text
         return ""
 
     def unsent(self) -> list[Submitted]:
         """The messages that nobody took any more, oldest first; to be asked once when the loop has ended."""
-        left = list(self._queue)
+        left: list[Input] = [*self._steering, *self._queue]
+        self._steering.clear()
         self._queue.clear()
         while not self.inbox.empty():
             if (happened := self.inbox.get_nowait()) is not None:
                 left.append(happened)
+        left = [_whole(happened) for happened in left]
         return [happened for happened in left if isinstance(happened, Submitted)]
 
     async def _take(self, happened: Input) -> None:
+        if isinstance(happened, Steered):
+            if self.memory.open is None:
+                happened = _whole(happened)
+            else:
+                self._steering.append(happened)
+                self._tell_queue()
+                return
         if isinstance(happened, NEEDS_IDLE) and self.memory.open is not None:
             self._queue.append(happened)
             self._tell_queue()
@@ -217,9 +230,25 @@ class Runtime:
             await self._record(facts)
         if returned:
             self._view.returned(returned)
+        if self._steering:
+            await self._steer(isinstance(happened, ToolDone | Denied))
         self._jobs.reconcile()
         self._tell_queue()
         self._view.changed(self.memory)
+
+    async def _steer(self, results: bool) -> None:
+        """What is meant for the open turn goes in with the last of its results; if the turn has ended it is next."""
+        turn = self.memory.open
+        if turn is None or turn.planning:
+            self._queue.extendleft(map(_whole, reversed(self._steering)))
+            self._steering.clear()
+        while results and self._steering and self.memory.status is Status.WAITING:
+            steered = self._steering.popleft()
+            try:
+                await self._record(decide(self.memory, steered))
+            except Refused as refusal:
+                self._view.notice(str(refusal))
+                self._view.returned(steered.text)
 
     async def _instruct(self, value: str) -> None:
         """The run has these instructions of the project from here on; a fact says so where others are in force."""
@@ -262,7 +291,7 @@ class Runtime:
 
     def _tell_queue(self) -> None:
         unsaved = [fact.text for fact in self.unsaved if isinstance(fact, UserMessage)]
-        self._view.queued((*unsaved, *filter(None, map(_words, self._queue)), *self._sent))
+        self._view.queued((*unsaved, *filter(None, map(_words, (*self._steering, *self._queue))), *self._sent))
 
     async def _stopped(self) -> Interrupted | Replied:
         """End the streams, so that what was shown is what is stored, and give back what is queued."""
@@ -275,7 +304,9 @@ class Runtime:
         self._queue = deque(happened for happened in self._queue if not isinstance(happened, Condensed))
         if undone := [_words(happened) for happened in self._queue if not isinstance(happened, Submitted)]:
             self._view.notice(f"Not done: {', '.join(undone)}.")
-        if texts := [happened.text for happened in self._queue if isinstance(happened, Submitted)]:
+        waiting = (*self._steering, *self._queue)
+        self._steering.clear()
+        if texts := [happened.text for happened in waiting if isinstance(happened, Submitted | Steered)]:
             self._view.returned("\n".join(texts))
         self._queue = deque(made)
         return await asked[0].stop() if asked else Interrupted()  # a turn asks once at a time
@@ -319,10 +350,15 @@ class Runtime:
         return await self._patiently(append)
 
 
+def _whole(happened: Input) -> Input:
+    """A message for a turn that has ended, as one that begins the next."""
+    return Submitted(happened.text, happened.images) if isinstance(happened, Steered) else happened
+
+
 def _words(happened: Input) -> str:
     """What was typed for this to happen."""
     match happened:
-        case Submitted(text):
+        case Submitted(text) | Steered(text):
             return text
         case _:
             return typed(happened) if is_command(happened) else ""

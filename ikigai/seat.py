@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING
 
+from ikigai import paths
 from ikigai.core import transcript
 from ikigai.core.errors import Broken, Busy, Refused
 from ikigai.core.events import Ending, StoredEvent
@@ -19,9 +21,12 @@ if TYPE_CHECKING:
     from ikigai.runtime import Runtime
     from ikigai.store.agents import Agent
     from ikigai.terminal.screen import Screen
+    from ikigai.unsent import Unsent
 
 HISTORY_EVENTS = 60
 """Events drawn again on start: the last screenfuls."""
+EVERY = 0.5
+"""Seconds from a key until what was typed is kept: what a kill may lose."""
 NAMED = 2
 """Agents that the status line names of each sort; of more it tells how many."""
 
@@ -37,6 +42,8 @@ class Seat:
         self._following: Following | None = None  # of an agent that another program writes
         self._memory: Memory | None = None  # of an agent that can only be read
         self._drafts: dict[str, str] = {}
+        self._unsent: Unsent | None = None  # the same, kept in files
+        self._keeping: asyncio.Task[None] | None = None
         self._taking = asyncio.Lock()
 
     @property
@@ -192,6 +199,33 @@ class Seat:
             text = "\n".join(filter(None, (member.relay.enter(self._screen), text)))
         self._screen.returned(text)
         self._told()
+        await self._recover(agent)
+
+    async def _recover(self, agent: Agent) -> None:
+        """What was typed in a program that died is in the input again."""
+        if self._unsent is None:
+            from ikigai.unsent import Unsent
+
+            self._unsent = Unsent(paths.state_dir(), os.environ)
+        if text := await self._unsent.take(agent.id):
+            self._screen.returned(text)
+            self._screen.notice("What had been typed when ikigai ended is in the input again.")
+        self.draft()  # what has been typed meanwhile is kept from now on
+
+    def draft(self) -> None:
+        """What is in the input may be another text: keep it, in a moment."""
+        if self._unsent and self.agent and (self._keeping is None or self._keeping.done()):
+            self._keeping = asyncio.create_task(self._keep(self._unsent), name="unsent")
+
+    async def _keep(self, unsent: Unsent) -> None:
+        await asyncio.sleep(EVERY)
+        waiting = {each.agent.id: each.relay.queue for each in self.crew.members.values()} if self.crew else {}
+        for id in {*waiting, *self._drafts} - {self.agent.id if self.agent else ""}:
+            await unsent.keep(id, "\n".join(filter(None, (*waiting.get(id, ()), self._drafts.get(id)))))
+        if self.agent:  # what was put by stays on its way to another agent
+            await unsent.keep(
+                self.agent.id, "\n".join(filter(None, (self._screen.unsent, self._drafts.get(self.agent.id))))
+            )
 
     def _draw(self, agent: Agent, history: list[StoredEvent], memory: Memory, moved: bool) -> None:
         skipped = max(0, agent.events - len(history))  # a fork's history holds its ancestors' events, too
@@ -222,6 +256,11 @@ class Seat:
 
     async def leave(self) -> str:
         """End all loops and put all pens down; returns the sentences about what is not saved."""
+        if self._keeping:
+            self._keeping.cancel()
+        if self._unsent and self.agent:
+            await self._unsent.keep(self.agent.id, self._screen.unsent)
+            self._unsent.close()
         if self._following:
             await self._following.stop()
         kept = await self.crew.close(self.member) if self.crew else ""

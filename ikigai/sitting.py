@@ -7,7 +7,7 @@ import contextlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ikigai.config import Config
 from ikigai.core import commands, inputs
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ikigai.runtime import Runtime
 
 log = logging.getLogger(__name__)
+
+Sent: TypeAlias = type[inputs.Submitted] | type[inputs.Steered]
+"""What becomes of a message: it begins a turn, or goes into the one under way."""
 
 KEYS_FIRST = 0.005
 """Seconds from the first paint until anything else is begun: keys typed meanwhile are shown before."""
@@ -71,23 +74,23 @@ class Sitting(ABC):
             if early and self._seat.member:
                 self.screen.queued(self._seat.member.relay.queue)
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, made: Sent = inputs.Submitted) -> None:
         """Send a message, whatever it begins with."""
         from ikigai import images
 
         if images.mentioned(text):
-            self._reading = asyncio.create_task(self._attach(text), name="images")
+            self._reading = asyncio.create_task(self._attach(text, made), name="images")
         else:
-            self._tell(inputs.Submitted(text))
+            self._tell(made(text))
 
-    async def _attach(self, text: str) -> None:
+    async def _attach(self, text: str, made: Sent) -> None:
         """Send a message with the images it mentions; what is entered while they are read waits behind it."""
         from ikigai import images
 
         to = self._seat.runtime
         try:
             found = await images.attached(text)
-            self._tell(inputs.Submitted(text, found), to)
+            self._tell(made(text, found), to)
             if found and self._world and self.memory and not self._world.sees(self.memory.model):
                 self.screen.notice(images.unseen(self.memory.model))
         except Exception as error:

@@ -147,6 +147,8 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "notify": "bell",
         "links": "on",
         "prompt_marks": "false",
+        "suggestions": "false",
+        "editing": "vi",
         "enabled": "false",
         "approval": "auto",
         "sandbox": "bwrap",
@@ -494,7 +496,7 @@ def test_the_file_goes_below_flags_and_variables_above(load):
         ('[local]\ncontext = 2', "config.toml:2: there is no key local.context. Did you mean providers.local.context?"),
         ("[database.url]\nhost = 1", "config.toml:2: there is no key database.url.host. Did you mean database.url?"),
         ("zzz = 1", "config.toml:1: there is no key zzz. config.example.toml shows them all."),
-        ("settings = 1", "config.toml:1: there is no key settings. config.example.toml shows them all."),
+        ("zebra = 1", "config.toml:1: there is no key zebra. config.example.toml shows them all."),
         ("model = {}", "config.toml:1: model cannot be a table. Allowed: provider/name, "
          "or provider/name:level (off, min, low, med, high)."),
         ("[context]\nsliding_context_tokens = true", "config.toml:2: context.sliding_context_tokens cannot be true. "

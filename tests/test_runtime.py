@@ -924,3 +924,50 @@ async def test_behind_a_clear_the_rule_is_not_drawn_again_below_what_is_in_the_c
         session.tell(SetMark("here"))
         await session.until(lambda: session.runtime.memory.marks)
     assert [rule.cleared for rule in session.view.told("rule")] == [True]
+
+
+def held() -> tuple[asyncio.Event, Registry]:
+    """A tool that answers when it is let."""
+    gate = asyncio.Event()
+
+    async def run(arguments: dict[str, object]) -> str:
+        await gate.wait()
+        return "result"
+
+    return gate, tool("toy", run)
+
+
+async def test_what_is_sent_into_a_turn_goes_in_behind_the_results_it_waits_for():
+    gate, tools = held()
+    session = Session([[Call("toy", {})], "so it is"], tools)
+    async with session.running():
+        session.tell(Submitted("go"))
+        await session.until(lambda: bool(session.events(ToolStarted)))
+        session.tell(inputs.Steered("and mind the gap"))
+        session.tell(Submitted("later"))
+        await session.until(lambda: ("queued", ("and mind the gap", "later")) in session.view.seen)
+        assert session.runtime.unqueue() == "later"
+        gate.set()
+        await session.idle(1)
+    kinds = [type(stored.event) for stored in session.logs.history(AGENT)]
+    assert kinds.index(ToolResult) < kinds.index(UserMessage, kinds.index(ToolResult)) < kinds.index(TurnEnded)
+    assert [event.text for event in session.events(UserMessage)] == ["go", "and mind the gap"]
+    sent = session.provider.requests[1].messages
+    assert "and mind the gap" in str(sent[-1]) and len(session.provider.requests) == 2
+    assert session.view.told("queued")[-1] == ()
+
+
+async def test_what_came_too_late_for_a_turn_begins_the_next_and_esc_gives_it_back():
+    session = Session(["one", "two", ["half", Hang()]])
+    async with session.running():
+        session.tell(inputs.Steered("first"))  # nothing is under way
+        await session.idle(1)
+        session.tell(Submitted("second"))
+        session.tell(inputs.Steered("third"))
+        await session.until(lambda: len(session.ended()) == 2 and session.runtime.memory.open is not None)
+        session.tell(inputs.Steered("fourth"))
+        await session.until(lambda: session.view.told("queued")[-1] == ("fourth",))
+        session.tell(inputs.Interrupted())
+        await session.idle(3)
+    assert [event.text for event in session.events(UserMessage)] == ["first", "second", "third"]
+    assert session.view.told("returned") == ["fourth"]

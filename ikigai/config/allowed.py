@@ -18,6 +18,7 @@ ModelName = Annotated[
     ),
 ]
 Thoughts = Annotated[Literal["fold", "full", "hide"], Meta(title='"fold", "full" or "hide"')]
+Editing = Annotated[Literal["emacs", "vi"], Meta(title='"emacs" or "vi"')]
 ProfileName = Annotated[
     str,
     Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]*)?\Z", title='the name of a profile, "default" for none'),

@@ -21,6 +21,7 @@ from ikigai.config.allowed import (
     Condensing,
     Counter,
     Dsn,
+    Editing,
     File,
     Hosts,
     Level,
@@ -292,6 +293,13 @@ class Terminal(Record, frozen=True):
     prompt_marks: Annotated[
         Switch, _help("Whether your messages are marked for terminals that jump from prompt to prompt (OSC 133).")
     ] = True
+    suggestions: Annotated[
+        Switch,
+        _help("Whether the newest message that begins as you type is suggested behind the cursor; Right takes it."),
+    ] = True
+    editing: Annotated[
+        Editing, _help('The keys that edit the input: those of "emacs", or of "vi", where Esc leaves insert mode.')
+    ] = "emacs"
 
 
 class Profile(Record, frozen=True):

@@ -63,6 +63,13 @@ class Submitted(Record, frozen=True):
     sender: str = ""
 
 
+class Steered(Record, frozen=True):
+    """A message that is meant for the turn under way: it goes in behind the results that turn waits for."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+
 class Mailed(Record, frozen=True):
     """Messages of other agents have come to an agent that does nothing: together they begin a turn. One of the user's
     comes alone.
@@ -272,7 +279,7 @@ Happened: TypeAlias = (
 )
 
 
-Input: TypeAlias = Opened | Submitted | Instructed | Condensed | Happened | Command
+Input: TypeAlias = Opened | Submitted | Steered | Instructed | Condensed | Happened | Command
 
 
 NEEDS_IDLE = (Submitted, Mailed, Instructed, Condensed, *get_args(Command))

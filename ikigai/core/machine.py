@@ -3,6 +3,7 @@
     happened        while idle                    while a turn is open
     Opened          settings, if they differ      the draft as interrupted reply, turn_end interrupted, settings
     Submitted, Plan, Quote   user                 refused (the loop queues it)
+    Steered         user                          user; refused while results are awaited (the loop keeps it)
     Replied         -                             the reply; turn_end completed behind it without calls or if refused,
                                                   failed behind the third in a row that calls only what is not there
     Failed          -                             what was said as interrupted reply, turn_end failed
@@ -78,6 +79,7 @@ from ikigai.core.inputs import (
     Send,
     SetMark,
     StartTool,
+    Steered,
     Submitted,
     ToolDone,
     Undo,
@@ -162,6 +164,10 @@ def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
             return (*also, result)
         case Noted():
             return _stopped(memory, (), Ending.COMPLETED)
+        case Steered(text, images):
+            if memory.status is Status.RUNNING_TOOLS:
+                raise Refused("The turn waits for the results of its tools.", "Send it when they have come.")
+            return _submitted(memory, text, images)
         case _ if memory.status is not Status.IDLE:
             raise Refused(f"The agent is busy ({memory.status.value}).", "Esc stops it.")
         case _:

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ikigai.core.earlier import Earlier
 from ikigai.core.errors import Busy
 from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.loading import Loading, Reading
@@ -148,6 +149,13 @@ class Database:
         """What users typed last, over all agents: at most `limit` different texts, the newest first."""
         async with self._session.use() as cursor:
             return await history.prompts(cursor, limit)
+
+    async def earlier(
+        self, typed: str, here: str, before: int | None, most: tuple[int, int]
+    ) -> tuple[list[Earlier], int | None]:
+        """What users typed that fits, of the next stretch of it, and where that ends: see `history.earlier`."""
+        async with self._session.use() as cursor:
+            return await history.earlier(cursor, typed, here, before, most)
 
     async def spent(
         self, agent: str | Sequence[str] | None = None, since: float | None = None, ids: Sequence[int] | None = None

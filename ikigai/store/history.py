@@ -1,5 +1,6 @@
 """What people look back at: all that happened to an agent and its ancestors, and what was typed before."""
 
+from ikigai.core.earlier import HEAD, Earlier, loosely, words
 from ikigai.core.errors import Refused
 from ikigai.core.events import StoredEvent
 from ikigai.core.lexemes import KINDS
@@ -7,6 +8,9 @@ from ikigai.core.lexemes import KINDS
 from . import queries, search_queries
 from .connection import Cursor
 from .reading import NO_LIMIT, stored
+
+STRETCH = 2_000
+"""Messages of users that are looked through by one statement: about a hundredth of a second, for which others wait."""
 
 
 async def events(cursor: Cursor, agent: str, before: int | None, limit: int) -> tuple[StoredEvent, ...]:
@@ -24,6 +28,29 @@ async def prompts(cursor: Cursor, limit: int) -> list[str]:
     """What users typed last, over all agents: at most `limit` different texts, the newest first."""
     await cursor.execute(queries.PROMPTS, (4 * limit, limit), prepare=False)
     return [text for (text,) in await cursor.fetchall()]
+
+
+async def earlier(
+    cursor: Cursor, typed: str, here: str, before: int | None, most: tuple[int, int]
+) -> tuple[list[Earlier], int | None]:
+    """What was typed before the event `before` and fits, of a stretch of it; where the next begins, None at the end.
+
+    At most so many texts of agents in the directory `here`, and so many of others.
+    """
+    which = {
+        "before": NO_LIMIT if before is None else before,
+        "most": STRETCH,
+        "words": words(typed),
+        "loosely": loosely(typed),
+        "head": HEAD,
+        "here": here,
+        "most_here": most[0],
+        "most_elsewhere": most[1],
+    }
+    await cursor.execute(queries.EARLIER, which, prepare=False)
+    rows = await cursor.fetchall()
+    found = [Earlier(row[1], row[0], row[2], row[3], row[4], row[4] == here) for row in rows if row[1] is not None]
+    return found, next((row[0] for row in rows if row[1] is None), None)
 
 
 async def result(cursor: Cursor, agent: str, call_id: str) -> str | None:

@@ -215,6 +215,27 @@ select content from (
 group by content order by max(id) desc limit %s
 """
 
+# A stretch of what users typed, the newest first: what in it matches all `words`, or `loosely` in its first letters;
+# and a row with the place to go on from. The index messages_user is the way to them.
+EARLIER = """
+with stretch as materialized (
+  select id, agent_id, content, created_at from messages
+  where kind = 'user' and id < %(before)s and octet_length(content) between 1 and 20000
+    and not coalesce(data ? 'sender', false)
+  order by id desc limit %(most)s
+)
+select id, content, at, name, directory from (
+  select stretch.id, content, extract(epoch from stretch.created_at)::float8 as at, name,
+         coalesce(directory, '') as directory,
+         row_number() over (partition by directory is not distinct from %(here)s order by stretch.id desc) as n
+  from stretch join agents on agents.id = agent_id
+  where content ilike all (%(words)s::text[]) or left(content, %(head)s) ilike %(loosely)s
+) fitting
+where n <= case when directory = %(here)s then %(most_here)s else %(most_elsewhere)s end
+union all
+select min(id), null, null, null, null from stretch
+"""
+
 SNAPSHOT = "begin transaction isolation level repeatable read, read only"
 SNAPSHOT_END = "commit"
 SNAPSHOT_BROKEN = "rollback"

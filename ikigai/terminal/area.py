@@ -16,7 +16,7 @@ Never more than a third of the terminal's rows.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from prompt_toolkit.buffer import Buffer
 
@@ -40,6 +40,8 @@ MOST_CHOICES, MOST_QUEUED, MOST_THOUGHT, MOST_OUTPUT = 6, 2, 3, 4
 LEAST = 20
 """Cells of what is going on that are shown before the way to stop it is."""
 INDENT = "  "
+NORMAL = "NORMAL · "
+"""Before all else in the status line while keys are vi's commands."""
 THINKING, ASKING = "Thinking…", "Waiting for your answer"
 
 
@@ -64,6 +66,7 @@ class Area:
         self._told: tuple[Memory | None, object, str] = (None, None, "")  # the status line, and what it was drawn from
         self.others: status.Part = ("dim", "")  # what agents in the background are about: style and text
         self.parts: Sequence[str] = status.PARTS  # of the status line
+        self.normal: Callable[[], bool] = lambda: False  # whether keys are vi's commands
         self.hint = ""  # takes the place of the status line
         self.shown: Block | None = None  # the last that went into the scrollback
         self.thoughts = True  # are shown as they come
@@ -122,13 +125,15 @@ class Area:
         if self.hint:
             return INDENT + self.theme.paint("warning", cut(clean_line(self.hint), columns - len(INDENT)))
         name = f"{self.agent} (following)" if self.following else self.agent
-        of = (name, self.database, self.away, self.spent, self.others, columns, id(self.theme.styles))
+        mode = NORMAL if self.normal() and columns >= 2 * len(NORMAL) else ""
+        of = (name, self.database, self.away, self.spent, self.others, columns, id(self.theme.styles), mode)
         if self.memory is not self._told[0] or of != self._told[1]:  # else it is the same in every frame
             place = clean_line(self.database)
             database = ("warning", f"{place} unreachable") if self.away else ("dim", place)
-            room = columns - len(INDENT)
+            room = columns - len(INDENT) - len(mode)
             drawn = status.line(name, self.memory, database, room, self.theme, self.spent, self.others, self.parts)
-            self._told = self.memory, of, INDENT + drawn if drawn or self.parts else ""
+            told = INDENT + self.theme.paint("bold", mode) + drawn
+            self._told = self.memory, of, told if mode or drawn or self.parts else ""
         return self._told[2]
 
     def _activity(self, columns: int) -> str:

@@ -1,18 +1,21 @@
 """What each key does: prompt_toolkit's Emacs keys, and ours over them."""
 
+import string
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from prompt_toolkit.application.current import get_app
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition, is_searching
+from prompt_toolkit.filters import Condition, emacs_mode, vi_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.key_binding.bindings.search import abort_search, accept_search
+from prompt_toolkit.key_binding.vi_state import InputMode, ViState
 from prompt_toolkit.keys import Keys
 
 from ikigai.terminal.completion import Menu
 from ikigai.terminal.keyboard import ESC, NEWLINE
 from ikigai.terminal.pastes import Pastes
+from ikigai.terminal.prompt import Ghost
 
 TWICE = 0.5
 """Seconds between two presses of Esc that are meant together."""
@@ -25,6 +28,11 @@ class Actions(Protocol):
     def busy(self) -> bool: ...
     @property
     def submit(self) -> Callable[[str], object]: ...
+    @property
+    def steer(self) -> Callable[[str], object]:
+        """Sends a message into the turn under way."""
+        ...
+
     @property
     def interrupt(self) -> Callable[[], object]: ...
     @property
@@ -72,6 +80,23 @@ class Actions(Protocol):
         """What can complete the input is gone through for the first time."""
         ...
 
+    @property
+    def finding(self) -> bool:
+        """Whether something is being looked for that was sent before."""
+        ...
+
+    def find(self) -> None:
+        """Begin to look for it."""
+        ...
+
+    def find_next(self, by: int) -> None:
+        """Go to an older text, or a newer one."""
+        ...
+
+    def found(self, take: bool) -> None:
+        """End that: take what was found, or leave the line as it was."""
+        ...
+
     def redraw(self) -> None: ...
     def suspend(self) -> None: ...
     def edit(self) -> None: ...
@@ -81,12 +106,13 @@ class Actions(Protocol):
         ...
 
 
-def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu) -> KeyBindings:
+def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu, ghost: Ghost) -> KeyBindings:
     keys = KeyBindings()
     always = Condition(lambda: True)
+    finding = Condition(lambda: actions.finding)
 
     def on(*combination: Keys | str, filter: Condition = always, eager: bool = False) -> Callable[..., Any]:
-        return keys.add(*combination, filter=~is_searching & filter, eager=eager)
+        return keys.add(*combination, filter=~finding & filter, eager=eager)
 
     _writing(on, actions, buffer, pastes)
     _answering(on, actions, buffer)
@@ -94,6 +120,8 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu) -> Ke
     _completing(on, actions, buffer, pastes, menu)
     _around_the_input(on, actions)
     _moving(on, actions, buffer)
+    _suggested(on, buffer, ghost)
+    _vi(on, actions, menu)
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
@@ -102,13 +130,12 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu) -> Ke
         else:
             event.current_buffer.insert_text(" ".join(event.data.split())[:200])
 
-    keys.add(ESC, filter=is_searching)(abort_search)
-    keys.add(NEWLINE, filter=is_searching)(accept_search)
+    _finding(lambda *combination: keys.add(*combination, filter=finding, eager=True), actions)
     return keys
 
 
 On = Callable[..., Any]
-"""Binds what follows it to keys, while no search is under way."""
+"""Binds what follows it to keys, while no search is under way, or while one is."""
 
 
 def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
@@ -122,7 +149,16 @@ def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
         elif buffer.text.strip():
             text = pastes.expanded(buffer.text)
             buffer.reset(append_to_history=True)
+            event.app.vi_state.reset()
             actions.submit(text)
+
+    @on("c-s")
+    def _(event: KeyPressEvent) -> None:
+        """What is in the input, or else the newest message that is queued, goes into the turn under way."""
+        if (buffer.text.strip() or actions.take_back()) and not actions.asked:
+            text = pastes.expanded(buffer.text)
+            buffer.reset(append_to_history=True)
+            actions.steer(text)
 
     @on(NEWLINE)
     @on(Keys.Escape, "enter")
@@ -139,10 +175,36 @@ def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
     def _(event: KeyPressEvent) -> None:
         actions.edit()
 
-    @on(Keys.Escape, "#")
-    @on(Keys.Escape, Keys.Any)  # Alt with a key that means nothing
+    @on(Keys.Escape, "#", filter=emacs_mode)
+    @on(Keys.Escape, Keys.Any, filter=emacs_mode)  # Alt with a key that means nothing
     def _(event: KeyPressEvent) -> None:
         """prompt_toolkit would take the line away."""
+
+
+def _finding(on: On, actions: Actions) -> None:
+    @on("enter")
+    @on(NEWLINE)
+    @on("tab")
+    def _(event: KeyPressEvent) -> None:
+        actions.found(take=True)
+
+    @on(ESC)
+    @on("c-c")
+    @on("c-g")
+    def _(event: KeyPressEvent) -> None:
+        actions.found(take=False)
+
+    @on("c-r")
+    @on("up")
+    @on("c-p")
+    def _(event: KeyPressEvent) -> None:
+        actions.find_next(1)
+
+    @on("c-s")
+    @on("down")
+    @on("c-n")
+    def _(event: KeyPressEvent) -> None:
+        actions.find_next(-1)
 
 
 def _answering(on: On, actions: Actions, buffer: Buffer) -> None:
@@ -222,6 +284,10 @@ def _around_the_input(on: On, actions: Actions) -> None:
     def _(event: KeyPressEvent) -> None:
         actions.unfold()
 
+    @on("c-r")
+    def _(event: KeyPressEvent) -> None:
+        actions.find()
+
     @on("c-t")
     def _(event: KeyPressEvent) -> None:
         actions.browse()
@@ -243,6 +309,55 @@ def _moving(on: On, actions: Actions, buffer: Buffer) -> None:
     @on(Keys.Escape, "right", filter=_empty(buffer))
     def _(event: KeyPressEvent) -> None:
         actions.go("right")
+
+
+def _vi(on: On, actions: Actions, menu: Menu) -> None:
+    """What vi's own keys would do otherwise than is said here."""
+    editing = Condition(lambda: not _at_rest(get_app().vi_state, get_app().current_buffer))
+
+    @on(ESC, filter=vi_mode & editing)
+    def _(event: KeyPressEvent) -> None:
+        menu.close()
+        buffer, state = event.current_buffer, event.app.vi_state
+        if state.input_mode in (InputMode.INSERT, InputMode.REPLACE):
+            buffer.cursor_position += buffer.document.get_cursor_left_position()
+        state.reset()
+        state.input_mode = InputMode.NAVIGATION
+        buffer.exit_selection()
+
+    @on("/", filter=vi_navigation_mode)
+    def _(event: KeyPressEvent) -> None:
+        actions.find()
+
+    answering = vi_navigation_mode & Condition(lambda: actions.asked)
+    for letter in string.ascii_letters + string.digits:
+
+        @on(letter, filter=answering, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            actions.pressed(event.data)
+
+
+def _at_rest(state: ViState, buffer: Buffer) -> bool:
+    """Whether vi waits for a command and nothing has been begun."""
+    begun = state.operator_func or state.waiting_for_digraph or buffer.selection_state
+    return state.input_mode is InputMode.NAVIGATION and not begun
+
+
+def _suggested(on: On, buffer: Buffer, ghost: Ghost) -> None:
+    """What ends at the end of the line goes on with what is suggested there."""
+    is_there = Condition(lambda: bool(ghost.rest))
+
+    for keys in ("right", "end", "c-e", "c-f"):
+
+        @on(keys, filter=is_there)
+        def _(event: KeyPressEvent) -> None:
+            buffer.insert_text(ghost.rest)
+
+    for keys in ((Keys.Escape, "right"), (Keys.Escape, "f"), ("c-right",)):
+
+        @on(*keys, filter=is_there & (emacs_mode if "f" in keys else vi_mode | emacs_mode))
+        def _(event: KeyPressEvent) -> None:
+            buffer.insert_text(ghost.word)
 
 
 def _empty(buffer: Buffer) -> Condition:

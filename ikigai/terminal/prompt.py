@@ -1,9 +1,10 @@
-"""The input line: its text, the prompts before it, the search in them, and how it is laid out."""
+"""The input line: its text, the prompts before it, how one of them is suggested, and how all is laid out."""
 
-from collections.abc import AsyncGenerator, Iterable
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import is_searching
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.formatted_text.utils import fragment_list_to_text
 from prompt_toolkit.history import History
@@ -13,18 +14,20 @@ from prompt_toolkit.layout import (
     Dimension,
     HSplit,
     Layout,
-    SearchBufferControl,
     Window,
 )
 from prompt_toolkit.layout.processors import BeforeInput, Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 
-from ikigai.core.sanitize import clean
+from ikigai.core.sanitize import clean, clean_line
 from ikigai.terminal.area import most
 from ikigai.terminal.pastes import Pastes
-from ikigai.terminal.text import TAB
+from ikigai.terminal.text import TAB, columns, cut
 from ikigai.terminal.theme import USER
 from ikigai.terminal.tty import Tty
+
+LEAST = 4
+"""Cells for a suggestion below which there is none."""
 
 
 class Prompts(History):
@@ -34,6 +37,7 @@ class Prompts(History):
         super().__init__()
         self._pastes = pastes
         self._texts: list[str] = []
+        self._new = 0  # of them were sent by this program
 
     def fill(self, texts: Iterable[str]) -> None:
         """Texts from before this run, the newest first."""
@@ -48,9 +52,19 @@ class Prompts(History):
 
     def append_string(self, string: str) -> None:
         self._texts.insert(0, string)
+        self._new += 1
 
     def load_history_strings(self) -> Iterable[str]:
         return self._texts
+
+    def rest_of(self, text: str) -> str:
+        """What the newest one that begins with `text` has behind it; "" if none does."""
+        size = len(text)
+        return next((each[size:] for each in self._texts if len(each) > size and each.startswith(text)), "")
+
+    def known(self) -> list[tuple[str, bool]]:
+        """The texts as they were sent, the newest first, and whether this program sent them."""
+        return [(self._pastes.expanded(text), number < self._new) for number, text in enumerate(self._texts)]
 
     def store_string(self, string: str) -> None:
         """Texts are stored where they are sent."""
@@ -77,10 +91,51 @@ class Visible(Processor):
         )
 
 
-def layout(buffer: Buffer, tty: Tty, prompt: str = USER) -> Layout:
+class Ghost(Processor):
+    """Shows, dim behind the cursor, what is left of the newest prompt that begins with what has been typed.
+
+    It is not part of the text until it is taken. Shown in one row, never further than the row goes; where there is no
+    room for it, or `allowed` says no, there is none.
+    """
+
+    def __init__(
+        self, buffer: Buffer, prompts: Prompts, allowed: Callable[[], bool], columns: Callable[[], int]
+    ) -> None:
+        self._buffer, self._prompts, self._allowed, self._columns = buffer, prompts, allowed, columns
+
+    @property
+    def rest(self) -> str:
+        """What is suggested; "" for nothing."""
+        text = self._buffer.text
+        at_end = self._buffer.document.is_cursor_at_the_end
+        if not (at_end and text.strip() and self._allowed()) or self._buffer.complete_state or self._room() < LEAST:
+            return ""
+        return self._prompts.rest_of(text)
+
+    @property
+    def word(self) -> str:
+        """The next word of it."""
+        found = re.match(r"\s*\S+", self.rest)
+        return found[0] if found else ""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        fragments = transformation_input.fragments
+        if transformation_input.lineno != transformation_input.document.line_count - 1 or not (rest := self.rest):
+            return Transformation(fragments)
+        shown = cut(clean_line(rest.replace("\n", "⏎").replace("\t", " ")), self._room())
+        return Transformation([*fragments, ("class:dim", shown)])
+
+    def _room(self) -> int:
+        """Cells behind the cursor in its row, less the one that it stands in when it goes there."""
+        row = self._columns() - len(f"{USER} ")
+        return row - columns(clean(self._buffer.document.current_line)) % row - 1 if row > 0 else 0
+
+
+def layout(
+    buffer: Buffer, field: Buffer, label: Callable[[], str], ghost: Ghost, tty: Tty, prompt: str = USER
+) -> Layout:
     """The search field, while it is in use, above the input."""
-    search = SearchBufferControl(Buffer(), [BeforeInput("search: ", "class:dim")], ignore_case=True)
-    control = BufferControl(buffer, [Visible()], search_buffer_control=search, preview_search=True)
+    control = BufferControl(buffer, [Visible(), ghost])
     sign: StyleAndTextTuples = [("class:prompt", prompt), ("", " ")]
     window = Window(
         control,
@@ -89,5 +144,9 @@ def layout(buffer: Buffer, tty: Tty, prompt: str = USER) -> Layout:
         dont_extend_height=True,
         get_line_prefix=lambda line, wrapped: sign if line == wrapped == 0 else [("", "  ")],
     )
-    searching = ConditionalContainer(Window(search, height=1), is_searching)
-    return Layout(HSplit([searching, window]), focused_element=window)
+    search = Window(BufferControl(field, [Visible(), BeforeInput(label, "class:dim")]), height=1)
+    laid = Layout(
+        HSplit([ConditionalContainer(search, Condition(lambda: laid.current_buffer is field)), window]),
+        focused_element=window,
+    )
+    return laid

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ikigai.core.snippets import Marked
     from ikigai.terminal.attention import Wanted
     from ikigai.terminal.browser_source import Source
+    from ikigai.terminal.finder import Finder, Look
 
 LEAVE = 1.0
 """Seconds in which Ctrl+C has to be pressed again to leave."""
@@ -55,8 +56,10 @@ class Screen:
     newest queued message back, "" if there is none; `on_signal` takes INT, TERM, HUP or QUIT, HUP also when the
     terminal has gone; `on_go` a wish to go "up", "down", "left" or "right" in the tree of agents. `sources` completes
     arguments. `on_typing` takes what is in the input whenever it has grown. `thinking` says how a model's thoughts are
-    shown: "fold" (in a row, once it speaks), "full" or "hide"; `parts` are those of the status line. `on_browse` gives
-    the history to look through, None while there is none.
+    shown: "fold" (in a row, once it speaks), "full" or "hide"; `parts` are those of the status line. `suggestions` says
+    whether earlier ones are suggested, `vi` whether its keys edit. `on_browse` gives the history to look through, None
+    while there is none; `on_search` looks for what was sent before; `on_draft` is called when `unsent` may be another;
+    `on_steer` takes what is to go into the turn under way.
     """
 
     def __init__(
@@ -75,7 +78,12 @@ class Screen:
         on_typing: Callable[[str], object] = lambda text: None,
         thinking: str = "fold",
         parts: Sequence[str] = PARTS,
+        suggestions: bool = True,
+        vi: bool = False,
         on_browse: Callable[[], "Source | None"] = lambda: None,
+        on_steer: Callable[[str], object] | None = None,
+        on_draft: Callable[[], None] = lambda: None,
+        on_search: "Look" = lambda typed, found: lambda: None,
     ) -> None:
         self.submit, self.interrupt, self.leave, self.cycle = on_submit, on_interrupt, on_quit, on_cycle
         self.go, self._take_back = on_go, on_take_back
@@ -83,14 +91,23 @@ class Screen:
         self._bare = tty.dumb or theme.words  # nothing is shown around the input: what stands there is printed
         self._pastes = Pastes()
         self._prompts = prompt.Prompts(self._pastes)
+        self._on_draft = on_draft
+        self.steer = on_steer or on_submit
         self._typing = on_typing
-        self._buffer = Buffer(history=self._prompts, on_text_insert=self._typed)
+        self._buffer = Buffer(history=self._prompts, on_text_insert=self._typed, on_text_changed=lambda _: on_draft())
         self._area = Area(theme, self._buffer)
         self._scroll = Scroll(self._print, self._columns)
         self._menu = Menu(self._buffer, sources)
-        keys = bindings(self, self._buffer, self._pastes, self._menu)
-        layout = prompt.layout(self._buffer, tty, theme.sign(USER))
-        self._stage = Stage(tty, theme, self._area, layout, keys, on_signal, self._scroll.drained)
+        suggests = suggestions and theme.color and not self._bare  # nothing but colour would tell them from the text
+        allowed, columns = lambda: suggests and not self.asked, lambda: tty.size()[0]
+        ghost = prompt.Ghost(self._buffer, self._prompts, allowed, columns)
+        keys = bindings(self, self._buffer, self._pastes, self._menu, ghost)
+        self._field = Buffer(multiline=False, on_text_changed=self._sought)
+        self._finder: Finder | None = None
+        self._look = on_search
+        self._layout = prompt.layout(self._buffer, self._field, self._field_label, ghost, tty, theme.sign(USER))
+        self._stage = Stage(tty, theme, self._area, self._layout, keys, on_signal, self._scroll.drained, vi)
+        self._stage.after_keys(on_draft)
         self._asked = 0.0
         self._began: dict[int, float] = {}  # when open turns were first seen, by their first events
         self._area.parts = parts
@@ -255,6 +272,7 @@ class Screen:
         if self._bare and len(texts) > len(self._area.queue):
             self.print_text(f"Queued: {texts[-1]}")
         self._area.queue = texts
+        self._on_draft()
         self._stage.soon()
 
     def print_text(self, text: str) -> None:
@@ -294,6 +312,12 @@ class Screen:
         if text:
             self._replace("")
         return text
+
+    @property
+    def unsent(self) -> str:
+        """What was typed and is not sent: what is queued, and what is in the input or was before a search or answer."""
+        typed = self._put_by if self._put_by is not None else self._finder.before if self._finder else self._buffer.text
+        return "\n".join(filter(None, (*self._area.queue, self._pastes.expanded(typed))))
 
     def database(self, text: str) -> None:
         """Where the database is, for the status line."""
@@ -375,6 +399,36 @@ class Screen:
         from ikigai.terminal import words  # most never need it
 
         return words
+
+    @property
+    def finding(self) -> bool:
+        return self._finder is not None
+
+    def find(self) -> None:
+        self._stage.inserting()
+        from ikigai.terminal.finder import begun
+
+        changed, columns = self._stage.invalidate, lambda: self._tty.size()[0]
+        self._field.reset()
+        self._finder = begun(self._buffer, self._prompts, self._look, self._pastes.collapsed, columns, changed)
+        self._layout.focus(self._field)
+
+    def find_next(self, by: int) -> None:
+        if self._finder:
+            self._finder.move(by)
+
+    def found(self, take: bool) -> None:
+        finder, self._finder = self._finder, None
+        self._layout.focus(self._buffer)
+        if finder and (text := finder.ended(take)) is not None:
+            self._replace(self._pastes.collapsed(text))
+
+    def _sought(self, field: Buffer) -> None:
+        if self._finder:
+            self._finder.typed(field.text)
+
+    def _field_label(self) -> str:
+        return "search (nothing found): " if self._finder and self._finder.empty else "search: "
 
     def redraw(self) -> None:
         self._stage.redraw()

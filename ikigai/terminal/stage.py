@@ -8,7 +8,9 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, defaults
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 
 from ikigai.terminal.area import Area
@@ -31,9 +33,6 @@ LAST_WORDS = 1.0
 """Seconds that what is under way may take when the screen closes."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
-# Hundreds of bindings that no key reaches as long as there is no vi mode.
-defaults.load_vi_bindings = defaults.load_vi_search_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
-
 
 class Guest(Protocol):
     """Who draws on the terminal itself while the screen is away."""
@@ -52,7 +51,8 @@ class Guest(Protocol):
 class Stage:
     """Runs prompt_toolkit's application over a Painter. `on_signal` takes INT, TERM, HUP and QUIT.
 
-    The terminal that goes away is a HUP. `last_words` is awaited when the screen closes, for a moment.
+    The terminal that goes away is a HUP. `last_words` is awaited when the screen closes, for a moment. `vi`: its keys
+    edit, instead of those of Emacs.
     """
 
     def __init__(
@@ -64,7 +64,11 @@ class Stage:
         keys: KeyBindings,
         on_signal: Callable[[int], object],
         last_words: Callable[[], Coroutine[Any, Any, None]],
+        vi: bool = False,
     ) -> None:
+        if not vi:  # hundreds of bindings that no key would reach
+            defaults.load_vi_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
+        defaults.load_vi_search_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
         self.keyboard = Keyboard(tty.taken_over())
         self._tty, self._area = tty, area
         self._on_signal, self._last_words = on_signal, last_words
@@ -79,7 +83,10 @@ class Stage:
             terminal_size_polling_interval=None,
             input=self.keyboard,
             output=self._painter.output,
+            editing_mode=EditingMode.VI if vi else EditingMode.EMACS,
         )
+        if vi:
+            area.normal = lambda: self._app.vi_state.input_mode is InputMode.NAVIGATION
         self._app.renderer = self._painter
         self._app.ttimeoutlen = ESCAPE_AFTER
         self._tasks: set[asyncio.Task[None]] = set()
@@ -148,6 +155,14 @@ class Stage:
         """End `run`, which raises `error` if there is one."""
         if self._app.is_running and not self._app.is_done:
             self._app.exit(exception=error) if error else self._app.exit()
+
+    def after_keys(self, do: Callable[[], None]) -> None:
+        """Do it whenever a key has been pressed."""
+        self._app.key_processor.after_key_press += lambda _: do()
+
+    def inserting(self) -> None:
+        """What is typed now is text: vi leaves its other modes."""
+        self._app.vi_state.input_mode = InputMode.INSERT
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do it while the screen is there; what it raises ends the screen."""

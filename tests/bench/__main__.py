@@ -30,6 +30,7 @@ ROWS = {
     "S12": ("s12_cost", "a conversation at a full window, priced with a prompt cache, by the way in which turns leave"),
     "S13": ("s13_tokens", "error of the token figure against what the provider counts"),
     "FORK": ("s15_depth", "an agent at the end of 200 forks loaded, against the same turns in one agent"),
+    "TYPE": ("s16_typing", "what a key waits for behind an @ in a folder of 100,000 files"),
     "REQ": ("s14_request", "building a request for a window of 100,000 tokens, against encoding it all anew"),
 }
 

@@ -20,6 +20,7 @@ from tests.bench import (
     s13_tokens,
     s14_request,
     s15_depth,
+    s16_typing,
 )
 from tests.bench.figures import Figure, as_json, percentile, table
 from tests.bench.generator import LAST_WORD, history
@@ -153,3 +154,8 @@ def _judged(figures: list[Figure]) -> list[Figure]:
     """Those that a bar is set for; all of them are numbers."""
     assert all(figure.base > 0 and figure.value >= 0 and table([figure]) for figure in figures)
     return [figure for figure in figures if figure.holds is not None]
+
+
+def test_typing_can_be_measured() -> None:
+    figures = asyncio.run(s16_typing.compare(50))
+    assert len(figures) == 4 and all(figure.value > 0 for figure in figures[:2])

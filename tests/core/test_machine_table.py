@@ -42,6 +42,7 @@ from ikigai.core.inputs import (
     Send,
     SetMark,
     StartTool,
+    Steered,
     Submitted,
     ToolDone,
     Undo,
@@ -69,6 +70,7 @@ idle    | open, other budget | settings(budget)                                 
 idle    | submit             | user                                                      | waiting | call
 idle    | submit nothing     | user                                                      | waiting | call
 idle    | submit a picture   | user                                                      | waiting | call
+idle    | steer              | user                                                      | waiting | call
 idle    | interrupt          |                                                           | idle    |
 idle    | interrupt, words   |                                                           | idle    |
 idle    | interrupt, usage   | usage                                                     | idle    |
@@ -115,6 +117,7 @@ waiting | open, empty draft  | turn_end(interrupted)                            
 waiting | open, old draft    | turn_end(interrupted)                                     | idle    |
 waiting | open, other budget | turn_end(interrupted) settings(budget)                    | idle    |
 waiting | submit             | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | steer              | user                                                      | waiting | call
 waiting | mail               | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | instruct           | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | interrupt          | turn_end(interrupted)                                     | idle    |
@@ -171,6 +174,7 @@ tools   | open               | turn_end(interrupted)                            
 tools   | open, draft        | turn_end(interrupted)                                     | idle    |
 tools   | open, other budget | turn_end(interrupted) settings(budget)                    | idle    |
 tools   | submit             | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | steer              | refused: The turn waits for the results of its tools.     | tools   | start c1, run c2
 tools   | mail               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | instruct           | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | interrupt          | turn_end(interrupted)                                     | idle    |
@@ -353,6 +357,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "open, old draft": draft("I was say", off=-1),
     "open, other budget": lambda agent: Opened(),
     "submit": lambda agent: Submitted("Hello."),
+    "steer": lambda agent: Steered("And mind the gap."),
     "instruct": lambda agent: Instructed("Obey."),
     "instruct nothing": lambda agent: Instructed(""),
     "submit nothing": lambda agent: Submitted(""),

@@ -1,10 +1,13 @@
 """What people look back at: the whole lineage, page by page, and what was typed."""
 
 import psycopg
+import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.inputs import Clear, RewindTo, SetMark
-from ikigai.core.messages import Image, Text
+from ikigai.core.inputs import CallModel, Clear, Replied, RewindTo, SetMark, Steered, Submitted
+from ikigai.core.machine import work
+from ikigai.core.messages import Image, StopReason, Text, ToolCall, ToolResult
+from ikigai.store import queries
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from tests.store.talk import Talk
@@ -119,3 +122,55 @@ async def test_images_come_without_their_data(database: Database):
         ev.UserMessage("none"),
         ev.UserMessage("", (bare[1],)),
     ]
+
+
+async def test_what_was_typed_is_found_stretch_by_stretch(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ikigai.store.history.STRETCH", 3)
+    for number, directory in enumerate(("/here", "/else", "/here")):
+        agent = await database.agents.create(name=f"agent-{number}")
+        log = await database.open_agent(agent, directory)
+        said = [ev.UserMessage(f"fix 50% of parser {number}{each}", ()) for each in "ab"]
+        await log.append([*said, ev.UserMessage("Grüße", ())])
+        await log.close()
+
+    async def found(typed: str, most: tuple[int, int] = (100, 100)) -> list[str]:
+        before, texts = None, list[str]()
+        while True:
+            more, before = await database.earlier(typed, "/here", before, most)
+            assert all(each.here == (each.directory == "/here") and each.at and each.agent for each in more)
+            texts += [each.text for each in more]
+            if before is None:
+                return texts
+
+    assert await found("parser 2") == ["fix 50% of parser 2b", "fix 50% of parser 2a"]
+    assert await found("50% FIX b") == [f"fix 50% of parser {number}b" for number in (2, 1, 0)]
+    assert await found("grü") == ["Grüße"] * 3
+    assert await found("fx50") == [f"fix 50% of parser {number}{each}" for number in (2, 1, 0) for each in "ba"]
+    assert await found("_") == await found("'; drop table messages; --") == []
+    assert len(await found("")) == 9
+    assert await found("parser", (1, 0)) == ["fix 50% of parser 2b", "fix 50% of parser 0b"]
+    with psycopg.connect(dsn) as connection:
+        connection.execute("set enable_seqscan = off")
+        which = {"before": 1 << 40, "most": 10, "words": ["%x%"], "loosely": "%x%", "head": 200, "here": "/"}
+        which |= {"most_here": 1, "most_elsewhere": 1}
+        plan = connection.execute(b"explain " + queries.EARLIER.encode(), which).fetchall()
+    assert any("Index Scan Backward using messages_user" in row for (row,) in plan)
+
+
+async def test_a_message_inside_a_turn_is_the_same_after_a_restart(database: Database) -> None:
+    talk = await Talk.open(database)
+    await talk.turn("before")
+    await talk.happen(Submitted("go"))
+    await talk.store((ev.AssistantMessage((Text("let me see"),)), ToolCall("a", "ls", "{}")))
+    await talk.store((ev.ToolStarted("a"),))
+    await talk.store((ToolResult("a", "nothing"),))
+    await talk.happen(Steered("and mind the gap"))
+    assert await talk.reloaded() == talk.memory
+    (job,) = (job for job in work(talk.memory) if isinstance(job, CallModel))
+    await talk.happen(Replied(job, (Text("so it is"),), StopReason.END, ev.UsageReported(talk.memory.model)))
+    await talk.turn("behind")
+    assert await talk.reloaded() == talk.memory
+    assert len(talk.memory.window.turns) == 3
+    await talk.log.close()

@@ -111,6 +111,7 @@ class Feed:
             on_signal=self.signalled,
             sources={"models": lambda: models, "marks": lambda: ["one", "two"], "agents": lambda: ["amber-fox"]},
             thinking=os.environ.get("DEMO_THINKING", "fold"),
+            vi="DEMO_VI" in os.environ,
         )
 
     def told(self, what: str, **more: object) -> None:

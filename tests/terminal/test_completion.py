@@ -1,9 +1,11 @@
 """What completes what."""
 
 import pytest
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
 
 from ikigai.core.commands import COMMANDS
-from ikigai.terminal.completion import candidates
+from ikigai.terminal.completion import Menu, candidates
 
 SOURCES = {
     "marks": lambda: ["one", "two", "three and a half"],
@@ -77,3 +79,25 @@ def test_a_slash_offers_everything_with_its_help():
     found = candidates("/", SOURCES)
     assert [each.text for each in found] == ["/" + command.name for command in COMMANDS]
     assert all(each.about for each in found)
+
+
+def test_what_a_source_finds_later_joins_the_menu_where_somebody_waits_for_it():
+    found = ["@one"]
+    buffer = Buffer(document=Document("see @o"))
+    menu = Menu(buffer, {"mentions": lambda typed: found})
+
+    def offered() -> list[str]:
+        return [each.text for each in buffer.complete_state.completions] if buffer.complete_state else []
+
+    menu.offer()
+    found.append("@two")
+    assert menu.again() and offered() == ["@one", "@two"]
+    buffer.complete_next()  # somebody is choosing
+    found.append("@three")
+    assert not menu.again() and offered() == ["@one", "@two"]
+    menu.offer()
+    assert menu.close() and offered() == []
+    assert not menu.again() and not menu.close()  # Esc took it away, and it stays so
+    menu.offer()
+    buffer.insert_text("x")
+    assert not menu.again()  # it was offered for another text

@@ -137,17 +137,26 @@ def test_history_and_search(console: Console):
     console.send("\x1b[A\x1b[B\x1b[B")
     console.until(lambda: console.prompt == "")
     console.send("\x12prompt 37")
-    console.until(lambda: console.prompt == "old prompt 37")
+    console.until(lambda: console.prompt.startswith("old prompt 37\n"))
     console.send("\r")
     console.until(lambda: "search:" not in console.text)
     assert console.prompt == "old prompt 37"
     console.send("\x03")
     console.until(lambda: console.prompt == "")
-    console.send("\x12prompt 12")
-    console.until(lambda: console.prompt == "old prompt 12")
-    console.send("\x1b")
-    console.until(lambda: "search:" not in console.text)
-    assert console.prompt == ""
+    console.send("a draft\x12prompt 1")
+    console.until(lambda: console.prompt.startswith("old prompt 1\n"))
+    assert "and 10 more" in console.text
+    console.send("\x12\x1b[A")  # two older ones
+    console.until(lambda: console.prompt.startswith("old prompt 11\n"))
+    console.send("\x13")
+    console.until(lambda: console.prompt.startswith("old prompt 10\n"))
+    console.send("x")
+    console.until("search (nothing found): prompt 1x")
+    console.until(lambda: console.prompt == "a draft")
+    console.send("\x7f2\x1b")
+    console.until(lambda: "search" not in console.text)
+    assert console.prompt == "a draft"
+    assert not console.sent
 
 
 def test_commands_complete(console: Console):
@@ -317,3 +326,50 @@ def test_a_mistake_in_the_screen_ends_it_and_restores_the_terminal(console: Cons
     assert console.ended() == 1
     console.assert_restored()
     assert "failed: boom" in console.text
+
+
+def test_the_newest_prompt_that_begins_as_typed_is_suggested_and_sent_only_when_taken(console: Console):
+    console.pump(0.3)
+    console.send("old")
+    console.until(lambda: console.prompt == "old prompt 0")
+    assert console.screen.cursor.x == len("❯ old")
+    assert b"\x1b[2m prompt 0" in console.raw
+    console.send("\x1b[1;3C")  # Alt+Right: a word of it
+    console.until(lambda: console.screen.cursor.x == len("❯ old prompt"))
+    console.send("\x1b[D!")
+    console.until(lambda: console.prompt == "old promp!t")  # not at the end: none
+    console.send("\x03old p\r")
+    console.until(lambda: console.sent)
+    assert console.sent == ["old p"]
+    for keys in ("\x1b[C", "\x1b[F", "\x05"):  # Right, End, Ctrl+E
+        console.send("old prompt 4")
+        console.until(lambda: console.screen.cursor.x == len("❯ old prompt 4"))
+        console.send(keys)
+        console.until(lambda: console.screen.cursor.x == len("❯ old prompt 40"))
+        console.send("\x15")
+        console.until(lambda: console.prompt == "")
+    assert console.sent == ["old p"]
+
+
+def test_without_colour_nothing_is_suggested(tmp_path: Path):
+    with Console(tmp_path, NO_COLOR="1") as console:
+        console.ready().pump(0.3)
+        console.send("old pro")
+        console.until(lambda: console.prompt == "old pro")
+        console.send("\x1b[C\r")
+        console.until(lambda: console.sent)
+        assert console.sent == ["old pro"]
+
+
+def test_vi_says_when_keys_are_commands(tmp_path: Path):
+    with Console(tmp_path, DEMO_VI="1") as console:
+        console.ready().send("one two")
+        console.until(lambda: console.prompt == "one two")
+        console.send("\x1b")
+        console.until("NORMAL · amber-fox")
+        console.send("0dw")
+        console.until(lambda: console.prompt == "two")
+        console.send("A!\r")
+        console.until(lambda: console.sent)
+        assert console.sent == ["two!"]
+        console.until(lambda: "NORMAL" not in console.text)

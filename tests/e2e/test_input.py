@@ -1,0 +1,43 @@
+"""The input of the real program: files behind an @, earlier messages of other folders, a draft that outlives a kill."""
+
+from pathlib import Path
+
+import psycopg
+
+from tests.e2e.program import Program
+
+
+def test_files_searching_and_a_draft_that_outlives_a_kill(tmp_path: Path, dsn: str):
+    env = {"IKIGAI_DATABASE_URL": dsn}
+    two = tmp_path / "two"
+    (two / "src").mkdir(parents=True)
+    (two / "src" / "a main.py").write_text("")
+    with psycopg.connect(dsn) as connection:
+        agent = "insert into agents (id, name, directory) values (gen_random_uuid(), 'amber-fox', %s) returning id"
+        ((id,),) = connection.execute(agent, (f"{tmp_path}/one",)).fetchall()
+        said = "insert into messages (event_id, agent_id, seq, kind, content, data)"
+        connection.execute(said + " values (gen_random_uuid(), %s, 1, 'user', 'alpha beta of one', '{}')", (id,))
+    with Program(tmp_path, "--new", "-m", "scripted/echo", cwd=two, env=env, columns=100) as program:
+        program.ready().type("see @main")
+        program.wait_for('\n  @"src/a main.py"\n')
+        program.type("\t")
+        program.wait_for('❯ see @"src/a main.py"\n')
+        kept = tmp_path / ".local" / "state" / "ikigai"
+        program.wait(lambda: bool(list(kept.glob("unsent-*"))), "the draft in its file")
+        program.type("\x03")
+        program.wait(lambda: not list(kept.glob("unsent-*")), "the end of the draft")
+        program.type("\x12one alp")
+        program.wait(lambda: "  amber-fox · ~/one · just now" in program.text(), "where it was sent")
+        program.type("\r")
+        program.wait_for_input("alpha beta of one")
+        program.type(" and more")
+        whole = "alpha beta of one and more"
+        program.wait(lambda: [file.read_text() for file in kept.glob("unsent-*")] == [whole], "the draft in its file")
+        program.kill()
+    with Program(tmp_path, "-m", "scripted/echo", cwd=two, env=env, columns=100) as program:
+        program.wait_for_input(whole)
+        program.wait_for("What had been typed when ikigai ended is in the input again.")
+        program.type("\r")
+        program.wait_for(f"● {whole}")
+        program.wait(lambda: not list(kept.glob("unsent-*")), "the end of the draft")
+        program.leave()

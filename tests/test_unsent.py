@@ -1,0 +1,102 @@
+"""Drafts of the input in files: there after a kill, gone when sent, private, and nobody else's while it lives."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ikigai.unsent import Unsent
+
+KEEPS = """
+import asyncio, sys
+from pathlib import Path
+from ikigai.unsent import Unsent
+
+async def main():
+    unsent = Unsent(Path(sys.argv[1]), {})
+    await unsent.keep("agent", sys.argv[2])
+    print("kept", flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("unsent-*"))
+
+
+def another(folder: Path, text: str) -> subprocess.Popen[str]:
+    """A program that has a draft."""
+    child = subprocess.Popen([sys.executable, "-c", KEEPS, str(folder), text], stdout=subprocess.PIPE, text=True)
+    assert child.stdout and child.stdout.readline() == "kept\n"
+    return child
+
+
+async def test_a_draft_of_a_killed_program_is_taken_over_once(folder: Path):
+    child = another(folder, "half a säntence\n日本")
+    try:
+        ours = Unsent(folder, {})
+        assert await ours.take("agent") == await ours.take("other") == ""  # it is alive
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        assert await ours.take("agent") == "half a säntence\n日本"
+        assert await ours.take("agent") == await Unsent(folder, {}).take("agent") == ""
+        await ours.keep("agent", "shorter")
+        assert [file.read_text() for file in files(folder)] == ["shorter"]
+        await ours.keep("agent", "")
+        assert files(folder) == []
+    finally:
+        child.kill()
+        child.wait()
+
+
+async def test_several_drafts_of_dead_programs_become_one(folder: Path):
+    children = [another(folder, text) for text in ("one", "two")]
+    for child in children:
+        child.kill()
+        child.wait()
+    ours = Unsent(folder, {})
+    assert sorted((await ours.take("agent")).split()) == ["one", "two"]
+    assert len(files(folder)) == 1
+    ours.close()
+    assert len(files(folder)) == 1
+
+
+async def test_files_are_private_and_hold_no_secret_of_the_environment(folder: Path):
+    unsent = Unsent(folder, {"OPENAI_API_KEY": "sk-0123456789", "HOME": "/home/somebody"})
+    await unsent.keep("agent", "in /home/somebody")
+    (file,) = files(folder)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    await unsent.keep("agent", "my key is sk-0123456789, you see")
+    assert files(folder) == []
+    unsent.close()
+
+
+async def test_where_no_file_can_be_made_nothing_is_kept_and_nothing_breaks(tmp_path: Path):
+    (tmp_path / "state").write_text("a file")
+    unsent = Unsent(tmp_path / "state", {})
+    await unsent.keep("agent", "text")
+    assert await unsent.take("agent") == ""
+
+
+async def test_a_link_in_its_place_is_not_followed(folder: Path, tmp_path: Path):
+    target = tmp_path / "target"
+    target.write_text("precious")
+    folder.mkdir()
+    (folder / f"unsent-agent-{os.getpid()}.txt").symlink_to(target)
+    (folder / "unsent-agent-1.txt").symlink_to(target)
+    unsent = Unsent(folder, {})
+    await unsent.keep("agent", "text")
+    assert await unsent.take("agent") == ""
+    assert target.read_text() == "precious"

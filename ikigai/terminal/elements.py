@@ -74,7 +74,11 @@ def draw(block: Iterable[Token], width: int, color: bool, styles: Styles, linked
     """One top-level block as lines for the terminal, each with its line break; `linked`: safe links can be clicked."""
     console = _console(width, color, tuple(styles.items()))
     drawn: list[str] = []
-    for line in Segment.split_lines(console.render(_Document(list(_terminal(block, linked))))):
+    tokens = list(_terminal(block, linked))
+    if color and not styles.get("code"):  # nothing else sets code off where there are no colours
+        for token in tokens:
+            token.content = f"`{token.content}`" if token.type == "code_inline" else token.content
+    for line in Segment.split_lines(console.render(_Document(tokens))):
         while line and not line[-1].text.rstrip(" "):
             line.pop()
         if line:

@@ -12,7 +12,7 @@ import pytest
 
 from ikigai.config import table as keys
 from ikigai.terminal import colours, render
-from ikigai.terminal.theme import ELEMENTS, NAMES, Theme, depth, output, sgr, table, theme
+from ikigai.terminal.theme import ELEMENTS, NAMES, Theme, depth, output, sgr, table, theme, unstyled
 from tests.terminal.console import DEMO, Console
 
 TERMINAL = {"TERM": "xterm-256color"}
@@ -141,6 +141,7 @@ def test_styles_in_words():
     assert uncoloured.paint("error", "x") == "\x1b[1mx\x1b[0m" and uncoloured.paint("call", "x") == "x"
     drawn = render.reply("# One\n\nIs `two` **three**.\n\n```python\ndef f(): 1\n```", 40, Theme(color=False))
     assert set(re.findall(r"\x1b\[([\d;]*)m", drawn)) == {"0", "1", "1;4"}
+    assert "Is `two` " in drawn and "Is two " in unstyled(render.reply("Is `two` three", 40, Theme()))
 
 
 def test_a_theme_of_ones_own_and_what_stands_for_it_on_less_colours():

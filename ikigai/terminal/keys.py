@@ -1,15 +1,12 @@
 """What each key does: prompt_toolkit's Emacs keys, and ours over them."""
 
-import string
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from prompt_toolkit.application.current import get_app
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition, emacs_mode, vi_mode, vi_navigation_mode
+from prompt_toolkit.filters import Condition, emacs_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.key_binding.vi_state import InputMode, ViState
 from prompt_toolkit.keys import Keys
 
 from ikigai.terminal.completion import Menu
@@ -106,7 +103,9 @@ class Actions(Protocol):
         ...
 
 
-def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu, ghost: Ghost) -> KeyBindings:
+def bindings(
+    actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu, ghost: Ghost, vi: bool = False
+) -> KeyBindings:
     keys = KeyBindings()
     always = Condition(lambda: True)
     finding = Condition(lambda: actions.finding)
@@ -121,7 +120,10 @@ def bindings(actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu, ghost
     _around_the_input(on, actions)
     _moving(on, actions, buffer)
     _suggested(on, buffer, ghost)
-    _vi(on, actions, menu)
+    if vi:
+        from ikigai.terminal.vi import vi_keys
+
+        vi_keys(on, actions, menu)
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
@@ -309,38 +311,6 @@ def _moving(on: On, actions: Actions, buffer: Buffer) -> None:
     @on(Keys.Escape, "right", filter=_empty(buffer))
     def _(event: KeyPressEvent) -> None:
         actions.go("right")
-
-
-def _vi(on: On, actions: Actions, menu: Menu) -> None:
-    """What vi's own keys would do otherwise than is said here."""
-    editing = Condition(lambda: not _at_rest(get_app().vi_state, get_app().current_buffer))
-
-    @on(ESC, filter=vi_mode & editing)
-    def _(event: KeyPressEvent) -> None:
-        menu.close()
-        buffer, state = event.current_buffer, event.app.vi_state
-        if state.input_mode in (InputMode.INSERT, InputMode.REPLACE):
-            buffer.cursor_position += buffer.document.get_cursor_left_position()
-        state.reset()
-        state.input_mode = InputMode.NAVIGATION
-        buffer.exit_selection()
-
-    @on("/", filter=vi_navigation_mode)
-    def _(event: KeyPressEvent) -> None:
-        actions.find()
-
-    answering = vi_navigation_mode & Condition(lambda: actions.asked)
-    for letter in string.ascii_letters + string.digits:
-
-        @on(letter, filter=answering, eager=True)
-        def _(event: KeyPressEvent) -> None:
-            actions.pressed(event.data)
-
-
-def _at_rest(state: ViState, buffer: Buffer) -> bool:
-    """Whether vi waits for a command and nothing has been begun."""
-    begun = state.operator_func or state.waiting_for_digraph or buffer.selection_state
-    return state.input_mode is InputMode.NAVIGATION and not begun
 
 
 def _suggested(on: On, buffer: Buffer, ghost: Ghost) -> None:

@@ -101,7 +101,7 @@ class Screen:
         suggests = suggestions and theme.color and not self._bare  # nothing but colour would tell them from the text
         allowed, columns = lambda: suggests and not self.asked, lambda: tty.size()[0]
         ghost = prompt.Ghost(self._buffer, self._prompts, allowed, columns)
-        keys = bindings(self, self._buffer, self._pastes, self._menu, ghost)
+        keys = bindings(self, self._buffer, self._pastes, self._menu, ghost, vi)
         self._field = Buffer(multiline=False, on_text_changed=self._sought)
         self._finder: Finder | None = None
         self._look = on_search

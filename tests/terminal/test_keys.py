@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from prompt_toolkit.application import Application
@@ -18,7 +18,7 @@ from prompt_toolkit.output import DummyOutput
 
 from ikigai.terminal.completion import Menu
 from ikigai.terminal.keyboard import Parser
-from ikigai.terminal.keys import bindings
+from ikigai.terminal.keys import Actions, bindings
 from ikigai.terminal.pastes import Pastes
 from ikigai.terminal.prompt import Ghost, Prompts, layout
 from ikigai.terminal.tty import Tty
@@ -37,7 +37,7 @@ class Pressed:
         self.buffer, field = Buffer(history=prompts, on_text_insert=lambda _: self.menu.offer()), Buffer()
         self.menu = Menu(self.buffer, {"marks": lambda: ["one", "two"]})
         ghost = Ghost(self.buffer, prompts, lambda: True, lambda: 80)
-        keys = bindings(self, self.buffer, pastes, self.menu, ghost)
+        keys = bindings(cast(Actions, self), self.buffer, pastes, self.menu, ghost, vi)
         laid = layout(self.buffer, field, str, ghost, Tty.__new__(Tty))
         self.app: Application[None] = Application(
             layout=laid,

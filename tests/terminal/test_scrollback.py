@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,9 +43,9 @@ class Tmux:
         """The scrollback and the screen."""
         return self.run("capture-pane", "-p", "-S", "-")
 
-    def until(self, wanted: str, seconds: float = 20) -> None:
+    def until(self, wanted: str | Callable[[str], bool], seconds: float = 20) -> None:
         deadline = time.monotonic() + seconds
-        while wanted not in self.all():
+        while not (wanted in self.all() if isinstance(wanted, str) else wanted(self.all())):
             assert time.monotonic() < deadline, f"{wanted!r} did not come:\n{self.all()}"
             time.sleep(0.05)
 
@@ -137,6 +137,23 @@ def test_resized_in_storms_while_streaming(tmux: Tmux, seed: int):
     tmux.resize(80, 24)
     tmux.until("P012")
     assert_one_copy(tmux.settled(), 12)
+
+
+def test_stopped_and_gone_on_while_streaming(tmux: Tmux):
+    tmux.start("DEMO_PACE=0.004")
+    tmux.keys("stream 12", "Enter")
+    for times, part in enumerate(("P002", "P005"), start=1):
+        tmux.until(part)
+        tmux.keys("C-z")
+        tmux.until(lambda text, times=times: text.count("Stopped") == times and text.rstrip().endswith("\n$"))
+        tmux.keys("fg", "Enter")
+        tmux.until("Esc stops")
+    tmux.until("P012")
+    text = tmux.settled()
+    flat = re.sub(r"\s+", " ", text)
+    assert [flat.count(f"P{number:03} ") for number in range(1, 13)] == [1] * 12, text
+    assert text.count(STATUS) == len(re.findall(r"^❯$", text, re.MULTILINE)) == 1, text
+    assert "Esc stops" not in text and "Answering" not in text, text
 
 
 def test_started_at_the_top_of_the_screen(tmux: Tmux):

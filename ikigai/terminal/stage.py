@@ -93,6 +93,7 @@ class Stage:
         self._timer: asyncio.TimerHandle | None = None
         self._settling: asyncio.TimerHandle | None = None
         self._unstopped: asyncio.TimerHandle | None = None
+        self._suspended = False  # the terminal was given up to stop
         self._size = tty.size()
         self._drawn = 0.0
         self.guest: Guest | None = None
@@ -261,6 +262,7 @@ class Stage:
         loop = asyncio.get_running_loop()
         if not away:
             self._give_up()
+            self._suspended = True
         loop.remove_signal_handler(signal.SIGTSTP)
         os.kill(0, signal.SIGTSTP)
         self._unstopped = loop.call_later(0.1, self._resume)  # where there is no shell nothing stops
@@ -272,8 +274,9 @@ class Stage:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTSTP, self.suspend)
         if self.guest:
             self.guest.take_again()
-        else:
+        elif self._suspended or "away" not in self._painter.holds:  # else another program goes on with it
             self._take_again()
+        self._suspended = False
         if self._tty.gone:  # it went away while we were stopped
             self._on_signal(signal.SIGHUP)
 

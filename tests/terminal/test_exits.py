@@ -89,6 +89,26 @@ def test_suspended_and_resumed(tmp_path: Path):
         console.until(lambda: console.lines[console.screen.cursor.y] == "$")
 
 
+def test_stopped_and_gone_on_in_the_editor(tmp_path: Path):
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho open$((1+1))\nread line </dev/tty\nprintf "%s" "$line" >"$1"\n')
+    editor.chmod(0o700)
+    with shell(tmp_path) as console:
+        console.send(f"EDITOR={editor} {sys.executable} -m tests.terminal.demo\r")
+        console.ready().send("draft\x07")
+        console.until("open2")
+        console.send("\x1a")
+        console.until("Stopped")
+        console.until(lambda: console.lines[console.screen.cursor.y] == "$")
+        console.send("fg\r")
+        console.pump(0.3)
+        assert "embedded" not in console.text  # the editor has the terminal still
+        console.send("edited\r")
+        console.until(lambda: console.prompt == "edited")
+        console.send("\x03/exit\r")
+        console.until(lambda: console.lines[console.screen.cursor.y] == "$")
+
+
 def test_stopped_from_outside_and_continued(tmp_path: Path):
     with shell(tmp_path) as console:
         console.send(f"{sys.executable} -m tests.terminal.demo & echo pid=$!; fg\r")

@@ -196,6 +196,7 @@ class Screen:
         begins = reply is None or reply.asked_by != asked_by or reply.waiting is not None
         if reply is None or reply.asked_by != asked_by:
             reply = self._area.reply = LiveReply(asked_by)
+            self.warm()
         risen = reply.add(event)
         if isinstance(event, Waiting) and self._bare:
             self.notice(waiting(event, event.seconds))

@@ -38,6 +38,7 @@ _VARYING = (
     (r"/tmp/golden-\w{8}", "/tmp/golden-00000000"),
     (r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "⠋"),
     (r"\b\d+(\.\d)? s\b", "0 s"),
+    (r"\b\d min ago\b", "just now"),
     (r"\b20\d\d-\d\d-\d\d( \d\d:\d\d?)?", lambda found: "2026-01-02 03:04"[: len(found[0])]),
     (r"\band \d+ more", "and 40 more"),  # commands
     (r"· (127\.0\.0\.1|localhost)\b(:\d+)?", "· local"),  # the database, where it is not the embedded one

@@ -110,6 +110,7 @@ def look_around(program: Program, screens: Screens) -> None:
     screens.agrees("unknown-command", program)
     clear(program)
     program.type("\x12all")
+    program.wait(lambda: "· just now" in program.text() or " min ago" in program.text(), "when it was sent")
     screens.agrees("search-prompts", program)
     program.type("\x1b")
     program.wait_for_input("")

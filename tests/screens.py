@@ -27,7 +27,7 @@ PATIENCE, SHORT, QUIET = 10.0, 0.5, 0.6
 """Seconds that a screen may take to look as stored, and where one before it did not; and those for which nothing may
 change on one that is being stored."""
 
-VARIANTS: dict[str, dict[str, str]] = {"dark": {}}
+VARIANTS: dict[str, dict[str, str]] = {"dark": {}, "light": {"IKIGAI_TERMINAL_THEME": "light"}}
 """Ways in which the program can look: by name what is in its environment."""
 
 pyte.graphics.TEXT[2] = "+blink"  # pyte does not know of dim, and nothing here blinks

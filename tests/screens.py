@@ -23,7 +23,7 @@ from ikigai.store.names import ADJECTIVES, NOUNS
 
 FOLDER = Path(__file__).parent / "golden" / "screens"
 RENEW = bool(os.environ.get("IKIGAI_RENEW_SCREENS"))
-PATIENCE, SHORT, QUIET = 10.0, 0.5, 0.6
+PATIENCE, SHORT, QUIET = 30.0, 0.5, 0.6
 """Seconds that a screen may take to look as stored, and where one before it did not; and those for which nothing may
 change on one that is being stored."""
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Protocol, Self
 
 import pyte
-import pyte.graphics
 
 from ikigai.store.names import ADJECTIVES, NOUNS
 
@@ -29,8 +28,6 @@ change on one that is being stored."""
 
 VARIANTS: dict[str, dict[str, str]] = {"dark": {}, "light": {"IKIGAI_TERMINAL_THEME": "light"}}
 """Ways in which the program can look: by name what is in its environment."""
-
-pyte.graphics.TEXT[2] = "+blink"  # pyte does not know of dim, and nothing here blinks
 
 # What differs from run to run, and what stands for it. Nothing else does, and no width changes if it can be helped.
 _VARYING = (

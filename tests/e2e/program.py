@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 import pyte
+from pyte.screens import Char
 
 from tests.terminal.alternate import Screen
 from tests.terminal.modes import left_on
@@ -83,6 +84,7 @@ class Program:
         self.screen = Screen(columns, rows, history=10_000, ratio=0.01)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
+        self._came = 0.0
         self.process = subprocess.Popen(
             command(*arguments, module=module),
             stdin=slave,
@@ -155,14 +157,21 @@ class Program:
         except OSError:  # the last process on the other side has gone
             return False
         self.raw += data
+        self._came = time.monotonic()
         if b"\x1b[6n" in data:
             os.write(self._master, b"\x1b[%d;%dR" % (self.screen.cursor.y + 1, self.screen.cursor.x + 1))
         self._stream.feed(data)
         return True
 
+    @property
+    def halfway(self) -> bool:
+        """Whether the screen is in the middle of an update that terminals show as a whole."""
+        begun = self.raw.rfind(b"\x1b[?2026h", max(0, len(self.raw) - (1 << 17)))
+        return begun >= 0 and b"\x1b[?2026l" not in self.raw[begun:] and time.monotonic() - self._came < 0.5
+
     def wait(self, true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         deadline = time.monotonic() + seconds
-        while not true():
+        while self.halfway or not true():
             assert time.monotonic() < deadline, f"waited in vain for {what}:\n{self.text()}"
             self.pump(0.05)
             while self.pump(0) and time.monotonic() < deadline:  # a look costs more than a read
@@ -186,10 +195,14 @@ class Program:
         self.wait(lambda: not any("Esc stops" in line for line in self.lines()), "the end of the turn")
 
     def input(self) -> str:
-        """What stands in the input, on one line."""
+        """What stands in the input, on one line, without what is suggested behind it."""
         lines = self.lines()
         first = max((n for n, line in enumerate(lines) if line.startswith("❯")), default=len(lines))
-        return "".join(line[2:] for line in lines[first:-1] if line and line != self.status())
+        rows = [y for y in range(first, len(lines) - 1) if lines[y] and lines[y] != self.status()]
+        return "".join("".join(cell.data for cell in self._row(y) if not cell.blink).rstrip()[2:] for y in rows)
+
+    def _row(self, y: int) -> list[Char]:
+        return [self.screen.buffer[y][x] for x in range(self.screen.columns)]
 
     def wait_for_input(self, text: str) -> None:
         """Until this and nothing else stands in the input."""

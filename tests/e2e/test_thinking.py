@@ -120,6 +120,7 @@ def test_thoughts_between_tool_calls_stand_where_they_were_thought(account: Acco
 
 
 def shown(program: Program) -> list[str]:
+    program.wait(lambda: any(line.startswith("●") for line in program.scrollback()), "a reply")
     lines = [line for line in program.scrollback() if line[:1] in "❯∴→←●✗" and line[:1]]
     return lines[: max(n for n, line in enumerate(lines) if line.startswith("●")) + 1]
 

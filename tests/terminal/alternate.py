@@ -8,7 +8,10 @@ from itertools import groupby
 from typing import Any
 
 import pyte
+import pyte.graphics
 from wcwidth import wcwidth
+
+pyte.graphics.TEXT[2] = "+blink"  # pyte does not know of dim, and nothing here blinks
 
 
 class Screen(pyte.HistoryScreen):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ikigai import keys, paths, trust
 from ikigai.config import Config, layers, tools_enabled
 from ikigai.config import project as project_settings
-from ikigai.config.table import VENDORS, Context, Model, Server
+from ikigai.config.records import Context, Model, Server
+from ikigai.config.table import VENDORS
 from ikigai.core import matching
 from ikigai.core.bounds import ALL, Bounds
 from ikigai.core.errors import ConfigError

@@ -12,7 +12,7 @@ from ikigai.core.run import Profile, Rules
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ikigai.config.table import Context
+    from ikigai.config.records import Context
     from ikigai.core.events import Choices
     from ikigai.core.memory import Memory
 

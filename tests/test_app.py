@@ -8,7 +8,7 @@ import pytest
 from ikigai import answers, keys, making, paths, reports, unsaved
 from ikigai.app import World
 from ikigai.config import Config, load
-from ikigai.config.table import Local, Model, Server
+from ikigai.config.records import Local, Model, Server
 from ikigai.core import meanings
 from ikigai.core.errors import IkigaiError, Unavailable
 from ikigai.core.events import SettingsChanged, StoredEvent, UserMessage

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai import config, paths
-from ikigai.config import Config, table, toml_file
+from ikigai.config import Config, records, table, toml_file
 from ikigai.core.errors import ConfigError
 
 EXAMPLE = paths.shipped("config.example.toml")
@@ -257,7 +257,7 @@ def test_what_the_file_cannot_set_the_window_to(load, line):
 
 
 def test_the_defaults_of_the_window(load):
-    assert load("").context == table.Context(
+    assert load("").context == records.Context(
         100_000, "bytes", 0.0, False, 0, 8000, "head", 2, 5, "off", 75, 40, "", "", False
     )
     assert load("[context]\nprune_fraction = 0").context.prune_fraction == 0
@@ -403,14 +403,14 @@ def test_a_vendors_key_goes_to_that_vendor_or_to_an_address(load, name, api, nee
     if needs_address:
         assert f"config.toml:2: the provider {name} has no base_url." in refusal(load, text)
     else:
-        assert load(text).providers[name] == table.Server(api=api)
-    assert load(f'{text}base_url = "http://h"').providers[name] == table.Server("http://h", api)
+        assert load(text).providers[name] == records.Server(api=api)
+    assert load(f'{text}base_url = "http://h"').providers[name] == records.Server("http://h", api)
 
 
 def test_what_is_said_of_a_model(load):
     text = '[models."work/x"]\nlevels = ["low", "high"]\nimages = "no"\ninput_price = 3\ncached_price = 0\n'
     said = load(text).models["work/x"]
-    assert said == table.Model(levels=("low", "high"), images="no", input_price=3.0, cached_price=0.0)
+    assert said == records.Model(levels=("low", "high"), images="no", input_price=3.0, cached_price=0.0)
     assert (said.output_price, said.written_price) == (-1, -1)
     assert ('models."work/x".levels', '["low", "high"]', f"configuration {load.file}:2") in config.describe(load(text))
 
@@ -440,9 +440,9 @@ def test_tables_of_providers_and_models(load):
         '[providers.local]\ncontext = 4096\nmodel_file = "~/m.gguf"\n'
         '[models]\n"ollama/qwen3:8b".context = 16384\n'
     )
-    assert loaded.providers == {"ollama": table.Server("http://localhost:11434/v1", context=32768)}
-    assert loaded.local == table.Local("~/m.gguf", 4096)
-    assert loaded.models == {"ollama/qwen3:8b": table.Model(16384)}
+    assert loaded.providers == {"ollama": records.Server("http://localhost:11434/v1", context=32768)}
+    assert loaded.local == records.Local("~/m.gguf", 4096)
+    assert loaded.models == {"ollama/qwen3:8b": records.Model(16384)}
     assert ('models."ollama/qwen3:8b".context', "16384", f"configuration {load.file}:7") in config.describe(loaded)
     assert loaded.origin(("providers", "ollama", "context")) == f"configuration {load.file}:2"
 

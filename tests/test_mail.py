@@ -10,7 +10,7 @@ import pytest
 from ikigai import making
 from ikigai.app import World
 from ikigai.config import Config
-from ikigai.config.table import Delegating
+from ikigai.config.records import Delegating
 from ikigai.core.errors import Refused, Unavailable
 from ikigai.core.events import Ending, MailSent, StoredEvent, TurnEnded, UserMessage
 from ikigai.core.inputs import Change, Heard, Interrupted, Send, Submitted

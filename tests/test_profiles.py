@@ -9,7 +9,8 @@ from msgspec.structs import fields
 from ikigai import config, making, permissions, profiles
 from ikigai.config import Config
 from ikigai.config.profiles import keys
-from ikigai.config.table import KEYS, PROFILED, Context
+from ikigai.config.records import Context
+from ikigai.config.table import KEYS, PROFILED
 from ikigai.core.bounds import ALL
 from ikigai.core.errors import ConfigError
 from ikigai.core.events import Choices

@@ -24,21 +24,21 @@ from ikigai.config import mistakes, profiles, toml_file
 from ikigai.config.allowed import is_look
 from ikigai.config.mistakes import masked
 from ikigai.config.project import OFF
+from ikigai.config.records import Server
 from ikigai.config.table import (
     DATABASE_URL,
     KEYS,
     TABLES,
-    THEMES,
     VENDORS,
     Config,
     KeyPath,
-    Server,
     Setting,
     dotted,
     paths,
     pattern,
     variables,
 )
+from ikigai.config.terminal import THEMES
 from ikigai.core.arguments import model_choice
 from ikigai.core.bounds import ALL
 from ikigai.core.errors import ConfigError, Refused

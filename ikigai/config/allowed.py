@@ -1,4 +1,7 @@
-"""What values a key can allow: types that check them, each with a title that says in words what is allowed."""
+"""What values a key can allow: types that check them, each with a title that says in words what is allowed.
+
+Behind the type a field has the help of its key: Annotated[Tokens, means("…")].
+"""
 
 import re
 from typing import Annotated, Literal
@@ -96,6 +99,11 @@ Sandbox = Annotated[Literal["off", "bwrap"], Meta(title='"off" or "bwrap"')]
 Rules = Annotated[tuple[str, ...], Meta(title='a list of commands, for example ["npm test", "make *"]')]
 Hosts = Annotated[tuple[str, ...], Meta(title='a list of hosts, for example ["localhost", "wiki.lan"]')]
 Sight = Annotated[Literal["auto", "yes", "no"], Meta(title='"auto", "yes" or "no"')]
+
+
+def means(text: str) -> Meta:
+    """What a key is for, in words: its help."""
+    return Meta(description=text)
 
 
 def is_look(text: str) -> bool:

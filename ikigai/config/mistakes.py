@@ -8,7 +8,6 @@ import msgspec
 from ikigai.config.table import (
     KEYS,
     PROFILED,
-    THEMES,
     USUAL_VARIABLES,
     KeyPath,
     Setting,
@@ -17,6 +16,7 @@ from ikigai.config.table import (
     pattern,
     variables,
 )
+from ikigai.config.terminal import THEMES
 from ikigai.core.errors import ConfigError, nearest
 
 

@@ -17,7 +17,7 @@ tty = Tty()
 styles = theme(os.environ, words="DEMO_WORDS" in os.environ)
 tty.open(styles.paint("prompt", styles.sign(USER)) + " ")
 
-from ikigai.config.table import Terminal  # noqa: E402
+from ikigai.config.terminal import Terminal  # noqa: E402
 from ikigai.core.commands import COMMANDS  # noqa: E402
 from ikigai.core.events import (  # noqa: E402
     AssistantMessage,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.buffer import Buffer
 
-from ikigai.config.table import Terminal
+from ikigai.config.terminal import Terminal
 from ikigai.core.events import AssistantMessage, Ending, UserMessage
 from ikigai.core.fold import ended
 from ikigai.core.messages import Text

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.config import table as keys
+from ikigai.config import terminal as keys
 from ikigai.terminal import colours, render
 from ikigai.terminal.theme import ELEMENTS, NAMES, Theme, depth, output, sgr, table, theme, unstyled
 from tests.terminal.console import DEMO, Console

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.config import Config
-from ikigai.config.table import Tools
+from ikigai.config.records import Tools
 from ikigai.core.events import ApprovalDecided, Ending, ToolStarted
 from ikigai.core.inputs import Change, Submitted
 from ikigai.core.messages import Role, ToolCall, ToolResult

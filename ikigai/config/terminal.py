@@ -1,0 +1,127 @@
+"""How things look and what the terminal is told, a record for each table: [terminal] and [themes.NAME]. How a field is
+a key, `config.table` says.
+"""
+
+from typing import Annotated
+
+from ikigai.config.allowed import (
+    Base,
+    Colour,
+    Editing,
+    Links,
+    Notice,
+    Seconds,
+    StatusParts,
+    Switch,
+    ThemeName,
+    Thoughts,
+    means,
+)
+from ikigai.core.record import Record
+
+
+class Terminal(Record, frozen=True):
+    """[terminal]"""
+
+    color: Annotated[
+        Colour,
+        means(
+            '"never" leaves bold, dim and reverse, and no colours. NO_COLOR and FORCE_COLOR go before this key, '
+            "IKIGAI_TERMINAL_COLOR before both."
+        ),
+    ] = "auto"
+    theme: Annotated[
+        ThemeName,
+        means(
+            "How things look, on a light or a dark background, or as a table [themes.NAME] says. "
+            '"auto" asks the terminal for its background; where it does not answer, colours are the sixteen it defines.'
+        ),
+    ] = "auto"
+    status: Annotated[
+        StatusParts,
+        means(
+            'The parts of the status line in their order: "agent" is its name and approval mode, "background" what '
+            'other agents are about, "out" what has left the context. With [] there is none but for what you must know.'
+        ),
+    ] = ("agent", "background", "model", "context", "out", "cost", "database")
+    screen_reader: Annotated[
+        Switch,
+        means(
+            "Whether everything is printed once, in words instead of signs: no spinner, no status line (/status says "
+            "what it would), nothing redrawn but the line you type. --screen-reader does the same."
+        ),
+    ] = False
+    thinking: Annotated[
+        Thoughts,
+        means('What a model thinks: "fold" it to a row that Ctrl+O opens, show it in "full", or "hide" it.'),
+    ] = "fold"
+    title: Annotated[
+        Switch,
+        means("Whether the terminal's title says which agent is there and what it does; the old comes back."),
+    ] = True
+    notify: Annotated[
+        Notice,
+        means(
+            "How you are called while the terminal is not in front, and says so: by its own notification in the way of "
+            '"osc9" (iTerm2, kitty, WezTerm) or "osc777" (foot, rxvt), by its "bell", or not at all with "off".'
+        ),
+    ] = "auto"
+    notify_after: Annotated[
+        Seconds,
+        means("How long a turn has to take until you are called at its end; 0: never. Questions call in any case."),
+    ] = 10
+    links: Annotated[
+        Links,
+        means(
+            'Whether links in answers can be clicked, their targets unseen where the words are honest; "auto" does it '
+            "in terminals known to understand them."
+        ),
+    ] = "auto"
+    prompt_marks: Annotated[
+        Switch, means("Whether your messages are marked for terminals that jump from prompt to prompt (OSC 133).")
+    ] = True
+    suggestions: Annotated[
+        Switch,
+        means("Whether the newest message that begins as you type is suggested behind the cursor; Right takes it."),
+    ] = True
+    editing: Annotated[
+        Editing, means('The keys that edit the input: those of "emacs", or of "vi", where Esc leaves insert mode.')
+    ] = "emacs"
+
+
+class ThemeOf(Record, frozen=True):
+    """[themes.NAME]: beside these its keys are ELEMENTS."""
+
+    base: Annotated[Base, means("The theme that this one changes.")] = "dark"
+
+
+THEMES = ("auto", "light", "dark", "light-high-contrast", "dark-high-contrast")
+"""Themes there are without a table, and the word for that of the terminal's background."""
+ELEMENTS = {
+    "user": "What you said.",
+    "prompt": "The signs of what you said and of the input.",
+    "assistant": "The sign of a model's words.",
+    "call": "The sign of a tool call.",
+    "dim": "What stands back: results, notes, the status line, what is out of the context.",
+    "warning": "Warnings and questions.",
+    "error": "What failed.",
+    "bold": "What is set off in lists.",
+    "found": "What was searched for.",
+    "selected": "What is chosen in a menu, and the first row of the browser.",
+    "thought": "What a model thought.",
+    "added": "Lines that an edit added.",
+    "removed": "Lines that it removed.",
+    "hunk": "Where in the file they stand.",
+    "heading": "Headings, which are bold or italic besides.",
+    "link": "The text of links.",
+    "quote": "Quotes.",
+    "border": "Lines of tables, and between paragraphs.",
+    "code": "Code within a sentence.",
+    "code_keyword": "Keywords.",
+    "code_name": "Names that a language brings, decorators, attributes.",
+    "code_definition": "The names of functions and classes where they are defined.",
+    "code_string": "Strings.",
+    "code_number": "Numbers.",
+    "code_comment": "Comments.",
+}
+"""What a theme gives a look, and what that is; "" leaves it to the base."""

@@ -16,13 +16,14 @@ from typing import LiteralString, TypeAlias
 
 from ikigai.core.errors import BadDatabase, Refused
 
+from . import dump_queries as own
 from . import programs, queries, schema
 from .connection import Session
 
 TABLES: dict[str, LiteralString] = {
-    "agents": queries.COPY_AGENTS,
-    "messages": queries.COPY_MESSAGES,
-    "drafts": queries.COPY_DRAFTS,
+    "agents": own.COPY_AGENTS,
+    "messages": own.COPY_MESSAGES,
+    "drafts": own.COPY_DRAFTS,
 }
 """In the order in which they refer to one another."""
 
@@ -53,7 +54,7 @@ async def dump(dsn: str, binaries: Path | None, target: Path | None, told: Told 
     session = Session(dsn, write=False)
     try:
         async with session.use() as cursor:
-            await cursor.execute(queries.TABLE_SCHEMA)
+            await cursor.execute(own.TABLE_SCHEMA)
             rows = await cursor.fetchall()
     finally:
         await session.close()
@@ -125,22 +126,22 @@ async def restore(dsn: str, binaries: Path | None, file: Path, migrations: Path,
 async def _fill(session: Session, pg_restore: str, file: Path, told: Told) -> int:
     copied = 0
     async with session.use(patient=True) as cursor, cursor.connection.transaction():
-        await cursor.execute(queries.RESTORE_TURN)
-        await cursor.execute(queries.ALONE)
-        await cursor.execute(queries.IS_EMPTY)
+        await cursor.execute(own.RESTORE_TURN)
+        await cursor.execute(own.ALONE)
+        await cursor.execute(own.IS_EMPTY)
         if await cursor.fetchall() != [(True,)]:
             raise Refused(
                 f"The database {session.place.database} {session.place} holds agents already; nothing was restored.",
                 "Restore into a fresh database.",
             )
         for table, copy_in in TABLES.items():
-            await cursor.execute(queries.COLUMNS, (table,))
+            await cursor.execute(own.COLUMNS, (table,))
             columns = [name for (name,) in await cursor.fetchall()]
             async with cursor.copy(copy_in) as copy:
                 async for rows in _rows(pg_restore, file, table, columns):
                     await copy.write(rows)
                     told(copied := copied + len(rows), None)
-        await cursor.execute(queries.SET_IDENTITY)
+        await cursor.execute(own.SET_IDENTITY)
         await cursor.execute(queries.COUNT_EVENTS)
         ((events,),) = await cursor.fetchall()
     return events

@@ -5,7 +5,7 @@ from ikigai.core.errors import Refused
 from ikigai.core.events import StoredEvent
 from ikigai.core.lexemes import KINDS
 
-from . import queries, search_queries
+from . import reading_queries, search_queries
 from .connection import Cursor
 from .reading import NO_LIMIT, stored
 
@@ -20,13 +20,13 @@ async def events(cursor: Cursor, agent: str, before: int | None, limit: int) -> 
     pass the first one's as the next `before`. Images come without their data.
     """
     last = NO_LIMIT if before is None else before - 1
-    await cursor.execute(queries.HISTORY, (agent, last, limit, limit), prepare=False)
+    await cursor.execute(reading_queries.HISTORY, (agent, last, limit, limit), prepare=False)
     return tuple(stored(row[0], row[1:]) for row in reversed(await cursor.fetchall()))
 
 
 async def prompts(cursor: Cursor, limit: int) -> list[str]:
     """What users typed last, over all agents: at most `limit` different texts, the newest first."""
-    await cursor.execute(queries.PROMPTS, (4 * limit, limit), prepare=False)
+    await cursor.execute(reading_queries.PROMPTS, (4 * limit, limit), prepare=False)
     return [text for (text,) in await cursor.fetchall()]
 
 
@@ -47,7 +47,7 @@ async def earlier(
         "most_here": most[0],
         "most_elsewhere": most[1],
     }
-    await cursor.execute(queries.EARLIER, which, prepare=False)
+    await cursor.execute(reading_queries.EARLIER, which, prepare=False)
     rows = await cursor.fetchall()
     found = [Earlier(row[1], row[0], row[2], row[3], row[4], row[4] == here) for row in rows if row[1] is not None]
     return found, next((row[0] for row in rows if row[1] is None), None)
@@ -55,7 +55,7 @@ async def earlier(
 
 async def result(cursor: Cursor, agent: str, call_id: str) -> str | None:
     """The whole text of the newest result of the call `call_id` in the agent's lineage; None where there is none."""
-    await cursor.execute(queries.RESULT, (agent, call_id), prepare=False)
+    await cursor.execute(reading_queries.RESULT, (agent, call_id), prepare=False)
     rows = await cursor.fetchall()
     return (rows[0][0] or "") if rows else None
 

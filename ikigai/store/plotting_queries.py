@@ -1,6 +1,6 @@
 """Statements behind pictures of the window: how full it was from turn to turn, and the budget that was chosen."""
 
-from .queries import _ANCESTRY  # the lineage of an agent, as all who read it have it
+from .reading_queries import _ANCESTRY  # the lineage of an agent, as all who read it have it
 
 # The last request of each of the newest turns. A turn's place is how many have ended since it began, so that the open
 # one has 0. Only so many events are read, whatever the agent has.

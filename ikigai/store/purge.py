@@ -20,7 +20,8 @@ from ikigai.core.errors import Busy, Refused, StoreError
 from ikigai.core.purging import GONE, Wanted, anything, purged, texts
 from ikigai.core.record import Record
 
-from . import pen, queries
+from . import pen
+from . import purge_queries as queries
 from .connection import Cursor, Session
 
 NO_LIMIT = 2**63 - 1

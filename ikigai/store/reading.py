@@ -24,7 +24,7 @@ from ikigai.core.loading import (
     Reading,
 )
 
-from . import queries
+from . import reading_queries as queries
 from .connection import Connection, Cursor
 
 NO_LIMIT = 2**63 - 1

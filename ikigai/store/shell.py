@@ -7,7 +7,7 @@ import psycopg
 
 from ikigai.core.errors import Refused
 
-from . import queries
+from . import shell_queries as queries
 from .connection import Session
 
 MOST_ROWS = 1000

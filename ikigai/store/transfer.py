@@ -11,7 +11,7 @@ from ikigai.core.errors import Refused
 from ikigai.core.moving import Numbers, Raw, moved
 from ikigai.core.record import Record
 
-from . import names, queries
+from . import dump_queries, names
 from . import transfer_queries as own
 from .agents import Agent, is_name
 from .connection import Cursor, Session
@@ -101,7 +101,7 @@ class Import:
         if name and not is_name(name):
             raise Refused(f"{name[:80]!r} is no name for an agent.", "Begin with a letter or digit; no spaces.")
         async with self._session.use(patient=True) as cursor, cursor.connection.transaction():
-            await cursor.execute(queries.RESTORE_TURN)
+            await cursor.execute(dump_queries.RESTORE_TURN)
             agent, called = await self._create(cursor, name, wanted if is_name(wanted) else "")
             numbers, count, began = Numbers(), 0, 0.0
             while batch := await asyncio.to_thread(_batch, rows):

@@ -10,7 +10,7 @@ import msgspec
 from ikigai.core.events import UsageReported
 from ikigai.core.spending import Spent
 
-from . import queries
+from . import usage_queries as queries
 from .connection import Cursor
 from .reading import stored
 

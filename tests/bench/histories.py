@@ -21,7 +21,7 @@ import psycopg
 from platformdirs import user_cache_path
 from psycopg import conninfo, sql
 
-from ikigai.store import embedded, queries
+from ikigai.store import dump_queries, embedded
 from ikigai.store.database import Database
 from tests.bench import generator
 
@@ -92,7 +92,7 @@ def fill(dsn: str, events: int) -> None:
             for seq, at, kind, content, data in generator.history(events):
                 when = datetime.fromtimestamp(at, UTC).isoformat()
                 copy.write_row((seq, _event_id(seq, at), agent, seq, kind, content, data, when))
-        connection.execute(queries.SET_IDENTITY)
+        connection.execute(dump_queries.SET_IDENTITY)
         connection.execute("vacuum (freeze, analyze) messages")
         connection.execute("checkpoint")
 

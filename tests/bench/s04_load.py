@@ -16,7 +16,7 @@ from ikigai.core.loading import AskAncestry, AskControls, AskPage, AskSpans, Loa
 from ikigai.core.memory import Memory, replace
 from ikigai.core.ports import Limits
 from ikigai.core.run import Run
-from ikigai.store import queries
+from ikigai.store import reading_queries as queries
 from ikigai.store.database import Database
 from ikigai.store.reading import NO_LIMIT
 from tests.bench import histories

@@ -20,7 +20,7 @@ from uuid import UUID
 import psycopg
 from psycopg import conninfo, sql
 
-from ikigai.store import queries
+from ikigai.store import dump_queries as queries
 from ikigai.store.database import Database
 from tests.bench import histories
 from tests.bench.figures import Figure, percentile

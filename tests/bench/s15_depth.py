@@ -13,7 +13,7 @@ from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.loading import loading
 from ikigai.core.messages import Text
-from ikigai.store import queries
+from ikigai.store import reading_queries as queries
 from ikigai.store.database import Database
 from ikigai.store.log import event_id
 from tests.bench import histories

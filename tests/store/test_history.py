@@ -7,7 +7,7 @@ from ikigai.core import events as ev
 from ikigai.core.inputs import CallModel, Clear, Replied, RewindTo, SetMark, Steered, Submitted
 from ikigai.core.machine import work
 from ikigai.core.messages import Image, StopReason, Text, ToolCall, ToolResult
-from ikigai.store import queries
+from ikigai.store import reading_queries
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from tests.store.talk import Talk
@@ -155,7 +155,7 @@ async def test_what_was_typed_is_found_stretch_by_stretch(
         connection.execute("set enable_seqscan = off")
         which = {"before": 1 << 40, "most": 10, "words": ["%x%"], "loosely": "%x%", "head": 200, "here": "/"}
         which |= {"most_here": 1, "most_elsewhere": 1}
-        plan = connection.execute(b"explain " + queries.EARLIER.encode(), which).fetchall()
+        plan = connection.execute(b"explain " + reading_queries.EARLIER.encode(), which).fetchall()
     assert any("Index Scan Backward using messages_user" in row for (row,) in plan)
 
 

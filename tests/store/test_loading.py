@@ -15,7 +15,7 @@ from ikigai.core.loading import Answer, AskPage, AskSpans, Loading, Question, lo
 from ikigai.core.memory import Memory
 from ikigai.core.messages import Text
 from ikigai.core.run import Run
-from ikigai.store import queries, reading
+from ikigai.store import queries, reading, reading_queries
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.log import event_id
@@ -99,10 +99,11 @@ def blocks_touched(dsn: str, agent: Agent) -> dict[str, int]:
         "USE_AGENT": (None, agent.id),
         "PROMPTS": (100, 25),
     }
+    statements = {**vars(queries), **vars(reading_queries)}
     found = {}
     with psycopg.connect(dsn) as other:
         for name, values in parameters.items():
-            explain = f"explain (analyze, buffers, format json) {getattr(queries, name)}".encode()
+            explain = f"explain (analyze, buffers, format json) {statements[name]}".encode()
             for _ in range(2):  # the first run pays for what is not in memory yet
                 (([plan],),) = other.execute(explain, values).fetchall()
             assert '"Relation Name": "messages"' in json.dumps(plan)

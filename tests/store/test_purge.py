@@ -19,7 +19,7 @@ from ikigai.core.ports import Draft, Limits
 from ikigai.core.purging import GONE, Wanted
 from ikigai.core.run import Run
 from ikigai.providers.chat import ChatEncoder
-from ikigai.store import dump, purge, queries
+from ikigai.store import dump, purge, purge_queries
 from ikigai.store.database import Database
 from ikigai.store.embedded import binaries
 from tests.conftest import MIGRATIONS
@@ -337,7 +337,9 @@ async def test_copies_go_with_what_they_are_copies_of(
         admin.execute("insert into pieces select id, content from messages where content is not null")
         admin.execute("create index on pieces (words)")
     remove = "delete from pieces where message_id = any(%s)"
-    monkeypatch.setattr(queries, "PURGE_COPIES", {"pieces": remove, "not_there": "delete from not_there where %s = 1"})
+    monkeypatch.setattr(
+        purge_queries, "PURGE_COPIES", {"pieces": remove, "not_there": "delete from not_there where %s = 1"}
+    )
     assert len(holding(dsn, SECRET)) >= 3  # the log, the copies, their index
     await purged(database, SECRET)
     assert rows(dsn, "select words from pieces") == [("keep",)]

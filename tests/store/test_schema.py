@@ -10,7 +10,7 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase
 from ikigai.core.loading import CONTROL_KINDS, TURN_KINDS
-from ikigai.store import queries, schema
+from ikigai.store import queries, reading_queries, schema
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
@@ -196,8 +196,8 @@ def test_migrations_are_numbered_without_gaps(tmp_path: Path) -> None:
 def test_queries_and_indexes_speak_of_the_cores_kinds() -> None:
     listed = {name: "(" + ", ".join(f"'{kind}'" for kind in kinds) + ")" for name, kinds in
               (("control", CONTROL_KINDS), ("turn", TURN_KINDS))}  # fmt: skip
-    assert f"kind in {listed['control']}" in queries.CONTROLS
-    assert f"kind in {listed['turn']}" in queries.PAGE
+    assert f"kind in {listed['control']}" in reading_queries.CONTROLS
+    assert f"kind in {listed['turn']}" in reading_queries.PAGE
     index = GOLDEN.read_text().partition("INDEX messages_control ")[2].partition("\n")[0]
     assert all(f"'{kind}'::text" in index for kind in CONTROL_KINDS)
 

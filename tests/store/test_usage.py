@@ -16,7 +16,7 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.messages import Usage
 from ikigai.core.spending import Spent, spent, total
-from ikigai.store import plotting_queries, queries
+from ikigai.store import plotting_queries, usage_queries
 from ikigai.store.database import Database
 from tests.store.talk import Talk
 
@@ -192,7 +192,7 @@ async def test_the_ledger_is_found_by_its_index(dsn: str, database: Database) ->
         other.execute("analyze messages")
         for agents in (None, [UUID(talk.agent.id)]):
             plan = other.execute(
-                "explain " + queries.USAGE, {"since": time.time() - 60, "agents": agents, "ids": None}
+                "explain " + usage_queries.USAGE, {"since": time.time() - 60, "agents": agents, "ids": None}
             ).fetchall()
             assert any("messages_usage" in line for (line,) in plan), plan
 

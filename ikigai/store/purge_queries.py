@@ -1,0 +1,57 @@
+"""Every statement of purging, by name."""
+
+from typing import LiteralString
+
+PURGE_SETTINGS = """
+select set_config('statement_timeout', '0', false), set_config('lock_timeout', '30s', false)
+"""
+# Whatever stands where images should be is no reason to stop.
+PURGE_PAGE = """
+select id, agent_id::text, extract(epoch from created_at)::float8, kind, content,
+       case when kind = 'user' and data ? 'images' then (
+         data || jsonb_build_object('images', (
+           select coalesce(jsonb_agg(case jsonb_typeof(image) when 'object' then image - 'data' else image end), '[]')
+           from jsonb_path_query(data, '$.images[*]') image
+         ))
+       )::text else data::text end
+from messages where id between %s and %s and (%s::uuid is null or agent_id = %s) order by id limit %s
+"""
+PURGE_DRAFTS = "select agent_id::text, asked_by, text, thinking from drafts where %s::uuid is null or agent_id = %s"
+# Whoever inherits a purged event has it in memory while it is open.
+PURGE_AGENTS = """
+with recursive touched (agent, first) as (
+  select agent, first from unnest(%s::uuid[], %s::bigint[]) as found (agent, first)
+  union
+  select agents.id, touched.first from touched join agents on agents.parent = touched.agent
+  where agents.forked_at >= touched.first
+)
+select distinct agents.id, agents.name from touched join agents on agents.id = touched.agent order by agents.name
+"""
+PURGING = "select set_config('ikigai.purge', pg_current_xact_id()::text, true)"
+PURGE_EVENTS = """
+update messages set content = purged.content, data = purged.data::jsonb
+from unnest(%s::bigint[], %s::text[], %s::text[]) as purged (id, content, data) where messages.id = purged.id
+"""
+# What was counted before was of other words; without it the turn is measured by its rows.
+PURGE_COUNTS = """
+update messages set data = data - '{tokens,counted}'::text[]
+where data ?| '{tokens,counted}' and id in (
+  select ended.id from messages purged cross join lateral (
+    select id from messages
+    where agent_id = purged.agent_id and id > purged.id and kind = 'turn_end' order by id limit 1
+  ) ended
+  where purged.id = any(%s) and purged.kind in ('user', 'assistant', 'tool_call', 'tool_result')
+)
+"""
+PURGE_DRAFT = "update drafts set text = %s, thinking = '', parts = '[]' where agent_id = any(%s)"
+HAS_TABLE = "select to_regclass(%s) is not null"
+# What else keeps a copy of what was said: by the table, the statement that takes the copies of these events out of it.
+# The index of the search; the words of a stretch of ids are listed anew from what is left.
+PURGE_COPIES: dict[str, LiteralString] = {
+    "search_pieces": "delete from search_pieces where message = any(%s)",
+    "search_segments": """
+update search_segments set words = null where segment = any(select id / 16384 from unnest(%s::bigint[]) as purged (id))
+""",
+}
+FILE_OF = "select pg_relation_filenode(%s::regclass), pg_table_size(%s::regclass)"
+REWRITE = "vacuum (full, analyze, verbose) {}"

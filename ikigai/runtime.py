@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,7 +11,7 @@ from ikigai.core import exceeded, tokens
 from ikigai.core.arguments import is_id
 from ikigai.core.context import cramped
 from ikigai.core.errors import IkigaiError, Refused
-from ikigai.core.events import CHANGES_THE_PAST, Event, UserMessage
+from ikigai.core.events import CHANGES_THE_PAST, Event
 from ikigai.core.inputs import (
     NEEDS_IDLE,
     Condense,
@@ -37,12 +36,10 @@ from ikigai.core.inputs import (
     Submitted,
     ToolDone,
     Used,
-    is_command,
 )
 from ikigai.core.instructions import KEY, instructed
 from ikigai.core.loading import loading
 from ikigai.core.machine import decide, work
-from ikigai.core.meanings import typed
 from ikigai.core.memory import Memory, Status, replace
 from ikigai.core.ports import Appended, Log, Provider, Tools, View
 from ikigai.core.pressure import Options
@@ -53,6 +50,7 @@ from ikigai.drafts import Link
 from ikigai.jobs import Jobs
 from ikigai.metering import Price, unpriced, warm
 from ikigai.patience import Patience
+from ikigai.pending import Pending, whole, words
 from ikigai.showing import show_rows, show_rule
 
 if TYPE_CHECKING:
@@ -96,11 +94,9 @@ class Runtime:
         self._price, self._learn = price, learn
         self._instructions, self._post = instructions, post
         self._background = Background(self._planning, view.notice, condensing)
-        self._queue: deque[Input] = deque()  # of NEEDS_IDLE
-        self._steering: deque[Steered] = deque()  # for the open turn, behind its next results
-        self._sent: list[str] = []  # while the database was away
+        self._pending = Pending(view, lambda: self.unsaved)
         self._link = Link(view)
-        self._patiently = Patience(self._link, view, patience, self._tell_queue, self._sent.clear)
+        self._patiently = Patience(self._link, view, patience, self._pending.tell, self._pending.sent.clear)
         tell = self.inbox.put_nowait
         self._jobs = Jobs(
             lambda: self.memory, store, provider, tools, view, self._link, price, self._planning, tell, max_requests
@@ -113,8 +109,8 @@ class Runtime:
         """Something happened; what the user sent is shown as waiting while the database is away."""
         self.inbox.put_nowait(happened)
         if self._link.away and isinstance(happened, NEEDS_IDLE):
-            self._sent.append(_words(happened))
-            self._tell_queue()
+            self._pending.sent.append(words(happened))
+            self._pending.tell()
 
     async def run(self) -> None:
         self.looking = self._post is not None
@@ -126,8 +122,8 @@ class Runtime:
             while (happened := await self.inbox.get()) is not None or await self._asks_still():
                 if happened is not None:
                     await self._take(happened)
-                while self._queue and self.memory.open is None:
-                    await self._take(self._queue.popleft())
+                while self._pending.queue and self.memory.open is None:
+                    await self._take(self._pending.queue.popleft())
                 await self._collect()
         finally:
             forgetting = (self._forgetting,) if self._forgetting else ()
@@ -168,35 +164,23 @@ class Runtime:
 
     def unqueue(self) -> str:
         """Take back the newest message that waits for the turn to end; empty when there is none."""
-        for happened in reversed((*self._steering, *self._queue)):
-            if isinstance(happened, Submitted | Steered):
-                (self._steering if isinstance(happened, Steered) else self._queue).remove(happened)  # pyright: ignore
-                self._tell_queue()
-                return happened.text
-        return ""
+        return self._pending.unqueue()
 
     def unsent(self) -> list[Submitted]:
         """The messages that nobody took any more, oldest first; to be asked once when the loop has ended."""
-        left: list[Input] = [*self._steering, *self._queue]
-        self._steering.clear()
-        self._queue.clear()
-        while not self.inbox.empty():
-            if (happened := self.inbox.get_nowait()) is not None:
-                left.append(happened)
-        left = [_whole(happened) for happened in left]
-        return [happened for happened in left if isinstance(happened, Submitted)]
+        return self._pending.unsent(self.inbox)
 
     async def _take(self, happened: Input) -> None:
         if isinstance(happened, Steered):
             if self.memory.open is None:
-                happened = _whole(happened)
+                happened = whole(happened)
             else:
-                self._steering.append(happened)
-                self._tell_queue()
+                self._pending.steering.append(happened)
+                self._pending.tell()
                 return
         if isinstance(happened, NEEDS_IDLE) and self.memory.open is not None:
-            self._queue.append(happened)
-            self._tell_queue()
+            self._pending.queue.append(happened)
+            self._pending.tell()
             return
         if isinstance(happened, Interrupted):
             happened = await self._stopped()
@@ -224,26 +208,25 @@ class Runtime:
                 self._background.refused(self.memory)
             if isinstance(happened, (Submitted, Plan, Retry)):
                 self._view.returned(happened.text if isinstance(happened, Submitted) else "")
-            self._tell_queue()
+            self._pending.tell()
             return
         if facts:
             await self._record(facts)
         if returned:
             self._view.returned(returned)
-        if self._steering:
+        if self._pending.steering:
             await self._steer(isinstance(happened, ToolDone | Denied))
         self._jobs.reconcile()
-        self._tell_queue()
+        self._pending.tell()
         self._view.changed(self.memory)
 
     async def _steer(self, results: bool) -> None:
         """What is meant for the open turn goes in with the last of its results; if the turn has ended it is next."""
         turn = self.memory.open
         if turn is None or turn.planning:
-            self._queue.extendleft(map(_whole, reversed(self._steering)))
-            self._steering.clear()
-        while results and self._steering and self.memory.status is Status.WAITING:
-            steered = self._steering.popleft()
+            self._pending.too_late()
+        while results and self._pending.steering and self.memory.status is Status.WAITING:
+            steered = self._pending.steering.popleft()
             try:
                 await self._record(decide(self.memory, steered))
             except Refused as refusal:
@@ -289,10 +272,6 @@ class Runtime:
 
         return World(load, self._provider, self._price, self._view.ask, self.inbox.put_nowait)
 
-    def _tell_queue(self) -> None:
-        unsaved = [fact.text for fact in self.unsaved if isinstance(fact, UserMessage)]
-        self._view.queued((*unsaved, *filter(None, map(_words, (*self._steering, *self._queue))), *self._sent))
-
     async def _stopped(self) -> Interrupted | Replied:
         """End the streams, so that what was shown is what is stored, and give back what is queued."""
         asked = self._jobs.hang_up()
@@ -300,15 +279,7 @@ class Runtime:
             self._jobs.end(self._forgetting)
         if self.memory.open is None:
             self._background.stop()
-        made = [happened for happened in self._queue if isinstance(happened, Condensed)]  # nobody typed it
-        self._queue = deque(happened for happened in self._queue if not isinstance(happened, Condensed))
-        if undone := [_words(happened) for happened in self._queue if not isinstance(happened, Submitted)]:
-            self._view.notice(f"Not done: {', '.join(undone)}.")
-        waiting = (*self._steering, *self._queue)
-        self._steering.clear()
-        if texts := [happened.text for happened in waiting if isinstance(happened, Submitted | Steered)]:
-            self._view.returned("\n".join(texts))
-        self._queue = deque(made)
+        self._pending.give_back()
         return await asked[0].stop() if asked else Interrupted()  # a turn asks once at a time
 
     async def _send_less(self, happened: Exceeded) -> Input:
@@ -348,17 +319,3 @@ class Runtime:
             return self._store.append(facts, loading(self.memory.run, self.memory.agent) if reload else None)
 
         return await self._patiently(append)
-
-
-def _whole(happened: Input) -> Input:
-    """A message for a turn that has ended, as one that begins the next."""
-    return Submitted(happened.text, happened.images) if isinstance(happened, Steered) else happened
-
-
-def _words(happened: Input) -> str:
-    """What was typed for this to happen."""
-    match happened:
-        case Submitted(text) | Steered(text):
-            return text
-        case _:
-            return typed(happened) if is_command(happened) else ""

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, emacs_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from ikigai.terminal.actions import Actions
 from ikigai.terminal.completion import Menu
 from ikigai.terminal.keyboard import ESC, NEWLINE
 from ikigai.terminal.pastes import Pastes
@@ -16,91 +17,6 @@ from ikigai.terminal.prompt import Ghost
 
 TWICE = 0.5
 """Seconds between two presses of Esc that are meant together."""
-
-
-class Actions(Protocol):
-    """What keys can make the screen do."""
-
-    @property
-    def busy(self) -> bool: ...
-    @property
-    def submit(self) -> Callable[[str], object]: ...
-    @property
-    def steer(self) -> Callable[[str], object]:
-        """Sends a message into the turn under way."""
-        ...
-
-    @property
-    def interrupt(self) -> Callable[[], object]: ...
-    @property
-    def leave(self) -> Callable[[], object]: ...
-    def ask_to_leave(self) -> bool:
-        """Say that the same key again leaves; True if it has been pressed a moment ago."""
-        ...
-
-    def take_back(self) -> bool:
-        """Put the newest queued message into the input; False if there is none."""
-        ...
-
-    def pasted(self, text: str) -> str:
-        """What stands in the input for a pasted text."""
-        ...
-
-    @property
-    def asked(self) -> bool:
-        """Whether a question waits for an answer."""
-        ...
-
-    def pressed(self, key: str) -> bool:
-        """Whether the key answered the question."""
-        ...
-
-    def said(self, words: str) -> bool:
-        """Enter: whether the words were those of an answer."""
-        ...
-
-    def back(self) -> None:
-        """Esc at a question."""
-        ...
-
-    @property
-    def cycle(self) -> Callable[[], object]:
-        """Goes to the next approval mode."""
-        ...
-
-    @property
-    def go(self) -> Callable[[str], object]:
-        """Goes to a relative of the agent: "up", "down", "left" or "right"."""
-        ...
-
-    def offered(self) -> None:
-        """What can complete the input is gone through for the first time."""
-        ...
-
-    @property
-    def finding(self) -> bool:
-        """Whether something is being looked for that was sent before."""
-        ...
-
-    def find(self) -> None:
-        """Begin to look for it."""
-        ...
-
-    def find_next(self, by: int) -> None:
-        """Go to an older text, or a newer one."""
-        ...
-
-    def found(self, take: bool) -> None:
-        """End that: take what was found, or leave the line as it was."""
-        ...
-
-    def redraw(self) -> None: ...
-    def suspend(self) -> None: ...
-    def edit(self) -> None: ...
-    def unfold(self) -> None: ...
-    def browse(self, rewinding: bool = False) -> None:
-        """Open the history, maybe to choose where to go back to."""
-        ...
 
 
 def bindings(

@@ -61,7 +61,6 @@ class Stage:
         theme: Theme,
         area: Area,
         layout: Layout,
-        keys: KeyBindings,
         on_signal: Callable[[int], object],
         last_words: Callable[[], Coroutine[Any, Any, None]],
         vi: bool = False,
@@ -78,7 +77,6 @@ class Stage:
         self._app: Application[None] = Application(
             layout=layout,
             include_default_pygments_style=False,
-            key_bindings=keys,
             erase_when_done=True,
             terminal_size_polling_interval=None,
             input=self.keyboard,
@@ -157,9 +155,10 @@ class Stage:
         if self._app.is_running and not self._app.is_done:
             self._app.exit(exception=error) if error else self._app.exit()
 
-    def after_keys(self, do: Callable[[], None]) -> None:
-        """Do it whenever a key has been pressed."""
-        self._app.key_processor.after_key_press += lambda _: do()
+    def bind(self, keys: KeyBindings, after: Callable[[], None]) -> None:
+        """What keys do; `after` is called whenever one has been pressed."""
+        self._app.key_bindings = keys
+        self._app.key_processor.after_key_press += lambda _: after()
 
     def inserting(self) -> None:
         """What is typed now is text: vi leaves its other modes."""

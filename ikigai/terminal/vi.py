@@ -8,9 +8,10 @@ from prompt_toolkit.filters import Condition, vi_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyPressEvent
 from prompt_toolkit.key_binding.vi_state import InputMode, ViState
 
+from ikigai.terminal.actions import Actions
 from ikigai.terminal.completion import Menu
 from ikigai.terminal.keyboard import ESC
-from ikigai.terminal.keys import Actions, On
+from ikigai.terminal.keys import On
 
 
 def vi_keys(on: On, actions: Actions, menu: Menu) -> None:

@@ -3,8 +3,9 @@
 import sys
 
 from ikigai import cli
-from ikigai.terminal import screen
+from ikigai.terminal.actions import Actions
+from ikigai.terminal.screen import Screen
 
 if __name__ == "__main__":
-    screen.Screen.show = screen.Screen.ask_to_leave = lambda *_: 1 / 0  # type: ignore[method-assign]
+    Screen.show = Actions.ask_to_leave = lambda *_: 1 / 0  # type: ignore[method-assign]
     sys.exit(cli.main())

@@ -16,9 +16,10 @@ from prompt_toolkit.key_binding.bindings.vi import load_vi_bindings
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.output import DummyOutput
 
+from ikigai.terminal.actions import Actions
 from ikigai.terminal.completion import Menu
 from ikigai.terminal.keyboard import Parser
-from ikigai.terminal.keys import Actions, bindings
+from ikigai.terminal.keys import bindings
 from ikigai.terminal.pastes import Pastes
 from ikigai.terminal.prompt import Ghost, Prompts, layout
 from ikigai.terminal.tty import Tty

@@ -76,7 +76,9 @@ class Entries:
 
     def _of(self, shown: Shown, columns: int) -> Iterator[Entry]:
         if isinstance(shown, Rule):
-            yield Entry(render.rule(shown, columns, self._theme))
+            from ikigai.terminal.rules import rule
+
+            yield Entry(rule(shown, columns, self._theme))
         elif shown.speaker is Speaker.ASSISTANT:
             for part in shown.parts:
                 if isinstance(part, Thought):

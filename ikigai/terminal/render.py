@@ -1,4 +1,4 @@
-"""Blocks, notices and the rule as lines for the scrollback; nothing foreign leaves here unclean.
+"""Blocks and notices as lines for the scrollback; nothing foreign leaves here unclean.
 
     ❯ what the user said          → tool(argument=value)
     ● what the model said         ← the first lines of what came of it
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ikigai.core import tokens
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.transcript import Block, Rule, Shown, Speaker
 from ikigai.terminal import changes
@@ -242,56 +241,6 @@ def skipped(count: int, width: int, theme: Theme) -> str:
     """What stands for the beginning of a history that is not shown again."""
     events = "event is" if count == 1 else "events are"
     return theme.paint("dim", cut(f"{theme.sign(glyph.NOTE)} {count:,} earlier {events} not shown again", width))
-
-
-def rule(rule: Rule, width: int, theme: Theme) -> str:
-    """The line where the context begins: as wide as the terminal, its label in the middle, as much of it as fits."""
-    if theme.words:
-        from ikigai.terminal import words
-
-        return words.rule(rule)
-    label = next((label for label in _labels(rule) if columns(label) + 6 <= width), "")
-    if not label:
-        return theme.paint("dim", "─" * width)
-    line = width - columns(label) - 2
-    left, right = "─" * (line // 2), "─" * (line - line // 2)
-    return f"{theme.paint('dim', left)} {label} {theme.paint('dim', right)}"
-
-
-def _labels(rule: Rule) -> Iterator[str]:
-    """What the rule can say, the fullest first."""
-    if rule.cleared:
-        yield "context begins here"
-        yield "context"
-        return
-    out = f"{rule.turns:,} turn{'s' * (rule.turns != 1)} out"
-    if rule.summarised:
-        condensed = f"{rule.summarised:,} turn{'s' * (rule.summarised != 1)} condensed"
-        out = f"{condensed}, {rule.turns:,} out" if rule.turns else condensed
-    if rule.left:
-        yield from _report(rule, out)
-    words = clean_line(rule.words)
-    for longest in (60, 40, 24, 12):
-        if words:
-            yield f'{out} · context begins: "{cut(words, longest)}"'
-    yield f"{out} · context begins here"
-    yield out
-
-
-def _report(rule: Rule, out: str) -> Iterator[str]:
-    """The same with what has just left, as long as there is room for that."""
-    short = f"{rule.turns:,} out, {rule.left:,} now"
-    sizes = f"{tokens.short(rule.used_before)} → {tokens.short(rule.used)}"
-    now = f"{out}, {rule.left:,} just now ({sizes} tokens)"
-    words = clean_line(rule.words)
-    if words:
-        for longest in (60, 40, 24):
-            yield f'{now} · context begins: "{cut(words, longest)}"'
-        for longest in (40, 24, 16):
-            yield f'{short} ({sizes}) · "{cut(words, longest)}"'
-    yield now
-    yield f"{short} ({sizes})"
-    yield short
 
 
 def _rows(text: str, width: int, most: int, wrapped: bool = True) -> list[str]:

@@ -22,7 +22,7 @@ from ikigai.core.reply import Delta, TextDelta, ThinkingDelta, ToolCallDelta, Wa
 from ikigai.core.run import Run
 from ikigai.core.sanitize import Cleaner, clean, storable
 from ikigai.core.transcript import Block, Rule, Speaker
-from ikigai.terminal import browser_frame, changes, render
+from ikigai.terminal import browser_frame, changes, render, rules
 from ikigai.terminal.area import Area
 from ikigai.terminal.browser_items import items
 from ikigai.terminal.browser_view import View
@@ -172,7 +172,7 @@ SINKS: dict[str, Callable[[str, int], str]] = {
     "proposal": lambda text, width: render.proposed([text, f"+{text}"], width, PLAIN),
     "change": lambda text, width: "\n".join(changes.few(f"@@ -1 +1 @@\n-{text}\n+{text}", width, PLAIN)),
     "another agent": lambda text, width: render.another(text, width, PLAIN),
-    "rule": lambda text, width: render.rule(Rule(1, 2, text), width, PLAIN),
+    "rule": lambda text, width: rules.rule(Rule(1, 2, text), width, PLAIN),
     "browser": browsed,
     "head of the browser": lambda text, width: browser_frame.head(text, None, str, width, PLAIN),
     "foot of the browser": lambda text, width: browser_frame.foot(text, "", False, width, PLAIN),

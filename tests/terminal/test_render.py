@@ -22,7 +22,7 @@ from ikigai.core.snippets import Marked
 from ikigai.core.spending import Spent
 from ikigai.core.transcript import Block, Rule, Speaker
 from ikigai.core.window import Totals, Window
-from ikigai.terminal import render, status
+from ikigai.terminal import render, rules, status
 from ikigai.terminal.area import Area
 from ikigai.terminal.dialog import Dialog
 from ikigai.terminal.entries import Entries
@@ -106,20 +106,20 @@ def test_only_the_last_screenfuls_of_a_history_are_drawn():
 
 def test_the_rule():
     rule = Rule(5, 12, "What is a sliding window, and why would one want it at all", cleared=False)
-    wide = render.rule(rule, 80, PLAIN)
+    wide = rules.rule(rule, 80, PLAIN)
     assert len(wide) == 80 and ' 12 turns out · context begins: "What is a sliding' in wide
     assert wide.startswith("─") and wide.endswith("─")
-    assert " 12 turns out · context begins here " in render.rule(rule, 44, PLAIN)
-    assert render.rule(rule, 20, PLAIN) == "─── 12 turns out ───"
-    assert render.rule(rule, 8, PLAIN) == "────────"
-    assert "1 turn out ·" in render.rule(Rule(5, 1, ""), 80, PLAIN)
-    assert render.rule(Rule(5, 0, "", cleared=True), 31, PLAIN) == "───── context begins here ─────"
+    assert " 12 turns out · context begins here " in rules.rule(rule, 44, PLAIN)
+    assert rules.rule(rule, 20, PLAIN) == "─── 12 turns out ───"
+    assert rules.rule(rule, 8, PLAIN) == "────────"
+    assert "1 turn out ·" in rules.rule(Rule(5, 1, ""), 80, PLAIN)
+    assert rules.rule(Rule(5, 0, "", cleared=True), 31, PLAIN) == "───── context begins here ─────"
 
 
 @given(st.text(), st.integers(1, 120), st.integers(0, 10**6))
 def test_the_rule_is_as_wide_as_the_terminal(words: str, width: int, turns: int):
     for cleared in (False, True):
-        assert columns(unstyled(render.rule(Rule(1, turns, words, cleared), width, COLOUR))) == width
+        assert columns(unstyled(rules.rule(Rule(1, turns, words, cleared), width, COLOUR))) == width
 
 
 LEFT = Rule(
@@ -139,14 +139,14 @@ LEFT = Rule(
     ],
 )
 def test_the_rule_says_what_has_just_left(width: int, told: str):
-    assert render.rule(LEFT, width, PLAIN).strip("─ ") == told
-    assert "12 turns out, 3 just now" not in render.rule(msgspec.structs.replace(LEFT, left=0), 100, PLAIN)
+    assert rules.rule(LEFT, width, PLAIN).strip("─ ") == told
+    assert "12 turns out, 3 just now" not in rules.rule(msgspec.structs.replace(LEFT, left=0), 100, PLAIN)
 
 
 @given(st.text(alphabet="a日😀e\u0301\x1b\u202e "), st.integers(1, 140), st.integers(0, 99), st.booleans())
 def test_the_rule_is_one_clean_row_at_any_width(words: str, width: int, left: int, plain: bool):
     rule = Rule(5, 12, words, left=left, used_before=98_000, used=95_012)
-    drawn = render.rule(rule, width, PLAIN if plain else COLOUR)
+    drawn = rules.rule(rule, width, PLAIN if plain else COLOUR)
     assert columns(unstyled(drawn)) == width and "\n" not in drawn and "\u202e" not in drawn
     assert not plain or "\x1b" not in drawn
     assert width < 19 or " out" in drawn

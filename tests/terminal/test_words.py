@@ -6,7 +6,7 @@ from pathlib import Path
 from prompt_toolkit.completion import Completion
 
 from ikigai.core.transcript import Block, Rule, Speaker, Thought
-from ikigai.terminal import render, theme, words
+from ikigai.terminal import render, rules, theme, words
 from ikigai.terminal.entries import Entries
 from ikigai.terminal.theme import Theme
 from tests.terminal.console import DEMO, Console
@@ -54,7 +54,7 @@ def test_every_block_says_in_words_what_it_is():
 
 def test_where_the_context_begins_is_said():
     assert words.rule(Rule(1, 0, "", cleared=True)) == "The context begins here."
-    assert render.rule(Rule(3, 1, "why not"), 80, SPOKEN) == 'The context begins here, 1 turn out of it: "why not".'
+    assert rules.rule(Rule(3, 1, "why not"), 80, SPOKEN) == 'The context begins here, 1 turn out of it: "why not".'
     assert words.rule(Rule(3, 2, "", summarised=4, left=2)) == (
         "The context begins here, 4 turns condensed, 2 turns out of it, 2 just now."
     )

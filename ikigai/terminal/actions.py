@@ -61,7 +61,7 @@ class Actions:
         return False
 
     def redraw(self) -> None:
-        self._stage.redraw()
+        self._stage.frames.redraw()
 
     def suspend(self) -> None:
         self._stage.suspend()

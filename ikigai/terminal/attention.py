@@ -56,7 +56,7 @@ def equip(tty: Tty, stage: Stage, entries: Entries, wanted: Wanted, environ: Map
     entries.links = wanted.links == "on" or (wanted.links == "auto" and capabilities.hyperlinks(environ))
     if wanted.prompt_marks and not entries.words:
         entries.marks = PromptMarks()
-    stage.watch = Attention(tty, stage.keyboard.parser, wanted, environ).look
+    stage.frames.watch = Attention(tty, stage.keyboard.parser, wanted, environ).look
 
 
 class Attention:

@@ -42,7 +42,7 @@ class Asking(Protocol):
 
 
 class Browser:
-    """One opening of the browser; the `guest` of the stage meanwhile. `rewinding`: to choose where to go back to.
+    """One opening of the browser; the stage's guest meanwhile. `rewinding`: to choose where to go back to.
 
     `place`: the event to begin at, shown whole; 0 for the end.
     """
@@ -80,7 +80,7 @@ class Browser:
 
     async def run(self) -> str:
         with self._stage.away(takes_keys=True):
-            self._stage.guest = self
+            self._stage.frames.guest = self
             try:
                 self.take_again()
                 with self._stage.keyboard.attach(self._keys):
@@ -93,7 +93,7 @@ class Browser:
                             self._lending.cancel()
                             await asyncio.gather(self._lending, return_exceptions=True)
             finally:
-                self._stage.guest = None
+                self._stage.frames.guest = None
                 if self._flush:
                     self._flush.cancel()
                 self.give_up()

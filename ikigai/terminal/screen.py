@@ -74,7 +74,7 @@ class Screen(Showing):
             on_draft=on_draft,
             look=on_search,
             suggests=lambda: suggested and self._dialogs.current is None,
-            changed=lambda: stage.invalidate(),
+            changed=lambda: stage.frames.invalidate(),
         )
         area = Area(theme, input.buffer)
         area.parts = parts
@@ -165,8 +165,8 @@ class Screen(Showing):
         else:
             self._printed = ""
         self._input.lend(to_answer=self._dialogs.wording)
-        self._stage.at_once()
-        self._stage.invalidate()
+        self._frames.at_once()
+        self._frames.invalidate()
 
     # ── the input ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -179,7 +179,7 @@ class Screen(Showing):
             self.print_text(f"Queued: {texts[-1]}")
         self._area.queue = texts
         self._on_draft()
-        self._stage.soon()
+        self._frames.soon()
 
     def put_by(self) -> str:
         """Take what is in the input out of it."""

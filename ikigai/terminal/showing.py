@@ -42,6 +42,7 @@ class Showing:
 
     def __init__(self, tty: Tty, theme: Theme, area: Area, stage: Stage, thinking: str) -> None:
         self._tty, self._theme, self._area, self._stage = tty, theme, area, stage
+        self._frames = stage.frames
         self.bare = tty.dumb or theme.words
         self._scroll = Scroll(self._print, self._columns)
         self._entries = Entries(theme, thinking)
@@ -115,7 +116,7 @@ class Showing:
         if isinstance(event, Waiting) and self.bare:
             self.notice(waiting(event, event.seconds))
         if begins and not risen and not isinstance(event, Waiting):
-            self._stage.at_once()
+            self._frames.at_once()
         else:
             self._say(risen)
 
@@ -128,7 +129,7 @@ class Showing:
             self._entries.fold(piece)
             text = piece.text if isinstance(piece, Folded) else piece.source
             self._scroll.add(lambda columns, piece=piece: self._entries.risen(piece, columns), big=len(text) > BIG)
-        self._stage.soon()
+        self._frames.soon()
 
     # ── what is printed beside it ────────────────────────────────────────────────────────────────────────────────
 
@@ -157,7 +158,7 @@ class Showing:
 
     def progress(self, call_id: str, text: str) -> None:
         self._area.outputs[call_id] = (self._area.outputs.get(call_id, "") + text)[-LATEST:]
-        self._stage.soon()
+        self._frames.soon()
 
     def running(self, command: str) -> None:
         """The user's own command is under way, its progress told under its own words; "" when it has ended."""
@@ -165,7 +166,7 @@ class Showing:
         self._area.command = command
         if self._area.memory is None or self._area.memory.open is None:
             self._area.began = time.monotonic()
-        self._stage.soon()
+        self._frames.soon()
 
     def changed(self, memory: Memory) -> None:
         before = self._area.memory
@@ -179,7 +180,7 @@ class Showing:
         pending.add(self._area.command)
         self._area.outputs = {id: text for id, text in self._area.outputs.items() if id in pending}
         self._area.memory = memory
-        self._stage.soon()
+        self._frames.soon()
 
     # ── how things stand ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -193,17 +194,17 @@ class Showing:
         if self.bare and is_away != self._area.away:
             self.notice("The database cannot be reached." if is_away else "The database can be reached again.")
         self._area.away = is_away
-        self._stage.soon()
+        self._frames.soon()
 
     def database(self, text: str) -> None:
         """Where the database is, for the status line."""
         self._area.database = text
-        self._stage.soon()
+        self._frames.soon()
 
     def agent(self, name: str, following: bool = False, deserted: bool = False) -> None:
         """The name in the status line, and whether it is only followed, and nobody writes it."""
         self._area.agent, self._area.following, self._area.deserted = name, following, deserted
-        self._stage.soon()
+        self._frames.soon()
 
     def another(self, name: str) -> None:
         """Another agent comes on stage: nothing of the one before stays in the live area."""
@@ -215,7 +216,7 @@ class Showing:
         if self.bare and pressing and text != self._area.others[1]:
             self.notice(text)
         self._area.others = ("warning" if pressing else "dim", text)
-        self._stage.soon()
+        self._frames.soon()
 
     def hint(self, text: str) -> None:
         """Tell something in the status line for a moment."""
@@ -227,7 +228,7 @@ class Showing:
 
     def _unhint(self) -> None:
         self._area.hint = ""
-        self._stage.soon()
+        self._frames.soon()
 
     def status_told(self) -> str:
         """What the status line tells, in rows, beside what is in the memory."""
@@ -245,4 +246,4 @@ class Showing:
         return self._in_words().UNWRAPPED if self._theme.words else self._tty.size()[0]
 
     def _print(self, text: str) -> None:
-        self._stage.print(self._in_words().wrapped(text, self._tty.size()[0]) if self._theme.words else text)
+        self._frames.print(self._in_words().wrapped(text, self._tty.size()[0]) if self._theme.words else text)

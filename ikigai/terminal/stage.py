@@ -1,11 +1,11 @@
-"""The terminal while the program runs: frames in their time, resizes, signals, suspension, all put back at the end."""
+"""The terminal while the program runs: keys, signals, suspension, who else has it, all put back at the end."""
 
 import asyncio
 import contextlib
 import os
 import signal
 from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.enums import EditingMode
@@ -14,7 +14,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 
 from ikigai.terminal.area import Area
-from ikigai.terminal.dumb import DumbPainter
+from ikigai.terminal.frames import Frames
 from ikigai.terminal.keyboard import Keyboard
 from ikigai.terminal.painter import Painter
 from ikigai.terminal.theme import Theme
@@ -23,29 +23,11 @@ from ikigai.terminal.tty import Tty
 if TYPE_CHECKING:
     from ikigai.terminal.background import Background
 
-FRAME, STEP = 0.05, 0.1
-"""Seconds between two frames while text streams in, and while only time goes by."""
-SETTLE = 0.3 if "TMUX" in os.environ else 0.1
-"""Seconds without a further change until the terminal's size is believed: tmux tells of one every 250 ms at most."""
 ESCAPE_AFTER = 0.05
 """Seconds after which Esc is the key and not the start of a sequence."""
 LAST_WORDS = 1.0
 """Seconds that what is under way may take when the screen closes."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-
-
-class Guest(Protocol):
-    """Who draws on the terminal itself while the screen is away."""
-
-    def give_up(self) -> bool:
-        """Put the terminal back as it was; False where the guest has lent it to another program."""
-        ...
-
-    def take_again(self) -> None: ...
-    def resized(self) -> None: ...
-    def changed(self) -> None:
-        """There may be something new: the screen would draw a frame now."""
-        ...
 
 
 class Stage:
@@ -69,11 +51,12 @@ class Stage:
             defaults.load_vi_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
         defaults.load_vi_search_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
         self.keyboard = Keyboard(tty.taken_over())
-        self._tty, self._area = tty, area
+        self._tty = tty
         self._on_signal, self._last_words = on_signal, last_words
         bare = tty.dumb or theme.words
-        painter = DumbPainter if bare else Painter
-        self._painter = painter(tty, Theme(plain=True) if bare else theme, area, self._resizing, _reflows(os.environ))
+        made = _bare_painter() if bare else Painter
+        looks, resized = Theme(plain=True) if bare else theme, lambda: self.frames.resizing()
+        self._painter = made(tty, looks, area, resized, _reflows(os.environ))
         self._app: Application[None] = Application(
             layout=layout,
             include_default_pygments_style=False,
@@ -88,14 +71,9 @@ class Stage:
         self._app.renderer = self._painter
         self._app.ttimeoutlen = ESCAPE_AFTER
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._settling: asyncio.TimerHandle | None = None
         self._unstopped: asyncio.TimerHandle | None = None
         self._suspended = False  # the terminal was given up to stop
-        self._size = tty.size()
-        self._drawn = 0.0
-        self.guest: Guest | None = None
-        self.watch: Callable[[Area], object] = lambda area: None  # called with every frame
+        self.frames = Frames(tty, area, self._painter, self._app)
         self._theme = theme
         self._background: Background | None = None
 
@@ -106,7 +84,7 @@ class Stage:
 
         def visible(_: object) -> None:
             self._app.after_render -= visible
-            loop.add_signal_handler(signal.SIGWINCH, self._resizing)
+            loop.add_signal_handler(signal.SIGWINCH, self.frames.resizing)
             if self._theme.asks:
                 self._ask()
             self.start(begin())
@@ -175,71 +153,6 @@ class Stage:
         self._app.key_processor.feed_multiple(presses)
         self._app.key_processor.process_keys()
 
-    # ── frames ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def print(self, text: str) -> None:
-        """Put whole lines above the live area."""
-        self._painter.print(text)
-        self._area.apart = True
-        self.soon()
-
-    def soon(self, delay: float = 0.0) -> None:
-        """Draw a frame after `delay` seconds, and not too soon after the last one."""
-        if self._timer and self._timer.when() <= self._drawn + FRAME:
-            return  # it cannot be sooner
-        loop = asyncio.get_running_loop()
-        due = max(loop.time() + delay, self._drawn + FRAME)
-        if self._timer is None or due < self._timer.when():
-            if self._timer:
-                self._timer.cancel()
-            self._timer = loop.call_at(due, self._frame)
-
-    def at_once(self) -> None:
-        """Draw a frame now: there is something that the user has been waiting for."""
-        if self._timer:
-            self._timer.cancel()
-        self._frame()
-
-    def _frame(self) -> None:
-        self._timer = None
-        if not self._app.is_running:
-            return
-        self._drawn = asyncio.get_running_loop().time()
-        self._painter.refresh()
-        self.watch(self._area)
-        if self.guest:
-            self.guest.changed()
-        if self._area.busy:
-            self.soon(STEP)
-
-    def invalidate(self) -> None:
-        """The input has changed: lay it out anew."""
-        self._app.invalidate()
-
-    def redraw(self) -> None:
-        """Draw the live area anew, whatever stands on the screen."""
-        self._painter.erase()
-        self._app.invalidate()
-
-    def _resizing(self) -> None:
-        """Draw nothing until the size stays as it is: what is drawn in between may be cut, wrapped or left behind."""
-        size = self._tty.size()
-        if self.guest:
-            self.guest.resized()
-        if self._settling and size == self._size:
-            return
-        self._size = size
-        self._painter.holds.add("size")
-        if self._settling:
-            self._settling.cancel()
-        self._settling = asyncio.get_running_loop().call_later(SETTLE, self._settled)
-
-    def _settled(self) -> None:
-        self._settling = None
-        self._painter.holds.discard("size")
-        self._painter.settle()
-        self._app.invalidate()
-
     # ── giving the terminal to others ────────────────────────────────────────────────────────────────────────────
 
     @contextlib.contextmanager
@@ -254,8 +167,8 @@ class Stage:
 
     def suspend(self) -> None:
         """Stop, with everybody in our process group, until the shell says to go on."""
-        away = "away" in self._painter.holds
-        if away and not (self.guest and self.guest.give_up()):  # another program has it, and is being suspended with us
+        away, guest = "away" in self._painter.holds, self.frames.guest
+        if away and not (guest and guest.give_up()):  # another program has it, and is being suspended with us
             os.kill(os.getpid(), signal.SIGSTOP)
             return
         loop = asyncio.get_running_loop()
@@ -271,8 +184,8 @@ class Stage:
             self._unstopped.cancel()
             self._unstopped = None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTSTP, self.suspend)
-        if self.guest:
-            self.guest.take_again()
+        if self.frames.guest:
+            self.frames.guest.take_again()
         elif self._suspended or "away" not in self._painter.holds:  # else another program goes on with it
             self._take_again()
         self._suspended = False
@@ -315,6 +228,12 @@ class Stage:
             self.close(error)
         else:
             loop.default_exception_handler(context)
+
+
+def _bare_painter() -> type[Painter]:
+    from ikigai.terminal.dumb import DumbPainter  # most never need it
+
+    return DumbPainter
 
 
 def _reflows(environ: os._Environ[str]) -> bool:

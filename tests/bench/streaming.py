@@ -23,8 +23,8 @@ from ikigai.core.fold import blank, evolve
 from ikigai.core.reply import TextDelta
 from ikigai.core.transcript import Block, Speaker
 from ikigai.drafts import DRAFT_EVERY
+from ikigai.terminal.frames import FRAME
 from ikigai.terminal.screen import Screen
-from ikigai.terminal.stage import FRAME
 from ikigai.terminal.theme import theme
 from ikigai.terminal.tty import Tty
 from tests.bench.generator import RUN

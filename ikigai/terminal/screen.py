@@ -1,4 +1,4 @@
-"""The screen: a prompt that is never away, the conversation above it, and what is under way in between."""
+"""The screen, put together: what is shown, the input, the questions that need both, and the terminal under them."""
 
 import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence

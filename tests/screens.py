@@ -19,6 +19,7 @@ from typing import Protocol, Self
 import pyte
 
 from ikigai.store.names import ADJECTIVES, NOUNS
+from tests.terminal.alternate import is_dim
 
 FOLDER = Path(__file__).parent / "golden" / "screens"
 RENEW = bool(os.environ.get("IKIGAI_RENEW_SCREENS"))
@@ -85,7 +86,7 @@ def styles(screen: pyte.Screen) -> str:
 
 def _words(cell: pyte.screens.Char) -> tuple[str, str]:
     """The style of a cell, its ink and its ground; "" for none."""
-    ink = [word for word, on in (("bold", cell.bold), ("dim", cell.blink), ("italics", cell.italics)) if on]
+    ink = [word for word, on in (("bold", cell.bold), ("dim", is_dim(cell)), ("italics", cell.italics)) if on]
     ink += [_COLOURS.get(cell.fg, cell.fg)] * (cell.fg != "default")
     names = ("underscore", "strikethrough", "reverse")
     ground = [name for name in names if getattr(cell, name)]

@@ -16,7 +16,7 @@ from typing import Self
 import pyte
 from pyte.screens import Char
 
-from tests.terminal.alternate import Screen
+from tests.terminal.alternate import Screen, is_dim
 from tests.terminal.modes import left_on
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -199,7 +199,7 @@ class Program:
         lines = self.lines()
         first = max((n for n, line in enumerate(lines) if line.startswith("❯")), default=len(lines))
         rows = [y for y in range(first, len(lines) - 1) if lines[y] and lines[y] != self.status()]
-        return "".join("".join(cell.data for cell in self._row(y) if not cell.blink).rstrip()[2:] for y in rows)
+        return "".join("".join(cell.data for cell in self._row(y) if not is_dim(cell)).rstrip()[2:] for y in rows)
 
     def _row(self, y: int) -> list[Char]:
         return [self.screen.buffer[y][x] for x in range(self.screen.columns)]

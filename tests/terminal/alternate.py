@@ -9,9 +9,14 @@ from typing import Any
 
 import pyte
 import pyte.graphics
+from pyte.screens import Char
 from wcwidth import wcwidth
 
 pyte.graphics.TEXT[2] = "+blink"  # pyte does not know of dim, and nothing here blinks
+
+
+def is_dim(cell: Char) -> bool:
+    return cell.blink
 
 
 class Screen(pyte.HistoryScreen):

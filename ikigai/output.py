@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -12,8 +13,11 @@ from ikigai.core.sanitize import clean
 def say(text: str = "", painted: bool = False) -> None:
     """One or more lines; `painted` ones are safe already, and their escapes are our own.
 
-    Raises BrokenPipeError when nobody reads, IkigaiError when they cannot be written.
+    What the output's encoding does not have is written as ?. Raises BrokenPipeError when nobody reads, IkigaiError
+    when they cannot be written.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors != "replace":
+        sys.stdout.reconfigure(errors="replace")  # not every encoding has every character
     try:
         sys.stdout.write(f"{text if painted else clean(text)}\n")
         sys.stdout.flush()

@@ -261,7 +261,8 @@ def parse(line: str) -> Meaning:
     name = word[1:]
     command = BY_NAME.get(name)
     if command is None:
-        near = nearest(name, BY_NAME, 3)
+        begun = [other for other in BY_NAME if name and other.startswith(name)]
+        near = begun[:3] or nearest(name, BY_NAME, 3)
         hint = "Did you mean " + " or ".join(f"/{found}" for found in near) + "?" if near else "/help lists them."
         raise Refused(f"There is no command /{name}.", hint)
     return command.meaning(line[len(word) :].strip())

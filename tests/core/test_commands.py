@@ -100,6 +100,8 @@ MEANINGS: list[tuple[str, Meaning]] = [
 REFUSED = [
     ("/claer", "There is no command /claer.", "Did you mean /clear?"),
     ("/exi", "There is no command /exi.", "/exit"),
+    ("/cl", "There is no command /cl.", "Did you mean /clear?"),
+    ("/mo", "There is no command /mo.", "Did you mean /model?"),
     ("/", "There is no command /.", "/help"),
     ("/xyzzy", "There is no command /xyzzy.", "/help"),
     ("/frok", "There is no command /frok.", "Did you mean /fork?"),

@@ -73,7 +73,7 @@ def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
     @on("c-s")
     def _(event: KeyPressEvent) -> None:
         """What is in the input, or else the newest message that is queued, goes into the turn under way."""
-        if (buffer.text.strip() or actions.take_back()) and not actions.asked:
+        if not actions.asked and (buffer.text.strip() or actions.take_back()):
             text = pastes.expanded(buffer.text)
             buffer.reset(append_to_history=True)
             actions.steer(text)

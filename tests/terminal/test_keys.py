@@ -236,6 +236,10 @@ async def test_esc_of_vi_while_busy_or_asked_leaves_insert_mode_first():
     assert await press("y", "", asked=True) == ("y¦", ["pressed y"])
 
 
+async def test_at_a_question_ctrl_s_leaves_queued_messages_where_they_are():
+    assert await press("\x13", "", asked=True) == ("¦", [])
+
+
 async def test_sending_goes_back_to_insert_mode():
     pressed = Pressed(vi=True, busy=False, asked=False, finding=False)
     pressed.buffer.document = Document("x", 1)

@@ -24,7 +24,8 @@ def spool(agent: str, facts: Sequence[Event]) -> str:
     lost = "1 event could not be saved" if len(facts) == 1 else f"{len(facts)} events could not be saved"
     try:
         paths.private(path.parent)
-        path.write_bytes(b"".join(msgspec.json.encode({"agent": agent, **row}) + b"\n" for row in rows))
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
+            file.writelines(msgspec.json.encode({"agent": agent, **row}) + b"\n" for row in rows)
     except OSError as error:
         return f"{lost}, nor kept in {path}: {error.strerror}."
     return f"{lost}; {'it is' if len(facts) == 1 else 'they are'} kept in {path}."

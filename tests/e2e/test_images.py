@@ -203,6 +203,7 @@ def test_what_cannot_be_saved_is_kept_with_its_images(account: Account):
             os.kill(backend, signal.SIGCONT)
         program.assert_restored()
     (file,) = (account.home / ".local" / "state" / "ikigai").glob("unsaved-*.jsonl")
+    assert file.stat().st_mode & 0o777 == 0o600
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     kept = [(row["content"], [image["data"] for image in json.loads(row["data"])["images"]]) for row in rows]
     assert kept == [("first @cat.png", [cat]), ("second @cat.png", [cat])]

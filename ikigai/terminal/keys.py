@@ -124,6 +124,15 @@ def _finding(on: On, actions: Actions) -> None:
     def _(event: KeyPressEvent) -> None:
         actions.find_next(-1)
 
+    @on("c-z")
+    def _(event: KeyPressEvent) -> None:
+        """prompt_toolkit would type it."""
+        actions.suspend()
+
+    @on("c-l")
+    def _(event: KeyPressEvent) -> None:
+        actions.redraw()
+
 
 def _answering(on: On, actions: Actions, buffer: Buffer) -> None:
     @on(Keys.Any, filter=Condition(lambda: actions.asked))

@@ -187,6 +187,7 @@ FINDING = [
     ("Ctrl+C", "\x03", ["found False"]),
     ("Ctrl+R, Up", f"\x12{ESC}[A", ["find_next 1", "find_next 1"]),
     ("Ctrl+S, Down", f"\x13{ESC}[B", ["find_next -1", "find_next -1"]),
+    ("Ctrl+Z, Ctrl+L", "\x1a\x0c", ["suspend", "redraw"]),
 ]
 
 

@@ -20,8 +20,9 @@ SPACED = ("marks", "files", "pins", "sets", "modes")
 
 MOST = 200
 
-_MENTION = re.compile(r"""(?:^|(?<=[\s(\[{<"'“‘«]))@(?:"([^"\n]*)|'([^'\n]*)|((?:\\.|[^\s\\"'])*))\Z""")
-"""An @ at the start of a word and the path begun behind it, as `ikigai.images.files` reads it."""
+_MENTION = re.compile(r"""(?:^|(?<=[\s(\[{<"'“‘«]))@(?:"([^"\n]*)|'([^'\n]*)|((?!["'])(?:\\.|[^\s\\])*))\Z""")
+"""An @ at the start of a word and the path begun behind it, as `ikigai.images.files` reads it; what is begun may hold
+a quote, behind which that would not go on: what completes it stands in others."""
 
 
 class Candidate(Record, frozen=True):

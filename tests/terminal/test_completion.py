@@ -16,7 +16,9 @@ SOURCES = {
     "pins": lambda: {"a b.md": "1.2k tokens", "c.md": "5 tokens"},
     "sets": lambda: {"off files": "read_file", "on shell": "shell"},
     "modes": lambda: {"auto": "edits run", "revoke ": "ask again"},
-    "mentions": lambda typed: [f"@{name}" for name in ("src/main.py", "a.png") if typed in name],
+    "mentions": lambda typed: (
+        [f"@{name}" for name in ("src/main.py", "a.png") if typed in name] + ['@"why\'s"'] * (typed == "y's")
+    ),
 }
 
 
@@ -57,6 +59,7 @@ SOURCES = {
         ("(@a", ["@src/main.py", "@a.png"]),
         ("two\n@a.p", ["@a.png"]),
         ("see @a.png", []),
+        ("it @y's", ['@"why\'s"']),
         ("see @a.png ", []),
         ("me@ma", []),
         ("/help clear x", []),

@@ -19,9 +19,9 @@ STEPS = "steps"
 class Entries:
     """Draws in `theme`. `thinking` says how a model's thoughts are shown: "fold" (in a row), "full" or "hide".
 
-    `folded` is all of the newest thought, or long result of a tool, `folded_in` the event that holds it, 0 while it is
-    not stored; whoever shows one says so to `fold` first. `links` says whether links may be made of text; `marks` sets
-    marks for prompts, where they are wanted: then everything has to be drawn in its order.
+    `folded` is all of the newest thought, long result of a tool or long message, `folded_in` the event that holds it,
+    0 while it is not stored; whoever shows one says so to `fold` first. `links` says whether links may be made of text;
+    `marks` sets marks for prompts, where they are wanted: then everything has to be drawn in its order.
     """
 
     def __init__(self, theme: Theme, thinking: str) -> None:
@@ -38,7 +38,7 @@ class Entries:
             self.folded, self.folded_in = shown.thoughts[-1].text, shown.id
         elif isinstance(shown, Folded):
             self.folded, self.folded_in = shown.text, 0
-        elif isinstance(shown, Block) and render.is_long_result(shown):
+        elif isinstance(shown, Block) and render.is_long(shown):
             self.folded, self.folded_in = render.all_of(shown), shown.id
 
     def stored(self, block: Block) -> None:

@@ -48,10 +48,12 @@ def warm(columns: int) -> tuple[()]:
     return ()
 
 
-def is_long_result(block: Block) -> bool:
-    """Whether more came of a tool call than is shown."""
-    long = block.text.rstrip("\n").count("\n") >= LONGEST_RESULT or changes.is_long(block.diff)
-    return block.speaker is Speaker.TOOL_RESULT and long
+def is_long(block: Block) -> bool:
+    """Whether more came of a tool call than is shown, or a user's message, as of a !command, has more lines."""
+    lines = block.text.rstrip("\n").count("\n")
+    if block.speaker is Speaker.USER:
+        return lines >= LONGEST_MESSAGE
+    return block.speaker is Speaker.TOOL_RESULT and (lines >= LONGEST_RESULT or changes.is_long(block.diff))
 
 
 def all_of(block: Block) -> str:
@@ -61,13 +63,16 @@ def all_of(block: Block) -> str:
 
 def block(block: Block, width: int, theme: Theme, opens: bool = False, links: bool = False) -> str:
     """One stored event. What is out of the context is dim, and its links only text; `opens` says that a key shows the
-    rest of a result.
+    rest of it.
     """
     match block.speaker:
         case Speaker.ASSISTANT:
             drawn = reply(block.text, width, theme, links and block.remembered)
         case Speaker.USER:
-            drawn = _hung(glyph.USER, "prompt", _rows(block.text, width, LONGEST_MESSAGE), "user", theme)
+            rows = _rows(block.text, width, LONGEST_MESSAGE)
+            if opens and len(rows) > LONGEST_MESSAGE and columns(rows[-1] + OPENS) <= width - INDENT:
+                rows[-1] += OPENS
+            drawn = _hung(glyph.USER, "prompt", rows, "user", theme)
         case Speaker.TOOL_CALL:
             text = cut(clean_line(_call(block)), width - INDENT)
             drawn = _hung(glyph.CALL, "call", [text], "", theme)

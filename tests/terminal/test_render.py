@@ -348,6 +348,15 @@ def test_the_newest_long_result_can_be_opened():
     assert not any("Ctrl+O" in entry.text for entry in entries.of(long, 40))
 
 
+def test_what_a_command_of_the_user_wrote_can_be_opened_where_it_is_cut():
+    entries = Entries(PLAIN, "fold")
+    for lines, opens in ((39, False), (60, True)):
+        block = Block(lines, Speaker.USER, "!seq 60\n" + "row\n" * lines)
+        entries.fold(block)
+        (drawn,) = (entry.text for entry in entries.of(block, 60))
+        assert drawn.endswith("  … 61 lines in all (Ctrl+O)") == opens == (entries.folded_in == lines)
+
+
 def opened() -> Memory:
     return evolve(memory(), StoredEvent(1, "a", 1, 0.0, UserMessage("hi")))
 

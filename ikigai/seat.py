@@ -134,6 +134,7 @@ class Seat:
         self._screen.returned(member.relay.enter(self._screen))
         self._screen.notice(f"{member.agent.name} is written here now.")
         self._begin(world, crew, member)
+        await self._recover(member.agent)
 
     def refusal(self) -> Refused:
         """Why the agent on screen takes nothing, and what to do."""

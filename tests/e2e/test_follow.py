@@ -110,6 +110,21 @@ def test_following_what_nobody_writes_yet(account: Account):
     check(account.dsn)
 
 
+def test_what_was_typed_where_the_writer_died_is_in_the_input_of_who_takes_over(account: Account):
+    kept = account.home / ".local/state/ikigai"
+    with account.terminal(*ECHO, columns=120) as writer:
+        writer.ready().type("not sent yet")
+        writer.wait(lambda: [file.read_text() for file in kept.glob("unsent-*")] == ["not sent yet"], "the draft")
+        with account.terminal(*ECHO, columns=120) as follower:
+            follower.ready().wait_for(HELD)
+            writer.kill()
+            follower.wait_for(gone(writer))
+            follower.say("/takeover")
+            follower.wait_for_input("not sent yet")
+            follower.type("\x15")
+            follower.leave()
+
+
 def test_following_needs_a_terminal_and_an_agent(account: Account):
     refused(account.run("--follow", "x", "-p", "hello"), 2, "--follow shows one agent at a terminal.", "Leave out -p")
     with account.terminal("--follow", "nobody", columns=120) as program:

@@ -82,8 +82,9 @@ def _id(text: str) -> int:
 
 
 def typed(argument: str) -> Asked:
-    """What /export means: [--force] FILE [FROM-TO]. Raises Refused."""
-    force, rest = argument.startswith("--force "), argument.removeprefix("--force ").strip()
+    """What /export means: [--force] FILE [FROM-TO] [--force]. Raises Refused."""
+    rest = argument.removeprefix("--force ").removesuffix(" --force")
+    force, rest = rest != argument, rest.strip()
     found = re.fullmatch(r"(?P<file>.*?)(?:\s+#?(?P<first>\d{1,18})?\s*-\s*#?(?P<last>\d{1,18})?)?", rest, re.DOTALL)
     assert found
     name = found["file"].strip().strip("\"'")

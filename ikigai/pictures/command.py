@@ -37,10 +37,14 @@ class Asked(NamedTuple):
 
 
 def typed(argument: str) -> Asked:
-    """What is behind /cost: nothing, or --plot [[--force] FILE]. Raises ConfigError, and IkigaiError as `flagged`."""
+    """What is behind /cost: nothing, or --plot [FILE], with --force before or behind FILE.
+
+    Raises ConfigError, and IkigaiError as `flagged`.
+    """
     plot, _, rest = argument.strip().partition(" ")
-    force, rest = rest.startswith("--force "), rest.removeprefix("--force ").strip().strip("\"'")
-    return Asked(bool(plot), _target(rest) if rest else None, force)
+    named = rest.strip().removeprefix("--force ").removesuffix(" --force")
+    name = named.strip().strip("\"'")
+    return Asked(bool(plot), _target(name) if name else None, named != rest.strip())
 
 
 def _target(name: str) -> Path:

@@ -50,6 +50,7 @@ async def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
     target.write_bytes(b"old")
     await command.written(figures, command.typed(f'--plot --force "{target}"'))
     assert target.read_bytes() == before, "the same each time"
+    assert command.typed(f"--plot {target} --force") == command.typed(f"--plot --force {target}")
     assert [*tmp_path.iterdir()] == [target]
     with pytest.raises(IkigaiError, match="cannot be written"):
         await command.written(figures, command.typed(f"--plot {tmp_path}/no/x.png"))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ikigai.app import World
     from ikigai.core.delegating import Delegates
     from ikigai.core.events import StoredEvent
+    from ikigai.core.mail import Mail
     from ikigai.core.memory import Memory
     from ikigai.runtime import Runtime
     from ikigai.store.agents import Agent
@@ -101,12 +102,17 @@ class Crew:
         """The same for an agent whose pen somebody has taken; without `mail` none begins a turn of its."""
         relay = Relay(front, self._told, self._ledger, self._asks, lambda stored: self.post.heard(member, stored))
         relay.memory = memory
-        post = (lambda: self.post.collect(member)) if mail else None
+        post = (lambda: self._collected(member)) if mail else None
         own = partial(self._delegates, self, agent.id)
         runtime = self.world.runtime(agent, memory, log, relay, own, post=post, **self._limits)
         self.members[agent.id] = member = Member(agent, log, runtime, relay)
         self.post.opened(member)
         return member
+
+    async def _collected(self, member: Member) -> tuple[Mail, ...]:
+        mails = await self.post.collect(member)
+        asyncio.get_running_loop().call_soon(self._told)  # without mail it rests by then
+        return mails
 
     def at_work(self, id: str) -> bool:
         """Whether this agent is open here and has something to do, or is being opened for its mail."""

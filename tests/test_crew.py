@@ -302,6 +302,7 @@ async def test_who_comes_back_to_an_agent_whose_pen_was_lost_sees_what_another_p
                     with pytest.raises(Busy):
                         await crew.come_back(member)
                     break
+            other.execute("select pg_advisory_unlock_all()")  # closing alone lets go of it a moment later
         assert not crew.members
         again = await crew.open(member.agent)
         assert again is not member and again.runtime.memory.own.get("budget") == 7777

@@ -23,6 +23,7 @@ ROWS = {
     "S4": ("s04_load", "a window out of 1,000,000 events loaded, 100,000 replayed, against the rows undecoded"),
     "S5": ("s05_window", "accounting and pruning one turn at 100,000 messages against 1,000"),
     "S6": ("s06_stream", "CPU to stream 50 KB of Markdown against one final rich render"),
+    "S7": ("s07_keys", "a key until its echo while an answer streams and while an SDK loads, against at rest"),
     "S8": ("s08_search", "a search in 1,000,000 events, whatever is asked, against a capped GIN probe"),
     "S9": ("s09_memory", "peak memory at the prompt against a bare prompt_toolkit prompt"),
     "S10": ("s10_modules", "modules loaded at the first prompt that takes keys"),

@@ -74,8 +74,11 @@ async def said(database: Database, member: Member, kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("turns", [6, pytest.param(250, marks=pytest.mark.long)])
-async def test_sixteen_agents_at_once(database: Database, dsn: str, turns: int) -> None:
+async def test_sixteen_agents_at_once(
+    database: Database, dsn: str, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each says its own; one after the other is watched; four events a turn."""
+    monkeypatch.setattr("ikigai.crew.IDLE_KEPT", 16)
     dice, front = random.Random(7), Watcher()
     async with sailing(database) as crew:
         members = [await joined(crew, f"agent-{n}") for n in range(16)]

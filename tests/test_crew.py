@@ -33,6 +33,12 @@ from tests.store.test_pen import CONNECTIONS
 from tests.test_runtime import Watcher
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the database does not take is kept in files: not in those of whoever runs the tests."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
 def world(database: Database, config: Config | None = None) -> World:
     config = config or Config(model="scripted/echo")
     pool, tools = making.make_pool(config), making.make_workshop(config)

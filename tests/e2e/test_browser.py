@@ -27,7 +27,7 @@ def opened(program: Program, keys: str = CTRL_T) -> None:
 
 def selected(program: Program) -> str:
     """The row with the cursor; "" while a frame is being drawn."""
-    if not re.search(rb"\x1b\[\?2026l(?:\x1b\]2;[^\x1b]*\x1b\\)?\Z", program.raw[-200:]):  # the title may follow
+    if program.halfway:
         return ""
     return next((line for line in program.lines() if line.startswith("▌")), "")
 

@@ -101,6 +101,7 @@ class Runtime:
         self._jobs = Jobs(
             lambda: self.memory, store, provider, tools, view, self._link, price, self._planning, tell, max_requests
         )
+        self.opened = asyncio.Event()  # what the last program left open is closed
         self.looking = False  # for mail, which may begin a turn
         self._smaller: tuple[Job | None, int] = (None, 0)  # the request made smaller, and how often
         self._forgetting: asyncio.Task[None] | None = None  # what is named by ids is looked up and confirmed
@@ -116,6 +117,7 @@ class Runtime:
         self.looking = self._post is not None
         try:
             await self._take(Opened(await self._patiently(self._store.draft)))
+            self.opened.set()
             if told := cramped(self.memory):
                 self._view.notice(told)
             await self._collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 HISTORY_EVENTS = 60
 """Events drawn again on start: the last screenfuls."""
+OPENED_WITHIN = 2.0
+"""Seconds that closing what a dead program left open may take until something else is told."""
 EVERY = 0.5
 """Seconds from a key until what was typed is kept: what a kill may lose."""
 NAMED = 2
@@ -44,6 +47,7 @@ class Seat:
         self._drafts: dict[str, str] = {}
         self._unsent: Unsent | None = None  # the same, kept in files
         self._keeping: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
         self._taking = asyncio.Lock()
 
     @property
@@ -210,8 +214,15 @@ class Seat:
             self._unsent = Unsent(paths.state_dir(), os.environ)
         if text := await self._unsent.take(agent.id):
             self._screen.returned(text)
-            self._screen.notice("What had been typed when ikigai ended is in the input again.")
+            self._telling = asyncio.create_task(self._tell_recovered(self.member), name="recovered")
         self.draft()  # what has been typed meanwhile is kept from now on
+
+    async def _tell_recovered(self, member: Member | None) -> None:
+        """Say so, below what that program has left of its turn."""
+        if member:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(member.runtime.opened.wait(), OPENED_WITHIN)
+        self._screen.notice("What had been typed when ikigai ended is in the input again.")
 
     def draft(self) -> None:
         """What is in the input may be another text: keep it, in a moment."""

@@ -17,7 +17,9 @@ def test_files_searching_and_a_draft_that_outlives_a_kill(tmp_path: Path, dsn: s
         ((id,),) = connection.execute(agent, (f"{tmp_path}/one",)).fetchall()
         said = "insert into messages (event_id, agent_id, seq, kind, content, data)"
         connection.execute(said + " values (gen_random_uuid(), %s, 1, 'user', 'alpha beta of one', '{}')", (id,))
-    with Program(tmp_path, "--new", "-m", "scripted/echo", cwd=two, env=env, columns=100) as program:
+    script = tmp_path / "script.json"
+    script.write_text('[["Half a reply.", {"do": "hang"}]]')
+    with Program(tmp_path, "--new", "-m", f"scripted/{script}", cwd=two, env=env, columns=100) as program:
         program.ready().type("see @main")
         program.wait_for('\n  @"src/a main.py"\n')
         program.type("\t")
@@ -26,6 +28,8 @@ def test_files_searching_and_a_draft_that_outlives_a_kill(tmp_path: Path, dsn: s
         program.wait(lambda: bool(list(kept.glob("unsent-*"))), "the draft in its file")
         program.type("\x03")
         program.wait(lambda: not list(kept.glob("unsent-*")), "the end of the draft")
+        program.say("go")
+        program.wait_for("Half a reply.")
         program.type("\x12one alp")
         program.wait(lambda: "  amber-fox · ~/one · just now" in program.text(), "where it was sent")
         program.type("\r")
@@ -37,6 +41,8 @@ def test_files_searching_and_a_draft_that_outlives_a_kill(tmp_path: Path, dsn: s
     with Program(tmp_path, "-m", "scripted/echo", cwd=two, env=env, columns=100) as program:
         program.wait_for_input(whole)
         program.wait_for("What had been typed when ikigai ended is in the input again.")
+        words = program.text()
+        assert words.index("Half a reply.") < words.index("the program ended") < words.index("What had been typed")
         program.type("\r")
         program.wait_for(f"● {whole}")
         program.wait(lambda: not list(kept.glob("unsent-*")), "the end of the draft")

@@ -102,7 +102,7 @@ class Repl(Commanding):
             on_browse=self._looked_at,
             on_search=self._sought,
             on_steer=self.steer,
-            on_draft=lambda: self._seat.draft(),
+            on_draft=lambda: self._seat.typed.changed(),
         )
         self._seat = Seat(self.screen, self._arguments.max_turns)
         try:
@@ -276,5 +276,5 @@ class Repl(Commanding):
     def _arrow(self, where: str) -> None:
         """Go to a relative; what is in the input stays with this agent."""
         if self._world and not (self._opening or self._reading or self.screen.wording):
-            self._seat.put_by()
+            self._seat.typed.put_by()
             self._move(Local("go", where))

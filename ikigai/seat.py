@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ikigai import paths
 from ikigai.core import transcript
 from ikigai.core.errors import Broken, Busy, Refused
 from ikigai.core.events import Ending, StoredEvent
 from ikigai.core.memory import Memory, replace
 from ikigai.profiles import missed
+from ikigai.typed import Typed
 
 if TYPE_CHECKING:
     from ikigai.app import World
@@ -22,20 +21,15 @@ if TYPE_CHECKING:
     from ikigai.runtime import Runtime
     from ikigai.store.agents import Agent
     from ikigai.terminal.screen import Screen
-    from ikigai.unsent import Unsent
 
 HISTORY_EVENTS = 60
 """Events drawn again on start: the last screenfuls."""
-OPENED_WITHIN = 2.0
-"""Seconds that closing what a dead program left open may take until something else is told."""
-EVERY = 0.5
-"""Seconds from a key until what was typed is kept: what a kill may lose."""
 NAMED = 2
 """Agents that the status line names of each sort; of more it tells how many."""
 
 
 class Seat:
-    """`member` is None while the agent is only followed; `max_requests` bounds turns. Drafts are by agent id."""
+    """`member` is None while the agent is only followed; `max_requests` bounds turns."""
 
     def __init__(self, screen: Screen, max_requests: int) -> None:
         self.agent: Agent | None = None
@@ -44,10 +38,7 @@ class Seat:
         self._screen, self._max_requests = screen, max_requests
         self._following: Following | None = None  # of an agent that another program writes
         self._memory: Memory | None = None  # of an agent that can only be read
-        self._drafts: dict[str, str] = {}
-        self._unsent: Unsent | None = None  # the same, kept in files
-        self._keeping: asyncio.Task[None] | None = None
-        self._telling: asyncio.Task[None] | None = None
+        self.typed = Typed(screen, lambda: self.agent.id if self.agent else "", self._queued)
         self._taking = asyncio.Lock()
 
     @property
@@ -138,7 +129,7 @@ class Seat:
         self._screen.returned(member.relay.enter(self._screen))
         self._screen.notice(f"{member.agent.name} is written here now.")
         self._begin(world, crew, member)
-        await self._recover(member.agent)
+        await self.typed.recover(member.agent.id, member)
 
     def refusal(self) -> Refused:
         """Why the agent on screen takes nothing, and what to do."""
@@ -199,45 +190,16 @@ class Seat:
             memory = member.relay.memory = member.runtime.memory
         assert memory
         self._draw(agent, history, memory, moved)
-        text = self._drafts.pop(agent.id, "")
+        text = self.typed.take(agent.id)
         if member:
             text = "\n".join(filter(None, (member.relay.enter(self._screen), text)))
         self._screen.returned(text)
         self._told()
-        await self._recover(agent)
+        await self.typed.recover(agent.id, self.member)
 
-    async def _recover(self, agent: Agent) -> None:
-        """What was typed in a program that died is in the input again."""
-        if self._unsent is None:
-            from ikigai.unsent import Unsent
-
-            self._unsent = Unsent(paths.state_dir(), os.environ)
-        if text := await self._unsent.take(agent.id):
-            self._screen.returned(text)
-            self._telling = asyncio.create_task(self._tell_recovered(self.member), name="recovered")
-        self.draft()  # what has been typed meanwhile is kept from now on
-
-    async def _tell_recovered(self, member: Member | None) -> None:
-        """Say so, below what that program has left of its turn."""
-        if member:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(member.runtime.opened.wait(), OPENED_WITHIN)
-        self._screen.notice("What had been typed when ikigai ended is in the input again.")
-
-    def draft(self) -> None:
-        """What is in the input may be another text: keep it, in a moment."""
-        if self._unsent and self.agent and (self._keeping is None or self._keeping.done()):
-            self._keeping = asyncio.create_task(self._keep(self._unsent), name="unsent")
-
-    async def _keep(self, unsent: Unsent) -> None:
-        await asyncio.sleep(EVERY)
-        waiting = {each.agent.id: each.relay.queue for each in self.crew.members.values()} if self.crew else {}
-        for id in {*waiting, *self._drafts} - {self.agent.id if self.agent else ""}:
-            await unsent.keep(id, "\n".join(filter(None, (*waiting.get(id, ()), self._drafts.get(id)))))
-        if self.agent:  # what was put by stays on its way to another agent
-            await unsent.keep(
-                self.agent.id, "\n".join(filter(None, (self._screen.unsent, self._drafts.get(self.agent.id))))
-            )
+    def _queued(self) -> Mapping[str, Sequence[str]]:
+        """What the agents of this program wait to send, by their ids."""
+        return {each.agent.id: each.relay.queue for each in self.crew.members.values()} if self.crew else {}
 
     def _draw(self, agent: Agent, history: list[StoredEvent], memory: Memory, moved: bool) -> None:
         skipped = max(0, agent.events - len(history))  # a fork's history holds its ancestors' events, too
@@ -256,23 +218,14 @@ class Seat:
             await self.member.relay.leave()
             self.crew.left(self.member)
 
-    def put_by(self) -> None:
-        """Keep what is in the input for the agent on screen."""
-        if self.agent and (text := self._screen.put_by()):
-            self._drafts[self.agent.id] = text
-
     def stay(self) -> None:
         """Nobody has moved: what was put by is in the input again."""
         if self.agent:
-            self._screen.returned(self._drafts.pop(self.agent.id, ""))
+            self._screen.returned(self.typed.take(self.agent.id))
 
     async def leave(self) -> str:
         """End all loops and put all pens down; returns the sentences about what is not saved."""
-        if self._keeping:
-            self._keeping.cancel()
-        if self._unsent and self.agent:
-            await self._unsent.keep(self.agent.id, self._screen.unsent)
-            self._unsent.close()
+        await self.typed.close()
         if self._following:
             await self._following.stop()
         kept = await self.crew.close(self.member) if self.crew else ""
@@ -328,8 +281,7 @@ class Seat:
             self._screen.away(False)
             self._screen.notice(why)
             return
-        if text := member.relay.returned_text:
-            self._drafts[member.agent.id] = text
+        self.typed.lay_by(member.agent.id, member.relay.returned_text)
         self._screen.notice(f"{member.agent.name}: {why}")
         self._told()
 

@@ -1,0 +1,91 @@
+"""What was typed and not sent, by agent: put by while another is on screen, and kept in files for after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ikigai import paths
+
+if TYPE_CHECKING:
+    from ikigai.crew import Member
+    from ikigai.terminal.screen import Screen
+    from ikigai.unsent import Unsent
+
+EVERY = 0.5
+"""Seconds from a key until what was typed is kept: what a kill may lose."""
+OPENED_WITHIN = 2.0
+"""Seconds that closing what a dead program left open may take until something else is told."""
+
+
+class Typed:
+    """By ids of agents. `here` gives that of the one on screen, "" for none; `queued` what others wait to send."""
+
+    def __init__(
+        self, screen: Screen, here: Callable[[], str], queued: Callable[[], Mapping[str, Sequence[str]]]
+    ) -> None:
+        self._screen, self._here, self._queued = screen, here, queued
+        self._by: dict[str, str] = {}
+        self._unsent: Unsent | None = None  # the same, kept in files
+        self._keeping: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
+
+    def put_by(self) -> None:
+        """Keep what is in the input for the agent on screen."""
+        if (id := self._here()) and (text := self._screen.put_by()):
+            self._by[id] = text
+
+    def lay_by(self, id: str, text: str) -> None:
+        """Keep this for an agent that is not on screen."""
+        if text:
+            self._by[id] = text
+
+    def take(self, id: str) -> str:
+        """What was put by for the agent; its input has it from now on."""
+        return self._by.pop(id, "")
+
+    def changed(self) -> None:
+        """What is in the input may be another text: keep it, in a moment."""
+        if self._unsent and self._here() and (self._keeping is None or self._keeping.done()):
+            self._keeping = asyncio.create_task(self._keep(self._unsent), name="unsent")
+
+    async def recover(self, id: str, member: Member | None) -> None:
+        """What was typed in a program that died is in the input again."""
+        if self._unsent is None:
+            from ikigai.unsent import Unsent
+
+            self._unsent = Unsent(paths.state_dir(), os.environ)
+        if text := await self._unsent.take(id):
+            self._screen.returned(text)
+            self._telling = asyncio.create_task(self._tell_recovered(member), name="recovered")
+        self.changed()  # what has been typed meanwhile is kept from now on
+
+    async def close(self) -> None:
+        """What is left stays in its files for who comes next."""
+        if self._keeping:
+            self._keeping.cancel()
+        if self._unsent and (id := self._here()):
+            await self._unsent.keep(id, self._screen.unsent)
+            self._unsent.close()
+
+    async def _tell_recovered(self, member: Member | None) -> None:
+        """Say so, below what that program has left of its turn."""
+        if member:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(member.runtime.opened.wait(), OPENED_WITHIN)
+        self._screen.notice("What had been typed when ikigai ended is in the input again.")
+
+    async def _keep(self, unsent: Unsent) -> None:
+        await asyncio.sleep(EVERY)
+        here, queued = self._here(), self._queued()
+        for id in {*queued, *self._by} - {here}:
+            await unsent.keep(id, _joined(*queued.get(id, ()), self._by.get(id)))
+        if here := self._here():  # what was put by stays on its way to another agent
+            await unsent.keep(here, _joined(self._screen.unsent, self._by.get(here)))
+
+
+def _joined(*texts: str | None) -> str:
+    return "\n".join(filter(None, texts))

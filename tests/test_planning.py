@@ -27,6 +27,7 @@ from ikigai.runtime import Runtime
 from ikigai.tools.registry import Registry
 from tests.core.agent import Agent
 from tests.core.memory_log import LogOf
+from tests.running import running
 from tests.test_runtime import Watcher, price
 from tests.wire_server import Answer, Received, WireServer, completion, failure
 
@@ -138,12 +139,10 @@ class Talk:
     async def running(self) -> AsyncIterator["Talk"]:
         log = LogOf(self.logs, "a")
         self.runtime = Runtime(self.load(), log, lambda _: self.provider, Registry(), self.user, price=price)
-        task = asyncio.create_task(self.runtime.run())
         try:
-            yield self
+            async with running(self.runtime):
+                yield self
         finally:
-            self.runtime.inbox.put_nowait(None)
-            await task
             await self.provider.close()
         assert self.load() == self.runtime.memory, "memory after live use is memory after a restart"
 

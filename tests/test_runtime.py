@@ -41,6 +41,7 @@ from ikigai.tools.base import Kind, Output, Progress, Touch
 from ikigai.tools.registry import Registry
 from tests.core.encoders import encoder, limits
 from tests.core.memory_log import LogOf, MemoryLog
+from tests.running import running
 from tests.wire_server import Answer, WireServer, sse
 
 AGENT = "a"
@@ -133,12 +134,8 @@ class Session:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Session"]:
-        task = asyncio.create_task(self.runtime.run())
-        try:
+        async with running(self.runtime):
             yield self
-        finally:
-            self.runtime.inbox.put_nowait(None)
-            await task
         assert self.load() == self.runtime.memory, "memory after live use is memory after a restart"
 
     def tell(self, happened: inputs.Input) -> None:

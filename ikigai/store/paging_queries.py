@@ -1,23 +1,11 @@
 """Every statement of looking through a whole history, by name."""
 
-_LINE = """
-with recursive line (depth, agent, name, parent, forked_at, upto) as (
-  select 0, id, name, parent, forked_at, null::bigint from agents where id = %(agent)s::uuid
-  union all
-  select depth + 1, agents.id, agents.name, agents.parent, agents.forked_at, least(line.upto, line.forked_at)
-  from line join agents on agents.id = line.parent
-) cycle agent set looped using path
-"""
+from ikigai.store.fragments import ROW, ROW_WITHOUT_PICTURES, line
+
+_LINE = line("%(agent)s::uuid")
 # Images come without their data, and a page ends before it holds more than so many bytes; it has one event at least.
-_PAGE = """
-select agent_id::text, id, seq, extract(epoch from created_at)::float8, kind, content,
-       case when kind = 'user' and data ? 'images' then (
-         data - 'images' || jsonb_build_object('images', (
-           select coalesce(jsonb_agg(jsonb_strip_nulls(to_jsonb(image)) || '{"data": ""}'), '[]')
-           from jsonb_to_recordset(data -> 'images') as image
-             (media_type text, width integer, height integer, name text)
-         ))
-       )::text else data::text end
+_PAGE = f"""
+select agent_id::text, {ROW_WITHOUT_PICTURES}
 from measured where n = 1 or bytes <= %(bytes)s
 """
 _WEIGHT = "coalesce(octet_length(content), 0) + coalesce(pg_column_size(data), 0)"
@@ -46,7 +34,7 @@ PAGE_AFTER = f"""
 # What took events out of the context: the newest so many.
 CONTROLS = f"""
 {_LINE}
-select agent_id::text, id, seq, extract(epoch from created_at)::float8, kind, content, data::text
+select agent_id::text, {ROW}
 from line cross join lateral (
   select * from messages
   where agent_id = agent and id <= coalesce(upto, 9223372036854775807) and kind in ('clear', 'rewind', 'filter', 'undo')

@@ -1,6 +1,6 @@
 """Statements behind pictures of the window: how full it was from turn to turn, and the budget that was chosen."""
 
-from .reading_queries import _ANCESTRY  # the lineage of an agent, as all who read it have it
+from ikigai.store.fragments import line
 
 # The last request of each of the newest turns. A turn's place is how many have ended since it began, so that the open
 # one has 0. Only so many events are read, whatever the agent has.
@@ -25,7 +25,7 @@ order by place desc
 """
 # What the agent, or who it was forked from, last chose of itself; a clear repeats all that is chosen.
 CHOSEN = f"""
-{_ANCESTRY}
+{line("%s")}
 select chosen -> %s from line cross join lateral (
   select id, case kind when 'clear' then coalesce(data -> 'own', '{{}}') else data -> 'values' end as chosen
   from messages

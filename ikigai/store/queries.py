@@ -4,6 +4,8 @@ What reads, counts, purges and moves logs has modules of its own. Rows of the lo
 `reading.stored` takes.
 """
 
+from ikigai.store.fragments import ROW
+
 # One connection -----------------------------------------------------------------------------------------------------
 
 # A machine that vanished holds its pens for a minute at most: without keepalives of the server's it would be two hours.
@@ -78,7 +80,6 @@ returning coalesce((select max(seq) from messages where agent_id = agents.id), 0
 
 # The log ------------------------------------------------------------------------------------------------------------
 
-_ROW = "id, seq, extract(epoch from created_at)::float8, kind, content, data::text"
 
 # Followers are told behind what is stored; see `follow`. A notification would make all commits wait for one another, so
 # where nobody follows there is none: whoever follows shares a lock, and taking it alone fails then.
@@ -89,7 +90,7 @@ _TOLD_ALL = _TELL.format("%(following)s", "%(key)s", "seq")
 # The order of the identity values is that of the rows; an event_id that is there already says that all of them are.
 APPEND_ONE = f"""
 insert into messages (agent_id, seq, event_id, kind, content, data) values (%s, %s, %s, %s, %s, %s::jsonb)
-on conflict (event_id) do nothing returning {_ROW}, {_TOLD}
+on conflict (event_id) do nothing returning {ROW}, {_TOLD}
 """
 APPEND_ALL = f"""
 with forgotten as (delete from drafts where agent_id = %(agent)s::uuid and %(forget)s)
@@ -98,9 +99,9 @@ select %(agent)s::uuid, %(after)s::integer + n, event_id, kind, content, data::j
 from unnest(%(ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(datas)s::text[])
   with ordinality as fact (event_id, kind, content, data, n)
 order by n
-on conflict (event_id) do nothing returning {_ROW}, {_TOLD_ALL}
+on conflict (event_id) do nothing returning {ROW}, {_TOLD_ALL}
 """
-STORED_BEFORE = f"select {_ROW} from messages where event_id = any(%s) order by seq"
+STORED_BEFORE = f"select {ROW} from messages where event_id = any(%s) order by seq"
 
 SAVE_DRAFT = f"""
 insert into drafts (agent_id, asked_by, text, thinking, parts) values (%s, %s, %s, %s, %s::jsonb)
@@ -116,7 +117,7 @@ DRAFT = "select asked_by, text, thinking from drafts where agent_id = %s"
 LISTEN = "listen ikigai"
 FOLLOW = "select pg_advisory_lock_shared(%s, %s)"
 LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"
-NEWS = f"select {_ROW} from messages where agent_id = %s and seq > %s order by seq limit %s"
+NEWS = f"select {ROW} from messages where agent_id = %s and seq > %s order by seq limit %s"
 # Of a draft that is known so far only what is behind that; all of another one.
 DRAFT_NEWS = """
 select asked_by, case when asked_by = %(known)s then substr(text, %(text)s + 1) else text end,

@@ -1,6 +1,6 @@
 """Every statement of reading what agents have said, by name: into memory, and to look back at."""
 
-from .queries import _ROW  # the columns of the log, as all who read it have them
+from ikigai.store.fragments import ROW, ROW_WITHOUT_PICTURES, line
 
 # Into memory --------------------------------------------------------------------------------------------------------
 
@@ -8,16 +8,9 @@ SNAPSHOT = "begin transaction isolation level repeatable read, read only"
 SNAPSHOT_END = "commit"
 SNAPSHOT_BROKEN = "rollback"
 
-_ANCESTRY = """
-with recursive line (depth, agent, parent, forked_at, upto) as (
-  select 0, id, parent, forked_at, null::bigint from agents where id = %s
-  union all
-  select depth + 1, agents.id, agents.parent, agents.forked_at, least(line.upto, line.forked_at)
-  from line join agents on agents.id = line.parent
-) cycle agent set looped using path
-"""
+_LINE = line("%s")
 ANCESTRY = f"""
-{_ANCESTRY}
+{_LINE}
 select agent::text, upto, (
   select max(id) from messages
   where agent_id = agent and kind = 'clear' and id <= coalesce(upto, 9223372036854775807)
@@ -31,13 +24,13 @@ from line cross join lateral (
 where not looped order by depth
 """
 CLEAR_BELOW = "select max(id) from messages where agent_id = %s and kind = 'clear' and id < %s"
-EVENTS = f"select agent_id::text, {_ROW} from messages where id = any(%s) order by id"
+EVENTS = f"select agent_id::text, {ROW} from messages where id = any(%s) order by id"
 _IN_SPANS = """from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) with ordinality as span (agent, first, last, n)
 cross join lateral (
   select * from messages
   where agent_id = span.agent and id between span.first and span.last"""
 CONTROLS = f"""
-select span.n, {_ROW}
+select span.n, {ROW}
 {_IN_SPANS}
     and kind in ('clear', 'mark', 'rewind', 'filter', 'summary', 'undo', 'settings', 'fork')
 ) control
@@ -45,12 +38,12 @@ order by id
 """
 _OF_TURNS = "kind in ('user', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'tool_result', 'turn_end')"
 _PAGE = f"""
-select {_ROW} from messages
+select {ROW} from messages
 where agent_id = %s and id between %s and %s
   and {_OF_TURNS}
 """
 PAGES = f"""
-select span.n, {_ROW}
+select span.n, {ROW}
 {_IN_SPANS}
     and {_OF_TURNS}
   order by id desc limit %s
@@ -62,18 +55,9 @@ PAGE_ASCENDING = _PAGE + "order by id limit %s"
 
 # Looking back -------------------------------------------------------------------------------------------------------
 
-# What images are is enough to look back at them; reading and parsing megabytes of each would take the start's time.
-_DATA_WITHOUT_PICTURES = """
-case when kind = 'user' and data ? 'images' then (
-  data - 'images' || jsonb_build_object('images', (
-    select coalesce(jsonb_agg(jsonb_strip_nulls(to_jsonb(image)) || '{"data": ""}'), '[]')
-    from jsonb_to_recordset(data -> 'images') as image (media_type text, width integer, height integer, name text)
-  ))
-)::text else data::text end
-"""
 HISTORY = f"""
-{_ANCESTRY}
-select agent::text, id, seq, extract(epoch from created_at)::float8, kind, content, {_DATA_WITHOUT_PICTURES}
+{_LINE}
+select agent::text, {ROW_WITHOUT_PICTURES}
 from line cross join lateral (
   select * from messages where agent_id = agent and id <= least(upto, %s) order by id desc limit %s
 ) event
@@ -82,7 +66,7 @@ where not looped order by id desc limit %s
 
 # The whole text of a tool's result. The newest first: an id is unique among those in context, not for ever.
 RESULT = f"""
-{_ANCESTRY}
+{_LINE}
 select content from line cross join lateral (
   select id, content from messages
   where agent_id = agent and id <= coalesce(upto, 9223372036854775807)

@@ -3,6 +3,8 @@
 Nothing here may be planned by its order: `offset 0` and `+ 0` leave the index of terms as the only way to them.
 """
 
+from ikigai.store.fragments import ROW, line
+
 # Filling the index --------------------------------------------------------------------------------------------------
 
 _LOGS = """
@@ -102,25 +104,16 @@ join search_pieces using (message, start)
 join messages on messages.id = message join agents on agents.id = agent_id
 order by n
 """
-LINEAGE = """
-with recursive line (depth, agent, parent, forked_at, upto) as (
-  select 0, id, parent, forked_at, null::bigint from agents where id = %s
-  union all
-  select depth + 1, agents.id, agents.parent, agents.forked_at, least(line.upto, line.forked_at)
-  from line join agents on agents.id = line.parent
-) cycle agent set looped using path
-select agent::text, upto from line where not looped
-"""
+LINEAGE = f"{line('%s')} select agent::text, upto from line where not looped"
 
 # One event and those beside it --------------------------------------------------------------------------------------
 
-_EVENT = "id, seq, extract(epoch from created_at)::float8, kind, content, data::text"
 AGENT_OF = "select agent_id::text, name from messages join agents on agents.id = agent_id where messages.id = %s"
 AROUND = f"""
-(select {_EVENT} from messages where agent_id = %(agent)s and id <= %(id)s and (id = %(id)s or kind = any(%(kinds)s))
+(select {ROW} from messages where agent_id = %(agent)s and id <= %(id)s and (id = %(id)s or kind = any(%(kinds)s))
  order by id desc limit %(before)s + 1)
 union all
-(select {_EVENT} from messages where agent_id = %(agent)s and id > %(id)s and kind = any(%(kinds)s)
+(select {ROW} from messages where agent_id = %(agent)s and id > %(id)s and kind = any(%(kinds)s)
  order by id limit %(after)s)
 order by id
 """

@@ -1,5 +1,7 @@
 """The statements of export and import. Rows of the log have the columns of `transfer.Raw`, without the agent."""
 
+from ikigai.store.fragments import ROW
+
 # The agents of a lineage, the root first.
 LINEAGE = """
 select line.agent_id::text, agents.name, line.upto
@@ -12,8 +14,8 @@ select coalesce((select seq from messages where agent_id = %(agent)s and id <= %
      - coalesce((select seq from messages where agent_id = %(agent)s and id < %(first)s order by id desc limit 1), 0)
 """
 # As many rows as come to so many bytes as they are stored, and always one: some hold megabytes.
-PAGE = """
-select id, seq, extract(epoch from created_at)::float8, kind, content, data::text
+PAGE = f"""
+select {ROW}
 from (
   select *, row_number() over (order by id) as place,
          sum(coalesce(pg_column_size(content), 0) + coalesce(pg_column_size(data), 0)) over (order by id) as upto

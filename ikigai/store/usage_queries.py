@@ -1,6 +1,6 @@
 """Every statement of the ledger of usage, by name."""
 
-from .queries import _ROW
+from ikigai.store.fragments import ROW
 
 # In the order of the fields of `spending.Spent`.
 _SPENT = """
@@ -38,7 +38,7 @@ PRUNES_BY_AGENT = f"select (select name from agents where id = agent_id), {_PRUN
 PRUNES_BY_DAY = f"select width_bucket(created_at, %(days)s::timestamptz[]), {_PRUNES}"
 # The provider's own figure is worth comparing only where the request was measured, too.
 LAST_COUNTED = f"""
-select {_ROW} from (
+select {ROW} from (
   select * from messages where agent_id = %s and kind = 'usage' order by seq desc limit 20
 ) newest
 where ikigai_number(data #> '{{usage,input}}') > 0 and ikigai_number(data -> 'size') > 0 order by seq desc limit 1

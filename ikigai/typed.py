@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ikigai import paths
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 EVERY = 0.5
 """Seconds from a key until what was typed is kept: what a kill may lose."""
+SENT_WITHIN = 0.1
+"""Seconds from Enter until the draft ends: by then the log has the message."""
 OPENED_WITHIN = 2.0
 """Seconds that closing what a dead program left open may take until something else is told."""
 
@@ -30,6 +32,7 @@ class Typed:
         self._screen, self._here, self._queued = screen, here, queued
         self._by: dict[str, str] = {}
         self._unsent: Unsent | None = None  # the same, kept in files
+        self._newer, self._sent = False, asyncio.Event()  # than what is kept; all of it, and nothing is left
         self._keeping: asyncio.Task[None] | None = None
         self._telling: asyncio.Task[None] | None = None
 
@@ -49,16 +52,24 @@ class Typed:
 
     def changed(self) -> None:
         """What is in the input may be another text: keep it, in a moment."""
-        if self._unsent and self._here() and (self._keeping is None or self._keeping.done()):
-            self._keeping = asyncio.create_task(self._keep(self._unsent), name="unsent")
+        if self._unsent and self._here():
+            self._newer = True
+            if not self._screen.unsent:
+                self._sent.set()
+            if self._keeping is None or self._keeping.done():
+                self._keeping = asyncio.create_task(self._keep(self._unsent), name="unsent")
 
-    async def recover(self, id: str, member: Member | None) -> None:
-        """What was typed in a program that died is in the input again."""
+    async def recover(self, id: str, member: Member | None, newest: Callable[[int], Awaitable[Sequence[str]]]) -> None:
+        """What was typed in a program that died is in the input again.
+
+        Unless the log has it: a program may die between the message and its draft's end. `newest` gives so many of the
+        messages that the log has.
+        """
         if self._unsent is None:
             from ikigai.unsent import Unsent
 
             self._unsent = Unsent(paths.state_dir(), os.environ)
-        if text := await self._unsent.take(id):
+        if (text := await self._unsent.take(id)) and text not in await newest(1):
             self._screen.returned(text)
             self._telling = asyncio.create_task(self._tell_recovered(member), name="recovered")
         self.changed()  # what has been typed meanwhile is kept from now on
@@ -79,12 +90,17 @@ class Typed:
         self._screen.notice("What had been typed when ikigai ended is in the input again.")
 
     async def _keep(self, unsent: Unsent) -> None:
-        await asyncio.sleep(EVERY)
-        here, queued = self._here(), self._queued()
-        for id in {*queued, *self._by} - {here}:
-            await unsent.keep(id, _joined(*queued.get(id, ()), self._by.get(id)))
-        if here := self._here():  # what was put by stays on its way to another agent
-            await unsent.keep(here, _joined(self._screen.unsent, self._by.get(here)))
+        while self._newer:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._sent.wait(), EVERY)
+                await asyncio.sleep(SENT_WITHIN)
+            self._newer = False
+            self._sent.clear()
+            here, queued = self._here(), self._queued()
+            for id in {*queued, *self._by} - {here}:
+                await unsent.keep(id, _joined(*queued.get(id, ()), self._by.get(id)))
+            if here := self._here():  # what was put by stays on its way to another agent
+                await unsent.keep(here, _joined(self._screen.unsent, self._by.get(here)))
 
 
 def _joined(*texts: str | None) -> str:

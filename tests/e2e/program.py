@@ -81,6 +81,7 @@ class Program:
         self.slave = slave
         self.resize(columns, rows)
         self.modes = termios.tcgetattr(slave)
+        self._unsent = home / ".local" / "state" / "ikigai"
         self.screen = Screen(columns, rows, history=10_000, ratio=0.01)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
@@ -126,6 +127,11 @@ class Program:
         self.type(text)
         self.wait(lambda: text in "".join(self.lines()).replace("\n", ""), f"the echo of {text!r}")
         self.type("\r")
+
+    def keeps(self, *drafts: str) -> None:
+        """Wait until these drafts of the input are in files, and no others."""
+        folder = self._unsent
+        self.wait(lambda: [file.read_text() for file in sorted(folder.glob("unsent-*"))] == [*drafts], f"{drafts}")
 
     def paste(self, text: str | bytes) -> None:
         """Paste as terminals do where that is bracketed."""

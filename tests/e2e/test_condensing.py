@@ -41,6 +41,7 @@ def test_condensed_killed_taken_back_and_cleared(tmp_path: Path, dsn: str):
         program.wait_for("no longer holds.")
         program.say("/condense")
         program.wait(lambda: program.text().count("in the background") == 2, "the second one to begin")
+        program.keeps()
         program.kill()
         assert program.ended() == -signal.SIGKILL
     check(dsn)

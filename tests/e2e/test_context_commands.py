@@ -88,6 +88,7 @@ def test_undo_goes_back_through_everything_after_a_kill(account: Account, wire: 
         ids = sorted(line.split()[0] for line in program.lines() if line.endswith("  undo"))
         program.type("\x15")
         told(program, f"/undo {ids[0]}", f"Undone: the undo {ids[0]} no longer holds.")
+        program.keeps()
         program.kill()
     with account.terminal(*WIRE) as program:
         say(program.ready(), "seven")
@@ -162,6 +163,7 @@ def test_what_is_named_by_ids_is_shown_and_forgotten_after_a_yes(account: Accoun
         program.wait_for("The conversation has gone on meanwhile; nothing was forgotten.")
         program.say("/forget 9")
         shows(program, "Forget 1 message")
+        program.keeps()
         program.kill()
     (stored,) = filters(account)
     assert (stored["ranges"], stored["ids"], stored["messages"]) == ([[5, 8], [13, 16]], [10], 5)
@@ -248,6 +250,7 @@ def test_a_kill_in_a_talk_leaves_what_was_applied_and_not_the_talk(account: Acco
             answer(program, "Forget 2 messages", "y")
             results = 2 if point == "applied" else 1
             program.wait(lambda: len(account.rows("tool_result")) == results, "the result of the call")
+        program.keeps()
         program.kill()
     wire.answers()
     result = account.run(*WIRE, "-p", "and now?")

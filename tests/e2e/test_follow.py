@@ -111,10 +111,9 @@ def test_following_what_nobody_writes_yet(account: Account):
 
 
 def test_what_was_typed_where_the_writer_died_is_in_the_input_of_who_takes_over(account: Account):
-    kept = account.home / ".local/state/ikigai"
     with account.terminal(*ECHO, columns=120) as writer:
         writer.ready().type("not sent yet")
-        writer.wait(lambda: [file.read_text() for file in kept.glob("unsent-*")] == ["not sent yet"], "the draft")
+        writer.keeps("not sent yet")
         with account.terminal(*ECHO, columns=120) as follower:
             follower.ready().wait_for(HELD)
             writer.kill()

@@ -24,10 +24,9 @@ def test_files_searching_and_a_draft_that_outlives_a_kill(tmp_path: Path, dsn: s
         program.wait_for('\n  @"src/a main.py"\n')
         program.type("\t")
         program.wait_for('❯ see @"src/a main.py"\n')
-        kept = tmp_path / ".local" / "state" / "ikigai"
-        program.wait(lambda: bool(list(kept.glob("unsent-*"))), "the draft in its file")
+        program.keeps('see @"src/a main.py"')
         program.type("\x03")
-        program.wait(lambda: not list(kept.glob("unsent-*")), "the end of the draft")
+        program.keeps()
         program.say("go")
         program.wait_for("Half a reply.")
         program.type("\x12one alp")
@@ -36,8 +35,12 @@ def test_files_searching_and_a_draft_that_outlives_a_kill(tmp_path: Path, dsn: s
         program.wait_for_input("alpha beta of one")
         program.type(" and more")
         whole = "alpha beta of one and more"
-        program.wait(lambda: [file.read_text() for file in kept.glob("unsent-*")] == [whole], "the draft in its file")
+        program.keeps(whole)
+        with psycopg.connect(dsn, autocommit=True) as log:
+            drafts = "select text from drafts"
+            program.wait(lambda: log.execute(drafts).fetchall() == [("Half a reply.",)], "the reply's draft")
         program.kill()
+        (draft,) = (tmp_path / ".local" / "state" / "ikigai").glob("unsent-*")
     with Program(tmp_path, "-m", "scripted/echo", cwd=two, env=env, columns=100) as program:
         program.wait_for_input(whole)
         program.wait_for("What had been typed when ikigai ended is in the input again.")
@@ -45,5 +48,12 @@ def test_files_searching_and_a_draft_that_outlives_a_kill(tmp_path: Path, dsn: s
         assert words.index("Half a reply.") < words.index("the program ended") < words.index("What had been typed")
         program.type("\r")
         program.wait_for(f"● {whole}")
-        program.wait(lambda: not list(kept.glob("unsent-*")), "the end of the draft")
+        program.keeps()
+        program.leave()
+    draft.write_text(whole)  # as a kill leaves it between the message and its draft's end
+    with Program(tmp_path, "-m", "scripted/echo", cwd=two, env=env, columns=100) as program:
+        program.ready().keeps()
+        assert "What had been typed" not in program.text()
+        program.say("on")
+        program.wait_for("● on")
         program.leave()

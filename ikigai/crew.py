@@ -210,7 +210,7 @@ class Crew:
 
     def _ended(self, member: Member, loop: asyncio.Task[None]) -> None:
         """A loop ended by itself: the pen was lost, or there is a bug. The words stay, nothing more is written."""
-        if self.members.get(member.agent.id) is not member or loop.cancelled() or (error := loop.exception()) is None:
+        if loop.cancelled() or (error := loop.exception()) is None or self.members.get(member.agent.id) is not member:
             return
         del self.members[member.agent.id]
         if unsent := member.runtime.unsent():

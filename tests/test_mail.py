@@ -383,6 +383,15 @@ async def test_until_all_that_are_named_are_at_rest(house: House) -> None:
     assert (await waiting).startswith("long (idle)"), "nobody but who was at work when it began"
 
 
+async def test_who_asks_something_is_at_rest(house: House) -> None:
+    here = await house.member("here")
+    asker = await house.member("asker", [call("shell", command="true")])
+    asker.runtime.tell(Submitted("go"))
+    await until(lambda: bool(asker.relay.asked))
+    async with asyncio.timeout(5):
+        assert await waited(house.crew, here.agent.id, ("asker",)) == "asker asks something: /answer asker"
+
+
 async def test_what_nobody_can_wait_for(house: House) -> None:
     here = await house.member("here")
     for names, says in ((("here",), "on the screen"), (("nobody",), "nobody"), ((), "No other agent is at work")):

@@ -259,3 +259,13 @@ async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     await writer.drain()
     await reader.read()  # until the client goes: closing on bytes not read would reset the connection
     writer.close()
+
+
+async def test_models_of_a_provider_that_does_not_answer_are_waited_for_in_vain(tmp_path: Path):
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    pool = pool_of(tmp_path, mute=Endpoint(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", lambda: KEY))
+    asking = asyncio.create_task(pool.listed("mute", within=0.1))
+    done, _ = await asyncio.wait({asking}, timeout=15)
+    assert done and isinstance(asking.exception(), TimeoutError)
+    server.close()
+    await pool.close()

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
+from ikigai import collector
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.reply import Broke, Counted, Delta, Finished, ProviderEvent, ThinkingDelta
 from ikigai.core.request import Request
@@ -150,7 +151,8 @@ class Streaming(ABC):
     async def connected(self) -> Any:
         async with self._connecting:
             if self._client is None:
-                self._client = await asyncio.to_thread(self._connected)
+                with collector.off(stays=True):
+                    self._client = await asyncio.to_thread(self._connected)
             return self._client
 
     def _connected(self) -> Any:

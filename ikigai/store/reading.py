@@ -1,13 +1,13 @@
 """Reads the log: rows into events, and the answers to what loading asks."""
 
-import gc
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus as _Status
 
+from ikigai import collector
 from ikigai.core import codec
 from ikigai.core.errors import StoreError
 from ikigai.core.events import StoredEvent
@@ -42,7 +42,7 @@ def stored(agent: str, row: Iterable[Any]) -> StoredEvent:
 async def load(cursor: Cursor, asking: Reading[_T]) -> _T:
     """Answer the questions until it returns what was wanted: memory, as a rule."""
     answers = _Answers(cursor)
-    with _uncollected():
+    with collector.off():  # of the many things that loading makes and keeps none is in a cycle
         try:
             question = next(asking)
             while True:
@@ -65,18 +65,6 @@ async def snapshot(cursor: Cursor) -> AsyncIterator[None]:
                 await cursor.execute(queries.SNAPSHOT_BROKEN, prepare=False)
         raise
     await cursor.execute(queries.SNAPSHOT_END, prepare=False)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """The cyclic collector off: of the many things that loading makes and keeps none is in a cycle."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 class _Answers:

@@ -1,0 +1,35 @@
+"""The cyclic collector is off while somebody needs that, and then as it was; what stays is not looked through again."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from ikigai import collector
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    yield
+    gc.enable()
+    gc.unfreeze()
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_by_several_at_once_and_then_as_it_was(before: bool):
+    if not before:
+        gc.disable()
+    one, two = collector.off(), collector.off()
+    with one:
+        two.__enter__()
+        assert not gc.isenabled()
+    assert not gc.isenabled()
+    with pytest.raises(RuntimeError):
+        two.__exit__(RuntimeError, RuntimeError(), None)
+    assert gc.isenabled() is before
+
+
+def test_what_stays_is_looked_through_no_more():
+    with collector.off(stays=True):
+        made = [[] for _ in range(1000)]
+    assert gc.get_freeze_count() >= len(made) and gc.isenabled()

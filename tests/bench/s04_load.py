@@ -1,7 +1,7 @@
 """S4: opening an agent: a 100,000-token window out of 1,000,000 events, and 100,000 events replayed whole.
 
-Both against the very same rows as libpq hands them over, undecoded: the same statements on a bare connection, whose
-results nobody looks into.
+As the program does that is about to write it. Both against the very same rows as libpq hands them over, undecoded: the
+same statements on a bare connection, whose results nobody looks into.
 """
 
 import asyncio
@@ -45,21 +45,23 @@ async def compare(long: str, many: int, short: str, all_of: int, rounds: int) ->
 
 async def _load(dsn: str, run: Run, rounds: int) -> tuple[list[float], list[float]]:
     """Seconds of each way to the same rows, one after the other."""
-    database = await Database.open(dsn, histories.MIGRATIONS, write=False)
+    database = await Database.open(dsn, histories.MIGRATIONS)
     taken, bare = list[float](), list[float]()
     try:
         agent = await database.agents.find(histories.AGENT)
-        reader = database.reader(agent)
+        log = await database.open_agent(agent, agent.directory)
         with psycopg.connect(dsn, autocommit=True) as connection:
             memory, asked = await _questions(database, agent.id, run)
             assert memory.window.turns and (memory.window.older.turns > 0) == bool(memory.budget)
             for _ in range(rounds + 1):
                 began = time.perf_counter()
-                await reader.load(loading(run, agent.id))
-                between = time.perf_counter()
+                loaded = await log.load(loading(run, agent.id))
+                taken.append(time.perf_counter() - began)
+                assert loaded == memory
+                del loaded
+                began = time.perf_counter()
                 _fetch(connection.pgconn, asked)
-                taken.append(between - began)
-                bare.append(time.perf_counter() - between)
+                bare.append(time.perf_counter() - began)
     finally:
         await database.close()
     return taken[1:], bare[1:]

@@ -113,16 +113,11 @@ class LiveReply:
 
     def add(self, event: Delta | Waiting) -> list[Rising]:
         """Take the next delta; gives what can go up because of it alone: a thought that has come to its end."""
-        self.waiting = event if isinstance(event, Waiting) else None
+        self.waiting = None
+        if type(event) is TextDelta:  # as nearly all are
+            return self._said(event.text) if event.text else []
         risen: list[Rising] = []
         match event:
-            case TextDelta(text) if text:
-                risen = self._fold()
-                if self._closed:
-                    self._begin()
-                self._parts[-1].said.append(text)
-                self._parts[-1].stream.feed(text)
-                self._characters += len(text)
             case ThinkingDelta():
                 self.thinking = self.thinking or Thinking()
                 self.thinking.add(event)
@@ -133,9 +128,19 @@ class LiveReply:
                 self._close()
                 self.calls[index] = self.calls.get(index, "") + name
             case Waiting():
-                self.since = time.monotonic()
+                self.waiting, self.since = event, time.monotonic()
             case _:
                 pass
+        return risen
+
+    def _said(self, text: str) -> list[Rising]:
+        risen = self._fold() if self.thinking else []
+        if self._closed:
+            self._begin()
+        part = self._parts[-1]
+        part.said.append(text)
+        part.stream.feed(text)
+        self._characters += len(text)
         return risen
 
     def saved(self, characters: int) -> list[Rising]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,6 +48,7 @@ class MarkdownStream:
         self.fed = 0  # characters given to feed()
         self.parsed = 0  # characters given to the parser: the work done
         self._cleaner = Cleaner()
+        self._unread: list[str] = []  # deltas of the line still growing, as they came: most of it ends nothing
         self._finished: deque[_Finished] = deque()
         self._lines: list[str] = []  # complete, since the last finished block
         self._partial: list[str] = []  # the line still growing, in pieces
@@ -60,10 +61,13 @@ class MarkdownStream:
     def feed(self, delta: str) -> None:
         """Add the next piece of the reply, of any length."""
         self.fed += len(delta)
-        self._add(self._cleaner.feed(delta))
+        self._unread.append(delta)
+        if "\n" in delta or "\r" in delta:
+            self._read()
 
     def finish(self) -> None:
         """The reply is complete: what is left are finished blocks."""
+        self._read()
         self._add(self._cleaner.flush())
         if self._partial:
             self._lines.append("".join(self._partial))
@@ -86,6 +90,7 @@ class MarkdownStream:
 
     def tail(self, width: int, rows: int) -> list[str]:
         """The last `rows` rows of what is not taken, as plain text wrapped at `width` cells; costs no parsing."""
+        self._read()
         shown: list[str] = []
         for line in self._backwards():
             if len(shown) >= rows:
@@ -103,6 +108,12 @@ class MarkdownStream:
         yield from reversed(self._lines)
         for block in reversed(self._finished):
             yield from reversed(block.source.split("\n")[:-1])
+
+    def _read(self) -> None:
+        if self._unread:
+            text = "".join(self._unread)
+            self._unread.clear()
+            self._add(self._cleaner.feed(text))
 
     def _add(self, text: str) -> None:
         self._credit += _CREDIT * len(text)
@@ -282,11 +293,17 @@ def _interrupts(block: Token | None) -> bool:
     return False
 
 
-def _wrap(line: str, width: int, rows: int) -> list[str]:
+def _wrap(line: str, width: int, rows: int) -> Sequence[str]:
     """The last rows of a line, broken between words. Of a very long line only the end is looked at."""
-    from ikigai.terminal.text import wrap
-
     width = max(width, 2)
     # Begun at a multiple of what fits, so that the rows stand still while the line grows.
     step = width * (rows + 1)
-    return list(wrap(line[max(0, len(line) // step - 1) * step :], width))
+    return _rows(line[max(0, len(line) // step - 1) * step :], width)
+
+
+@lru_cache(maxsize=64)
+def _rows(line: str, width: int) -> Sequence[str]:
+    """Most of what is in sight stands still from one frame to the next."""
+    from ikigai.terminal.text import wrap
+
+    return tuple(wrap(line, width))

@@ -117,8 +117,10 @@ class Showing:
             self.notice(waiting(event, event.seconds))
         if begins and not risen and not isinstance(event, Waiting):
             self._frames.at_once()
-        else:
+        elif risen:
             self._say(risen)
+        else:
+            self._frames.soon()
 
     def saved(self, asked_by: int, characters: int) -> None:
         if self._area.reply and self._area.reply.asked_by == asked_by:

@@ -1,0 +1,21 @@
+"""Wrapping: no row is wider than it may be, no letter is lost, and the fast way breaks where the other does."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikigai.terminal import text
+
+lines = st.text(alphabet="ab-   ", max_size=60).map(lambda line: line.rstrip(" "))
+widths = st.integers(2, 20)
+
+
+@given(lines, widths)
+def test_letters_of_one_cell_are_wrapped_as_all_are(line: str, width: int):
+    assert list(text._letters(line, width)) == list(text._rows(line, width))
+
+
+@given(st.text(alphabet="ab é日\n\t", max_size=60), widths)
+def test_rows_fit_and_have_every_letter(given: str, width: int):
+    rows = list(text.wrap(given, width))
+    assert all(text.columns(row) <= width for row in rows)
+    assert "".join("".join(rows).split()) == "".join(given.split())

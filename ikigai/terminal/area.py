@@ -17,6 +17,7 @@ Never more than a third of the terminal's rows.
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from prompt_toolkit.buffer import Buffer
 
@@ -138,20 +139,11 @@ class Area:
 
     def _activity(self, columns: int) -> str:
         now = time.monotonic()
-        turned = int((now - self.began) / TURN) % len(SPINNER)
+        sign = SPINNER[int((now - self.began) / TURN) % len(SPINNER)]
         ago = f" · {lasting(now - self.began)}"
-        shown = self.theme.paint("prompt", SPINNER[turned]) + " "
-        what = clean_line(self._doing(now))
-        room = columns - 2
-        if what.startswith(THINKING):
-            ago = ""  # it tells its own time
         stops = " · Esc stops" if self.stoppable and not self.dialog else ""  # Esc answers the question first
-        for end in (ago + stops, stops):
-            if width(what + end) <= room:
-                break
-        else:
-            end = end if room - len(end) >= LEAST else ""
-        return shown + self.theme.paint("dim", cut(what, room - len(end)) + end)
+        what = _under_way(self._doing(now), ago, stops, columns - 2)
+        return self.theme.paint("prompt", sign) + " " + self.theme.paint("dim", what)
 
     def _doing(self, now: float) -> str:
         if self.dialog is not None:
@@ -218,6 +210,20 @@ class Area:
             more = cut(f"and {len(all) - rows} more", columns - len(INDENT))
             shown.append(INDENT + self.theme.paint("dim", more))
         return shown
+
+
+@lru_cache(maxsize=4)
+def _under_way(what: str, ago: str, stops: str, room: int) -> str:
+    """What goes on, for how long, and what stops it, in so many cells; the same in most frames of a second."""
+    what = clean_line(what)
+    if what.startswith(THINKING):
+        ago = ""  # it tells its own time
+    for end in (ago + stops, stops):
+        if width(what + end) <= room:
+            break
+    else:
+        end = end if room - len(end) >= LEAST else ""
+    return cut(what, room - len(end)) + end
 
 
 def waiting(waiting: Waiting, left: float) -> str:

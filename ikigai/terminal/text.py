@@ -1,15 +1,18 @@
 """Plain text measured in terminal cells: how wide it is, cut to a width, wrapped at words; and time in words."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 from prompt_toolkit.utils import get_cwidth
 
 TAB = 4
+_narrow = re.compile("[\0-\x7f\xa1-\xac\xae-\u02ff\u0400-\u0481\u2010-\u2027]*").fullmatch
+"""Whether all characters take one cell, as most texts' do; of others each has to be looked up."""
 
 
 def columns(text: str) -> int:
     """Cells that clean text on one line takes; rather too many than too few: a joined emoji counts in its parts."""
-    return len(text) if text.isascii() else sum(map(get_cwidth, text))
+    return len(text) if text.isascii() or _narrow(text) else sum(map(get_cwidth, text))
 
 
 def cut(text: str, width: int) -> str:
@@ -38,7 +41,7 @@ def wrap(text: str, width: int) -> Iterator[str]:
         if columns(line) <= width:
             yield line
         else:
-            yield from (_letters if line.isascii() else _rows)(line, max(width, 2))
+            yield from (_letters if _narrow(line) else _rows)(line, max(width, 2))
 
 
 def _letters(line: str, width: int) -> Iterator[str]:

@@ -6,6 +6,7 @@ it took to stream the long answer, to draw that once with rich, and to stream th
 """
 
 import asyncio
+import gc
 import io
 import json
 import os
@@ -42,6 +43,7 @@ def main(short: int, long: int, rounds: int, file: str) -> None:
     beginning = answer[:short]
     for warm_up in (_rendered, streamed):
         warm_up(beginning)
+    gc.freeze()  # as the program does when it has started
     taken = [(streamed(answer), _rendered(answer), streamed(beginning)) for _ in range(rounds)]
     Path(file).write_text(json.dumps(taken))
 

@@ -1,11 +1,14 @@
 """Wrapping: no row is wider than it may be, no letter is lost, and the fast way breaks where the other does."""
 
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
+from prompt_toolkit.utils import get_cwidth
 
 from ikigai.terminal import text
 
-lines = st.text(alphabet="ab-   ", max_size=60).map(lambda line: line.rstrip(" "))
+lines = st.text(alphabet="abéж—   ", max_size=60).map(lambda line: line.rstrip(" "))
 widths = st.integers(2, 20)
 
 
@@ -19,3 +22,8 @@ def test_rows_fit_and_have_every_letter(given: str, width: int):
     rows = list(text.wrap(given, width))
     assert all(text.columns(row) <= width for row in rows)
     assert "".join("".join(rows).split()) == "".join(given.split())
+
+
+def test_what_is_taken_for_one_cell_is():
+    narrow = [char for char in map(chr, range(0x20, sys.maxunicode + 1)) if char != "\x7f" and text._narrow(char)]
+    assert len(narrow) > 700 and {get_cwidth(char) for char in narrow} == {1}

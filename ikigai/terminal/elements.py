@@ -9,6 +9,8 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
+from itertools import groupby
+from operator import itemgetter
 
 from markdown_it.token import Token
 from pygments.lexer import Lexer
@@ -225,8 +227,9 @@ def _highlight(code: str, language: str, theme: ANSISyntaxTheme) -> Iterator[tup
     if lexer is None:
         yield code, Style.null()
     else:
-        for kind, text in lexer.get_tokens(code):
-            yield text, theme.get_style_for_token(kind)
+        styled = ((theme.get_style_for_token(kind), text) for kind, text in lexer.get_tokens(code))
+        for style, pieces in groupby(styled, itemgetter(0)):  # blanks and names look alike, and every piece costs
+            yield "".join(text for _, text in pieces), style
 
 
 @cache

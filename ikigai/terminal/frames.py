@@ -11,7 +11,7 @@ from ikigai.terminal.area import Area
 from ikigai.terminal.painter import Painter
 from ikigai.terminal.tty import Tty
 
-FRAME, STEP = 0.05, 0.1
+FRAME, STEP = 0.07, 0.1
 """Seconds between two frames while text streams in, and while only time goes by."""
 SETTLE = 0.3 if "TMUX" in os.environ else 0.1
 """Seconds without a further change until the terminal's size is believed: tmux tells of one every 250 ms at most."""
@@ -37,6 +37,7 @@ class Frames:
     def __init__(self, tty: Tty, area: Area, painter: Painter, app: Application[None]) -> None:
         self._tty, self._area, self._painter, self._app = tty, area, painter, app
         self._timer: asyncio.TimerHandle | None = None
+        self._soonest = False  # the timer's frame comes as soon as one may
         self._settling: asyncio.TimerHandle | None = None
         self._size = tty.size()
         self._drawn = 0.0
@@ -51,14 +52,15 @@ class Frames:
 
     def soon(self, delay: float = 0.0) -> None:
         """Draw a frame after `delay` seconds, and not too soon after the last one."""
-        if self._timer and self._timer.when() <= self._drawn + FRAME:
-            return  # it cannot be sooner
+        if self._soonest:  # it cannot be sooner
+            return
         loop = asyncio.get_running_loop()
         due = max(loop.time() + delay, self._drawn + FRAME)
         if self._timer is None or due < self._timer.when():
             if self._timer:
                 self._timer.cancel()
             self._timer = loop.call_at(due, self._frame)
+            self._soonest = due <= self._drawn + FRAME
 
     def at_once(self) -> None:
         """Draw a frame now: there is something that the user has been waiting for."""
@@ -67,7 +69,7 @@ class Frames:
         self._frame()
 
     def _frame(self) -> None:
-        self._timer = None
+        self._timer, self._soonest = None, False
         if not self._app.is_running:
             return
         self._drawn = asyncio.get_running_loop().time()

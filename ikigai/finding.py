@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ikigai import reports
 from ikigai.core import transcript
+from ikigai.core.codec import SEARCHED
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import StoredEvent
-from ikigai.core.lexemes import KINDS
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.snippets import Hit, Marked
 from ikigai.core.transcript import Block, Speaker
@@ -52,10 +52,10 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, arg
     search.add_argument(
         "--kind",
         action="append",
-        choices=KINDS,
+        choices=SEARCHED,
         default=[],
         metavar="KIND",
-        help=f"events of this kind; may be repeated: {', '.join(KINDS)}",
+        help=f"events of this kind; may be repeated: {', '.join(SEARCHED)}",
     )
     search.add_argument(
         "--since", type=reports.since, metavar="DATE|Nd", help="from this day on (2026-11-30), or the last N days"

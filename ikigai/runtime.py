@@ -44,7 +44,6 @@ from ikigai.core.memory import Memory, Status, replace
 from ikigai.core.ports import Appended, Log, Provider, Tools, View
 from ikigai.core.pressure import Options
 from ikigai.core.returning import marked, newest_text
-from ikigai.core.selecting import turn_of
 from ikigai.core.transcript import rule
 from ikigai.drafts import Link
 from ikigai.jobs import Jobs
@@ -247,6 +246,8 @@ class Runtime:
 
     async def _place(self, id: int) -> int:
         """The end of the turn that an event belongs to. Raises Refused."""
+        from ikigai.core.selecting import turn_of
+
         run, agent = self.memory.run, self.memory.agent
         return await self._patiently(lambda: self._store.load(turn_of(run, agent, id)))
 

@@ -40,6 +40,8 @@ CONTENT_FIELD: dict[str, tuple[type, str]] = {
     "usage": (ev.UsageReported, ""),
 }
 KIND = {cls: kind for kind, (cls, _) in CONTENT_FIELD.items()}
+SEARCHED = ("user", "assistant", "tool_call", "tool_result", "mark", "command", "summary")
+"""Kinds whose content is something said, and can be searched for."""
 
 
 class Row(NamedTuple):

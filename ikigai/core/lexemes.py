@@ -13,9 +13,6 @@ from typing import NamedTuple
 
 from ikigai.core.common_words import COMMON
 
-KINDS = ("user", "assistant", "tool_call", "tool_result", "mark", "command", "summary")
-"""Kinds of events whose content is something said."""
-
 LONGEST_KEY = 64
 """Characters of a key; what is longer between two spaces is in the index as several."""
 JOIN = "+"

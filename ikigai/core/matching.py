@@ -3,8 +3,10 @@
 The tool `filter_context` of a planning talk is described here, too; `ikigai.planning` runs it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -12,7 +14,9 @@ from ikigai.core.events import AssistantMessage, StoredEvent, Summarised, UserMe
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
 from ikigai.core.schemas import schema
-from ikigai.core.selecting import Ended
+
+if TYPE_CHECKING:
+    from ikigai.core.selecting import Ended
 
 FILTER_CONTEXT = "filter_context"
 SHOWN = 50

@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ikigai.core.earlier import Earlier
 from ikigai.core.errors import Busy
 from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.loading import Loading, Reading
@@ -28,6 +27,7 @@ from .log import AgentLog
 from .mail import Mails
 
 if TYPE_CHECKING:
+    from ikigai.core.earlier import Earlier
     from ikigai.core.purging import Wanted
 
     from . import purge as purging

@@ -1,13 +1,19 @@
 """What people look back at: all that happened to an agent and its ancestors, and what was typed before."""
 
-from ikigai.core.earlier import HEAD, Earlier, loosely, words
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ikigai.core.codec import SEARCHED
 from ikigai.core.errors import Refused
 from ikigai.core.events import StoredEvent
-from ikigai.core.lexemes import KINDS
 
 from . import reading_queries, search_queries
 from .connection import Cursor
 from .reading import NO_LIMIT, stored
+
+if TYPE_CHECKING:
+    from ikigai.core.earlier import Earlier
 
 STRETCH = 2_000
 """Messages of users that are looked through by one statement: about a hundredth of a second, for which others wait."""
@@ -37,6 +43,8 @@ async def earlier(
 
     At most so many texts of agents in the directory `here`, and so many of others.
     """
+    from ikigai.core.earlier import HEAD, Earlier, loosely, words
+
     which = {
         "before": NO_LIMIT if before is None else before,
         "most": STRETCH,
@@ -71,6 +79,6 @@ async def around(cursor: Cursor, id: int, before: int, after: int) -> tuple[str,
     if not (rows := await cursor.fetchall()):
         raise Refused(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
     ((agent, name),) = rows
-    which = {"agent": agent, "id": id, "kinds": list(KINDS), "before": before, "after": after}
+    which = {"agent": agent, "id": id, "kinds": list(SEARCHED), "before": before, "after": after}
     await cursor.execute(search_queries.AROUND, which, prepare=False)
     return name, tuple(stored(agent, row) for row in await cursor.fetchall())

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import psycopg
 
-from ikigai.core import lexemes
+from ikigai.core.codec import SEARCHED
 from ikigai.core.errors import StoreError
 
 from . import search_queries as queries
@@ -148,7 +148,7 @@ class Indexer:
             if not (rows := await cursor.fetchall()):
                 return 0
             ((seq, place),) = rows
-            which = {"agent": agent, "seq": seq, "place": place, "kinds": list(lexemes.KINDS)}
+            which = {"agent": agent, "seq": seq, "place": place, "kinds": list(SEARCHED)}
             sizes = {"events": EVENTS, "most": CHARACTERS}
             await cursor.execute(queries.NEXT_EVENTS, which | sizes, prepare=False)
             events = [_Event(*row) for row in await cursor.fetchall()]
@@ -173,6 +173,8 @@ def _taken(agent: str, events: Sequence[_Event], place: int) -> tuple[list[Piece
 
     Of an event longer than one step only the first may be here, and then its last piece is left for the next step.
     """
+    from ikigai.core import lexemes  # the start needs none of it
+
     made: list[Piece] = []
     for event in events:
         text = lexemes.searchable(event.kind, event.text or "")

@@ -39,6 +39,8 @@ MOVES = ("new", "switch", "fork", "takeover")
 """Commands that lead to another agent, or to the pen of this one."""
 AIMED = ("kill", "rename")
 """Commands that mean the agent on screen: behind one that leads to another they mean that one."""
+SHAPING = ("approve", "tools", "trust", "pin", "unpin")
+"""Commands that change what the next message is sent with: it waits for them."""
 CLOSE_WITHIN = 3.0
 """Seconds that leaving may take."""
 
@@ -178,10 +180,10 @@ class Repl(Commanding):
 
     async def _close(self) -> None:
         """Put everything down, within a few seconds."""
-        if self._reading:
-            await asyncio.wait({self._reading}, timeout=CLOSE_WITHIN)
         for task in (*self._background, *((self._running,) if self._running else ())):
             task.cancel()
+        if self._reading:
+            await asyncio.wait({self._reading}, timeout=CLOSE_WITHIN)
         if self._mentions:
             await self._mentions.close()
         kept = ""
@@ -203,13 +205,15 @@ class Repl(Commanding):
                 self._run(self._shell(text))
                 return
             happened = commands.parse(text) if commands.is_command(text) else inputs.Submitted(text)
-            if isinstance(happened, Local) and happened.name not in (*MOVES, *AIMED):
+            if isinstance(happened, Local) and happened.name not in (*MOVES, *AIMED, *SHAPING):
                 self._spawn(happened)
             elif self._opening or self._reading:
                 self._early.append(text)
                 self.screen.queued(tuple(self._early))
             elif isinstance(happened, Local) and happened.name in AIMED:
                 self._spawn(happened)
+            elif isinstance(happened, Local) and happened.name in SHAPING:
+                self._keep(self._first(self._local(happened)))
             elif isinstance(happened, Local):
                 self._move(happened)
             elif isinstance(happened, inputs.Submitted):

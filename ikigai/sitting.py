@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ikigai.config import Config
 from ikigai.core import commands, inputs
@@ -39,7 +39,7 @@ class Sitting(ABC):
         self._config = config
         self._opening = True
         self._early = [prompt] if prompt else []  # submitted while an agent was being opened, or behind a message
-        self._reading: asyncio.Task[None] | None = None  # whose images are still being read
+        self._reading: asyncio.Task[None] | None = None  # what comes before all that is entered now, as reading images
         self._world: World | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._code = 0
@@ -79,12 +79,12 @@ class Sitting(ABC):
         from ikigai import images
 
         if images.mentioned(text):
-            self._reading = asyncio.create_task(self._attach(text, made), name="images")
+            self._first(self._attach(text, made))
         else:
             self._tell(made(text))
 
     async def _attach(self, text: str, made: Sent) -> None:
-        """Send a message with the images it mentions; what is entered while they are read waits behind it."""
+        """Send a message with the images it mentions."""
         from ikigai import images
 
         to = self._seat.runtime
@@ -99,13 +99,22 @@ class Sitting(ABC):
                 error = Bug()
             self.screen.notice(str(error))
             self.screen.returned(text)
+
+    def _first(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do this; what is entered meanwhile waits behind it."""
+        self._reading = asyncio.create_task(self._before_the_rest(work), name="first")
+        return self._reading
+
+    async def _before_the_rest(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
         finally:
             self._reading = None
-            early, self._early = self._early, []
-            if early and not self._seat.busy:
-                self.screen.queued(())
-            for each in early:
-                self.submit(each)
+        early, self._early = self._early, []  # when this is the end they stay, as a draft
+        if early and not self._seat.busy:
+            self.screen.queued(())
+        for each in early:
+            self.submit(each)
 
     def _typing(self, text: str) -> None:
         """A message is being written: its request should find a connection. The key that was pressed is shown first."""

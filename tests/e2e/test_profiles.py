@@ -72,9 +72,7 @@ def test_profiles_and_pins_in_a_terminal(account: Account, wire: Wire):
         program.wait_for("Context cleared")
         program.say("/unpin my")
         program.wait_for("my is not pinned. Pinned are: my notes.md")
-        program.say("/pin --refresh")
-        program.wait_for("Pinned: ")
-        program.say("again")
+        program.type("/pin --refresh\ragain\r")  # at once: what is said waits for what it is said with
         program.wait_for("● You said: again")
         program.settled()
         program.say("/unpin my notes.md")

@@ -5,6 +5,7 @@ of loading an SDK, with keys waiting.
 """
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,18 +13,27 @@ _within = list[bool]()
 """Whether it was on, once for everybody who needs it off."""
 
 
+def on() -> None:
+    """Let it work; where somebody needs it off, from their end on."""
+    if _within:
+        _within[:] = [True] * len(_within)
+    else:
+        gc.enable()
+
+
 @contextmanager
-def off(stays: bool = False) -> Iterator[None]:
-    """Nothing that is made in here is in a cycle that ends; with `stays` it is never looked through after that, either.
+def off(imports: bool = False) -> Iterator[None]:
+    """Hold it off. With `imports` all that is there at the end is never looked through again, if modules were loaded.
 
     May be entered by several at once, all of the same thread.
     """
     _within.append(_within[0] if _within else gc.isenabled())
     gc.disable()
+    loaded = len(sys.modules)
     try:
         yield
     finally:
-        if stays:
+        if imports and len(sys.modules) > loaded:
             gc.freeze()
         if _within.pop() and not _within:
             gc.enable()

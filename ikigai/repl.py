@@ -12,6 +12,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ikigai import collector
 from ikigai.commanding import Commanding
 from ikigai.config import Config
 from ikigai.core import commands, inputs
@@ -128,7 +129,7 @@ class Repl(Commanding):
             return
         finally:
             gc.freeze()  # what has been imported stays: the collector, off since the start, need not look at it
-            gc.enable()
+            collector.on()
         await asyncio.sleep(WARM_AFTER)
         if self._world and self.memory:
             await self._world.pool.warm(self.memory.model)

@@ -129,7 +129,7 @@ class Seat:
         self._screen.returned(member.relay.enter(self._screen))
         self._screen.notice(f"{member.agent.name} is written here now.")
         self._begin(world, crew, member)
-        await self.typed.recover(member.agent.id, member, world.database.prompts)
+        await self.typed.recover(agent.id, member, world.database.reader(agent).history)
 
     def refusal(self) -> Refused:
         """Why the agent on screen takes nothing, and what to do."""
@@ -195,7 +195,7 @@ class Seat:
             text = "\n".join(filter(None, (member.relay.enter(self._screen), text)))
         self._screen.returned(text)
         self._told()
-        await self.typed.recover(agent.id, self.member, world.database.prompts)
+        await self.typed.recover(agent.id, self.member, world.database.reader(agent).history)
 
     def _queued(self) -> Mapping[str, Sequence[str]]:
         """What the agents of this program wait to send, by their ids."""

@@ -6,19 +6,26 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ikigai import paths
+from ikigai.core.errors import StoreError
+from ikigai.core.events import StoredEvent, UserMessage
+from ikigai.core.sanitize import storable
 
 if TYPE_CHECKING:
     from ikigai.crew import Member
     from ikigai.terminal.screen import Screen
     from ikigai.unsent import Unsent
 
+Newest: TypeAlias = Callable[[int | None, int], Awaitable[Sequence[StoredEvent]]]
+
 EVERY = 0.5
 """Seconds from a key until what was typed is kept: what a kill may lose."""
-SENT_WITHIN = 0.1
-"""Seconds from Enter until the draft ends: by then the log has the message."""
+SKEW = 5.0
+"""Seconds by which a message in the log may seem older than a draft of it: the clocks are two."""
+LOOKED_AT = 50
+"""Events of the log that are looked through for what was sent."""
 OPENED_WITHIN = 2.0
 """Seconds that closing what a dead program left open may take until something else is told."""
 
@@ -32,7 +39,7 @@ class Typed:
         self._screen, self._here, self._queued = screen, here, queued
         self._by: dict[str, str] = {}
         self._unsent: Unsent | None = None  # the same, kept in files
-        self._newer, self._sent = False, asyncio.Event()  # than what is kept; all of it, and nothing is left
+        self._newer = False  # than what is being kept
         self._keeping: asyncio.Task[None] | None = None
         self._telling: asyncio.Task[None] | None = None
 
@@ -54,22 +61,24 @@ class Typed:
         """What is in the input may be another text: keep it, in a moment."""
         if self._unsent and self._here():
             self._newer = True
-            if not self._screen.unsent:
-                self._sent.set()
             if self._keeping is None or self._keeping.done():
                 self._keeping = asyncio.create_task(self._keep(self._unsent), name="unsent")
 
-    async def recover(self, id: str, member: Member | None, newest: Callable[[int], Awaitable[Sequence[str]]]) -> None:
+    async def recover(self, id: str, member: Member | None, newest: Newest) -> None:
         """What was typed in a program that died is in the input again.
 
         Unless the log has it: a program may die between the message and its draft's end. `newest` gives so many of the
-        messages that the log has.
+        agent's events before an id; where the log cannot tell, all of the draft is given back.
         """
         if self._unsent is None:
             from ikigai.unsent import Unsent
 
             self._unsent = Unsent(paths.state_dir(), os.environ)
-        if (text := await self._unsent.take(id)) and text not in await newest(1):
+        text, written = await self._unsent.take(id)
+        if text:
+            with contextlib.suppress(StoreError):
+                text = without_sent(text, written, await newest(None, LOOKED_AT))
+        if text:
             self._screen.returned(text)
             self._telling = asyncio.create_task(self._tell_recovered(member), name="recovered")
         self.changed()  # what has been typed meanwhile is kept from now on
@@ -91,16 +100,22 @@ class Typed:
 
     async def _keep(self, unsent: Unsent) -> None:
         while self._newer:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._sent.wait(), EVERY)
-                await asyncio.sleep(SENT_WITHIN)
+            await asyncio.sleep(EVERY)
             self._newer = False
-            self._sent.clear()
             here, queued = self._here(), self._queued()
             for id in {*queued, *self._by} - {here}:
                 await unsent.keep(id, _joined(*queued.get(id, ()), self._by.get(id)))
             if here := self._here():  # what was put by stays on its way to another agent
                 await unsent.keep(here, _joined(self._screen.unsent, self._by.get(here)))
+
+
+def without_sent(draft: str, written: float, events: Sequence[StoredEvent]) -> str:
+    """What of a draft is not in the log: messages stored since it was `written` (seconds since 1970) are left out."""
+    for each in events:
+        if isinstance(each.event, UserMessage) and each.at > written - SKEW:
+            sent, rest = f"{each.event.text}\n", storable(f"{draft}\n")
+            draft = draft[len(sent) :] if rest.startswith(sent) else draft
+    return draft
 
 
 def _joined(*texts: str | None) -> str:

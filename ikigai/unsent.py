@@ -43,8 +43,10 @@ class Unsent:
             if self._written.get(agent, "") != self._texts[agent]:
                 await asyncio.to_thread(self._write, agent, self._texts[agent])
 
-    async def take(self, agent: str) -> str:
-        """The draft that a program had which has died; "" if there is none. It is this program's from now on."""
+    async def take(self, agent: str) -> tuple[str, float]:
+        """The draft that a program had which has died, "" if there is none; and when it was written, in seconds since
+        1970. It is this program's from now on.
+        """
         async with self._turn:
             return await asyncio.to_thread(self._taken, agent)
 
@@ -77,8 +79,8 @@ class Unsent:
         self._files[agent] = descriptor, path
         return descriptor, path
 
-    def _taken(self, agent: str) -> str:
-        texts: list[str] = []
+    def _taken(self, agent: str) -> tuple[str, float]:
+        texts, written = list[str](), 0.0
         mine = self._files.get(agent, (0, None))[1]
         for path in sorted(self._folder.glob(f"unsent-{agent}-*.txt")):
             if path == mine:
@@ -89,6 +91,7 @@ class Unsent:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     with os.fdopen(os.dup(descriptor), "rb") as file:
                         texts.append(file.read().decode(errors="replace"))
+                    written = max(written, os.fstat(descriptor).st_mtime)
                 except OSError:  # its program is alive
                     os.close(descriptor)
                     continue
@@ -98,4 +101,4 @@ class Unsent:
                 else:
                     self._files[agent] = descriptor, path
                     self._written[agent] = texts[-1]
-        return "\n".join(filter(None, texts))
+        return "\n".join(filter(None, texts)), written

@@ -1,14 +1,20 @@
 """Drafts of the input in files: there after a kill, gone when sent, private, and nobody else's while it lives."""
 
+import asyncio
 import os
 import signal
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from ikigai import typed
+from ikigai.core.errors import Unavailable
+from ikigai.core.events import StoredEvent, UserMessage
+from ikigai.typed import SKEW, without_sent
 from ikigai.unsent import Unsent
 
 KEEPS = """
@@ -46,11 +52,11 @@ async def test_a_draft_of_a_killed_program_is_taken_over_once(folder: Path):
     child = another(folder, "half a säntence\n日本")
     try:
         ours = Unsent(folder, {})
-        assert await ours.take("agent") == await ours.take("other") == ""  # it is alive
+        assert await ours.take("agent") == await ours.take("other") == ("", 0)  # it is alive
         child.send_signal(signal.SIGKILL)
         child.wait()
-        assert await ours.take("agent") == "half a säntence\n日本"
-        assert await ours.take("agent") == await Unsent(folder, {}).take("agent") == ""
+        assert (await ours.take("agent"))[0] == "half a säntence\n日本"
+        assert await ours.take("agent") == await Unsent(folder, {}).take("agent") == ("", 0)
         await ours.keep("agent", "shorter")
         assert [file.read_text() for file in files(folder)] == ["shorter"]
         await ours.keep("agent", "")
@@ -66,7 +72,7 @@ async def test_several_drafts_of_dead_programs_become_one(folder: Path):
         child.kill()
         child.wait()
     ours = Unsent(folder, {})
-    assert sorted((await ours.take("agent")).split()) == ["one", "two"]
+    assert sorted((await ours.take("agent"))[0].split()) == ["one", "two"]
     assert len(files(folder)) == 1
     ours.close()
     assert len(files(folder)) == 1
@@ -87,7 +93,7 @@ async def test_where_no_file_can_be_made_nothing_is_kept_and_nothing_breaks(tmp_
     (tmp_path / "state").write_text("a file")
     unsent = Unsent(tmp_path / "state", {})
     await unsent.keep("agent", "text")
-    assert await unsent.take("agent") == ""
+    assert await unsent.take("agent") == ("", 0)
 
 
 async def test_a_link_in_its_place_is_not_followed(folder: Path, tmp_path: Path):
@@ -98,5 +104,41 @@ async def test_a_link_in_its_place_is_not_followed(folder: Path, tmp_path: Path)
     (folder / "unsent-agent-1.txt").symlink_to(target)
     unsent = Unsent(folder, {})
     await unsent.keep("agent", "text")
-    assert await unsent.take("agent") == ""
+    assert await unsent.take("agent") == ("", 0)
     assert target.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("draft", "sent", "left"),
+    [
+        ("go on", ["go on"], ""),
+        ("one\ntwo\nthree", ["one", "two"], "three"),
+        ("one\ntwo", ["two"], "one\ntwo"),
+        ("one more", ["one"], "one more"),
+        ("a\0b", ["a\ufffdb"], ""),
+        ("", ["go on"], ""),
+    ],
+)
+def test_what_was_sent_is_no_draft(draft: str, sent: list[str], left: str):
+    log = [StoredEvent(n, "agent", n, 100.0 + n, UserMessage(text)) for n, text in enumerate(sent, 1)]
+    assert without_sent(draft, 100.0, log) == left
+    assert without_sent(draft, 100.0 + 2 * SKEW, log) == draft, "typed once more"
+
+
+async def test_a_log_that_cannot_tell_gives_all_of_it_back(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
+    child = another(folder, "half")
+    child.kill()
+    child.wait()
+    given = list[str]()
+    screen = SimpleNamespace(unsent="", returned=given.append, notice=given.append)
+    kept = typed.Typed(screen, lambda: "agent", dict)  # type: ignore[arg-type]
+
+    async def away(before: int | None, limit: int) -> list[StoredEvent]:
+        raise Unavailable("The database cannot be reached.")
+
+    await kept.recover("agent", None, away)
+    await asyncio.sleep(0)
+    screen.unsent = given[0]
+    await kept.close()
+    assert given[0] == "half" and [file.read_text() for file in files(folder)] == ["half"]

@@ -151,7 +151,7 @@ class Streaming(ABC):
     async def connected(self) -> Any:
         async with self._connecting:
             if self._client is None:
-                with collector.off(stays=True):
+                with collector.off(imports=True):
                     self._client = await asyncio.to_thread(self._connected)
             return self._client
 

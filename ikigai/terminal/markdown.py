@@ -89,7 +89,7 @@ class MarkdownStream:
         return taken
 
     def tail(self, width: int, rows: int) -> list[str]:
-        """The last `rows` rows of what is not taken, as plain text wrapped at `width` cells; costs no parsing."""
+        """The last `rows` rows of what is not taken, as plain text wrapped at `width` cells; parses no line twice."""
         self._read()
         shown: list[str] = []
         for line in self._backwards():

@@ -1,5 +1,7 @@
 """The input of the real program: files behind an @, earlier messages of other folders, a draft that outlives a kill."""
 
+import os
+import time
 from pathlib import Path
 
 import psycopg
@@ -46,14 +48,15 @@ def test_files_searching_and_a_draft_that_outlives_a_kill(tmp_path: Path, dsn: s
         program.wait_for("What had been typed when ikigai ended is in the input again.")
         words = program.text()
         assert words.index("Half a reply.") < words.index("the program ended") < words.index("What had been typed")
+        written = time.time()
         program.type("\r")
         program.wait_for(f"● {whole}")
         program.keeps()
         program.leave()
-    draft.write_text(whole)  # as a kill leaves it between the message and its draft's end
+    draft.write_text(f"{whole}\nnot sent")  # as a kill leaves it between the message and its draft's end
+    os.utime(draft, (written, written))
     with Program(tmp_path, "-m", "scripted/echo", cwd=two, env=env, columns=100) as program:
-        program.ready().keeps()
-        assert "What had been typed" not in program.text()
-        program.say("on")
-        program.wait_for("● on")
+        program.ready().wait_for_input("not sent")
+        program.type("\r")
+        program.wait_for("● not sent")
         program.leave()

@@ -1,7 +1,6 @@
 """One line about long work: on a terminal that can, of what takes a while, and gone when it is over."""
 
 import asyncio
-import contextlib
 import os
 import pty
 import re
@@ -15,6 +14,8 @@ import pytest
 from ikigai import progress as module
 from ikigai.progress import measured, progress, waiting
 
+END = b"<end>"
+
 
 class Terminal:
     """A terminal behind standard error; `read` is all that was written to it."""
@@ -23,12 +24,13 @@ class Terminal:
         self._master, self.slave = pty.openpty()
         self.stderr = os.fdopen(self.slave, "w")
         termios.tcsetwinsize(self.slave, (24, 50))
-        os.set_blocking(self._master, False)
         self._read = b""
 
     def read(self) -> str:
-        with contextlib.suppress(BlockingIOError):
+        os.write(self.slave, END)  # what was written arrives in its order, a moment later
+        while not self._read.endswith(END):
             self._read += os.read(self._master, 1 << 16)
+        self._read = self._read.removesuffix(END)
         return self._read.decode()
 
     def lines(self) -> list[str]:

@@ -221,3 +221,16 @@ asyncio.run(provider.warm())
 assert "{sdk}" in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+
+
+async def test_the_collector_holds_no_key_while_an_sdk_loads(vendor: Any, monkeypatch: pytest.MonkeyPatch):
+    collects, connect = list[bool](), vendor.connect
+
+    def watched() -> Any:
+        collects.append(gc.isenabled())
+        return connect()
+
+    monkeypatch.setattr(vendor, "connect", watched)
+    assert gc.isenabled()
+    await vendor.warm()
+    assert collects == [False] and gc.isenabled()

@@ -2,7 +2,7 @@
 
 import sys
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
@@ -13,6 +13,8 @@ widths = st.integers(2, 20)
 
 
 @given(lines, widths)
+@example(" bbbbbbbb", 3)
+@example("a  bbbbbbbb", 3)
 def test_letters_of_one_cell_are_wrapped_as_all_are(line: str, width: int):
     assert list(text._letters(line, width)) == list(text._rows(line, width))
 

@@ -11,12 +11,11 @@ from ikigai.config import Config, layers, tools_enabled
 from ikigai.config import project as project_settings
 from ikigai.config.records import Context, Model, Server
 from ikigai.config.table import VENDORS
-from ikigai.core import matching
 from ikigai.core.bounds import ALL, Bounds
 from ikigai.core.errors import ConfigError
 from ikigai.core.events import Choices
 from ikigai.core.instructions import KEY, ORIGIN, instructed
-from ikigai.core.messages import Usage
+from ikigai.core.messages import ToolSpec, Usage
 from ikigai.core.pressure import Options
 from ikigai.core.run import Run
 from ikigai.metering import Price
@@ -140,11 +139,18 @@ def make_run(config: Config, pool: Pool, workshop: Workshop, project: Project | 
         above,
         {**layered.origins, KEY: ORIGIN},
         workshop.specs,
-        (matching.SPEC,),
+        planning_tools,
         config.context.token_counter,
         make_rules(config.context),
         make_profiles(config, below, lambda settings: lacking(pool, settings)),
     )
+
+
+def planning_tools() -> tuple[ToolSpec, ...]:
+    """What a model has in a talk that plans a filter."""
+    from ikigai.core import matching
+
+    return (matching.SPEC,)
 
 
 def make_options(context: Context) -> Options:

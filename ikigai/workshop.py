@@ -1,4 +1,4 @@
-"""The tools of one run of the program: made of its configuration, handed to each agent, put down at the end."""
+"""What models may do in one run of the program: known at the start, made when the first tool is called."""
 
 from __future__ import annotations
 
@@ -6,38 +6,32 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai import paths, standing
-from ikigai.config import Config, tools_enabled, under
+from ikigai.config import Config, tools_enabled
 from ikigai.core.errors import IkigaiError, Refused
-from ikigai.core.messages import ToolCall, ToolSpec
-from ikigai.images import pictured
-from ikigai.tools.agents import agent_tools
-from ikigai.tools.background import Processes
-from ikigai.tools.base import Tool, Touch
-from ikigai.tools.environment import for_commands
-from ikigai.tools.external import External, Folder, discovered
-from ikigai.tools.files import file_tools
-from ikigai.tools.listing import program
-from ikigai.tools.processes import process_tools
-from ikigai.tools.read_result import ReadResult, Whole
-from ikigai.tools.recall import Found, Recall
-from ikigai.tools.registry import Registry
-from ikigai.tools.sandbox import Sandbox
-from ikigai.tools.seen import Seen
-from ikigai.tools.shell import Shell
-from ikigai.tools.web import web_tools
+from ikigai.core.events import Choices, MailSent, MailTaken
+from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
+from ikigai.core.ports import Ask, Started, Tools
+from ikigai.tools import told
 
 if TYPE_CHECKING:
     from ikigai.core.delegating import Delegates
     from ikigai.project import Project
     from ikigai.tools.approval import Lasting
+    from ikigai.tools.background import Processes
+    from ikigai.tools.base import Touch
+    from ikigai.tools.external import External, Folder
     from ikigai.tools.gate import Gate
+    from ikigai.tools.read_result import Whole
+    from ikigai.tools.recall import Found
+    from ikigai.tools.registry import Registry
     from ikigai.tools.rules import Exactly, Rule
+    from ikigai.tools.sandbox import Sandbox
 
 RESERVED = ("shell", "web_search", "filter_context")
 """Names that no other tool may take, though they are not always offered."""
@@ -67,24 +61,57 @@ class Kept:
         standing.approve(self._file, fingerprint, given)
 
 
+class Later:
+    """The tools of one agent (`ports.Tools`), made when the first is called and what that takes has been loaded."""
+
+    def __init__(self, load: Callable[[], Awaitable[None]], make: Callable[[], Tools]) -> None:
+        self._load, self._make = load, make
+
+    @cached_property
+    def _made(self) -> Tools:
+        return self._make()
+
+    async def start(self, call: ToolCall, turn: int, settings: Choices, ask: Ask) -> Started:
+        await self._load()
+        return await self._made.start(call, turn, settings, ask)
+
+    async def run(self, call: ToolCall, progress: Callable[[str], None]) -> ToolResult:
+        await self._load()
+        return await self._made.run(call, progress)
+
+    def also(self, call_id: str) -> tuple[MailSent | MailTaken, ...]:
+        return self._made.also(call_id)
+
+
 class Workshop:
     """`directory` is where the program was started."""
 
     def __init__(self, config: Config, directory: Path) -> None:
-        self._config, self._enabled = config, tools_enabled(config)
-        root = Path(os.path.realpath(directory))
-        self.directory = root
-        secret = [server.api_key_env for server in config.providers.values() if server.api_key_env]
-        self.environment = for_commands(os.environ, secret=[*secret, BRAVE_KEY])
+        self.config, self._enabled = config, tools_enabled(config)
+        self.directory = Path(os.path.realpath(directory))
         self.sandbox = self._sandbox()
-        self._processes = dict[str, Processes]()
+        self._processes: dict[str, Processes] = {}
         self._allowed = _allowed(config.tools.allow)
         self.external: tuple[External, ...] = ()
         self.problems: list[str] = []
+        self._loading: asyncio.Task[object] | None = None
+
+    @cached_property
+    def environment(self) -> Mapping[str, str]:
+        """That of commands: without secrets."""
+        from ikigai.tools.environment import for_commands
+
+        secret = [server.api_key_env for server in self.config.providers.values() if server.api_key_env]
+        return for_commands(os.environ, secret=[*secret, BRAVE_KEY])
+
+    @property
+    def brave_key(self) -> str:
+        """The key of the web search; without one there is none."""
+        return os.environ.get(BRAVE_KEY, "").strip()
 
     @cached_property
     def gate(self) -> Gate:
-        """Made for the first call: there is much in it, and the start does without."""
+        """Made for the first call."""
         from ikigai.tools.allowlist import Allowlist
         from ikigai.tools.gate import Gate
         from ikigai.tools.places import Place
@@ -95,41 +122,41 @@ class Workshop:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        return self.registry(_nowhere, _nothing, alone).specs
+        """What models are told of the tools, in the order of their names."""
+        if not self._enabled:
+            return ()
+        if self.sandbox or self.external:  # of these the tools themselves tell
+            return self._registry(_nowhere, _nothing, alone).specs
+        return tuple(spec for spec in told.specs() if self.brave_key or spec.name != "web_search")
 
-    def registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates], agent: str = "") -> Registry:
+    def registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates], agent: str = "") -> Tools:
         """The tools of one agent; `whole` reads results in its log, `found` searches everything ever said; `delegates`
         gives its own agents.
         """
+        return Later(self.warm, lambda: self._registry(whole, found, delegates, agent))
+
+    def _registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates], agent: str = "") -> Registry:
+        from ikigai import toolbox
+
         if not self._enabled:
-            return Registry()
-        own = agent_tools(delegates)
-        return Registry((*self.tools(agent), *self.memory_tools(whole, found), *own, *self.external), lambda: self.gate)
+            return toolbox.Registry()
+        return toolbox.registry(self, self._running(agent), whole, found, delegates)
 
-    def tools(self, agent: str) -> tuple[Tool, ...]:
-        """Those that reach the world, fresh for one agent: each remembers what it has read and where it is.
+    def _running(self, agent: str) -> Processes:
+        """What the agent runs in the background; still there when it is opened again."""
+        from ikigai.tools.background import Processes
 
-        What an agent runs in the background is its own, and still there when it is opened again.
-        """
-        wrap = self.sandbox.wrap if self.sandbox else None
-        processes = self._processes.setdefault(agent, Processes(self.environment, wrap))
-        ripgrep = program("rg", self.environment.get("PATH", ""), self.directory)
-        tools = self._config.tools
-        return (
-            *file_tools(self.directory, Seen(), picture=pictured, ripgrep=ripgrep),
-            Shell(self.directory, self.environment, processes, self.sandbox),
-            *process_tools(processes),
-            *web_tools(
-                self.directory,
-                private=tools.private_hosts,
-                picture=pictured,
-                brave_key=os.environ.get(BRAVE_KEY, "").strip(),
-            ),
-        )
+        if agent not in self._processes:
+            self._processes[agent] = Processes(self.environment, self.sandbox.wrap if self.sandbox else None)
+        return self._processes[agent]
 
-    def memory_tools(self, whole: Whole, found: Found) -> tuple[Tool, ...]:
-        pages = (under(self._config, name).context.max_tool_result_tokens for name in ("", *self._config.profiles))
-        return Recall(found), ReadResult(whole, min(pages))
+    async def warm(self) -> None:
+        """Load what any first call needs, once and in a thread: ahead of it, or when it comes."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(asyncio.to_thread(_load), name="tools")
+        if not self._loading.done():
+            await asyncio.wait({self._loading})
+        self._loading.result()
 
     async def open(self, project: Project | None = None) -> None:
         """Find out whether the sandbox works, and what other tools there are: the user's, and the project's where it is
@@ -137,27 +164,35 @@ class Workshop:
         """
         if self.sandbox and (why := await self.sandbox.probe()):
             who, place = "configuration", 'set sandbox = "off" under [tools].'
-            if self._config.kind(SANDBOX) == "project":
-                who, place = "project", f"take it out of {self._config.settings[SANDBOX].place}."
+            if self.config.kind(SANDBOX) == "project":
+                who, place = "project", f"take it out of {self.config.settings[SANDBOX].place}."
             raise IkigaiError(
                 f"The sandbox that the {who} demands cannot be used: {why}", f"Install bubblewrap, or {place}"
             )
 
-        folders = list(self._folders(project)) if self._enabled else []
-        if folders:
-            built_in = [spec.name for spec in self.registry(_nowhere, _nothing, alone).specs]
+        own = paths.config_dir() / "tools"
+        theirs = project if project and project.trusted and project.tools.is_dir() else None
+        if self._enabled and (own.is_dir() or theirs):
+            await self.warm()
+            from ikigai.tools.external import discovered
+
+            folders = self._folders(own, theirs)
+            built_in = [spec.name for spec in self.specs]
             asked = discovered(folders, self.directory, self.environment, {*built_in, *RESERVED})
             found, self.problems = await asked
             self.external = tuple(found)
 
-    def _folders(self, project: Project | None) -> Iterator[Folder]:
+    def _folders(self, own: Path, project: Project | None) -> list[Folder]:
         """Where executables are that may be tools; the user's own come first, and keep their names."""
-        own = paths.config_dir() / "tools"
+        from ikigai.tools.external import Folder
+
+        folders = list[Folder]()
         if own.is_dir():
             wrap = partial(self.sandbox.wrap, seen=(Path(os.path.realpath(own)),)) if self.sandbox else None
-            yield Folder(own, wrap=wrap)
-        if project and project.trusted and project.tools.is_dir():
-            yield Folder(project.tools, lambda: project.trusted, self.sandbox.wrap if self.sandbox else None)
+            folders.append(Folder(own, wrap=wrap))
+        if project:
+            folders.append(Folder(project.tools, lambda: project.trusted, self.sandbox.wrap if self.sandbox else None))
+        return folders
 
     async def end(self, agent: str) -> None:
         """End what the agent runs in the background: it was killed."""
@@ -168,9 +203,16 @@ class Workshop:
         await asyncio.gather(*(each.close() for each in self._processes.values()))
 
     def _sandbox(self) -> Sandbox | None:
-        if self._config.tools.sandbox != "bwrap" or not self._enabled:
+        if self.config.tools.sandbox != "bwrap" or not self._enabled:
             return None
-        return Sandbox(self.directory, list(paths.own()), self.environment, self._config.tools.sandbox_network)
+        from ikigai.tools.sandbox import Sandbox
+
+        return Sandbox(self.directory, list(paths.own()), self.environment, self.config.tools.sandbox_network)
+
+
+def _load() -> None:
+    from ikigai import toolbox  # noqa: F401
+    from ikigai.tools import environment, gate  # noqa: F401
 
 
 def _allowed(written: Sequence[str]) -> Sequence[Rule | Exactly]:

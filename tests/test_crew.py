@@ -415,7 +415,8 @@ async def test_fork_and_kill(database: Database, dsn: str) -> None:
             ("root", "waiting for the model"), ("child", "dead"), ("below", "dead"),
         ]  # fmt: skip
         dead = await database.agents.find("child")
-        for refused in (crew.open(dead), kin.fork(world, dead, Fork()), kin.fork(world, root.agent, Fork(made.at + 3))):
+        forks = kin.fork(world, dead, Fork()), kin.fork(world, root.agent, Fork(made.at + 3))
+        for refused in (crew.open(dead), crew.open(made.agent), *forks):  # that one was asked for before it died
             with pytest.raises(Refused, match="child was killed") as why:
                 await refused
             assert "/revive child" in why.value.remedy

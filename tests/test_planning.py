@@ -117,7 +117,7 @@ class Talk:
         self.provider = Retrying(provider, jitter=lambda: 0.0)
         settings = {"model": MODEL, "system": "Be brief.", "budget": budget}
         self.limits = limits
-        self.run = Run(settings, lambda _: self.limits, provider.encoder, planning=(SPEC,), rules=rules)
+        self.run = Run(settings, lambda _: self.limits, provider.encoder, planning=lambda: (SPEC,), rules=rules)
         self.agent = Agent(self.run)
         self.logs = self.agent.log
 

@@ -489,6 +489,16 @@ async def test_a_lost_database_is_told_once_and_nothing_is_lost(monkeypatch: pyt
     assert session.ended() == [Ending.COMPLETED]
 
 
+async def test_a_connection_that_was_cut_is_worth_no_word():
+    session = Session(["Hello."], log=lambda logs: Flaky(logs, AGENT))
+    async with session.running():
+        await session.until(lambda: session.runtime.inbox.empty())
+        Flaky.down = 1
+        session.tell(Submitted("hi"))
+        await session.idle(1)
+    assert session.view.told("notice") == session.view.told("away") == [] and session.ended() == [Ending.COMPLETED]
+
+
 async def test_patience_ends_the_loop_with_what_is_unsaved(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.patience.RETRY_AFTER", (0.01,))
     session = Session(["Hello."], log=lambda logs: Flaky(logs, AGENT))

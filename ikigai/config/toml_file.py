@@ -12,10 +12,9 @@ DEEPEST = 3
 """No key stands deeper than [table.name] key; what is nested further is given as the value it is."""
 
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
-_LINE = re.compile(rf"[ \t]*(\[*)[ \t]*({_PART}(?:[ \t]*\.[ \t]*{_PART})*)[ \t]*[=\]]")
-_COMMENT_OR_STRING = re.compile(
-    r'''#[^\n]*|"""(?:[^\\]|\\.)*?"{3,5}|\'{3}.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\'''', re.DOTALL
-)
+_LINE = rf"[ \t]*(\[*)[ \t]*({_PART}(?:[ \t]*\.[ \t]*{_PART})*)[ \t]*[=\]]"
+_COMMENT_OR_STRING = r'''(?s)#[^\n]*|"""(?:[^\\]|\\.)*?"{3,5}|\'{3}.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\''''
+"""Both are compiled where there is a file."""
 
 
 class Entry(NamedTuple):
@@ -94,8 +93,8 @@ def _places(text: str) -> dict[tuple[str, ...], int]:
     """The line of every key and table header of a valid document; what inline tables hold is not listed."""
     places: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
-    for number, line in enumerate(_COMMENT_OR_STRING.sub(_blank, text).split("\n"), 1):
-        if found := _LINE.match(line):
+    for number, line in enumerate(re.sub(_COMMENT_OR_STRING, _blank, text).split("\n"), 1):
+        if found := re.match(_LINE, line):
             names = tuple(_plain(part) for part in re.findall(_PART, found[2]))
             if found[1]:
                 table, names = names, ()

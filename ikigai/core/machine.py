@@ -202,7 +202,7 @@ def _while_idle(memory: Memory, happened: Submitted | Instructed | Mailed | Cond
             after = max(0, memory.used - size)
             return (Filtered("forget", criteria, ranges, ids, 0, messages, memory.used, after),)
         case Plan(mode, criteria):
-            if not memory.run.planning:
+            if not memory.run.planning():
                 raise Refused("Nothing here can look for messages by criteria.", "/forget takes ids, too.")
             asked = _submitted(memory, criteria, ())
             return tuple(replace(fact, planning=mode) for fact in asked)

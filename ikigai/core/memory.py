@@ -217,7 +217,7 @@ def plain_size(memory: Memory) -> int:
 def offered(memory: Memory) -> tuple[ToolSpec, ...]:
     """The tools that the model has now."""
     if memory.open and memory.open.planning:
-        return memory.run.planning
+        return memory.run.planning()
     off = str(memory.settings.get("tools_off") or "").split(",")
     if ALL in off:
         return ()

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from ikigai.core.drafting import Parts
-from ikigai.core.messages import Message, ToolCall, ToolResult, ToolSpec
+from ikigai.core.messages import Message, ToolCall, ToolResult
 from ikigai.core.questions import Answered, Question
 from ikigai.core.record import Record
 from ikigai.core.reply import Delta, ProviderEvent, Waiting
@@ -70,9 +70,6 @@ Ask: TypeAlias = Callable[[Question], Awaitable[Answered]]
 
 class Tools(Protocol):
     """What a model may do."""
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]: ...
 
     async def start(self, call: ToolCall, turn: int, settings: "Choices", ask: Ask) -> Started:
         """Whether the call may run, once those before it in the turn `turn` let it. Asks the user where it must."""

@@ -50,7 +50,9 @@ class Run(Record, frozen=True):
     above: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
     origins: dict[str, str] = {}  # noqa: RUF012  (msgspec gives every record its own)
     tools: tuple[ToolSpec, ...] = ()
-    planning: tuple[ToolSpec, ...] = ()  # the tools of a talk that plans a filter, instead of the others
+    planning: Callable[[], tuple[ToolSpec, ...]] = (
+        tuple  # gives the tools of a talk that plans a filter, for the others
+    )
     counter: str = "bytes"  # or "provider", "calibrated": how turns that have ended are counted
     rules: Rules = Rules()
     profiles: dict[str, Profile] = {}  # noqa: RUF012  (msgspec gives every record its own)

@@ -13,29 +13,26 @@ from ikigai.core.reply import PASSING, Broke, Failure
 from ikigai.providers import network
 from ikigai.providers.error_bodies import retry_after, retry_delay, said
 
-CONTEXT = re.compile(
-    r"maximum context length|context length of only|context_length_exceeded|max_prompt_tokens_exceeded"
+CONTEXT = (
+    r"(?is)maximum context length|context length of only|context_length_exceeded|max_prompt_tokens_exceeded"
     r"|exceed\w* .{0,40}context|context .{0,40}exceed"
     r"|(input|prompt|token)s?\b.{0,40} exceed"
     r"|(prompt|input|context)\b.{0,20} too (long|large)|too many (input )?tokens"
-    r"|reduce the length of|range of input length|n_keep .{0,20}n_ctx",
-    re.IGNORECASE | re.DOTALL,
+    r"|reduce the length of|range of input length|n_keep .{0,20}n_ctx"
 )
-TOO_LARGE = re.compile("request too large", re.IGNORECASE)
-PER_TIME = re.compile(r"per (second|min|hour|day)|rate.?limit", re.IGNORECASE)
+"""This pattern and those below are compiled when something has gone wrong, and not at every start."""
+TOO_LARGE = r"(?i)request too large"
+PER_TIME = r"(?i)per (second|min|hour|day)|rate.?limit"
 
-BAD_KEY = re.compile(r"api key (not valid|expired|not found)", re.IGNORECASE)
+BAD_KEY = r"(?i)api key (not valid|expired|not found)"
 """How a server says with status 400 what others say with 401."""
 
 QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error"})
-NO_CREDIT = re.compile(
-    r"credit balance is too low|reached your specified .{0,20}usage limit",
-    re.IGNORECASE,
-)
+NO_CREDIT = r"(?i)credit balance is too low|reached your specified .{0,20}usage limit"
 """How Anthropic says with status 400, or 429, what others say with 402: no credit, or a limit that its owner set."""
-PLAN = re.compile(r"check your plan and billing", re.IGNORECASE)
+PLAN = r"(?i)check your plan and billing"
 """Said when the credit is used up, and by Google also when requests come too fast: a wait that it names tells which."""
-NONE_AT_ALL = re.compile(r"limit: 0(?!\.?\d)")
+NONE_AT_ALL = r"limit: 0(?!\.?\d)"
 
 KINDS = {
     "authentication_error": Failure.AUTH,
@@ -105,7 +102,7 @@ def reported(target: Target, body: object, request_id: str = "") -> Broke:
     status = next((int(code) for code in codes if code.isdecimal() and 400 <= int(code) < 600), 0)
     if status:
         kind = _by_status(status, message, codes, wait)
-    elif codes & QUOTA or NO_CREDIT.search(message):
+    elif codes & QUOTA or re.search(NO_CREDIT, message):
         kind = Failure.QUOTA
     elif any(map(context_exceeded, (message, *codes))):
         kind = Failure.CONTEXT
@@ -198,15 +195,20 @@ def told(broke: Broke, secret: str) -> Broke:
 
 def context_exceeded(message: str) -> bool:
     """Whether an error says, in any server's words, that the request is larger than the model takes."""
-    if TOO_LARGE.search(message):
+    if re.search(TOO_LARGE, message):
         return True  # also when it is larger than a minute's worth of tokens: waiting cannot help
-    return bool(CONTEXT.search(message)) and not PER_TIME.search(message)
+    return bool(re.search(CONTEXT, message)) and not re.search(PER_TIME, message)
 
 
 def _by_status(status: int, message: str, codes: frozenset[str], wait: float | None) -> Failure:
-    if status == 402 or codes & QUOTA or NO_CREDIT.search(message) or (status == 429 and _spent(message, codes, wait)):
+    if (
+        status == 402
+        or codes & QUOTA
+        or re.search(NO_CREDIT, message)
+        or (status == 429 and _spent(message, codes, wait))
+    ):
         return Failure.QUOTA
-    if status in (401, 403) or (status == 400 and BAD_KEY.search(message)):
+    if status in (401, 403) or (status == 400 and re.search(BAD_KEY, message)):
         return Failure.AUTH
     if status in (404, 405, 410) or 300 <= status < 400 or "model_not_found" in codes:
         return Failure.NOT_FOUND
@@ -219,9 +221,9 @@ def _by_status(status: int, message: str, codes: frozenset[str], wait: float | N
 
 def _spent(message: str, codes: frozenset[str], wait: float | None) -> bool:
     """Whether waiting a minute cannot help: the day's share is used up, there never was one, or there is no credit."""
-    if any("PerDay" in code for code in codes) or NONE_AT_ALL.search(message):
+    if any("PerDay" in code for code in codes) or re.search(NONE_AT_ALL, message):
         return True
-    return wait is None and bool(PLAN.search(message))
+    return wait is None and bool(re.search(PLAN, message))
 
 
 def _broke(target: Target, kind: Failure, status: str, message: str, wait: float | None, request_id: str) -> Broke:

@@ -8,6 +8,7 @@ directory that is asked for by name is listed though a .gitignore above leaves i
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -78,6 +79,8 @@ def _above(root: str) -> tuple[_Rules, ...]:
 
 def _rules(base: str, name: str) -> tuple[_Rules, ...]:
     try:
+        if not stat.S_ISREG(os.stat(base + name).st_mode):  # noqa: PTH116 - as below; a pipe would never end
+            return ()
         with open(base + name, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - strings are faster here
             spec = pathspec.GitIgnoreSpec.from_lines(_lines(file.read(_LARGEST)))
     except OSError:

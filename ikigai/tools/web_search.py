@@ -6,6 +6,7 @@ The API, its bounds and its fields: https://api-dashboard.search.brave.com/api-r
 from __future__ import annotations
 
 import asyncio
+import html
 import re
 from pathlib import Path
 from typing import Annotated
@@ -115,6 +116,4 @@ def _told(number: int, result: _Result) -> str:
 
 def _plain(text: str) -> str:
     """Without tags and entities, on one line."""
-    import html  # its table of entities is long
-
     return " ".join(html.unescape(re.sub(r"</?\w{1,10}>", "", text)).split())

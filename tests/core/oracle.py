@@ -434,7 +434,7 @@ class Oracle:
         return Request(
             model=self.model.partition("/")[2],
             system=self._system(),
-            tools=self.run.planning if plans else self.tools,
+            tools=self.run.planning() if plans else self.tools,
             level=str(self.settings.get("level") or ""),
             max_output=min(given.max_output, given.context // 4),
         )

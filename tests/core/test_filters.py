@@ -36,7 +36,7 @@ from ikigai.core.transcript import rule
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits
 
-LARGE = Run({"model": "chat/large", "budget": 100_000}, limits, encoder, planning=(SPEC,))
+LARGE = Run({"model": "chat/large", "budget": 100_000}, limits, encoder, planning=lambda: (SPEC,))
 UNSAID = UNANSWERED[ev.Ending.COMPLETED]
 """What stands where a reply was forgotten and its question was not."""
 
@@ -103,7 +103,7 @@ def agrees_with_replay(agent: Agent) -> None:
 @pytest.mark.parametrize("budget", [100_000, 700, 300])
 def test_a_rewind_behind_a_filter_leaves_what_the_mark_saw_without_what_the_filter_took(budget: int) -> None:
     """1-100, a mark, 101-150 with a talk that forgets 50-75, 151-200, back to the mark: 1-49 and 76-100."""
-    agent = Agent(Run({"model": "chat/large", "budget": budget}, limits, encoder, planning=(SPEC,)))
+    agent = Agent(Run({"model": "chat/large", "budget": budget}, limits, encoder, planning=lambda: (SPEC,)))
     talk(agent, range(1, 101))
     agent.happen(SetMark())
     talk(agent, range(101, 139))

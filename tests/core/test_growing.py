@@ -88,7 +88,7 @@ def test_at_once_and_one_by_one(
 ) -> None:
     run = Run({"model": model, "budget": budget}, lambda _: Limits(context, 100), encoder)
     tools, others = (worlds.READABLE, worlds.TOOLS) if readable else (worlds.TOOLS, worlds.READABLE)
-    run = replace(run, tools=tools, planning=others, rules=Rules(0.25, first, 0, caps))
+    run = replace(run, tools=tools, planning=lambda: others, rules=Rules(0.25, first, 0, caps))
     begun = evolve(blank(run, "a"), ev.StoredEvent(99, "a", 99, 0.0, ev.Filtered("forget", ids=tuple(removed))))
     facts = [fact for facts in turns for fact in facts]
     rows = [ev.StoredEvent(id, "a", id, 0.0, fact) for id, fact in enumerate(facts, start=1)]

@@ -262,7 +262,7 @@ def test_jobs_are_the_same_while_others_finish() -> None:
 
 
 def test_the_talk_that_plans_a_filter_is_in_none_of_its_figures() -> None:
-    agent = Agent(replace(RUN, planning=(ToolSpec("filter_context", "Plans a filter. " * 20, "{}"),)))
+    agent = Agent(replace(RUN, planning=lambda: (ToolSpec("filter_context", "Plans a filter. " * 20, "{}"),)))
     agent.turn("What do foxes eat?", "Mice.")
     used = agent.memory.used
     agent.happen(Plan("forget", "foxes " * 30))

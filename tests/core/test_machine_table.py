@@ -236,7 +236,7 @@ CELLS = [tuple(cell.strip() for cell in line.split("|")) for line in TABLE.split
 
 
 def idle() -> Agent:
-    agent = Agent(Run(RUN.below, limits, encoder, planning=(ToolSpec("filter_context", "", "{}"),)))
+    agent = Agent(Run(RUN.below, limits, encoder, planning=lambda: (ToolSpec("filter_context", "", "{}"),)))
     agent.happen(Submitted("?"))
     agent.reply(ToolCall("o", "look", "{}", malformed="["))
     agent.reply(Text("!"))

@@ -63,7 +63,7 @@ def profiled(run: Run, found: dict[str, Profile], chosen: str) -> Run:
 plainly = st.builds(
     replace,
     some | st.builds(replace, some, tools=st.just(READABLE)),
-    planning=st.just(PLANNING),
+    planning=st.just(lambda: PLANNING),
     counter=counters,
     rules=rules | rules | st.just(Rules()),
 )

@@ -213,6 +213,13 @@ async def test_what_would_take_for_ever_is_stopped(work: Path, how: str):
     assert not children()
 
 
+async def test_a_gitignore_that_is_no_file_leaves_nothing_out(work: Path):
+    tree(work, a="needle\n", sub__b="needle\n")
+    os.mkfifo(work / ".gitignore")
+    (work / "sub" / ".gitignore").mkdir()
+    assert await call(Grep(work, Seen(), seconds=20), pattern="needle") == "a:1:needle\nsub/b:1:needle"
+
+
 async def test_a_search_that_is_cancelled_leaves_nothing(work: Path):
     tree(work, a="a" * 60 + "\n")
     searching = asyncio.create_task(call(Grep(work, Seen(), seconds=60), pattern="(a+)+$b"))

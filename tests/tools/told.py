@@ -1,0 +1,36 @@
+"""Writes `ikigai/tools/told.json`: what models are told of the tools that come with ikigai, as the tools have it."""
+
+from pathlib import Path
+
+import msgspec
+
+from ikigai.config import Config
+from ikigai.core.messages import ToolSpec
+from ikigai.toolbox import registry
+from ikigai.tools import told
+from ikigai.tools.background import Processes
+from ikigai.workshop import Workshop, alone
+
+
+async def nothing(asked: str) -> str:
+    return ""
+
+
+class Searching(Workshop):
+    """With a key for the web search."""
+
+    brave_key = "key"
+
+
+def made() -> tuple[ToolSpec, ...]:
+    """What the tools themselves tell."""
+    shop = Searching(Config(), Path.cwd())
+    return registry(shop, Processes({}), nothing, nothing, alone).specs
+
+
+if __name__ == "__main__":
+    whole = {
+        spec.name: {"set": spec.set, "description": spec.description, "schema": msgspec.Raw(spec.schema)}
+        for spec in made()
+    }
+    told.FILE.write_bytes(msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n")

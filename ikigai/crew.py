@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ikigai.core import inputs
-from ikigai.core.errors import Bug, Busy, IkigaiError, Refused, StoreError
+from ikigai.core.errors import Bug, Busy, IkigaiError, StoreError
 from ikigai.core.events import UserMessage
 from ikigai.core.memory import replace
 from ikigai.core.ports import View
@@ -90,7 +90,7 @@ class Crew:
 
         Raises Refused for a dead one, Busy when another program holds it, Broken when it can only be read.
         """
-        living(agent)
+        agent.check_living()
         async with self._opening:
             if self._closing:
                 await asyncio.wait({self._closing})
@@ -222,12 +222,6 @@ class Crew:
             error = Bug("; start again")
         now = f"This agent is read-only now: /switch {member.agent.name} opens it again, or follows it."
         self._lost(member, f"{error} {kept} {now}".replace("  ", " "))
-
-
-def living(agent: Agent) -> None:
-    """Raise Refused for an agent that was killed."""
-    if agent.killed_at:
-        raise Refused(f"Agent {agent.name} was killed.", f"/revive {agent.name} brings it back.")
 
 
 def _spooled(member: Member) -> str:

@@ -9,7 +9,7 @@ from ikigai.core.errors import Busy, Refused
 from ikigai.core.events import AgentKilled, AgentRevived, Choices, Forked, SettingsChanged
 from ikigai.core.family import HERE, Kin, Link, Place, below, tree
 from ikigai.core.sanitize import clean_line
-from ikigai.crew import Crew, living
+from ikigai.crew import Crew
 from ikigai.output import table
 from ikigai.paths import directory
 
@@ -49,7 +49,7 @@ async def fork(world: World, agent: Agent, asked: Fork, memory: Memory | None = 
     else:
         parent = await world.database.agents.get(agent.id) or agent
         at = await family.point(parent)
-    living(parent)
+    parent.check_living()
     await family.check(parent)
     choices, notice = asked.choices, ""
     if choices:

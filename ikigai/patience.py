@@ -14,6 +14,9 @@ from ikigai.drafts import Link
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
 """Seconds between attempts to save while the database is away; the last one repeats."""
 
+AT_ONCE = 1.0
+"""Seconds within which a question has failed that is worth asking again before anybody is told."""
+
 _T = TypeVar("_T")
 
 
@@ -37,7 +40,7 @@ class Patience:
         while True:
             try:
                 with self._link.watched():
-                    answer = await ask()
+                    answer = await (_soon(ask) if lost_at is None else ask())
                 break
             except Unavailable as error:
                 now = time.monotonic()
@@ -53,3 +56,16 @@ class Patience:
         if lost_at is not None:
             self._view.notice("The database is back; everything is saved.")
         return answer
+
+
+async def _soon(ask: Callable[[], Awaitable[_T]]) -> _T:
+    """The answer; asked again at once where it failed quickly, as under a connection that was cut, and not where
+    nobody answered for a while.
+    """
+    asked = time.monotonic()
+    try:
+        return await ask()
+    except Unavailable:
+        if time.monotonic() - asked > AT_ONCE:
+            raise
+    return await ask()

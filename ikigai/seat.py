@@ -60,9 +60,7 @@ class Seat:
 
         Whoever was there goes on in the wings. Raises Refused for a dead one, and then everything stays as it was.
         """
-        from ikigai.crew import living
-
-        living(agent)
+        agent.check_living()
         async with self._taking:
             await self._take(world, agent)
 
@@ -254,7 +252,7 @@ class Seat:
         found = [each for each in asking if name in ("", each.agent.name)]
         if not found:
             there = f"There are: {', '.join(each.agent.name for each in asking)}" if asking else ""
-            raise Refused(f"{name or 'No agent in the background'} asks nothing.", there)
+            raise Refused(f"{name} asks nothing." if name else "No agent in the background asks anything.", there)
         first = found[0]
         first.relay.present(first.relay.asked[0], self._screen, first.agent.name)
 

@@ -258,9 +258,13 @@ def with_turns(memory: Memory, turns: Iterable[Turn]) -> Memory:
     """The memory with these turns behind those that have ended, one after the other; none is open then."""
     window, slides, ceiling = memory.full, bool(memory.budget), _bytes(memory, memory.ceiling)
     allowed, step = history_room(memory), int(memory.run.rules.prune_fraction * ceiling)
+    fits = allowed - notice_size(memory, MANY)  # whatever the notice says
     for turn in turns:
         window = window.push(turn)
-        window = _fit(memory, window, allowed, least=1, step=step) if slides else overflow(window, allowed)
+        if not slides:
+            window = overflow(window, allowed)
+        elif step or window.size > fits:
+            window = _fit(memory, window, allowed, least=1, step=step)
     return replace(memory, open=None, window=window, full=window)
 
 

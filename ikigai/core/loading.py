@@ -23,8 +23,10 @@ TURN_KINDS = ("user", "assistant", "tool_call", "tool_started", "filter_plan", "
 """Kinds that turns are made of; read backwards, as far as the window reaches."""
 FIRST_PAGE = 16
 """Rows asked for of the first turn at first: most have fewer."""
-PAGE = 256
-"""Rows asked for at a time: a 100,000-token window is about two of these."""
+PAGE = 128
+"""Rows asked for at a time: a 100,000-token window is about six of these, and while one is folded the server looks for
+the next.
+"""
 
 MORE = 8
 """Times as many pieces of the lineage that are asked for at once when those before held less than a page: a chain of
@@ -73,7 +75,7 @@ class AskSpans(Record, frozen=True):
     """
 
     spans: tuple[Span, ...]
-    limit: int = PAGE
+    limit: int = 2 * PAGE
 
 
 class AskEvents(Record, frozen=True):

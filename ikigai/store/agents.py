@@ -32,6 +32,11 @@ class Agent(Record, frozen=True):
     events: int
     killed_at: float | None = None
 
+    def check_living(self, killed: bool = False) -> None:
+        """Raise Refused when it was killed; `killed` says that it has been since it was asked for."""
+        if self.killed_at or killed:
+            raise Refused(f"Agent {self.name} was killed.", f"/revive {self.name} brings it back.")
+
 
 class Agents:
     def __init__(self, session: Session) -> None:

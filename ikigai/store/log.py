@@ -50,6 +50,7 @@ class AgentLog:
         self.agent = agent.id
         self.name = agent.name
         self.closed = False
+        self.killed = False  # when the pen was taken: from then on nobody else kills or revives it
         self._news = news
         self._uuid = UUID(agent.id)
         self._session = session
@@ -155,7 +156,7 @@ class AgentLog:
         rows = await cursor.fetchall()
         if not rows:
             raise Refused(f"There is no agent {self.name} in this database any more.", "Use another, or --new.")
-        ((last,),) = rows
+        ((last, self.killed),) = rows
         tried = self._attempt if self._attempt and self._attempt.facts is facts else None
         if self._last is None:
             self._last = last

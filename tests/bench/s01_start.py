@@ -7,7 +7,7 @@ from tests.bench.terminal import BARE, IKIGAI, PROMPT, Terminal, home, sample
 
 
 def measure(quick: bool) -> list[Figure]:
-    rounds = 2 if quick else 15
+    rounds = 2 if quick else 30
     with histories.history(10) as history:
         figures = _running(history, rounds)
     return [*figures, *_stopped(history, 1 if quick else 5)]

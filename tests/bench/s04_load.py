@@ -30,12 +30,12 @@ WHOLE: Run = replace(RUN, below={**RUN.below, "budget": 0}, limits=lambda _: Lim
 def measure(quick: bool) -> list[Figure]:
     many, all_of = (20_000, 2_000) if quick else (1_000_000, 100_000)
     with histories.history(many) as long, histories.history(all_of) as short:
-        return asyncio.run(compare(long.dsn, many, short.dsn, all_of, rounds=3 if quick else 15))
+        return asyncio.run(compare(long.dsn, many, short.dsn, all_of, rounds=3 if quick else 300))
 
 
 async def compare(long: str, many: int, short: str, all_of: int, rounds: int) -> list[Figure]:
     window, window_rows = await _load(long, RUN, rounds)
-    whole, whole_rows = await _load(short, WHOLE, max(3, rounds // 5))
+    whole, whole_rows = await _load(short, WHOLE, max(3, rounds // 100))
     rows = "the same rows through libpq, undecoded"
     return [
         Figure("S4", f"a full window out of {many:,} events loaded", "s", window, rows, window_rows, 2.0),

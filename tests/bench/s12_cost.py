@@ -6,9 +6,10 @@ beginning, is read from the cache; the rest is written to it; system prompt and 
 are Anthropic's, in input tokens: read 0.1, written 1.25. Nothing is timed: the figures are the same on every machine.
 
 Halving is compared over several conversations, because where in its saw-tooth one ends moves both figures by some
-thousandths. prune_fraction is a share of the ceiling, system prompt and tools included, while Roo-Code halves messages
-alone: it keeps a quarter of that envelope more on average, and pays for it. So 0.5 is measured as it is, and as the
-same share of what messages may take; the difference of the windows is shown beside the size of one turn.
+thousandths. Roo-Code keeps the first message, so it is set against keep_first_turn, at a fraction whose window is no
+smaller on average (SAME). prune_fraction is a share of the ceiling, system prompt and tools included, while Roo-Code
+halves messages alone: at 0.5 it keeps a little more on average, and pays for it. That is shown, too, as it is and as
+the same share of what messages may take; the difference of the windows beside the size of one turn.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,6 +35,8 @@ ASKED, SAID = 80, 710
 TALKS = 9
 """Conversations over which halving is compared; the first is that of all other figures."""
 RECOMMENDED = 0.25
+SAME = 0.498
+"""The fraction whose window is as large as that of halving."""
 SYSTEM = "You are a careful assistant. " * 40
 TOOLS = tuple(ToolSpec(name, "Does a thing to a file. " * 10, '{"type":"object"}') for name in ("read", "write", "run"))
 ENCODER = ChatEncoder()
@@ -56,12 +59,13 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def against_halving(turns: int, ceiling: int, talks: int) -> list[Figure]:
-    """prune_fraction 0.5 and Roo-Code's halving at the same ceiling, over the same conversations."""
+    """prune_fraction and Roo-Code's halving at the same ceiling, over the same conversations."""
     envelope = tokens.count("", "", ENCODER.envelope(FRAME))
-    roos, halves, alikes = list[Cost](), list[Cost](), list[Cost]()
+    roos, sames, halves, alikes = list[Cost](), list[Cost](), list[Cost](), list[Cost]()
     for seed in range(SEED, SEED + talks):
         talk = _talk(turns + ceiling // 1_000, seed)
         roos.append(_priced(_halving(talk, ceiling), turns))
+        sames.append(_priced(_ours(talk, ceiling, Rules(SAME, keep_first_turn=True)), turns))
         halves.append(_priced(_ours(talk, ceiling, Rules(0.5)), turns))
         alikes.append(_priced(_ours(talk, ceiling, Rules(0.5 * (1 - envelope / ceiling))), turns))
 
@@ -78,9 +82,11 @@ def against_halving(turns: int, ceiling: int, talks: int) -> list[Figure]:
     lead = [abs(roo.window - half.window) for roo, half in zip(roos, halves, strict=True)]
     halving, whole = "of halving's", [100.0]
     return [
-        Figure("S12", "0.5: cost", "%", ratios(halves, roos, price), halving, whole, 1.0),
-        Figure("S12", "halving: mean window", "%", ratios(roos, halves, window), "of that of 0.5", whole, 1.0),
-        Figure("S12", "the windows' difference", "tokens", lead, "one turn", turn, 1.0),
+        Figure("S12", f"{SAME}, first turn kept: cost", "%", ratios(sames, roos, price), halving, whole, 1.0),
+        Figure("S12", "halving: mean window", "%", ratios(roos, sames, window), f"of that of {SAME}", whole, 1.0),
+        Figure("S12", "0.5: cost", "%", ratios(halves, roos, price), halving, whole),
+        Figure("S12", "halving: mean window", "%", ratios(roos, halves, window), "of that of 0.5", whole),
+        Figure("S12", "the windows' difference", "tokens", lead, "one turn", turn),
         Figure("S12", "0.5 of messages: cost", "%", ratios(alikes, roos, price), halving, whole),
         Figure("S12", "halving: mean window", "%", ratios(roos, alikes, window), "of that of 0.5 of messages", whole),
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html  # noqa: F401  here, where one thread loads: later pygments in one and markdown-it in another may want it
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -208,11 +209,12 @@ class World:
 
     async def take(self, agent: Agent) -> tuple[Memory, AgentLog]:
         """Take the pen of the agent and load its memory. Raises Busy when another program holds it, Broken when it can
-        only be read.
+        only be read, Refused when it was killed meanwhile.
         """
         await self.database.family.check(agent)
         log = await self.database.open_agent(agent, directory())
         try:
+            agent.check_living(log.killed)
             self.instructions()
             return await log.load(loading(self.run, agent.id)), log
         except BaseException:

@@ -209,16 +209,16 @@ def _image(word: str) -> str:
 
 
 def _file(word: str) -> str:
-    from ikigai.images.files import NotOrdinary, opened
+    from ikigai.images import files
 
     path = Path(word[1:])
     try:
-        with opened(path) as file:
+        with files.opened(path) as file:
             text = io.TextIOWrapper(file, encoding="utf-8").read()
     except UnicodeDecodeError:
         also = " (images: PNG, JPEG, WebP and GIF)"
         raise ConfigError(f"{path} is not a text file.", f"Attach files of UTF-8 text{also}.") from None
-    except NotOrdinary:  # it might never end, or never begin
+    except files.NotOrdinary:  # it might never end, or never begin
         raise ConfigError(f"{path} is no ordinary file.", "Copy what it holds into one, or pipe it in.") from None
     except ValueError:
         raise ConfigError(f"{str(path)!r} is no path.", "Check the name after the @.") from None

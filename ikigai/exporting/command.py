@@ -214,11 +214,11 @@ async def run_import(database: Database, arguments: argparse.Namespace) -> str:
 
 
 def _opened(path: Path) -> BinaryIO:
-    from ikigai.images.files import NotOrdinary, opened
+    from ikigai.images import files
 
     try:
-        return opened(path)
-    except NotOrdinary:
+        return files.opened(path)
+    except files.NotOrdinary:
         raise ConfigError(f"{path} is no ordinary file.", "Copy what it holds into one.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the name.") from None

@@ -14,6 +14,7 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ikigai.commonmark import ended, parser
 from ikigai.core.messages import Image
 from ikigai.core.moving import Raw
 from ikigai.core.sanitize import clean_line
@@ -112,11 +113,11 @@ def _picture(image: Image) -> str:
 
 def rendered(text: str) -> str:
     """Markdown as HTML; where it is nested too deep, as it is written."""
-    parser = _parser()
+    reader = _parser()
     try:
-        tokens = parser.parse(text)
+        tokens = reader.parse(ended(text))
         if all(token.level < DEEPEST - 1 for token in tokens):  # deeper the parser would drop it
-            return parser.renderer.render(tokens, parser.options, {})
+            return reader.renderer.render(tokens, reader.options, {})
     except RecursionError:
         pass
     return f"<pre>\n{escape(text)}</pre>\n"
@@ -124,9 +125,7 @@ def rendered(text: str) -> str:
 
 @cache
 def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    made = MarkdownIt("commonmark", {"maxNesting": DEEPEST, "html": False}).enable(["table", "strikethrough"])
+    made = parser(DEEPEST, html=False)
     made.validateLink = lambda url: bool(ALLOWED.fullmatch(url))
     made.add_render_rule("image", _image)
     made.add_render_rule("link_open", _link)

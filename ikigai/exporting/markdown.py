@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ikigai.commonmark import ended, parser
 from ikigai.core.moving import Raw
 from ikigai.core.sanitize import clean_line
 from ikigai.exporting.interchange import About
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+APART = "<!-- -->"
 DEEPEST = 90
 """Levels; a list takes two for each of its own."""
 _TAG = re.compile(r"(?<!\\)<(?=[A-Za-z/!?])")
@@ -50,10 +52,9 @@ def _written(piece: Piece) -> str:
     match piece.kind:
         case Kind.USER:
             head = f"## {piece.turn}. {plain(piece.label)}\n\n" if piece.turn else ""
-            quoted = "\n".join(f"> {line}".rstrip() for line in contained(piece.text).split("\n"))
-            return f"{head}*{when(piece.at)}, #{piece.id}*\n\n{quoted}"
+            return f"{head}*{when(piece.at)}, #{piece.id}*\n\n{contained(piece.text, '> ')}"
         case Kind.REPLY:
-            return contained(piece.text).strip("\n")
+            return _standing(contained(piece.text)).rstrip("\n")
         case Kind.THOUGHT | Kind.CALL | Kind.RESULT:
             sign = "✗" if piece.failed else _SIGNS[piece.kind]
             summary = html.escape(f"{sign} {piece.label}")
@@ -78,22 +79,36 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{body}{fence}"
 
 
-def contained(text: str) -> str:
-    """Markdown that ends where it ends and holds no HTML; what cannot be made so is shown as it is written."""
+def contained(text: str, before: str = "") -> str:
+    """Markdown that ends where it ends and holds no HTML; what cannot be made so is shown as it is written.
+
+    ``before`` comes before each of its lines. The text is judged as it will stand: of a tab, "> " takes columns away,
+    and what was code is none then.
+    """
     if not _SUSPECT.search(text):
-        return text
+        return _behind(before, text)
     for _ in range(3):
-        tokens = _parsed(text)
+        tokens = _parsed(_behind(before, text))
         if tokens is None:
             break
         lines = text.split("\n")
         touched = {n for token in tokens if _is_html(token) and token.map for n in range(*token.map)}
         if not touched:
-            return _closed(text, tokens)
+            return _behind(before, _closed(text, tokens))
         for n in touched & {*range(len(lines))}:
             lines[n] = _TAG.sub(r"\<", lines[n])
         text = "\n".join(lines)
-    return fenced(text, "markdown")
+    return _behind(before, fenced(text, "markdown"))
+
+
+def _behind(before: str, text: str) -> str:
+    return "\n".join((before + line).rstrip() for line in text.split("\n")) if before else text
+
+
+def _standing(text: str) -> str:
+    """A reply where it begins indented: behind a comment, or a list that stands before it would take it in."""
+    text = re.sub(r"\A(?:[ \t]*\n)+", "", text)
+    return f"{APART}\n\n{text}" if text.startswith((" ", "\t")) else text
 
 
 def _is_html(token: Token) -> bool:
@@ -116,7 +131,7 @@ def _closed(text: str, tokens: list[Token]) -> str:
 def _parsed(text: str) -> list[Token] | None:
     """What Markdown makes of it; None where it is nested so deep that readers give up and leave the rest out."""
     try:
-        tokens = _parser().parse(text)
+        tokens = _parser().parse(ended(text))
     except RecursionError:
         return None
     return tokens if all(token.level < DEEPEST for token in tokens) else None
@@ -124,6 +139,4 @@ def _parsed(text: str) -> list[Token] | None:
 
 @cache
 def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark", {"maxNesting": DEEPEST + 2}).enable(["table", "strikethrough"])
+    return parser(DEEPEST + 2)

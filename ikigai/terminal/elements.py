@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from itertools import groupby
 from operator import itemgetter
 
+import markdown_it  # noqa: F401  before a part of it: another thread may be loading it, and wait for that part
 from markdown_it.token import Token
 from pygments.lexer import Lexer
 from pygments.lexers import get_all_lexers, get_lexer_by_name

@@ -8,18 +8,22 @@ inside a fence lines are merely compared with the closing one.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ikigai.commonmark import ended, parser
 from ikigai.core.sanitize import Cleaner, clean
 from ikigai.terminal.theme import Styles, table
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+
+log = logging.getLogger(__name__)
 
 ANY = table(0)
 _DEEPEST = 20  # lists and quotes within one another; deeper, or with fewer columns left, the source is shown instead
@@ -157,7 +161,11 @@ class MarkdownStream:
         self.parsed += len(source)
         self._credit -= len(source)
         tokens: list[Token] = []
-        _parser().block.parse(source, _parser(), {}, tokens)
+        try:
+            _parser().block.parse(source, _parser(), {}, tokens)
+        except Exception:  # no look is worth a turn: it goes up as one block, in the end
+            log.exception("Markdown could not be read")
+            tokens.clear()
         blocks = [token for token in tokens if token.level == 0 and token.map]
         ends = [self._end(block) for block in blocks]
         final = len(blocks)
@@ -233,7 +241,7 @@ def render(
     from ikigai.terminal import elements
 
     source = clean(source)
-    tokens = _parser().parse(source, {} if references is None else {"references": references})
+    tokens = _parser().parse(ended(source), {} if references is None else {"references": references})
     lines = source.split("\n")
     drawn: list[str] = []
     start = 0
@@ -250,16 +258,14 @@ def render(
 @lru_cache(maxsize=1)
 def code_blocks(source: str) -> tuple[str, ...]:
     """The code in each block of it, wherever it stands, safe and without the last line break."""
-    tokens = _parser().parse(clean(source))
+    tokens = _parser().parse(ended(clean(source)))
     return tuple(clean(token.content).removesuffix("\n") for token in tokens if token.type in ("fence", "code_block"))
 
 
 @cache
 def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
     # Where it reaches this depth it drops the rest; a list counts twice. What is too deep for us must get through.
-    return MarkdownIt("commonmark", {"maxNesting": 2 * _DEEPEST + 2}).enable(["strikethrough", "table"])
+    return parser(2 * _DEEPEST + 2)
 
 
 def _too_deep(block: list[Token], width: int) -> bool:

@@ -10,17 +10,17 @@ from ikigai.terminal.text import wrap
 
 _NARROWEST = 20
 _LETTER = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u0386-\u03ff\u0400-\u0481\u048a-\u04ff"
-_FIRST = rf"[{_LETTER}\"'(,.?!“”‘’„–—…]|[0-9](?![0-9]*[.)](?:[ \n]|\Z))"
+_FIRST = rf"[{_LETTER}\"'(,.?!“”‘’„–—…]|[0-9](?![0-9]*[.)](?: |\Z))"
 """What a line can begin with that begins no block; with digits it may be an item of a list."""
 _OTHER = rf"[{_LETTER}0-9\"'(),.:;?!/=+%@“”‘’„–—…-]"
-_LINE = rf"(?:{_FIRST}){_OTHER}*(?: {_OTHER}+)*"
-_PLAIN = re.compile(rf"{_LINE}(?:\n{{1,2}}{_LINE})*\n?")
-"""Lines of words with one space between them, in paragraphs: letters as wide as one cell, and no markup."""
+_LINE = re.compile(rf"(?:{_FIRST}){_OTHER}*(?: {_OTHER}+)*")
+"""Words with one space between them: letters as wide as one cell, and no markup."""
 
 
 def is_plain(text: str, width: int) -> bool:
     """Whether `drawn` can draw it in so many cells."""
-    if width < _NARROWEST or not _PLAIN.fullmatch(text):
+    paragraphs = text.removesuffix("\n").split("\n\n")
+    if width < _NARROWEST or not all(_LINE.fullmatch(line) for each in paragraphs for line in each.split("\n")):
         return False
     return all(len(word) <= width for word in text.split())
 

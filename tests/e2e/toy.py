@@ -17,6 +17,7 @@ from ikigai import app, cli
 from ikigai.core import codec
 from ikigai.core.delegating import Delegates
 from ikigai.core.events import Event
+from ikigai.core.messages import ToolSpec
 from ikigai.core.ports import Appended, Draft
 from ikigai.store.log import AgentLog
 from ikigai.tools import base
@@ -24,7 +25,8 @@ from ikigai.tools.agents import agent_tools
 from ikigai.tools.read_result import ReadResult, Whole
 from ikigai.tools.recall import Found
 from ikigai.tools.registry import Registry
-from ikigai.workshop import Workshop
+from ikigai.workshop import Workshop, alone
+from tests.tools.told import nothing
 
 KILL_AT = os.environ.get("KILL_AT", "")
 
@@ -65,8 +67,12 @@ class Lines(Toy):
 
 
 class ToyWorkshop(Workshop):
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self.registry(nothing, nothing, alone).specs
+
     def registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates], agent: str = "") -> Registry:
-        whole_again = ReadResult(whole, self._config.context.max_tool_result_tokens)
+        whole_again = ReadResult(whole, self.config.context.max_tool_result_tokens)
         own = agent_tools(delegates) if "AGENTS" in os.environ else ()
         return Registry((Touch(), Lines(), whole_again, *own))
 

@@ -175,6 +175,12 @@ HOSTILE = (
     "\\<b> `<b>` <b>",
     "x" * 50_000 + "<b>",
     "1. a\n\n   ```\n   open in a list",
+    "\t<!--",
+    "> - <!--\n>",
+    "- <!--\n\t",
+    "    <b>\n\n\t<!-- x",
+    "a\n\n\t<b>\n \t<!--",
+    "- a\n\n\t\t<!--\n\n   x\n\n\t <b>",
 )  # fmt: skip
 
 
@@ -183,6 +189,8 @@ def conversation(text: str) -> list[Raw]:
     return raws(
         ev.UserMessage(text, (Image(text[:80], text[:80], 1, 1, text[:80]), Image("image/png", '"><b>', 1, 1))),
         ev.AssistantMessage((Thinking(text), Text(text or " "))),
+        ev.AssistantMessage((Text("- a\n  1. b"),)),
+        ev.AssistantMessage((Text(text or " "),)),
         ToolCall("c", text[:200] or "t", json.dumps(text)),
         ToolCall("d", "t", "{}", text),
         ToolResult("c", text),
@@ -197,7 +205,7 @@ def conversation(text: str) -> list[Raw]:
 def stays_in_its_place(text: str) -> None:
     rows = conversation(text)
     found = sound(page(html.Html(), rows, text[:60]))
-    assert found.all("img") == [] and len(found.all("section")) == 2 and len(found.all("article")) <= 3
+    assert found.all("img") == [] and len(found.all("section")) == 2 and len(found.all("article")) <= 5
     assert "THE END" in found.words and found.tags[-1][0] == "a"
     said = [block for block in found.pre if block.startswith("\n")]
     assert len(said) >= 4
@@ -209,8 +217,8 @@ def stays_in_its_place(text: str) -> None:
     htmls = [token.content for token in tokens if token.type == "html_block"]
     htmls += [child.content for token in tokens for child in token.children or () if child.type == "html_inline"]
     for tag in htmls:
-        assert re.fullmatch(r"<details><summary>[^<>\n]*</summary>\n?|</details>\n?", tag), tag
-    assert sum("</details>" not in tag for tag in htmls) == sum("<summary>" not in tag for tag in htmls) <= 5
+        assert re.fullmatch(r"<details><summary>[^<>\n]*</summary>\n?|</details>\n?|<!-- -->\n?", tag), tag
+    assert sum("<summary>" in tag for tag in htmls) == sum("</details>" in tag for tag in htmls) <= 5
     heads = [
         tokens[n + 1].content for n, token in enumerate(tokens) if token.type == "heading_open" and not token.level
     ]
@@ -237,6 +245,25 @@ def test_nothing_gets_out_however_it_is_put_together(text: str) -> None:
 def test_no_content_closes_its_fence(text: str) -> None:
     (fence,) = MarkdownIt("commonmark").parse(markdown.fenced(text, "text"))
     assert fence.type == "fence" and fence.content == (text if text.endswith("\n") or not text else text + "\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "  - a\n  - b\n  - c",
+        "   ```py\n   if x:\n     y\n   ```\n\nz",
+        "    code\n    more",
+        "\tcode\n\n\tmore",
+        "   x\n\n    code",
+        " 1. a\n\n        code",
+        "\n \n  x",
+    ],
+)
+def test_a_reply_that_begins_indented_stands_for_itself(text: str) -> None:
+    """Behind a list, which would take it in."""
+    written = page(markdown.Markdown(), raws(*(ev.AssistantMessage((Text(each),)) for each in ("- a\n  1. b", text))))
+    rendered = MarkdownIt("commonmark").render
+    assert rendered(written).endswith("<!-- -->\n" + rendered(text)) and "<ol>\n<li>b</li>\n</ol>" in rendered(written)
 
 
 def test_replies_look_in_markdown_as_they_do_alone() -> None:

@@ -132,7 +132,7 @@ def test_whatever_is_written_only_our_own_sequences_come_out(text: str, width: i
         assert links.safe(target)
     assert not OBEYED.search(STYLE.sub("", LINK.sub(lambda found: found[2], made)).replace("\n", ""))
     assert [unstyled(row) for row in made.split("\n")] == STYLE.sub("", LINK.sub(lambda m: m[2], made)).split("\n")
-    assert "```" in text or "    " in text or max(map(cell_len, unstyled(made).split("\n"))) <= width
+    assert "```" in text or "    " in text or "\t" in text or max(map(cell_len, unstyled(made).split("\n"))) <= width
 
 
 def test_what_is_out_of_the_context_and_the_history_hide_nothing():

@@ -278,6 +278,20 @@ def test_a_block_is_there_with_the_line_that_ends_it(came: str, finished: list[s
     assert streaming.take() == finished
 
 
+def test_what_the_parser_fails_on_comes_as_it_is(monkeypatch: pytest.MonkeyPatch):
+    """A reply is not lost by a mistake in the library that reads its marks."""
+
+    def failing(*_: object) -> None:
+        raise IndexError
+
+    monkeypatch.setattr(MarkdownIt("commonmark").block.__class__, "parse", failing)
+    stream, text = MarkdownStream(), "# One\n\n- two\n\nthree\n"
+    stream.feed(text)
+    assert stream.take() == [] and stream.tail(20, 9)[-1] == "three"
+    stream.finish()
+    assert "".join(stream.take()) == text
+
+
 def test_nothing_is_taken_before_it_is_saved():
     streaming = MarkdownStream()
     streaming.feed("One\n\nTw")

@@ -65,6 +65,8 @@ class Commanding(Sitting):
                     await self._recall(command)
                 case "export":
                     self._export(command)
+                case "cost" if _painted(command.argument):
+                    self._paint(command)
                 case "wait":
                     self._wait(command)
                 case "copy":
@@ -120,6 +122,16 @@ class Commanding(Sitting):
         database, agent, line = self._world.database, self._seat.agent, f"/export {command.argument}"
         tell = partial(self.screen.progress, line)
         self._run(self._told(line, exporting.typed_export, database, agent, command.argument, tell))
+
+    def _paint(self, command: Local) -> None:
+        """Write a picture to a file; what paints it takes seconds to load."""
+
+        async def told() -> str:
+            from ikigai import answers
+
+            return (await answers.answer(command, self._config, self._place())).text
+
+        self._run(self._told(f"/cost {command.argument}", told))
 
     async def _copy(self, command: Local) -> None:
         from ikigai import copying
@@ -277,3 +289,12 @@ class Commanding(Sitting):
             return None
         state = "read-only" if self._seat.runtime is None else memory.status.value
         return Place(self._world, self._seat.agent, memory, state, self.screen.usage, self._seat.crew)
+
+
+def _painted(argument: str) -> bool:
+    """Whether /cost is to write a file. Raises ConfigError."""
+    if not argument:
+        return False
+    from ikigai.pictures import command as pictures
+
+    return pictures.typed(argument).file is not None

@@ -10,6 +10,9 @@ from ikigai.core.memory import Memory
 if TYPE_CHECKING:
     from ikigai.app import World
 
+NEWEST, FIRST_WORDS = 50, 80
+"""Turns that are offered, and characters of what each began with."""
+
 
 def marks(memory: Memory | None) -> list[str]:
     marks = memory.marks if memory else ()
@@ -19,6 +22,15 @@ def marks(memory: Memory | None) -> list[str]:
 def acts(memory: Memory | None) -> dict[str, str]:
     acts = memory.acts if memory else ()
     return {str(act.id): act.kind + " that took nothing" * act.empty for act in reversed(acts)}
+
+
+def turns(memory: Memory | None) -> dict[str, str]:
+    """What /fork takes: turns of the window, the newest first, each by its last event and its first words."""
+    if memory is None:
+        return {}
+    first = (memory.window.first,) if memory.window.first else ()
+    newest = (*reversed(memory.window.turns[-NEWEST:]), *first)
+    return {f"at {turn.end}": " ".join(turn.messages[0].text[:FIRST_WORDS].split()) for turn in newest}
 
 
 def files(typed: str) -> list[str]:

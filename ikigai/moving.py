@@ -13,7 +13,6 @@ from ikigai.core.inputs import Send
 from ikigai.core.mail import MOST
 from ikigai.core.questions import Question, yes_or_no
 from ikigai.core.sanitize import clean_line
-from ikigai.crew import living
 
 if TYPE_CHECKING:
     from ikigai.app import World
@@ -61,7 +60,7 @@ async def destination(world: World, seat: Seat, command: Local) -> Move:
             return Move(agent)
         case _:
             agent = await agents.find(command.argument)
-            living(agent)
+            agent.check_living()
             if seat.runtime and seat.agent and agent.id == seat.agent.id:
                 raise Refused(f"{agent.name} is on the screen already.", "/new begins another agent.")
             return Move(agent)
@@ -94,7 +93,7 @@ async def sent(world: World | None, seat: Seat, argument: str) -> Send:
     agent = await world.database.agents.find(name)
     if agent.id == seat.agent.id:
         raise Refused("That is the agent on the screen.", "Write to it without /send.")
-    living(agent)
+    agent.check_living()
     if len(text) > MOST:
         raise Refused(f"A message holds {MOST:,} characters, and this has {len(text):,}.", "Send less of it.")
     return Send(MailSent(agent.id, text, agent.name, by_user=True))

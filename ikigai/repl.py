@@ -83,6 +83,8 @@ class Repl(Commanding):
             "sets": lambda: _completing().sets(self.memory),
             "modes": lambda: _completing().modes(),
             "trust": lambda: _completing().TRUST,
+            "turns": lambda: _completing().turns(self.memory),
+            "all": lambda: {"--all": "the dead, too"},
             "plot": lambda: {"--plot": "draw tokens, cost and the window"},
             "mentions": self._mentioned,
         }
@@ -136,6 +138,7 @@ class Repl(Commanding):
         if self._seat.runtime:
             self._seat.runtime.warm()
         if self._world:
+            await self._world.workshop.warm()
             self._keep(asyncio.create_task(self._world.database.indexer.run(), name="index"))
 
     async def _begin(self) -> None:
@@ -181,6 +184,7 @@ class Repl(Commanding):
 
     async def _close(self) -> None:
         """Put everything down, within a few seconds."""
+        self._closing = True
         for task in (*self._background, *((self._running,) if self._running else ())):
             task.cancel()
         if self._reading:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 Sent: TypeAlias = type[inputs.Submitted] | type[inputs.Steered]
 """What becomes of a message: it begins a turn, or goes into the one under way."""
 
-KEYS_FIRST = 0.005
+KEYS_FIRST = 0.002
 """Seconds from the first paint until anything else is begun: keys typed meanwhile are shown before."""
 
 
@@ -43,13 +43,14 @@ class Sitting(ABC):
         self._world: World | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._code = 0
+        self._closing = False
 
     @abstractmethod
     def submit(self, text: str) -> None:
         """A line was entered: a command, or a message."""
 
     def leave(self, code: int = 0) -> None:
-        self._code = code
+        self._code, self._closing = code, True
         self.screen.close()
 
     @property
@@ -72,7 +73,7 @@ class Sitting(ABC):
             elif early:
                 self.screen.returned("\n".join(early))
             if early and self._seat.member:
-                self.screen.queued(self._seat.member.relay.queue)
+                self.screen.queued((*self._seat.member.relay.queue, *self._early))
 
     def _say(self, text: str, made: Sent = inputs.Submitted) -> None:
         """Send a message, whatever it begins with."""
@@ -110,7 +111,11 @@ class Sitting(ABC):
             await work
         finally:
             self._reading = None
-        early, self._early = self._early, []  # when this is the end they stay, as a draft
+        early, self._early = self._early, []
+        if self._closing:  # they stay, as a draft; where queued messages are shown they would go with the next turn
+            self.screen.queued(self._seat.member.relay.queue if self._seat.member else ())
+            self.screen.returned("\n".join(early))
+            return
         if early and not self._seat.busy:
             self.screen.queued(())
         for each in early:

@@ -76,10 +76,13 @@ class Typed:
             self._unsent = Unsent(paths.state_dir(), os.environ)
         text, written = await self._unsent.take(id)
         if text:
-            with contextlib.suppress(StoreError):
+            try:
                 text = without_sent(text, written, await newest(None, LOOKED_AT))
+            except StoreError:
+                pass
+            finally:  # also where the user leaves meanwhile: what is in the input is kept then
+                self._screen.returned(text)
         if text:
-            self._screen.returned(text)
             self._telling = asyncio.create_task(self._tell_recovered(member), name="recovered")
         self.changed()  # what has been typed meanwhile is kept from now on
 

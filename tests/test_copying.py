@@ -56,6 +56,10 @@ def test_blocks_of_code_wherever_they_stand():
     assert completing.code(made) == {"1": "one", "2": "two", "3": "three", "4": "four"} and not completing.code(None)
 
 
+def test_a_comment_left_open_in_a_list_in_a_quote_is_no_trap():
+    assert completing.code(memory(UserMessage("?"), said("```\na\n```\n\n> - <!--\n>"))) == {"1": "a"}
+
+
 @pytest.mark.parametrize("argument", ["0", "-1", "x", "1 2", "１", "5", "9" * 40])
 def test_numbers_that_are_none(argument: str):
     with pytest.raises(Refused, match=r"^(/copy cannot|The last answer has 4 code blocks\. Write a number up to 4\.)"):

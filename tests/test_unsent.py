@@ -125,6 +125,28 @@ def test_what_was_sent_is_no_draft(draft: str, sent: list[str], left: str):
     assert without_sent(draft, 100.0 + 2 * SKEW, log) == draft, "typed once more"
 
 
+async def test_leaving_while_the_log_is_asked_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
+    child = another(folder, "half")
+    child.kill()
+    child.wait()
+    screen = SimpleNamespace(unsent="", notice=lambda text: None)
+    screen.returned = lambda text: setattr(screen, "unsent", text)
+    kept, asked = typed.Typed(screen, lambda: "agent", dict), asyncio.Event()  # type: ignore[arg-type]
+
+    async def slow(before: int | None, limit: int) -> list[StoredEvent]:
+        asked.set()
+        await asyncio.sleep(60)
+        return []
+
+    recovering = asyncio.create_task(kept.recover("agent", None, slow))
+    await asked.wait()
+    recovering.cancel()
+    await asyncio.wait({recovering})
+    await kept.close()
+    assert [file.read_text() for file in files(folder)] == ["half"]
+
+
 async def test_a_log_that_cannot_tell_gives_all_of_it_back(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
     child = another(folder, "half")

@@ -186,6 +186,7 @@ COMMANDS: tuple[Command, ...] = (
         '[at ID] ["prompt"]',
         "go on in a child that shares the past, at once with a prompt",
         local("fork"),
+        "turns",
         more="Options, in front of the prompt: --model PROVIDER/NAME[:LEVEL], --name NAME. `at ID` forks at the end of"
         " the turn of any event, of other agents too, as memory was then. A busy agent is forked before its open turn"
         " and goes on. Settings go with the child, marks do not; what either does later is its own.",
@@ -195,6 +196,7 @@ COMMANDS: tuple[Command, ...] = (
         "[--all]",
         "the tree of agents: state, model, last words, who holds it",
         local("agents"),
+        "all",
         more="--all shows the dead, too. `ikigai agents` can do more.",
     ),
     Command(

@@ -5,10 +5,12 @@
     Names       many paths, kept so that looking through them is fast
     Search      the best of those for what was typed, slice by slice
 
-Case does not matter. Nothing here looks at a clock: whoever steps through a Search decides when it is long enough.
+Case and accents do not matter. Nothing here looks at a clock: whoever steps through a Search decides when it is long
+enough.
 """
 
 import re
+import unicodedata
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +20,8 @@ SLICE = 2_000
 """Paths looked through in one step: about a millisecond."""
 ENOUGH = 1_000
 """Paths that fit from which no others are looked for that fit less well."""
+ACCENTS = "[\u0300-\u036f]+"
+"""What they are made of where they stand apart from their letters."""
 _BEGINS, _IN_NAME, _IN_NAME_APART, _IN_PATH, _APART = range(5)
 """How a path fits, best first: its last part begins with what was typed, holds it, has its letters; or all of it."""
 
@@ -28,13 +32,19 @@ def names(typed: str, known: Iterable[str]) -> list[str]:
     Within each the order of `known` is kept; each text comes once.
     """
     all = list(dict.fromkeys(known))
-    low = typed.lower()
+    bare = plain(typed)
     first = [text for text in all if text.startswith(typed)]
-    within = [text for text in all if low in text.lower()]
+    within = [text for text in all if bare in plain(text)]
     if first or within:
         return list(dict.fromkeys(first + within))
-    spans = [(span, text) for text in all if (span := scattered(low, text.lower()))]
+    spans = [(span, text) for text in all if (span := scattered(bare, plain(text)))]
     return [text for _, text in sorted(spans, key=lambda found: found[0])]
+
+
+def plain(text: str) -> str:
+    """The text as it is compared: in small letters, and those without accents."""
+    low = text.lower()
+    return low if low.isascii() else re.sub(ACCENTS, "", unicodedata.normalize("NFD", low))
 
 
 def scattered(typed: str, text: str) -> int:
@@ -59,11 +69,11 @@ def _start(typed: str, text: str, last: int, least: int = 0) -> int:
 
 
 class _Slice:
-    """Some paths, and what is looked at: all in small letters, a line break and a slash before each."""
+    """Some paths, and what is looked at: all of it plain, a line break and a slash before each."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths
-        lines = ["\n/" + path.lower().replace("\n", "\0") for path in paths]
+        lines = ["\n/" + plain(path).replace("\n", "\0") for path in paths]
         self.text = "".join(lines) + "\n"
         self.starts = array("L")
         at = 0
@@ -96,12 +106,14 @@ class Search:
     """What `typed` may mean of `names`; every step of the iteration looks through one slice.
 
     Best first: what was typed begins the last part of the path, stands in it, its letters do, it stands anywhere in the
-    path, its letters do. Among equals, those of `recent` in its order, then the tightest, then the shortest path.
+    path, its letters do. Among equals, those with the very accents, those of `recent` in its order, then the tightest,
+    then the shortest path.
     """
 
     def __init__(self, names: Names, typed: str, recent: Mapping[str, int]) -> None:
-        self._names, self._typed, self._recent = names, typed.lower().replace("\n", "\0"), recent
-        self._ranks: dict[str, tuple[int, int, int, int, str]] = {}
+        self._names, self._typed, self._recent = names, plain(typed).replace("\n", "\0"), recent
+        self._accented = "" if typed.isascii() else typed.casefold()
+        self._ranks: dict[str, tuple[int, bool, int, int, int, str]] = {}
         self._steps = self._looked()
 
     def __iter__(self) -> Iterator[None]:
@@ -123,7 +135,8 @@ class Search:
                     return
 
     def _rank(self, path: str, how: int, span: int) -> None:
-        rank = (how, self._recent.get(path, len(self._recent)), span, len(path), path)
+        other = self._accented not in path.casefold()  # with other accents, or none
+        rank = (how, other, self._recent.get(path, len(self._recent)), span, len(path), path)
         if path not in self._ranks or rank < self._ranks[path]:
             self._ranks[path] = rank
 

@@ -18,7 +18,7 @@ from ikigai.terminal.tty import Tty
 
 QUESTION = "\x1b]11;?\x1b\\\x1b[c"
 """What is the background (OSC 11)? What are you (DA1)? Every terminal answers that, and nothing comes behind it."""
-WORTH = 0.12
+WORTH = 0.1
 """Seconds that the history waits for it: opening the database takes longer."""
 OWED, LENT = 1.0, 0.2
 """Seconds after which no answer is expected any more, and that giving the terminal away waits for one."""

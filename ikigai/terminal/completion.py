@@ -15,7 +15,7 @@ what it is. Those of BY_TYPED are asked with what has been typed of it; "mention
 words that mean them.
 """
 BY_TYPED = ("files",)
-SPACED = ("marks", "files", "pins", "sets", "modes")
+SPACED = ("marks", "files", "pins", "sets", "modes", "turns")
 """Those that may hold spaces."""
 
 MOST = 200

@@ -106,7 +106,9 @@ class Input:
     def set_prompts(self, texts: Iterable[str]) -> None:
         """Prompts of earlier runs for Up and Ctrl+R, the newest first."""
         self.prompts.fill(texts)
+        menu = self.buffer.complete_state
         self.buffer.reset(self.buffer.document)  # they are read with the next paint
+        self.buffer.complete_state = menu  # of what somebody has begun to type meanwhile
         self._changed()
 
     def earlier(self) -> list[str]:

@@ -86,6 +86,11 @@ class Showing:
         if self._entries.takes_markdown(shown, *self._tty.size()):
             self.warm()
         self._scroll.add(lambda columns: self._entries.history(shown, skipped, columns, self._tty.size()[1]))
+        self._scroll.after(self._waited_for)
+
+    async def _waited_for(self) -> None:
+        """What was printed is seen now, and not with the next frame."""
+        self._frames.at_once()
 
     def show(self, block: Block) -> None:
         reply = self._area.reply

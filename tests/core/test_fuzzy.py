@@ -56,6 +56,15 @@ def test_case_folders_odd_names_and_wide_characters():
     assert best(["src/app/main.py", "src/main.py"], "app/ma") == ["src/app/main.py"]
 
 
+def test_accents_do_not_matter_in_either():
+    paths = ["Szülők/Árvíztűrő.md", "cafe\u0301.txt", "ガイド.txt", "plain.txt"]
+    assert best(paths, "arviz") == best(paths, "ÁRVÍZ") == best(paths, "szu/arv") == paths[:1]
+    assert best(paths, "café") == ["cafe\u0301.txt"] and best(paths, "pläin") == ["plain.txt"]
+    assert best(paths, "ガイ") == ["ガイド.txt"]
+    assert best(["o.txt", "ö.txt"], "ö") == ["ö.txt", "o.txt"] and best(["ö.txt", "o.txt"], "o")[0] == "o.txt"
+    assert fuzzy.names("elo", ["Előadás", "b"]) == ["Előadás"] and fuzzy.names("EŐD", ["Előadás"]) == ["Előadás"]
+
+
 @given(st.lists(st.text("ab/._\n", min_size=1, max_size=8), max_size=12), st.text("ab/._\n", min_size=1, max_size=3))
 def test_what_is_found_is_what_has_the_letters_in_their_order(paths: list[str], typed: str):
     wanted = {path for path in paths if fuzzy.scattered(typed, f"/{path}")}

@@ -178,10 +178,15 @@ class Program:
     def wait(self, true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         deadline = time.monotonic() + seconds
         while self.halfway or not true():
-            assert time.monotonic() < deadline, f"waited in vain for {what}:\n{self.text()}"
+            assert time.monotonic() < deadline, f"waited in vain for {what}:\n{self.text()}\n{self.logged()}"
             self.pump(0.05)
             while self.pump(0) and time.monotonic() < deadline:  # a look costs more than a read
                 pass
+
+    def logged(self) -> str:
+        """The end of the program's own log, which tells why it did what it should not."""
+        file = self._unsent / "ikigai.log"
+        return file.read_text(errors="replace")[-20_000:] if file.exists() else ""
 
     def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
         """Until `text` is there, wrapped or not."""

@@ -71,6 +71,9 @@ def test_the_rule_stands_where_the_next_request_begins_and_the_screen_is_as_it_w
     with account.terminal(*WIRE, rows=60, env={"IKIGAI_SLIDING_CONTEXT_TOKENS": "120", "NO_COLOR": "1"}) as program:
         program.ready()
         talked(program, account, *(f"question {n} about things" for n in range(1, 6)))
+        program.wait(
+            lambda: "─ 3 out, " in program.text() and "3 out · ↑50 ↓25" in program.status(), "the last figures"
+        )
         before = program.scrollback()
         opened(program)
         lines = program.lines()
@@ -86,7 +89,7 @@ def test_the_rule_stands_where_the_next_request_begins_and_the_screen_is_as_it_w
         program.resize(80, 60)
         program.wait(lambda: foot(program).endswith("q leaves") and "question 5" in program.text(), "a large one")
         left(program)
-        assert program.scrollback() == before
+        program.wait(lambda: program.scrollback() == before, "the screen as it was")
         talked(program, account, "question 6 about things")
         assert first_kept(wire, 5) == (inside, len(outside) // 2)
         styles = {int(code) for codes in re.findall(rb"\x1b\[([\d;]+)m", program.raw) for code in codes.split(b";")}

@@ -183,6 +183,17 @@ def test_leaving_at_once_keeps_the_message_with_its_image(account: Account):
     check(account.dsn)
 
 
+def test_what_waits_behind_an_image_does_not_begin_when_the_user_leaves(account: Account):
+    large(account.home / "large.jpg")
+    with account.terminal(*ECHO, "-c") as program:
+        program.ready().type("one @large.jpg\r!touch ran\r\x04")
+        assert program.ended() == 0
+        program.assert_restored()
+    assert [text for text, _ in stored(account)] == ["one @large.jpg"] and not (account.home / "ran").exists()
+    with account.terminal(*ECHO, "-c") as program:
+        program.wait_for_input("!touch ran")
+
+
 def test_what_cannot_be_saved_is_kept_with_its_images(account: Account):
     cat = picture(account.home / "cat.png")
     with account.terminal(*ECHO, columns=200) as program:

@@ -7,10 +7,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.e2e.account import Account
+from tests.e2e.account import Account, Wire
 from tests.e2e.program import Program
+from tests.e2e.test_login import CLAUDES
 from tests.e2e.test_tools import TOOLS, answer, asked, call, shell
 from tests.screens import FOLDER, VARIANTS, Screens
+from tests.wire_server import failure
 
 HANG = {"do": "hang"}
 DOCUMENT = """\
@@ -162,6 +164,54 @@ def test_tools(golden: Account, variant: str):
         program.leave()
 
 
+CONTRAST = {name: {"IKIGAI_TERMINAL_THEME": name} for name in ("dark-high-contrast", "light-high-contrast")}
+
+
+@pytest.mark.parametrize("variant", CONTRAST)
+def test_high_contrast(golden: Account, variant: str):
+    """The two themes for eyes that need more, where there is most to tell apart."""
+    (golden.home / "a.txt").write_text("one\ntwo\nthree\n")
+    model = golden.script(
+        [{"do": "think", "text": "Somebody asks for a table."}, DOCUMENT],
+        [call("read_file", path="a.txt")],
+        [call("edit_file", path="a.txt", old="two\n", new="2\n")],
+        "Left as it was.",
+    )
+    env = {**TOOLS, **CONTRAST[variant]}
+    with Screens("contrast", variant) as screens, golden.terminal(*model, env=env) as program:
+        program.ready().say("Show me all of it.")
+        program.settled()
+        screens.agrees("answer", program)
+        program.say("Go.")
+        asked(program, "Make this edit?")
+        screens.agrees("edit", program)
+        answer(program, "n", "Make this edit?")
+        program.wait_for("● Left as it was.")
+        program.settled()
+        program.say("/context")
+        screens.agrees("context", program)
+        program.type("/")
+        screens.agrees("menu", program)
+        program.type("\x03")
+        program.leave()
+
+
+def test_login(golden: Account, wire: Wire):
+    """A key that is refused, and one that works; neither is shown."""
+    wire.answers(failure(401, "no such key"), CLAUDES)
+    env = {"ANTHROPIC_BASE_URL": wire.server.base_url.removesuffix("/v1")}
+    with Screens("login") as screens:
+        for state, key in (("refused", "sk-canary-wrong"), ("stored", "sk-canary-right")):
+            with golden.terminal("login", "anthropic", env=env) as program:
+                program.wait_for("Key for anthropic (it is not shown):")
+                if state == "refused":
+                    screens.agrees("asked", program)
+                program.type(f"{key}\r")
+                assert program.ended() == (0 if state == "stored" else 1)
+                screens.agrees(state, program)
+                program.assert_restored()
+
+
 SIZES = {"rule": (80, 24), "narrow": (40, 24), "tiny": (20, 5), "huge": (300, 100)}
 
 
@@ -197,4 +247,4 @@ def test_sizes(golden: Account):
 
 
 def test_every_stored_screen_is_of_a_walk():
-    assert {folder.name for folder in FOLDER.iterdir()} == {"first", "setup", "sizes", "tools"}
+    assert {folder.name for folder in FOLDER.iterdir()} == {"contrast", "first", "login", "setup", "sizes", "tools"}

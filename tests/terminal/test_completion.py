@@ -1,11 +1,16 @@
 """What completes what."""
 
+import os
+
 import pytest
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from ikigai.core.commands import COMMANDS
 from ikigai.terminal.completion import Menu, candidates
+from ikigai.terminal.input import Input
+from ikigai.terminal.theme import Theme
+from ikigai.terminal.tty import Tty
 
 SOURCES = {
     "marks": lambda: ["one", "two", "three and a half"],
@@ -15,6 +20,8 @@ SOURCES = {
     "files": lambda typed: [f"{typed.rpartition('/')[0]}/a b.md"] if "/" in typed else ["sub/"],
     "pins": lambda: {"a b.md": "1.2k tokens", "c.md": "5 tokens"},
     "sets": lambda: {"off files": "read_file", "on shell": "shell"},
+    "turns": lambda: {"at 12": "what is it?", "at 8": "hello"},
+    "all": lambda: {"--all": "the dead, too"},
     "modes": lambda: {"auto": "edits run", "revoke ": "ask again"},
     "mentions": lambda typed: (
         [f"@{name}" for name in ("src/main.py", "a.png") if typed in name] + ['@"why\'s"'] * (typed == "y's")
@@ -53,6 +60,12 @@ SOURCES = {
         ("/tools o", ["off files", "on shell"]),
         ("/tools on s", ["on shell"]),
         ("/approve re", ["revoke "]),
+        ("/fork ", ["at 12", "at 8"]),
+        ("/fork at 1", ["at 12"]),
+        ("/fork at 12", []),
+        ('/fork "at once', []),
+        ("/agents ", ["--all"]),
+        ("/agents -", ["--all"]),
         ("see @ma", ["@src/main.py"]),
         ("@", ["@src/main.py", "@a.png"]),
         ('see @"ma', ["@src/main.py"]),
@@ -104,3 +117,22 @@ def test_what_a_source_finds_later_joins_the_menu_where_somebody_waits_for_it():
     menu.offer()
     buffer.insert_text("x")
     assert not menu.again()  # it was offered for another text
+
+
+def test_the_menu_stays_when_earlier_prompts_come():
+    """They are read from the database while somebody may be typing."""
+    main, side = os.openpty()
+    made = Input(
+        Tty(side, side), Theme(plain=True), SOURCES, on_typing=str, on_draft=lambda: None,
+        look=lambda text, found: lambda: None, suggests=lambda: False, changed=lambda: None,
+    )  # fmt: skip
+    made.buffer.insert_text("/profile de")
+    menu = made.buffer.complete_state
+    made.set_prompts(["earlier"])
+    assert menu and made.buffer.complete_state is menu
+    made.buffer.complete_next()
+    made.set_prompts(["earlier"])
+    made.buffer.complete_next()
+    assert made.text == "/profile de", "it goes on from where it was"
+    os.close(main)
+    os.close(side)

@@ -10,6 +10,11 @@ from types import FrameType
 
 from ikigai.output import say
 
+LATEST = 0.2
+"""Seconds within which a signal ends a question. One that comes just before the wait for a key ends no wait; Python
+looks at it when something does, which without a clock that ticks would be the next key.
+"""
+
 
 def answer(question: str) -> str:
     """What the user types, without the spaces around it; "" when there is nothing more to read."""
@@ -35,6 +40,8 @@ def interruptible() -> Iterator[None]:
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     before = {number: signal.signal(number, end) for number in numbers}
+    before[signal.SIGALRM] = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, LATEST, LATEST)
     try:
         yield
     except SystemExit:
@@ -42,5 +49,6 @@ def interruptible() -> Iterator[None]:
             say()  # what comes next begins a line
         raise
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -90,6 +90,12 @@ class Account:
         check(self.dsn)
         return self.turns()
 
+    def busy(self) -> list[str]:
+        """The statements under way in the database, but this one."""
+        query = "select query from pg_stat_activity where state = 'active' and pid <> pg_backend_pid()"
+        with psycopg.connect(self.dsn) as connection:
+            return [text for (text,) in connection.execute(query + " and datname = current_database()").fetchall()]
+
     def _connected(self) -> list[str]:
         """The programs that are connected to the database, by their process ids."""
         query = "select split_part(application_name, '/', 3) from pg_stat_activity where datname = current_database()"

@@ -92,7 +92,7 @@ def test_at_the_terminal(talk: Account):
         program.type("select asked from turns;\r")
         program.wait_for("hello there")
         program.type("select pg_sleep(60);\r")
-        program.pump(0.5)
+        program.wait(lambda: "select pg_sleep(60);" in talk.busy(), "the statement under way")
         program.type("\x03")
         program.wait_for("canceling statement due to user request")
         program.type("\\q\r")

@@ -232,7 +232,9 @@ def test_endless_output_leaves_the_prompt_as_it_is(account: Account):
         assert any("Running shell" in line for line in program.lines()), "it is still writing"
         program.wait_for("● It is over.")
         print(f"grown by {(most - before) / 1e6:.1f} MB, slowest key {slowest * 1000:.0f} ms")
-        assert most - before < 32_000_000 and slowest < 0.5
+        assert most - before < 32_000_000 and slowest < FLOOD / 5, (
+            "keys are seen while it floods, on a busy machine too"
+        )
         program.type("\x03")
         program.wait_for_input("")
         program.leave()

@@ -66,12 +66,23 @@ def talk_with(adapters: dict[str, Any], server: LocalServer, name: str) -> Talk:
     return Talk(Run(settings, lambda _: Limits(CONTEXT, 24), encoder))
 
 
+async def with_input(provider: Any, sent: Request) -> tuple[list[Any], Finished]:
+    """Ask the model; the same again where llama.cpp leaves out `message_start`, which tells the tokens of the input.
+    It does so for replies that begin with a character of several tokens, an emoji, and as good as never twice.
+    """
+    for _ in range(3):
+        found = await collect(provider, sent)
+        ended = found[-1]
+        assert isinstance(ended, Finished), ended
+        if ended.usage.input or provider.name != "messages":
+            break
+    return found, ended
+
+
 async def answered(talk: Talk, adapters: dict[str, Any]) -> tuple[str, UsageReported]:
     """Ask the model; gives back what it said and what that took."""
     sent = request(talk.memory)
-    found = await collect(adapters[talk.memory.provider], sent)
-    ended = found[-1]
-    assert isinstance(ended, Finished), ended
+    found, ended = await with_input(adapters[talk.memory.provider], sent)
     assert ended.stop in (StopReason.END, StopReason.LENGTH)
     usage = UsageReported(talk.memory.model, ended.usage, size=talk.memory.size)
     facts = talk.happen(Replied(talk.job(CallModel), reply(found).blocks(), ended.stop, usage))
@@ -102,8 +113,8 @@ async def test_one_conversation_over_all_of_them(adapters: dict[str, Any], serve
         talk.happen(Submitted(f"I am asking by {name}."))
         for other in SPOKEN:
             sent = request(talk.memory)
-            ended = (await collect(adapters[other], Request(sent.model, sent.messages, sent.system, max_output=1)))[-1]
-            assert isinstance(ended, Finished)
+            one = Request(sent.model, sent.messages, sent.system, max_output=1)
+            _, ended = await with_input(adapters[other], one)
             costs.setdefault(name, set()).add(ended.usage.input)
         await answered(talk, adapters)
     assert all(len(inputs) == 1 for inputs in costs.values()), costs
@@ -200,7 +211,7 @@ async def test_it_lists_its_model_and_counts_as_it_bills(adapters: dict[str, Any
     assert [model.id for model in await adapters[name].models()] == [server.name]
     request = ask("Say hello to all of them.", system="Be brief.", max_output=1)
     counted = await adapters[name].count(request)
-    events = await collect(adapters[name], request)
+    events, _ = await with_input(adapters[name], request)
     billed = [event.usage.input for event in events if isinstance(event, Counted | Finished)]
     assert counted == (None if name == "chat" else billed[-1])
 

@@ -243,12 +243,14 @@ def test_keys_for_the_pager_are_the_pagers_and_later_ones_ours(tmp_path: Path):
 
 
 def test_a_reply_goes_on_behind_the_pager(tmp_path: Path):
-    program = pager(tmp_path, f"cat > /dev/null; while [ ! -e {tmp_path}/enough ]; do sleep 0.05; done")
+    there = f"touch {tmp_path}/there; cat > /dev/null"
+    program = pager(tmp_path, f"{there}; while [ ! -e {tmp_path}/enough ]; do sleep 0.05; done")
     with Console(tmp_path, PAGER=program, DEMO_PACE="0.01") as console:
         console.ready().send("think " + LONG[:100] + "\r")
         console.until("● Thought")
         console.send("\x0f")
-        console.pump(0.5)
+        console.until((tmp_path / "there").exists)
+        console.pump(0.2)
         before = console.raw
         console.pump(0.5)
         assert console.raw == before, "the terminal is the pager's"

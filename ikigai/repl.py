@@ -107,7 +107,7 @@ class Repl(Commanding):
             on_browse=self._looked_at,
             on_search=self._sought,
             on_steer=self.steer,
-            on_draft=lambda: self._seat.typed.changed(),
+            on_draft=lambda queued: self._seat.typed.changed(queued),
         )
         self._seat = Seat(self.screen, self._arguments.max_turns)
         try:

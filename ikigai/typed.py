@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Newest: TypeAlias = Callable[[int | None, int], Awaitable[Sequence[StoredEvent]]]
 
 EVERY = 0.5
-"""Seconds from a key until what was typed is kept: what a kill may lose."""
+"""Seconds from a key until what was typed is kept: what a kill may lose. What was entered is kept at once."""
 SKEW = 5.0
 """Seconds by which a message in the log may seem older than a draft of it: the clocks are two."""
 LOOKED_AT = 50
@@ -40,6 +40,7 @@ class Typed:
         self._by: dict[str, str] = {}
         self._unsent: Unsent | None = None  # the same, kept in files
         self._newer = False  # than what is being kept
+        self._at_once = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._telling: asyncio.Task[None] | None = None
 
@@ -57,10 +58,14 @@ class Typed:
         """What was put by for the agent; its input has it from now on."""
         return self._by.pop(id, "")
 
-    def changed(self) -> None:
-        """What is in the input may be another text: keep it, in a moment."""
+    def changed(self, entered: bool = False) -> None:
+        """What is in the input, or waits to be sent, may be another text: keep it, in a moment; at once what was
+        `entered`.
+        """
         if self._unsent and self._here():
             self._newer = True
+            if entered:
+                self._at_once.set()
             if self._keeping is None or self._keeping.done():
                 self._keeping = asyncio.create_task(self._keep(self._unsent), name="unsent")
 
@@ -103,7 +108,9 @@ class Typed:
 
     async def _keep(self, unsent: Unsent) -> None:
         while self._newer:
-            await asyncio.sleep(EVERY)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._at_once.wait(), EVERY)
+            self._at_once.clear()
             self._newer = False
             here, queued = self._here(), self._queued()
             for id in {*queued, *self._by} - {here}:

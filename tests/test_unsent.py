@@ -164,3 +164,32 @@ async def test_a_log_that_cannot_tell_gives_all_of_it_back(folder: Path, monkeyp
     screen.unsent = given[0]
     await kept.close()
     assert given[0] == "half" and [file.read_text() for file in files(folder)] == ["half"]
+
+
+async def test_what_is_typed_is_kept_in_a_moment_and_what_is_queued_at_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
+    monkeypatch.setattr(typed, "EVERY", 60.0)
+    screen = SimpleNamespace(unsent="")
+    kept = typed.Typed(screen, lambda: "agent", dict)  # type: ignore[arg-type]
+
+    async def nothing(before: int | None, limit: int) -> list[StoredEvent]:
+        return []
+
+    async def written(text: str) -> None:
+        async with asyncio.timeout(30):
+            while [file.read_text() for file in files(folder)] != [text]:
+                await asyncio.sleep(0.01)
+
+    await kept.recover("agent", None, nothing)
+    screen.unsent = "first"
+    kept.changed()
+    await asyncio.sleep(0.1)
+    assert files(folder) == []
+    kept.changed(True)
+    await written("first")
+    screen.unsent = "first\nsecond"
+    kept.changed(True)
+    await written("first\nsecond")
+    await kept.close()

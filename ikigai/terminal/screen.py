@@ -35,8 +35,8 @@ class Screen(Showing):
     arguments. `on_typing` takes what is in the input whenever it has grown. `thinking` says how a model's thoughts are
     shown: "fold" (in a row, once it speaks), "full" or "hide"; `parts` are those of the status line. `suggestions` says
     whether earlier ones are suggested, `vi` whether its keys edit. `on_browse` gives the history to look through, None
-    while there is none; `on_search` looks for what was sent before; `on_draft` is called when `unsent` may be another;
-    `on_steer` takes what is to go into the turn under way.
+    while there is none; `on_search` looks for what was sent before; `on_draft` is called when `unsent` may be another,
+    with True when a message was queued; `on_steer` takes what is to go into the turn under way.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Screen(Showing):
         vi: bool = False,
         on_browse: Callable[[], "Source | None"] = lambda: None,
         on_steer: Callable[[str], object] | None = None,
-        on_draft: Callable[[], None] = lambda: None,
+        on_draft: Callable[[bool], None] = lambda _: None,
         on_search: "Look" = lambda typed, found: lambda: None,
     ) -> None:
         self._typing, self._on_draft, self._source = on_typing, on_draft, on_browse
@@ -71,7 +71,7 @@ class Screen(Showing):
             theme,
             sources,
             on_typing=self._typed,
-            on_draft=on_draft,
+            on_draft=lambda: on_draft(False),
             look=on_search,
             suggests=lambda: suggested and self._dialogs.current is None,
             changed=lambda: stage.frames.invalidate(),
@@ -94,7 +94,8 @@ class Screen(Showing):
             go=on_go,
             queued=on_take_back,
         )
-        stage.bind(bindings(self._actions, input.buffer, input.pastes, input.menu, input.ghost, vi), on_draft)
+        keys = bindings(self._actions, input.buffer, input.pastes, input.menu, input.ghost, vi)
+        stage.bind(keys, lambda: on_draft(False))
 
     async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Show the prompt and take keys until `close`; `begin` starts as soon as the prompt is visible.
@@ -175,10 +176,11 @@ class Screen(Showing):
         self._input.returned(text)
 
     def queued(self, texts: tuple[str, ...]) -> None:
-        if self.bare and len(texts) > len(self._area.queue):
+        grown = len(texts) > len(self._area.queue)
+        if self.bare and grown:
             self.print_text(f"Queued: {texts[-1]}")
         self._area.queue = texts
-        self._on_draft()
+        self._on_draft(grown)
         self._frames.soon()
 
     def put_by(self) -> str:

@@ -84,7 +84,7 @@ def test_relatives() -> None:
         ("at 12", Fork(12)),
         ("at #12 try that", Fork(12, prompt="try that")),
         ('"at 12 o\'clock"', Fork(prompt="at 12 o'clock")),
-        ("at noon", Fork(prompt="at noon")),
+        ("at noon we eat", Fork(prompt="at noon we eat")),
         ("--name kid", Fork(name="kid")),
         ("--name=kid --model a/b:low it's on", Fork(0, {"level": "low", "model": "a/b"}, "kid", "it's on")),
         ("--model a/b", Fork(0, {"level": "", "model": "a/b"})),
@@ -97,7 +97,22 @@ def test_what_fork_asks_for(line: str, fork: Fork) -> None:
     assert asked(line) == fork
 
 
-@pytest.mark.parametrize("line", ["at 0", "at 99999999999999999999", "--model", "--model x", "--level high", "--name"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "at 0",
+        "at 99999999999999999999",
+        "--model",
+        "--model x",
+        "--level high",
+        "--name",
+        "at",
+        "at abc",
+        "at #x",
+        "at -3",
+        "at 12abc look here",
+    ],
+)
 def test_what_fork_cannot(line: str) -> None:
     with pytest.raises(Refused) as refused:
         asked(line)

@@ -27,6 +27,8 @@ BEGIN, END = "\x1b[?2026h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?2026l"
 """Around a frame: who can shows it at once, nobody shows the cursor's way, and no row is wrapped."""
 ERASE = "\r\x1b[K\x1b7\x1b[B\x1b[J\x1b8"
 """This row and all below it, in two steps: from the top row, tmux would keep a copy of the screen first."""
+OWN_CURSOR = "\x1b[0 q"
+"""The cursor has the shape that the terminal's user chose."""
 PASTES_MARKED, PASTES_BARE = "\x1b[?2004h", "\x1b[?2004l"
 
 
@@ -41,6 +43,7 @@ class Painter(Renderer):
 
     While anything is in `holds` nothing is written. `resized` is called when the terminal's size is not what it was;
     whoever gets it calls `settle` when the new one can be relied on. `reflows` says that the terminal rewraps its rows.
+    `cursor` gives the sequence for the cursor's shape, "" for the one it has.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Painter(Renderer):
         self.holds: set[str] = set()
         self._tty, self._theme, self._surroundings = tty, theme, surroundings
         self._resized, self._reflows = resized, reflows
+        self.cursor: Callable[[], str] = str
         self._pending: list[str] = []
         self._input: list[str] = []
         self._cursor = (0, 0)  # column and row in the input
@@ -93,7 +97,8 @@ class Painter(Renderer):
     def erase(self, leave_alternate_screen: bool = True) -> None:
         """Take the area off the screen, with what was to be printed in its place."""
         if "away" not in self.holds:
-            self._tty.write(BEGIN + self._lifted(self._tty.size()[0]) + self._printed() + END + PASTES_BARE)
+            lifted = self._lifted(self._tty.size()[0])
+            self._tty.write(BEGIN + lifted + self._printed() + END + PASTES_BARE + OWN_CURSOR * bool(self._shape))
         self._forget()
 
     def settle(self) -> None:
@@ -113,6 +118,7 @@ class Painter(Renderer):
         self._columns = 0  # of the terminal when they were drawn
         self._stale = False  # they may not be what stands there
         self._x = self._y = 0  # of the cursor in the area
+        self._shape = ""  # of the cursor
 
     def _draw(self, rows: list[str], x: int, y: int, columns: int) -> None:
         out: list[str] = []
@@ -127,6 +133,9 @@ class Painter(Renderer):
         if len(rows) < len(self._shown):
             out.append(f"{self._to(len(rows))}\r\x1b[J")
         self._shown, self._columns = rows, columns
+        if (shape := self.cursor()) != self._shape:
+            out.append(shape)
+            self._shape = shape
         if out or (x, y) != (self._x, self._y):
             out.append(f"{self._to(y)}\r" + (f"\x1b[{x}C" if x else ""))
             self._tty.write(BEGIN + "".join(out) + END)

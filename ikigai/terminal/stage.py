@@ -27,6 +27,11 @@ ESCAPE_AFTER = 0.05
 """Seconds after which Esc is the key and not the start of a sequence."""
 LAST_WORDS = 1.0
 """Seconds that what is under way may take when the screen closes."""
+BLOCK = "\x1b[2 q"
+CURSORS = {InputMode.INSERT: "\x1b[6 q", InputMode.REPLACE: "\x1b[4 q"}
+"""The cursor's shape in the modes of vi, as its users know it: a bar where text goes in, a line where it is replaced,
+else a block.
+"""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -68,6 +73,8 @@ class Stage:
         )
         if vi:
             area.normal = lambda: self._app.vi_state.input_mode is InputMode.NAVIGATION
+            if not bare:
+                self._painter.cursor = lambda: CURSORS.get(self._app.vi_state.input_mode, BLOCK)
         self._app.renderer = self._painter
         self._app.ttimeoutlen = ESCAPE_AFTER
         self._tasks: set[asyncio.Task[None]] = set()

@@ -369,7 +369,18 @@ def test_vi_says_when_keys_are_commands(tmp_path: Path):
         console.until("NORMAL · amber-fox")
         console.send("0dw")
         console.until(lambda: console.prompt == "two")
+        assert re.findall(rb"\x1b\[(\d) q", console.raw) == [b"6", b"2"], "a bar, then a block"
         console.send("A!\r")
         console.until(lambda: console.sent)
         assert console.sent == ["two!"]
         console.until(lambda: "NORMAL" not in console.text)
+        console.send("/exit\r")
+        assert console.ended() == 0
+        assert re.findall(rb"\x1b\[(\d) q", console.raw) == [b"6", b"2", b"6", b"0"]
+        console.assert_restored()
+
+
+def test_without_vi_the_cursor_is_left_as_it_is(console: Console):
+    console.send("/exit\r")
+    assert console.ended() == 0
+    assert re.search(rb"\x1b\[\d* q", console.raw) is None

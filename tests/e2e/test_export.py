@@ -73,16 +73,16 @@ def test_ctrl_c_leaves_no_half_file(account: Account):
     assert account.run(*ECHO, "-p", "hello").returncode == 0
     lines = account.run("history", "export", "--format", "jsonl").stdout.splitlines()
     event = json.loads(lines[1])
-    rows = [json.dumps({**event, "id": n, "content": f"**{n}** " * 100}) for n in range(1, 20_001)]
-    (account.home / "long.jsonl").write_text("\n".join((lines[0], *rows, '{"count":20000}', "")))
+    rows = [json.dumps({**event, "id": n, "content": f"**{n}** " * 100}) for n in range(1, 60_001)]
+    (account.home / "long.jsonl").write_text("\n".join((lines[0], *rows, '{"count":60000}', "")))
     with account.terminal("history", "import", "long.jsonl", "--name", "long") as program:
         program.wait_for(" %")
-        program.wait_for("long is new and has 20,000 events.")
+        program.wait_for("long is new and has 60,000 events.")
         assert program.ended() == 0 and "█" not in program.text(), "the bar is gone"
     before = files(account)
     for _ in range(10):  # on a busy machine it may be done before it is told to stop
         with account.terminal("history", "export", "--agent", "long", "-o", "long.html") as program:
-            program.wait_for(" %")
+            program.wait(lambda: files(account) != before, "a file that is being written")
             program.process.send_signal(signal.SIGINT)
             if program.ended() == 130:
                 break

@@ -26,7 +26,7 @@ EMPTY = """
 do $$
 declare found name;
 begin
-  perform pg_terminate_backend(pid) from pg_stat_activity
+  perform pg_terminate_backend(pid, 10000) from pg_stat_activity  -- waits until it is gone
     where datname = current_database() and pid <> pg_backend_pid();
   execute format('alter database %I reset all', current_database());
   execute format('alter database %I connection limit -1', current_database());

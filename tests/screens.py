@@ -35,6 +35,7 @@ _VARYING = (
     (rf"\b(?:{'|'.join(ADJECTIVES.split())})-(?:{'|'.join(NOUNS.split())})\b", "amber-fox"),
     (r"/tmp/golden-\w{8}", "/tmp/golden-00000000"),
     (r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "⠋"),
+    (r"∴ thought for \d+ s", "∴ thought"),
     (r"\b\d+(\.\d)? s\b", "0 s"),
     (r"\b\d min ago\b", "just now"),
     (r"\b20\d\d-\d\d-\d\d( \d\d:\d\d?)?", lambda found: "2026-01-02 03:04"[: len(found[0])]),

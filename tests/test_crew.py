@@ -330,7 +330,7 @@ async def test_who_comes_back_to_an_agent_whose_pen_was_lost_sees_what_another_p
 async def test_a_pen_that_is_lost_in_a_reply_ends_it_at_once(database: Database, dsn: str) -> None:
     lost = list[str]()
     async with sailing(database, lost=lambda member, why: lost.append(why)) as crew:
-        plays(crew, ("Half a ", Pause(0.5), "reply, ", Hang()))
+        plays(crew, ("Half a ", *(("reply, ", Pause(0.3)) * 100), Hang()))
         member = await joined(crew)
         member.runtime.tell(Submitted("go"))
         await until(lambda: member.relay._saved)

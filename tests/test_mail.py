@@ -391,7 +391,7 @@ async def test_who_asks_something_is_at_rest(house: House) -> None:
     asker = await house.member("asker", [call("shell", command="true")])
     asker.runtime.tell(Submitted("go"))
     await until(lambda: bool(asker.relay.asked))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await waited(house.crew, here.agent.id, ("asker",)) == "asker asks something: /answer asker"
 
 

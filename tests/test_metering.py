@@ -1,6 +1,7 @@
 """What a request is said to have taken: every attempt of it, over real HTTP and over streams played by hand."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 
@@ -94,7 +95,9 @@ async def test_every_attempt_before_its_wait():
         TextDelta("Hi"),
         Finished(StopReason.END, Usage(10, 1)),
     )
+    began = time.monotonic()
     events = await metered(played)
+    elapsed = time.monotonic() - began
     assert [type(event) for event in events] == [
         UsageReported, Waiting, Counted, UsageReported, Waiting, TextDelta, Finished, UsageReported,
     ]  # fmt: skip
@@ -106,7 +109,8 @@ async def test_every_attempt_before_its_wait():
     ]
     assert (first.cost, second.cost, third.cost) == (0.0, 0.01, 0.012)
     assert (first.usage, second.usage, third.usage) == (Usage(), Usage(10), Usage(10, 1))
-    assert first.seconds >= 0.06 and second.seconds < 0.3 and 0.02 <= third.seconds < 0.3, "waits are nobody's time"
+    assert first.seconds >= 0.06 and third.seconds >= 0.02
+    assert first.seconds + second.seconds + third.seconds <= elapsed - 0.8 + 0.01, "waits are nobody's time"
     assert first.first_token_seconds is None and third.first_token_seconds
 
 
@@ -174,9 +178,10 @@ async def test_what_has_ended_keeps_its_end():
 
 async def test_a_price_that_cannot_be_had_costs_no_reply(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.metering.PRICE_WITHIN", 0.05)
+    over = threading.Event()
 
     def slow(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
-        time.sleep(0.3)
+        over.wait(60)
         return 1.0, "late"
 
     def broken(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
@@ -187,11 +192,15 @@ async def test_a_price_that_cannot_be_had_costs_no_reply(monkeypatch: pytest.Mon
         assert events[:-1] == [TextDelta("Hi"), END]
         (report,) = reports(events)
         assert (report.cost, report.priced_by, report.usage) == (None, "", END.usage)
+        over.set()
 
 
 async def test_cancelling_while_it_is_priced_keeps_the_attempt():
+    begun, over = threading.Event(), threading.Event()
+
     def slow(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
-        time.sleep(0.3)
+        begun.set()
+        over.wait(60)
         return 1.0, "slow"
 
     meter = Meter(Played(Counted(Usage(5)), Waiting(9, 2, "Busy.", "overloaded")), ask(), "wire/x", slow)
@@ -201,8 +210,9 @@ async def test_cancelling_while_it_is_priced_keeps_the_attempt():
             pass
 
     reading = asyncio.ensure_future(read())
-    await asyncio.sleep(0.03)
+    assert await asyncio.to_thread(begun.wait, 30)
     reading.cancel()
+    asyncio.get_running_loop().call_later(0.05, over.set)
     report = await meter.stop("interrupted")
     assert report and (report.failure, report.attempt, report.cost) == ("overloaded", 1, 1.0)
 

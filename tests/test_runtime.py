@@ -653,10 +653,8 @@ async def test_a_wait_is_ended_at_once_and_is_no_request():
         assert session.view.told("live") == [Waiting(30, 2, "Slow.", "rate", "", 8)]
         await session.until(lambda: bool(session.events(UsageReported)))
         assert session.runtime.memory.open, "its row is stored while it waits"
-        before = asyncio.get_running_loop().time()
         session.tell(Interrupted())
         await session.idle(1)
-        assert asyncio.get_running_loop().time() - before < 5
     assert rows(session) == [(1, "rate")] and session.ended() == [Ending.INTERRUPTED]
 
 
@@ -731,8 +729,10 @@ async def test_a_price_that_takes_long_does_not_hold_up_a_stop(monkeypatch: pyte
     monkeypatch.setattr("ikigai.metering.PRICE_WITHIN", 0.1)
     session = Session([["Half", Hang()]])
 
+    over = threading.Event()
+
     def slow(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
-        threading.Event().wait(0.5)
+        over.wait(60)
         return 1.0, "late"
 
     session.runtime._jobs._price = slow
@@ -743,6 +743,7 @@ async def test_a_price_that_takes_long_does_not_hold_up_a_stop(monkeypatch: pyte
         await session.idle(1)
     (report,) = session.events(UsageReported)
     assert report.cost is None and session.ended() == [Ending.INTERRUPTED]
+    over.set()
 
 
 # -- the provider's count of a turn ----------------------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -83,12 +85,33 @@ class Account:
 
     def endings(self) -> list[str]:
         """How the turns ended; the log is sound, no turn is open, and nothing of a program that has ended is left."""
-        deadline = time.monotonic() + 10
-        while dead := [pid for pid in self._connected() if not Path(f"/proc/{pid}").exists()]:
-            assert time.monotonic() < deadline, f"programs that ended are still connected: {dead}"
-            time.sleep(0.01)
+        self.alone(lambda pid: not Path(f"/proc/{pid}").exists())
         check(self.dsn)
         return self.turns()
+
+    def alone(self, but: Callable[[str], bool] = lambda pid: True) -> None:
+        """Wait until no program is connected any more, none of those that `but` picks by their process ids."""
+        deadline = time.monotonic() + 30
+        while there := [pid for pid in self._connected() if but(pid)]:
+            assert time.monotonic() < deadline, f"programs are still connected: {there}"
+            time.sleep(0.01)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """The database answers no program that is connected."""
+        query = (
+            "select pid from pg_stat_activity where datname = current_database() and application_name like 'ikigai/%'"
+        )
+        with psycopg.connect(self.dsn) as connection:
+            backends = [pid for (pid,) in connection.execute(query).fetchall()]
+        assert backends
+        for pid in backends:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in backends:
+                os.kill(pid, signal.SIGCONT)
 
     def busy(self) -> list[str]:
         """The statements under way in the database, but this one."""

@@ -94,8 +94,14 @@ class Program:
             env=environment(home, **(env or {})),
             cwd=cwd or home,
             start_new_session=True,
-            preexec_fn=lambda: ioctl(slave, termios.TIOCSCTTY, 0),
+            preexec_fn=lambda: self._at_home(slave),
         )
+
+    @staticmethod
+    def _at_home(slave: int) -> None:
+        """As a terminal starts programs: Ctrl+C reaches them, whoever runs the tests."""
+        ioctl(slave, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     def __enter__(self) -> Self:
         return self
@@ -130,8 +136,14 @@ class Program:
 
     def keeps(self, *drafts: str) -> None:
         """Wait until these drafts of the input are in files, and no others."""
-        folder = self._unsent
-        self.wait(lambda: [file.read_text() for file in sorted(folder.glob("unsent-*"))] == [*drafts], f"{drafts}")
+
+        def kept() -> bool:
+            try:
+                return [file.read_text() for file in sorted(self._unsent.glob("unsent-*"))] == [*drafts]
+            except FileNotFoundError:  # it was taken away in between
+                return False
+
+        self.wait(kept, f"{drafts}")
 
     def paste(self, text: str | bytes) -> None:
         """Paste as terminals do where that is bracketed."""

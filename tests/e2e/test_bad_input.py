@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -202,6 +203,7 @@ def test_connections_that_are_cut(account: Account):
     with account.terminal(*account.script("One.", ["Two ", pause, "parts."], "Three.")) as program:
         program.ready().say("first")
         program.wait_for("● One.")
+        program.wait(lambda: account.turns() == ["completed"], "the first turn in the log")
         _cut(account)
         program.say("second")
         program.wait_for("● Two")
@@ -393,7 +395,8 @@ def test_failures_at_the_terminal(account: Account, wire: Wire):
         program.say("one")
         program.wait_for("✗ wire did not accept the key (401): bad key. Check the key for wire.")
         program.say("two")
-        program.wait_for("Trying again in 29 s (attempt 2 of 8): wire could not answer (503): busy.")
+        trying = r"Trying again in \d+ s \(attempt 2 of 8\): wire could not answer \(503\): busy\."
+        program.wait(lambda: re.search(trying, program.words()), "the countdown")
         program.type("\x1b")
         program.wait(lambda: account.turns() == ["failed", "interrupted"], "the end of the turn")
         program.say("three")

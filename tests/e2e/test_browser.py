@@ -210,7 +210,7 @@ def test_what_goes_on_behind_is_neither_lost_nor_shown_twice(account: Account):
     with account.terminal(*model) as program:
         opened(program.ready())
         program.hang_up()
-        assert program.process.wait(10) == 129
+        assert program.process.wait(30) == 129
     assert account.endings() == ["completed"] * 3
 
 

@@ -172,7 +172,7 @@ def test_what_is_named_by_ids_is_shown_and_forgotten_after_a_yes(account: Accoun
 
 
 def test_commands_wait_for_the_end_of_the_turn_and_it_is_told(account: Account, wire: Wire):
-    wire.answers("One.", completion("slow and steady", pause=0.05), completion("never whole", pause=0.3))
+    wire.answers("One.", completion("slow and steady", pause=0.5), completion("never whole", pause=2))
     with account.terminal(*WIRE, columns=40, rows=16) as program:
         program.ready()
         told(program, "one", "● One.")

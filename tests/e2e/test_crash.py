@@ -89,7 +89,8 @@ def test_a_kill_mid_stream_keeps_what_was_saved(tmp_path: Path, dsn: str):
         program.say("tell me")
         with psycopg.connect(dsn, autocommit=True) as log:  # what is below the scrollback may be a moment ahead of it
             program.wait(
-                lambda: "Paragraph 39" in str(log.execute("select text from drafts").fetchall()), "the draft in the log"
+                lambda: "Paragraph 39 of many." in str(log.execute("select text from drafts").fetchall()),
+                "the draft in the log",
             )
         program.wait_for("Paragraph 30 of many.")
         program.kill()

@@ -77,4 +77,5 @@ def test_stopped_gone_on_killed_and_reset(account: Account, tmp_path: Path):
             console.send("\x15reset\r")
             console.until(lambda: left_on(console.raw) == {})
             assert kept(console, account).split(":")[3] == before.split(":")[3]  # echo, lines, keys that signal
+    account.alone()  # what was killed is the shell's own process around it
     assert account.run(*ECHO, "-p", "after").stdout == "after\n"

@@ -6,7 +6,7 @@ from tests.e2e.account import ECHO, Account, refused
 from tests.e2e.program import Program
 from tests.invariants import check
 
-PAUSE = {"do": "pause", "seconds": 1.5}
+PAUSE = {"do": "pause", "seconds": 4}
 ELSEWHERE = "/fork goes on from here in another agent, /new begins another, /switch goes to one."
 HELD = f"/takeover when that has gone, {ELSEWHERE}"
 

@@ -46,7 +46,7 @@ def sections(program: Program) -> list[tuple[str, str]]:
 
 def test_both_streams_are_whole_and_unmixed_and_survive_a_kill(account: Account):
     replies = [
-        [[f"{who} one. ", pause(1.5), f"{who} two. ", pause(1.5), f"{who} three."], [f"{who} hangs. ", HANG]]
+        [[f"{who} one. ", pause(1.5), f"{who} two. ", pause(5), f"{who} three."], [f"{who} hangs. ", HANG]]
         for who in ("Parent", "Child")
     ]
     parent, child = script(account, "parent", *replies[0]), script(account, "child", *replies[1])

@@ -443,15 +443,9 @@ def test_leaving_does_not_wait_for_a_database_that_hangs(account: Account):
     with account.terminal(*ECHO) as program:
         program.ready().say("one")
         program.wait(lambda: account.turns() == ["completed"], "the end of the turn")
-        with psycopg.connect(account.dsn) as connection:
-            query = "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
-            ((backend,),) = connection.execute(query).fetchall()
-        os.kill(backend, signal.SIGSTOP)
-        try:
+        with account.stopped():
             program.type("\x04")
-            assert program.ended(10) == 0
-        finally:
-            os.kill(backend, signal.SIGCONT)
+            assert program.ended() == 0
         program.assert_restored()
 
 

@@ -64,7 +64,7 @@ def test_the_first_ten_minutes(golden: Account, variant: str):
             assert program.ended() == 0
         think = {"do": "think", "text": "Somebody asks for a table.\n\nAnd a list."}
         model = golden.script(["## Half\n\n- one\n- two\n\nand **then** so", HANG], [think, DOCUMENT], [HANG], "Done.")
-        with golden.terminal(*model, env=VARIANTS[variant]) as program:
+        with golden.terminal(*model, module="tests.e2e.patient", env=VARIANTS[variant]) as program:
             talk(program.ready(), screens)
             look_around(program, screens)
             program.type("\x03")

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN
-from ikigai.terminal.dialog import PAUSE
 from tests.conftest_local import smol_weights
 from tests.e2e.account import WIRE, Account, Wire
+from tests.e2e.patient import PAUSE
 from tests.e2e.program import Program
 from tests.wire_server import completion
 
@@ -256,7 +256,7 @@ def test_killed_behind_an_answer_for_several_calls(account: Account, wire: Wire)
 
 def test_type_ahead_is_no_answer(account: Account):
     model = account.script([{"do": "pause", "seconds": 0.5}, shell("touch ran")], "I see.")
-    with account.terminal(*model, env=TOOLS) as program:
+    with account.terminal(*model, module="tests.e2e.patient", env=TOOLS) as program:
         program.ready()
         program.say("go")
         seen, typed = 0.0, 0
@@ -345,6 +345,7 @@ def test_modes(account: Account):
             program.settled()
             program.type("\x1b[Z")
             program.wait(lambda mode=mode: last_mode(account) == mode, f"the mode {mode}")
+            program.wait_for(f"Approval: {mode}")
         change("/approve yolo", "Run everything without asking?")
         answer(program, "n")
         program.wait_for("Nothing was changed.")

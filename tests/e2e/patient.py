@@ -1,0 +1,14 @@
+"""The real program, but moments last: for what a busy machine would otherwise be too late for."""
+
+import sys
+
+from ikigai import cli
+from ikigai.terminal import actions, dialog, showing
+
+PAUSE = 6.0
+"""Seconds without a letter after which a key answers."""
+
+if __name__ == "__main__":
+    showing.HINTED = actions.LEAVE = 60.0
+    dialog.PAUSE = PAUSE
+    sys.exit(cli.main())

@@ -10,7 +10,18 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from ikigai.store import lookup, search
 from tests.conftest import address
+
+
+@pytest.fixture(autouse=True)
+def patient_search() -> Iterator[None]:
+    """A search finds all there is however slow the machine; not by `monkeypatch`, which tests undo."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(search, "CATCH_UP", 60.0)
+        patched.setattr(search, "WITHIN", 60.0)
+        patched.setattr(lookup, "WITHIN", 60.0)
+        yield
 
 
 @pytest.fixture

@@ -76,13 +76,14 @@ async def test_a_name_that_is_no_hosts() -> None:
     assert "nowhere.invalid" in error.what
 
 
-async def test_a_port_that_never_answers() -> None:
+async def test_a_port_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ikigai.store.address.CONNECT_TIMEOUT", 60)  # the address says otherwise
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(1)
         began = time.monotonic()
         error = await refusal(f"host=127.0.0.1 port={silent.getsockname()[1]} connect_timeout=2 password={SECRET}")
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 15
     assert type(error) is Unavailable and "does not answer in time" in error.what
 
 

@@ -22,8 +22,9 @@ from tests.core.agent import RUN
 from tests.store.proxy import TO_CLIENT, proxied
 from tests.store.talk import Talk
 
-SOON = follow.POLL / 2
-"""Seconds in which only a notification brings news."""
+NEVER = 60.0
+"""Seconds between two looks when only a notification is to bring news."""
+SOON = NEVER / 2
 
 
 @asynccontextmanager
@@ -39,7 +40,7 @@ async def following(dsn: str, agent: str) -> AsyncIterator[Follower]:
 async def until(follower: Follower, seq: int) -> list[ev.StoredEvent]:
     """The rows up to that one, which no poll had to bring."""
     rows: list[ev.StoredEvent] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SOON):
         while follower.seq < seq:
             rows += (await follower.news()).rows
     return rows
@@ -49,7 +50,10 @@ def texts(news: News) -> list[str]:
     return [row.event.text for row in news.rows if isinstance(row.event, ev.UserMessage)]
 
 
-async def test_what_is_stored_and_said_comes_at_once(database: Database, dsn: str) -> None:
+async def test_what_is_stored_and_said_comes_at_once(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "POLL", NEVER)
     talk = await Talk.open(database)
     await talk.turn("before", "said")
     async with following(dsn, talk.agent.id) as follower:
@@ -77,7 +81,10 @@ async def test_what_is_stored_and_said_comes_at_once(database: Database, dsn: st
         assert (await follower.look()).draft is None, "nothing is told twice"
 
 
-async def test_two_follow_and_other_agents_are_none_of_theirs(database: Database, dsn: str) -> None:
+async def test_two_follow_and_other_agents_are_none_of_theirs(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "POLL", NEVER)
     talk, other = await Talk.open(database), await Talk.open(database)
     async with following(dsn, talk.agent.id) as one, following(dsn, talk.agent.id) as two:
         for each in (one, two):
@@ -91,7 +98,7 @@ async def test_two_follow_and_other_agents_are_none_of_theirs(database: Database
         assert {row.agent for row in first} == {talk.agent.id}
 
 
-async def test_rows_that_nobody_was_told_of(database: Database, dsn: str) -> None:
+async def test_rows_that_nobody_was_told_of(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     talk = await Talk.open(database)
     async with following(dsn, talk.agent.id) as follower:
         await follower.begin()
@@ -107,18 +114,20 @@ async def test_rows_that_nobody_was_told_of(database: Database, dsn: str) -> Non
             assert texts(news) == [f"missed {number}"]
         # It is notified again.
         await follower.look()
-        waiting = asyncio.create_task(follower.news())
-        await asyncio.sleep(0.1)
-        await talk.log.append((ev.UserMessage("heard"),))
-        async with asyncio.timeout(SOON):
-            assert texts(await waiting) == ["heard"]
+        with monkeypatch.context() as patched:
+            patched.setattr(follow, "POLL", NEVER)
+            waiting = asyncio.create_task(follower.news())
+            await asyncio.sleep(0.1)
+            await talk.log.append((ev.UserMessage("heard"),))
+            async with asyncio.timeout(SOON):
+                assert texts(await waiting) == ["heard"]
         # Nobody notifies any more: the next poll brings it.
         async with follower._session.use() as cursor:
             await cursor.execute("unlisten ikigai")
         await talk.log.append((ev.UserMessage("polled"),))
         began = time.monotonic()
         assert texts(await follower.news()) == ["polled"]
-        assert time.monotonic() - began < follow.POLL + SOON
+        assert time.monotonic() - began < SOON
 
 
 async def test_memory_is_loaded_behind_what_changes_the_past(database: Database, dsn: str) -> None:
@@ -139,6 +148,7 @@ async def test_memory_is_loaded_behind_what_changes_the_past(database: Database,
 
 async def test_a_long_absence_is_read_in_pages(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "PAGE", 7)
+    monkeypatch.setattr(follow, "POLL", NEVER)
     talk = await Talk.open(database)
     async with following(dsn, talk.agent.id) as follower:
         memory, _ = await follower.begin()
@@ -160,8 +170,12 @@ async def test_the_writer_notifies_where_somebody_follows(database: Database, ds
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as listening:
         await listening.execute(queries.LISTEN)
 
-        async def hear() -> list[str]:
-            heard[:] = [note.payload async for note in listening.notifies(timeout=0.1)]
+        async def hear(least: int = 0) -> list[str]:
+            """Wait for so many, and a moment for more than those."""
+            heard.clear()
+            if least:
+                heard.extend([note.payload async for note in listening.notifies(timeout=30, stop_after=least)])
+            heard.extend([note.payload async for note in listening.notifies(timeout=0.1)])
             return heard
 
         await talk.turn()
@@ -174,7 +188,7 @@ async def test_the_writer_notifies_where_somebody_follows(database: Database, ds
             await talk.log.save_draft(Draft(1, "It is"))
             await other.turn()
             id = talk.agent.id
-            assert await hear() == [f"{id} {seq + 1}", f"{id} {seq + 2}", f"{id} draft"]
+            assert await hear(3) == [f"{id} {seq + 1}", f"{id} {seq + 2}", f"{id} draft"]
         for _ in range(50):  # until the server has seen it go
             await talk.turn()
             if not await hear():
@@ -186,6 +200,7 @@ async def test_notifications_of_others_are_no_news(database: Database, dsn: str)
     talk = await Talk.open(database)
     async with following(dsn, talk.agent.id) as follower:
         await follower.begin()
+        began = time.monotonic()
         await follower.look()
         with psycopg.connect(dsn, autocommit=True) as other:
             for payload in (
@@ -197,9 +212,8 @@ async def test_notifications_of_others_are_no_news(database: Database, dsn: str)
                 "\u2028 9",
             ):
                 other.execute("select pg_notify('ikigai', %s)", (payload,))
-            began = time.monotonic()
             assert await follower.news() == News(looked=True, holder=(await follower.begin())[1])
-            assert time.monotonic() - began > SOON
+            assert time.monotonic() - began > follow.POLL / 2
 
 
 async def test_a_follower_stores_nothing(database: Database, dsn: str) -> None:
@@ -245,7 +259,7 @@ async def test_a_program_of_its_own(dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as other:
         assert other.execute(count).fetchall() == [(2,)]
         await follower.close()
-        for _ in range(100):
+        for _ in range(3000):
             if other.execute(count).fetchall() == [(1,)]:
                 break
             await asyncio.sleep(0.01)

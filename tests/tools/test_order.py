@@ -63,7 +63,7 @@ async def played(calls: Sequence[Call]) -> list[tuple[str, int]]:
         order.left(str(number))  # as the registry does when a call ends, however it does
 
     stops = [cancel(number, call) for number, call in enumerate(calls) if call.fate == "cancelled"]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(25):
         await asyncio.gather(*tasks, *stops, return_exceptions=True)
     return seen
 

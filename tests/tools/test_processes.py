@@ -49,10 +49,10 @@ async def desk(witness: Witness, tmp_path: Path) -> AsyncIterator[Desk]:
 
 async def test_what_is_new_is_read_once_and_the_tail_at_any_time(desk: Desk):
     id = desk.start("printf 'one\\ntwo\\n'; read x; echo got $x; sleep 600")
-    assert (await desk.text("process_read", id=id, wait=5)).startswith("one\ntwo\n[p1: running for ")
+    assert (await desk.text("process_read", id=id, wait=30)).startswith("one\ntwo\n[p1: running for ")
     assert "two" not in await desk.text("process_read", id=id)
     assert await desk.text("process_write", id=id, text="hällo\n") == "[7 bytes written]"
-    assert (await desk.text("process_read", id=id, wait=5)).startswith("got hällo\n[p1: running for ")
+    assert (await desk.text("process_read", id=id, wait=30)).startswith("got hällo\n[p1: running for ")
     assert (await desk.text("process_read", id=id)).startswith("[p1: running for ")
     assert (await desk.text("process_read", id=id, tail=2)).startswith("two\ngot hällo\n[")
 
@@ -68,8 +68,8 @@ async def test_the_end_of_input(desk: Desk):
 
 
 async def test_waiting_ends_with_output_with_the_process_and_with_the_time(desk: Desk):
-    for command, wait, least, most in (("sleep 0.5; echo x; sleep 600", 60, 0.4, 5), ("sleep 0.5", 60, 0.4, 5),
-                                       ("sleep 600", 1, 1, 3)):  # fmt: skip
+    for command, wait, least, most in (("sleep 0.5; echo x; sleep 600", 60, 0.4, 25), ("sleep 0.5", 60, 0.4, 25),
+                                       ("sleep 600", 1, 1, 23)):  # fmt: skip
         id, began = desk.start(command), time.monotonic()
         await desk.call("process_read", id=id, wait=wait)
         assert least < time.monotonic() - began < most
@@ -87,10 +87,11 @@ async def test_who_does_not_read_is_told_of(desk: Desk, monkeypatch: pytest.Monk
     told = await desk.call("process_write", id=id, text="x" * 200_000)
     assert told.failed and "took 65,536 of 200,000 bytes" in told.text
     id = desk.start("exec <&-; echo closed; sleep 600")
-    await desk.call("process_read", id=id, wait=5)
-    await asyncio.sleep(0.3)  # its supervisor may be about to close what it was born with
+    await desk.call("process_read", id=id, wait=30)
     with pytest.raises(BrokenPipeError, match="does not read"):
-        await desk.call("process_write", id=id, text="x")
+        while True:  # its supervisor may be about to close what it was born with
+            await desk.call("process_write", id=id, text="x")
+            await asyncio.sleep(0.05)
     await desk.call("process_write", id=desk.start("sleep 600"), end=True)
     with pytest.raises(BrokenPipeError, match="input is closed"):
         await desk.call("process_write", id="p3", text="x")
@@ -99,7 +100,7 @@ async def test_who_does_not_read_is_told_of(desk: Desk, monkeypatch: pytest.Monk
 async def test_the_list(desk: Desk, tmp_path: Path):
     assert await desk.text("process_list") == "[no processes]"
     desk.start("echo abc; sleep 600")
-    await desk.processes.find("p1").news(5)
+    await desk.processes.find("p1").news(30)
     desk.start("exit 2\n# " + "x" * 300)
     await desk.processes.find("p2").process.over
     first, second = (await desk.text("process_list")).splitlines()
@@ -112,22 +113,22 @@ async def test_stopping(desk: Desk, witness: Witness):
     id = desk.start(
         "trap 'echo bye; exit 5' TERM; setsid sleep 600 & echo up; while :; do sleep 0.05; done 2>/dev/null"
     )
-    assert (await desk.text("process_read", id=id, wait=5)).startswith("up")
+    assert (await desk.text("process_read", id=id, wait=30)).startswith("up")
     told = await desk.text("process_stop", id=id)
     assert "bye\n[p1: exit status 5" in told and witness.alive() == {}
     assert (await desk.text("process_stop", id=id)).startswith("[p1: exit status 5")
     began = time.monotonic()
     stubborn = desk.start("trap '' TERM; echo up; while :; do sleep 1; done")
-    await desk.call("process_read", id=stubborn, wait=5)
+    await desk.call("process_read", id=stubborn, wait=30)
     assert await desk.text("process_stop", id=stubborn) == "[p2: ended by SIGKILL (killed)]"
-    assert 2 < time.monotonic() - began < 6
+    assert 2 < time.monotonic() - began < 26
 
 
 async def test_endless_output_is_bounded(desk: Desk):
     id = desk.start("yes")
-    await asyncio.sleep(1)
     output = desk.processes.find(id).output
-    assert output.total > 2 * background.KEPT
+    while output.total <= 2 * background.KEPT:
+        await asyncio.sleep(0.05)
     told = await desk.text("process_read", id=id)
     assert told.startswith("[… ") and " bytes before this are lost …]\n" in told
     assert len(told) < background.KEPT + 200
@@ -158,7 +159,7 @@ async def test_all_end_with_the_program(desk: Desk, witness: Witness):
     await witness.see(9)
     began = time.monotonic()
     await desk.processes.close()
-    assert witness.alive() == {} and time.monotonic() - began < 4
+    assert witness.alive() == {} and time.monotonic() - began < 24
     with pytest.raises(OSError, match="ikigai is ending"):
         desk.start("true")
 
@@ -191,7 +192,7 @@ async def test_none_outlives_the_program_however_that_ends(witness: Witness, end
         await witness.see(5)
         program.send_signal(ends)
     await program.wait()
-    await witness.see(0, 4)
+    await witness.see(0)
 
 
 async def test_what_they_touch(desk: Desk, tmp_path: Path):

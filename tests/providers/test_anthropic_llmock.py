@@ -87,9 +87,9 @@ async def test_llmock_slow_answers(mocked: Retrying, llmock):
 
 
 async def test_llmock_a_stall(llmock):
-    provider = AnthropicProvider("anthropic", llmock.base_url("anthropic"), "llmock-key", first=0.3, idle=0.3)
+    provider = AnthropicProvider("anthropic", llmock.base_url("anthropic"), "llmock-key", first=2, idle=30)
     await provider.warm()
-    llmock.stall(after_chunks=1, seconds=5).reply("Second try.", times=None)
+    llmock.stall(after_chunks=1, seconds=30).reply("Second try.", times=None)
     assert reply(await collect(Retrying(provider, jitter=lambda: 0.1))).text == "Second try."
     await provider.close()
     llmock.assert_resilient(strict=True)

@@ -194,12 +194,12 @@ async def test_a_malformed_call_is_asked_for_again(provider: GoogleProvider, wir
 @pytest.mark.parametrize("status", [200, 500])
 async def test_a_page_that_never_ends(wire_server: WireServer, status: int):
     wire_server.script = [Answer(b"<html>", status, {"Content-Type": "text/html"}, end="hang")]
-    provider = GoogleProvider("google", address(wire_server), KEY, first=1.0, idle=0.2)
+    provider = GoogleProvider("google", address(wire_server), KEY, first=4.0, idle=0.2)  # it has to be sent at all
     await provider.warm()
     [broke] = await collect(provider)
     assert isinstance(broke, Broke)
     assert broke.kind is Failure.CUT
-    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
+    await asyncio.wait_for(wire_server.hung_up.wait(), 30)
     await provider.close()
 
 
@@ -211,7 +211,7 @@ async def test_a_long_page_is_not_read_to_its_end(
     [broke] = await collect(provider)
     assert isinstance(broke, Broke)
     assert broke.kind is kind
-    await asyncio.wait_for(wire_server.hung_up.wait(), 5)
+    await asyncio.wait_for(wire_server.hung_up.wait(), 30)
 
 
 async def _never(seconds: float) -> None:

@@ -108,9 +108,10 @@ async def test_llmock_a_stream_that_breaks_in_the_middle(mocked: Retrying, llmoc
 
 @pytest.mark.parametrize("chunks", [0, 2])
 async def test_llmock_a_stream_that_stalls(llmock, chunks: int):
-    provider = made(llmock, first=0.5, idle=0.3)
+    # Only the silence that is meant: what comes before it, and the second try, may be late.
+    provider = made(llmock, first=30, idle=0.3) if chunks else made(llmock, first=2, idle=30)
     await provider.warm()
-    llmock.stall(after_chunks=chunks, seconds=5.0).reply("One two three.", times=None)
+    llmock.stall(after_chunks=chunks, seconds=30).reply("One two three.", times=None)
     found = await collect(Retrying(provider, jitter=lambda: 0.1))
     if chunks:
         assert isinstance(found[-1], Broke)

@@ -22,7 +22,15 @@ def api(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def mocked(llmock: Any, api: str) -> AsyncIterator[Retrying]:
-    provider = OpenAIProvider("openai", llmock.base_url("openai"), "llmock-key", first=5, idle=0.4, api=api)
+    provider = OpenAIProvider("openai", llmock.base_url("openai"), "llmock-key", first=30, idle=30, api=api)
+    yield Retrying(provider, jitter=lambda: 0.1)
+    await provider.close()
+
+
+@pytest.fixture
+async def hasty(llmock: Any, api: str) -> AsyncIterator[Retrying]:
+    """One that does not wait long, once something was said."""
+    provider = OpenAIProvider("openai", llmock.base_url("openai"), "llmock-key", first=30, idle=0.4, api=api)
     yield Retrying(provider, jitter=lambda: 0.1)
     await provider.close()
 
@@ -44,10 +52,11 @@ async def test_llmock_a_reply_and_a_call(mocked: Retrying, llmock: Any, api: str
 
 
 async def test_llmock_faults_that_pass(mocked: Retrying, llmock: Any):
-    llmock.rate_limit(times=1, retry_after=0.2).fail(503).fail(500).reply("Still here.")
+    # Three pauses are ours: of two, one that the machine makes longer is enough to look like no growing ones.
+    llmock.rate_limit(times=1, retry_after=0.2).fail(503).fail(500).fail(502).reply("Still here.")
     found = await collect(mocked)
     assert reply(found).text == "Still here."
-    assert [event.attempt for event in found if isinstance(event, Waiting)] == [2, 3, 4]
+    assert [event.attempt for event in found if isinstance(event, Waiting)] == [2, 3, 4, 5]
     llmock.assert_resilient(strict=True)
 
 
@@ -115,10 +124,12 @@ async def test_llmock_a_stream_that_breaks_before_anything_was_shown(
 
 
 @pytest.mark.parametrize("fault", ["truncate", "disconnect", "corrupt", "stall"])
-async def test_llmock_a_stream_that_breaks_in_the_middle(mocked: Retrying, llmock: Any, fault: str, api: str):
+async def test_llmock_a_stream_that_breaks_in_the_middle(
+    mocked: Retrying, hasty: Retrying, llmock: Any, fault: str, api: str
+):
     getattr(llmock, fault)(after_chunks=3 if api == "chat" else 6)
     llmock.reply("One two three four five.", times=None)
-    found = await collect(mocked)
+    found = await collect(hasty if fault == "stall" else mocked)
     assert isinstance(found[-1], Broke)
     assert found[-1].kind is Failure.CUT
     assert reply(found).text.startswith("One ")

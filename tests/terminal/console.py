@@ -142,7 +142,7 @@ class Console:
     def sent(self) -> list[object]:
         return [line["text"] for line in self.told("submit")]
 
-    def ended(self, seconds: float = 8) -> int:
+    def ended(self, seconds: float = 40) -> int:
         """Wait for the program to end: its exit code, negative for a signal."""
 
         def over() -> bool:

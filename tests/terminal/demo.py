@@ -35,7 +35,13 @@ from ikigai.core.reply import TextDelta, ThinkingDelta, ToolCallDelta, Waiting  
 from ikigai.core.request import Request  # noqa: E402
 from ikigai.core.run import Run  # noqa: E402
 from ikigai.core.transcript import Block, Rule, Speaker, block  # noqa: E402
+from ikigai.terminal import background, dialog  # noqa: E402
 from ikigai.terminal.screen import Screen  # noqa: E402
+
+if patience := os.environ.get("DEMO_PATIENCE"):  # for terminals that answer late on a busy machine
+    background.WORTH = background.LENT = background.OWED = float(patience)
+if pause := os.environ.get("DEMO_PAUSE"):
+    dialog.PAUSE = float(pause)
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "goes", "home"]
 HOSTILE = (

@@ -136,7 +136,7 @@ def test_hostile_names_are_text_in_title_and_call(opened: list[Front]):
         ("\x1b[I\x1b[O", 6, 5, True),
         ("\x1b[O\x1b[I", 6, 5, False),
         ("", 6, 5, False),
-        ("\x1b[O", 4, 5, False),
+        ("\x1b[O", 50, 60, False),
         ("\x1b[O", 6, 0, False),
     ],
 )

@@ -49,18 +49,26 @@ def test_a_key_answers_and_the_question_goes_up(tmp_path: Path):
 
 
 def test_type_ahead_goes_into_the_input_and_does_not_answer(tmp_path: Path):
-    with Console(tmp_path) as console:
+    with Console(tmp_path, DEMO_PAUSE="60") as console:  # however long the machine takes between two letters
         console.ready().send("ask 0.3\r")
         for letter in "may nobody say y":
             console.send(letter)
             console.pump(0.08)
         console.until(KEYS)
+        assert PAUSE > UNREAD + 0.2
         console.pump(UNREAD + 0.2)  # between two words
         console.send("n")
         console.until(lambda: console.prompt == "may nobody say yn")
         assert not answers(console)
         console.send("\r")  # what was typed is sent as before
         console.until("You said: may nobody say yn")
+        assert not answers(console) and KEYS in console.text
+
+
+def test_after_a_pause_a_key_answers_and_what_was_typed_stays(tmp_path: Path):
+    with Console(tmp_path) as console:
+        console.ready().send("ask\r")
+        asked(console)
         console.send("xy")
         console.until(lambda: console.prompt == "xy")
         console.pump(PAUSE + 0.2)
@@ -74,6 +82,7 @@ def test_words_go_with_an_answer_and_the_draft_comes_back(tmp_path: Path):
         console.ready().send("ask\r")
         asked(console)
         console.send("a draft")
+        console.until(lambda: console.prompt == "a draft")
         console.pump(PAUSE + 0.2)
         console.send("w")
         console.until(lambda: "Why not?" in console.text and console.prompt == "")

@@ -26,7 +26,7 @@ class Tmux:
         self.run("set", "-g", "window-size", "manual")
 
     def run(self, *arguments: str) -> str:
-        done = subprocess.run(["tmux", "-S", self._socket, *arguments], capture_output=True, text=True, timeout=10)
+        done = subprocess.run(["tmux", "-S", self._socket, *arguments], capture_output=True, text=True, timeout=30)
         return done.stdout
 
     def start(self, environ: str = "DEMO_PACE=0.003") -> None:
@@ -43,21 +43,22 @@ class Tmux:
         """The scrollback and the screen."""
         return self.run("capture-pane", "-p", "-S", "-")
 
-    def until(self, wanted: str | Callable[[str], bool], seconds: float = 20) -> None:
+    def until(self, wanted: str | Callable[[str], bool], seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
         while not (wanted in self.all() if isinstance(wanted, str) else wanted(self.all())):
             assert time.monotonic() < deadline, f"{wanted!r} did not come:\n{self.all()}"
             time.sleep(0.05)
 
     def settled(self) -> str:
-        """Everything, once nothing is under way and two looks agree."""
-        before = ""
+        """Everything, once nothing is under way and three looks agree."""
+        before, alike = "", 0
         for _ in range(100):
             now = self.all()
-            if now == before and "Esc stops" not in now and STATUS in now:
+            alike = alike + 1 if now == before else 1
+            if alike >= 3 and "Esc stops" not in now and STATUS in now:
                 return now
             before = now
-            time.sleep(0.35)
+            time.sleep(0.5)
         raise AssertionError(f"it does not settle:\n{before}")
 
 
@@ -121,7 +122,7 @@ def test_resized_while_idle(tmux: Tmux):
     assert text.count("a line of input that is long enough") == 1
     assert text.count("12 turns out") == text.count("An earlier question?") == 1
     tmux.keys("C-c")
-    time.sleep(0.2)
+    tmux.until(lambda text: re.search(r"^❯$", text, re.MULTILINE) is not None)
     assert_one_copy(tmux.settled(), 3)
 
 
@@ -140,7 +141,7 @@ def test_resized_in_storms_while_streaming(tmux: Tmux, seed: int):
 
 
 def test_stopped_and_gone_on_while_streaming(tmux: Tmux):
-    tmux.start("DEMO_PACE=0.004")
+    tmux.start("DEMO_PACE=0.03")  # it has to be seen at work, and stopped, twice
     tmux.keys("stream 12", "Enter")
     for times, part in enumerate(("P002", "P005"), start=1):
         tmux.until(part)

@@ -196,7 +196,7 @@ class Asked(Console):
     "answer, worn, typed", [((WHITE, b"\x1b[?62c"), 2, ""), ((b"typ", NIGHT, b"ed\x1b[?1;2c"), 1, "typed")]
 )
 def test_a_terminal_is_asked_behind_the_first_prompt(tmp_path: Path, answer: tuple[bytes, ...], worn: int, typed: str):
-    with Asked(tmp_path, DEMO_HISTORY="1") as console:
+    with Asked(tmp_path, DEMO_HISTORY="1", DEMO_PATIENCE="30") as console:
         console.answer = answer
         console.ready()
         console.until(lambda: "It keeps whole turns" in console.text and console.prompt.strip() == typed)
@@ -229,7 +229,7 @@ def test_a_terminal_that_says_nothing(tmp_path: Path, environ: dict[str, str], w
 
 
 def test_an_answer_that_is_still_owed_is_not_left_to_the_shell(tmp_path: Path):
-    with Asked(tmp_path) as console:
+    with Asked(tmp_path, DEMO_PATIENCE="30") as console:
         console.until(lambda: console.asked_at >= 0)
         console.send("\x04")
         threading.Timer(0.1, os.write, (console.fd, WHITE + b"\x1b[?62c")).start()

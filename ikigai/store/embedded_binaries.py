@@ -57,7 +57,7 @@ def server_binaries(account: Account) -> tuple[Path, tuple[int, ...]]:
 
 
 def _copy(package: Path, account: Account) -> tuple[Path, tuple[int, ...]]:
-    copies = make_private(SYSTEM_DIR / "binaries")
+    copies = make_private(SYSTEM_DIR / "binaries", 0o710)
     account.admit(copies)
     with (copies / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -38,7 +38,7 @@ def make_folder(folder: Path) -> None:
                 make_private(above, 0o711)
     else:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    make_private(folder)
+    folder.mkdir(mode=0o700, exist_ok=True)  # and no more: who was quicker may have let the server's account in
 
 
 def make_private(folder: Path, mode: int = 0o700) -> Path:

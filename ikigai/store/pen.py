@@ -18,7 +18,7 @@ from .connection import Cursor, Session
 NAMESPACE = int.from_bytes(b"ikig")
 """The first of the lock's two numbers; the second is made of the agent's id."""
 
-PATIENCE = 10.0
+PATIENCE = 5.0
 """Seconds to wait for a holder that is known to be dead; for a living one nobody waits."""
 
 

@@ -133,8 +133,6 @@ async def _carry_out(shell: Shell, module: Any, text: str) -> None:
 
 
 async def _converse(shell: Shell, module: Any) -> None:
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401  (makes the line of `input` editable)
     say(f"psql is not installed; this stands in for it.\n{HELP}")
     text = ""
     while (line := questions.line("      > " if text else "ikigai> ")) is not None:

@@ -23,6 +23,8 @@ def answer(question: str) -> str:
 
 def line(question: str) -> str | None:
     """A line as the user types it; None when there is nothing more to read."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  (makes the line of `input` editable; what is typed outlives a tick of the clock)
     with interruptible():
         try:
             return input(question)
@@ -36,13 +38,15 @@ def interruptible() -> Iterator[None]:
     """Signals end the question at once, and by an exception: the terminal shows again what is typed."""
 
     def end(signum: int, _: FrameType | None) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)  # one end is enough, and two exceptions are a mistake to Python
         raise SystemExit(128 + signum)
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     before = {number: signal.signal(number, end) for number in numbers}
     before[signal.SIGALRM] = signal.signal(signal.SIGALRM, lambda *_: None)
-    signal.setitimer(signal.ITIMER_REAL, LATEST, LATEST)
     try:
+        signal.setitimer(signal.ITIMER_REAL, LATEST, LATEST)
         yield
     except SystemExit:
         if sys.stdin.isatty():

@@ -214,7 +214,7 @@ class Repl(Commanding):
                 self._spawn(happened)
             elif self._opening or self._reading:
                 self._early.append(text)
-                self.screen.queued(tuple(self._early))
+                self.screen.waiting(tuple(self._early))
             elif isinstance(happened, Local) and happened.name in AIMED:
                 self._spawn(happened)
             elif isinstance(happened, Local) and happened.name in SHAPING:

@@ -66,14 +66,18 @@ class Sitting(ABC):
             writable = self._seat.runtime is not None
         finally:
             self._opening = False
-            early, self._early = self._early, []
+            early = self._no_longer_early()
             if writable:
                 for text in early:
                     self.submit(text)
             elif early:
                 self.screen.returned("\n".join(early))
-            if early and self._seat.member:
-                self.screen.queued((*self._seat.member.relay.queue, *self._early))
+
+    def _no_longer_early(self) -> list[str]:
+        """What has been entered meanwhile: from now on it is the caller's."""
+        early, self._early = self._early, []
+        self.screen.waiting(())
+        return early
 
     def _say(self, text: str, made: Sent = inputs.Submitted) -> None:
         """Send a message, whatever it begins with."""
@@ -111,13 +115,10 @@ class Sitting(ABC):
             await work
         finally:
             self._reading = None
-        early, self._early = self._early, []
-        if self._closing:  # they stay, as a draft; where queued messages are shown they would go with the next turn
-            self.screen.queued(self._seat.member.relay.queue if self._seat.member else ())
+        early = self._no_longer_early()
+        if self._closing:  # they stay, as a draft
             self.screen.returned("\n".join(early))
             return
-        if early and not self._seat.busy:
-            self.screen.queued(())
         for each in early:
             self.submit(each)
 

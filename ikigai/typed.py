@@ -41,6 +41,7 @@ class Typed:
         self._unsent: Unsent | None = None  # the same, kept in files
         self._newer = False  # than what is being kept
         self._at_once = asyncio.Event()
+        self._kept = set[str]()  # by whom there is a draft in a file that was kept here
         self._keeping: asyncio.Task[None] | None = None
         self._telling: asyncio.Task[None] | None = None
 
@@ -95,9 +96,10 @@ class Typed:
         """What is left stays in its files for who comes next."""
         if self._keeping:
             self._keeping.cancel()
-        if self._unsent and (id := self._here()):
-            await self._unsent.keep(id, self._screen.unsent)
-            self._unsent.close()
+        unsent, self._unsent = self._unsent, None
+        if unsent and (id := self._here()):
+            await unsent.keep(id, self._screen.unsent)
+            unsent.close()
 
     async def _tell_recovered(self, member: Member | None) -> None:
         """Say so, below what that program has left of its turn."""
@@ -113,10 +115,14 @@ class Typed:
             self._at_once.clear()
             self._newer = False
             here, queued = self._here(), self._queued()
-            for id in {*queued, *self._by} - {here}:
-                await unsent.keep(id, _joined(*queued.get(id, ()), self._by.get(id)))
+            for id in {*queued, *self._by, *self._kept} - {here}:
+                await self._write(unsent, id, _joined(*queued.get(id, ()), self._by.get(id)))
             if here := self._here():  # what was put by stays on its way to another agent
-                await unsent.keep(here, _joined(self._screen.unsent, self._by.get(here)))
+                await self._write(unsent, here, _joined(self._screen.unsent, self._by.get(here)))
+
+    async def _write(self, unsent: Unsent, id: str, text: str) -> None:
+        (self._kept.add if text else self._kept.discard)(id)
+        await unsent.keep(id, text)
 
 
 def without_sent(draft: str, written: float, events: Sequence[StoredEvent]) -> str:

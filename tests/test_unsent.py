@@ -193,3 +193,27 @@ async def test_what_is_typed_is_kept_in_a_moment_and_what_is_queued_at_once(
     kept.changed(True)
     await written("first\nsecond")
     await kept.close()
+
+
+async def test_what_was_queued_for_another_agent_is_no_draft_of_the_one_before(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
+    screen, here = SimpleNamespace(unsent="for the other"), ["one"]
+    kept = typed.Typed(screen, lambda: here[0], dict)  # type: ignore[arg-type]
+
+    async def nothing(before: int | None, limit: int) -> list[StoredEvent]:
+        return []
+
+    async def there(count: int) -> None:
+        async with asyncio.timeout(30):
+            while len(files(folder)) != count:
+                await asyncio.sleep(0.01)
+
+    await kept.recover("one", None, nothing)
+    kept.changed(True)
+    await there(1)
+    here[0], screen.unsent = "other", ""  # it is opened, and has been sent what was meant for it
+    kept.changed(True)
+    await there(0)
+    await kept.close()

@@ -27,8 +27,10 @@ def asked(argument: str) -> Fork:
         if not 0 < int(found[1]) <= MOST:
             raise Refused(f"There is no event {found[1][:20]}.", "/search shows the ids of messages.")
         at, rest = int(found[1]), rest[found.end() :].lstrip()
-    elif odd := re.match(r"at(?:\s+(\S+)\s*$|\s+([-#\d]\S*)|\s*$)", rest):
-        said = odd[1] or odd[2]
+    elif odd := re.match(
+        r"at(?:\s+(?P<one>\S+)(?=\s*$|\s+--|\s+[\"'])|\s+(?P<sign>[-#]\S*|\d+[,.;:](?=\s))|\s*$)", rest
+    ):
+        said = odd["one"] or odd["sign"]
         raise Refused(
             f"{said[:20]!r} is no id of an event." if said else "At what?",
             "/search shows the ids of messages. A prompt that begins so stands in quotes.",

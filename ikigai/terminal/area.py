@@ -74,6 +74,7 @@ class Area:
         self.reply: LiveReply | None = None
         self.outputs: dict[str, str] = {}  # the latest that running tools have written, by call
         self.queue: tuple[str, ...] = ()
+        self.waiting: tuple[str, ...] = ()  # behind those of the agent: for it to be opened, or what is being read
         self.dialog: Dialog | None = None  # the question that waits for an answer
         self.apart = False  # a blank row parts the area from what is above it
         self.command = ""  # the user's own that is running
@@ -165,9 +166,10 @@ class Area:
         return "Answering"
 
     def _queued(self, columns: int) -> list[str]:
-        rows = [f"next: {clean_line(text[:columns])}" for text in self.queue[:MOST_QUEUED]]
-        if len(self.queue) > MOST_QUEUED:
-            rows[-1] = f"and {len(self.queue) - MOST_QUEUED + 1} more"
+        queue = *self.queue, *self.waiting
+        rows = [f"next: {clean_line(text[:columns])}" for text in queue[:MOST_QUEUED]]
+        if len(queue) > MOST_QUEUED:
+            rows[-1] = f"and {len(queue) - MOST_QUEUED + 1} more"
         return [INDENT + self.theme.paint("dim", cut(row, columns - len(INDENT))) for row in rows]
 
     def _tail(self, columns: int, rows: int) -> list[str]:

@@ -176,11 +176,18 @@ class Screen(Showing):
         self._input.returned(text)
 
     def queued(self, texts: tuple[str, ...]) -> None:
-        grown = len(texts) > len(self._area.queue)
-        if self.bare and grown:
-            self.print_text(f"Queued: {texts[-1]}")
-        self._area.queue = texts
-        self._on_draft(grown)
+        self._wait(texts, self._area.waiting)
+
+    def waiting(self, texts: tuple[str, ...]) -> None:
+        """Show, behind what the agent has queued, what it has not been given yet."""
+        self._wait(self._area.queue, texts)
+
+    def _wait(self, queue: tuple[str, ...], waiting: tuple[str, ...]) -> None:
+        was, all = len(self._area.queue) + len(self._area.waiting), (*queue, *waiting)
+        if self.bare and len(all) > was:
+            self.print_text(f"Queued: {all[-1]}")
+        self._area.queue, self._area.waiting = queue, waiting
+        self._on_draft(len(all) > was)
         self._frames.soon()
 
     def put_by(self) -> str:
@@ -190,7 +197,7 @@ class Screen(Showing):
     @property
     def unsent(self) -> str:
         """What was typed and is not sent: what is queued, and what is in the input or was before a search or answer."""
-        return "\n".join(filter(None, (*self._area.queue, self._input.typed)))
+        return "\n".join(filter(None, (*self._area.queue, *self._area.waiting, self._input.typed)))
 
     def set_prompts(self, texts: Iterable[str]) -> None:
         """Prompts of earlier runs for Up and Ctrl+R, the newest first."""

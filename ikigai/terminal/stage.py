@@ -13,6 +13,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPress, defaults
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 
+from ikigai.terminal import capabilities
 from ikigai.terminal.area import Area
 from ikigai.terminal.frames import Frames
 from ikigai.terminal.keyboard import Keyboard
@@ -28,7 +29,13 @@ ESCAPE_AFTER = 0.05
 LAST_WORDS = 1.0
 """Seconds that what is under way may take when the screen closes."""
 BLOCK = "\x1b[2 q"
-CURSORS = {InputMode.INSERT: "\x1b[6 q", InputMode.REPLACE: "\x1b[4 q"}
+BAR, LINE = "\x1b[6 q", "\x1b[4 q"
+CURSORS = {
+    InputMode.INSERT: BAR,
+    InputMode.INSERT_MULTIPLE: BAR,
+    InputMode.REPLACE: LINE,
+    InputMode.REPLACE_SINGLE: LINE,
+}
 """The cursor's shape in the modes of vi, as its users know it: a bar where text goes in, a line where it is replaced,
 else a block.
 """
@@ -73,7 +80,7 @@ class Stage:
         )
         if vi:
             area.normal = lambda: self._app.vi_state.input_mode is InputMode.NAVIGATION
-            if not bare:
+            if not bare and capabilities.strings(os.environ):
                 self._painter.cursor = lambda: CURSORS.get(self._app.vi_state.input_mode, BLOCK)
         self._app.renderer = self._painter
         self._app.ttimeoutlen = ESCAPE_AFTER

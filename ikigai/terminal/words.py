@@ -91,5 +91,5 @@ def _status(area: Area) -> Iterator[tuple[str, str]]:
         yield "session", f"{spent.input:,} tokens in, {spent.output:,} out, cost {cost}"
     yield "background", area.others[1]
     yield "following", "another program writes this agent" if area.following else ""
-    yield "queued", f"{len(area.queue)}" if area.queue else ""
+    yield "queued", f"{len(area.queue) + len(area.waiting) or ''}"
     yield "trouble", "the database cannot be reached" if area.away else ""

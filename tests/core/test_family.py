@@ -85,6 +85,7 @@ def test_relatives() -> None:
         ("at #12 try that", Fork(12, prompt="try that")),
         ('"at 12 o\'clock"', Fork(prompt="at 12 o'clock")),
         ("at noon we eat", Fork(prompt="at noon we eat")),
+        ("at 10:30 it broke", Fork(prompt="at 10:30 it broke")),
         ("--name kid", Fork(name="kid")),
         ("--name=kid --model a/b:low it's on", Fork(0, {"level": "low", "model": "a/b"}, "kid", "it's on")),
         ("--model a/b", Fork(0, {"level": "", "model": "a/b"})),
@@ -110,7 +111,10 @@ def test_what_fork_asks_for(line: str, fork: Fork) -> None:
         "at abc",
         "at #x",
         "at -3",
-        "at 12abc look here",
+        "at #12abc look here",
+        "at 12, look",
+        'at abc "look here"',
+        "at abc --name x",
     ],
 )
 def test_what_fork_cannot(line: str) -> None:

@@ -115,7 +115,8 @@ class Talk:
 
     async def pressed(self) -> None:
         """Go on until a summary is being made."""
-        while self.runtime._background.idle:
+        before = len(self.asked)
+        while self.runtime._background.idle and len(self.asked) == before:  # or over already
             await self.turn()
         used, threshold = self.runtime.memory.used, 0.75 * self.runtime.memory.budget
         assert threshold <= used < threshold + 130

@@ -48,7 +48,8 @@ async def compare(dsn: str, depth: int, rounds: int) -> list[Figure]:
                 taken["ancestry"].append(time.perf_counter() - began)
     finally:
         await database.close()
-    above = [deep - ancestry for deep, ancestry in zip(taken["deep"][1:], taken["ancestry"][1:], strict=True)]
+    both = zip(taken["deep"][1:], taken["ancestry"][1:], strict=True)
+    above = [max(0.0, deep - ancestry) for deep, ancestry in both]  # either may be disturbed
     what = f"an agent loaded at depth {depth}"
     beside = f"the same {depth} turns in one agent"
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -40,9 +41,8 @@ def made(target: Path, replace: bool = False) -> Iterator[TextIO]:
         temporary.replace(target)
         temporary = None
     except OSError as error:
-        raise IkigaiError(
-            f"{target} cannot be written: {error.strerror}.", "Name another file, or make room for it."
-        ) from None
+        full = ", or make room for it" * (error.errno in (errno.ENOSPC, errno.EDQUOT))
+        raise IkigaiError(f"{target} cannot be written: {error.strerror}.", f"Name another file{full}.") from None
     finally:
         if temporary:
             temporary.unlink(missing_ok=True)

@@ -40,9 +40,12 @@ def line(
     """The fullest version of these parts that fits into `width` cells, in their order.
 
     `spent` is what this session did, `others` what the agents in the background are about, which goes before what else
-    there is to tell. A database in trouble is told whatever the parts are, and at any width.
+    there is to tell; it is cut only where one of them waits for the user, and else left out. A database in trouble is
+    told whatever the parts are, and at any width.
     """
-    others = others[0], cut(clean_line(others[1]), max(0, width - LEAST))
+    style, told = others[0], clean_line(others[1])
+    short = cut(told, max(0, width - LEAST))
+    others = style, short if short == told or style == "warning" else ""
     trouble = database[0] == "warning"
     for version in _versions(clean_line(agent), memory, database, spent):
         told = {**version, "background": others}

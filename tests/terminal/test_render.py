@@ -243,6 +243,7 @@ def test_agents_in_the_background_are_told_of_before_what_else_there_is():
     assert shown(60) == "amber-fox · finch asks: /answer · gpt-5-mini:med · ctx 42%"
     assert shown(32) == "finch asks: /answer · ctx 42%"
     assert shown(20).startswith("finch a")
+    assert status.line("amber-fox", memory(), ("dim", "embedded"), 20, PLAIN, others=("dim", "finch done")) == "ctx 42%"
     assert shown(40, database=("warning", "gone")).endswith(" · gone")
     for width in range(1, 130):
         for text in ("", "finch asks: /answer", "名前 done · 12 at work" * 9, "\x1b[2Jx\n"):

@@ -2,7 +2,7 @@
 
 import sys
 
-from ikigai.cli import main
+from ikigai.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,7 +3,6 @@
 import itertools
 import os
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -11,13 +10,15 @@ from hypothesis import settings
 from psycopg import conninfo
 
 from ikigai.providers.models import Traits
-from ikigai.providers.openai import OpenAIProvider
+from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import Retrying
-from ikigai.store import embedded, schema
+from ikigai.store import schema
 from ikigai.store.database import Database
-from tests.wire_server import WireServer
+from ikigai.store.embedded import server as embedded
+from tests import ROOT
+from tests.support.wire_server import WireServer
 
-MIGRATIONS = Path(__file__).parent.parent / "migrations"
+MIGRATIONS = ROOT / "migrations"
 DATABASE_IN_USE = int.from_bytes(b"test")
 """The first number of the lock that a test holds on its database."""
 

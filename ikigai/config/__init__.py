@@ -20,12 +20,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ikigai.config import mistakes, profiles, toml_file
-from ikigai.config.allowed import is_look
-from ikigai.config.mistakes import masked
-from ikigai.config.project import OFF
-from ikigai.config.records import Server
-from ikigai.config.table import (
+from ikigai.config import diagnostics as mistakes
+from ikigai.config import profiles, toml_file
+from ikigai.config.diagnostics import masked
+from ikigai.config.key_table import (
     DATABASE_URL,
     KEYS,
     TABLES,
@@ -38,12 +36,15 @@ from ikigai.config.table import (
     pattern,
     variables,
 )
+from ikigai.config.project import OFF
+from ikigai.config.records import Server
 from ikigai.config.terminal import THEMES
-from ikigai.core.arguments import model_choice
-from ikigai.core.bounds import ALL
+from ikigai.config.value_types import is_look
+from ikigai.core.commands.arguments import model_choice
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import Choices
 from ikigai.core.record import Record
+from ikigai.core.state.project_limits import ALL
 
 __all__ = ["Config", "Layers", "describe", "layers", "load", "masked", "profiled", "under"]
 

@@ -3,8 +3,8 @@
 A profile goes over the configuration, and below flags, variables and an agent's own choices.
 """
 
-from ikigai.config.mistakes import bad_value
-from ikigai.config.table import KEYS, PROFILED, Config, KeyPath, Setting, pattern
+from ikigai.config.diagnostics import bad_value
+from ikigai.config.key_table import KEYS, PROFILED, Config, KeyPath, Setting, pattern
 from ikigai.core.errors import ConfigError, nearest
 
 NONE = "default"

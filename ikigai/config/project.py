@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ikigai.config import mistakes, toml_file
-from ikigai.config.table import KEYS, TABLES, Config, KeyPath, Setting, dotted, pattern
-from ikigai.core.bounds import ALL, Bounds, smaller, stricter
+from ikigai.config import diagnostics as mistakes
+from ikigai.config import toml_file
+from ikigai.config.key_table import KEYS, TABLES, Config, KeyPath, Setting, dotted, pattern
 from ikigai.core.errors import ConfigError
+from ikigai.core.state.project_limits import ALL, Bounds, smaller, stricter
 
 OFF: KeyPath = ("tools", "off")
 """The sets of tools that a project switches off; a key of its own, for it has no other meaning elsewhere."""

@@ -4,7 +4,7 @@
 
 from typing import Annotated
 
-from ikigai.config.allowed import (
+from ikigai.config.value_types import (
     Agents,
     Api,
     Approval,

@@ -4,7 +4,7 @@ a key, `config.table` says.
 
 from typing import Annotated
 
-from ikigai.config.allowed import (
+from ikigai.config.value_types import (
     Base,
     Colour,
     Editing,

@@ -3,18 +3,18 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from ikigai.core.drafting import Parts
 from ikigai.core.messages import Message, ToolCall, ToolResult
 from ikigai.core.questions import Answered, Question
 from ikigai.core.record import Record
-from ikigai.core.reply import Delta, ProviderEvent, Waiting
-from ikigai.core.request import Request
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import Delta, ProviderEvent, Waiting
+from ikigai.core.request.reply_draft import Parts
 
 if TYPE_CHECKING:
     from ikigai.core.events import ApprovalDecided, Choices, Event, MailSent, MailTaken, StoredEvent
-    from ikigai.core.loading import Loading, Reading
-    from ikigai.core.memory import Memory
-    from ikigai.core.transcript import Block, Rule
+    from ikigai.core.state.loading import Loading, Reading
+    from ikigai.core.state.memory import Memory
+    from ikigai.core.views.transcript import Block, Rule
 
 _T = TypeVar("_T")
 

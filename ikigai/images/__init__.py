@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from ikigai.core.errors import Refused
 from ikigai.core.messages import Image
 from ikigai.core.sanitize import storable
-from ikigai.images.files import (
+from ikigai.images.mentioned_files import (
     GIF,
     JPEG,
     PNG,
@@ -37,7 +37,7 @@ from ikigai.images.files import (
     read,
     recognised,
 )
-from ikigai.images.metadata import bare
+from ikigai.images.strip_metadata import bare
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture

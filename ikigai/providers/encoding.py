@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from ikigai.core.dialect import Dialect, fitted
 from ikigai.core.messages import ASSISTANT, Image, Message, ToolResult
-from ikigai.core.request import Request
+from ikigai.core.request.build import Request
+from ikigai.core.request.cross_model import Dialect, fitted
 from ikigai.core.tokens import BYTES_PER_TOKEN
 
 dumps = msgspec.json.Encoder().encode

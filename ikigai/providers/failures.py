@@ -9,7 +9,7 @@ import msgspec
 
 from ikigai.core.errors import IkigaiError
 from ikigai.core.record import Record
-from ikigai.core.reply import PASSING, Broke, Failure
+from ikigai.core.request.reply import PASSING, Broke, Failure
 from ikigai.providers import network
 from ikigai.providers.error_bodies import retry_after, retry_delay, said
 

@@ -6,7 +6,7 @@ asked (`providers.listing`), the registry that came with ikigai (`providers.regi
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from ikigai.core.arguments import LEVELS
+from ikigai.core.commands.arguments import LEVELS
 from ikigai.core.errors import ConfigError
 from ikigai.core.ports import Limits
 from ikigai.core.record import Record

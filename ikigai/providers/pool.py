@@ -10,12 +10,12 @@ from pathlib import Path
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.ports import Encoder, Limits, Provider
 from ikigai.core.record import Record
-from ikigai.core.reply import Broke, Failure, ProviderEvent
-from ikigai.core.request import Request
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import Broke, Failure, ProviderEvent
 from ikigai.providers import models
-from ikigai.providers.chat import ChatEncoder
-from ikigai.providers.local_model import Local, LocalModel
+from ikigai.providers.local.provider import Local, LocalModel
 from ikigai.providers.models import Listed, Models, Traits
+from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.providers.retry import Retrying
 from ikigai.providers.scripted import Scripted
 from ikigai.providers.vendor import FIRST, IDLE, Vendor
@@ -94,7 +94,7 @@ class Pool:
 
     def fetch_local(self, progress: Callable[[int, int | None], None]) -> None:
         """Fetch the local model's weights. Raises IkigaiError, also when its package is not installed."""
-        from ikigai.providers import weights
+        from ikigai.providers.local import weights
 
         if importlib.util.find_spec("xllamacpp") is None:
             raise IkigaiError(
@@ -165,19 +165,19 @@ class Pool:
         given = (name, endpoint.base_url, key, endpoint.first, endpoint.idle)
         api = endpoint.api or (name if name in TITLES else "")
         if api == "anthropic":
-            from ikigai.providers.anthropic import AnthropicProvider
+            from ikigai.providers.anthropic.provider import AnthropicProvider
 
             return AnthropicProvider(*given, traits=self._traits(name))
         if api == "google":
-            from ikigai.providers.google import GoogleProvider
+            from ikigai.providers.google.provider import GoogleProvider
 
             return GoogleProvider(*given, traits=self._traits(name))
-        from ikigai.providers.openai import OpenAIProvider
+        from ikigai.providers.openai.provider import OpenAIProvider
 
         return OpenAIProvider(*given, api=endpoint.api, traits=self._traits(name))
 
     def _local_client(self, base_url: str, key: str) -> Vendor:
-        from ikigai.providers.openai import OpenAIProvider
+        from ikigai.providers.openai.provider import OpenAIProvider
 
         return OpenAIProvider("local", base_url, key, api="chat", traits=self._traits("local"))
 

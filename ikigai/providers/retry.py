@@ -17,8 +17,17 @@ from contextlib import aclosing
 from typing import cast
 
 from ikigai.core.ports import Provider
-from ikigai.core.reply import PASSING, Broke, Failure, ProviderEvent, TextDelta, ThinkingDelta, ToolCallDelta, Waiting
-from ikigai.core.request import Request
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import (
+    PASSING,
+    Broke,
+    Failure,
+    ProviderEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    Waiting,
+)
 
 TRIES = 8
 FIRST = 1.0

@@ -20,7 +20,8 @@ import msgspec
 from ikigai.core import tokens
 from ikigai.core.messages import Role, StopReason, ToolResult, Usage
 from ikigai.core.record import Record
-from ikigai.core.reply import (
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import (
     Broke,
     Delta,
     Failure,
@@ -30,8 +31,7 @@ from ikigai.core.reply import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from ikigai.core.request import Request
-from ikigai.providers.chat import ChatEncoder
+from ikigai.providers.openai.chat_api import ChatEncoder
 
 
 class Think(Record, frozen=True, tag_field="do", tag="think"):

@@ -19,15 +19,15 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from ikigai import collector
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.reply import Broke, Counted, Delta, Finished, ProviderEvent, ThinkingDelta
-from ikigai.core.request import Request
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import Broke, Counted, Delta, Finished, ProviderEvent, ThinkingDelta
 from ikigai.providers import failures
-from ikigai.providers.ahead import Ahead, of_client
 from ikigai.providers.failures import Target
 from ikigai.providers.network import bracketed
+from ikigai.providers.preconnect import Ahead, of_client
 from ikigai.providers.vendor import FIRST, IDLE
+from ikigai.system import gc_pause as collector
 
 CONNECT = 10.0
 """Seconds for a connection to come about."""

@@ -6,9 +6,9 @@ from uuid import UUID, uuid4
 from ikigai.core.errors import Refused, nearest
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
-
-from . import names, queries
-from .connection import Session
+from ikigai.store import names
+from ikigai.store.connection import Session
+from ikigai.store.sql import agents as queries
 
 LONGEST_NAME = 64
 SAID = 5

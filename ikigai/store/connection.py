@@ -13,8 +13,9 @@ from psycopg import conninfo, pq, waiting
 from psycopg.abc import RV, PQGen
 
 from ikigai.core.errors import BadDatabase, StoreError
-
-from . import address, failures, queries
+from ikigai.store import address
+from ikigai.store import errors as failures
+from ikigai.store.sql import agents as queries
 
 DEADLINE = 20.0
 """Seconds a statement may take before its connection is given up: the server's own limit is 15, but a server that is

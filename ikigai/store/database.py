@@ -13,28 +13,27 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ikigai.core.errors import Busy
 from ikigai.core.events import StoredEvent, UsageReported
-from ikigai.core.loading import Loading, Reading
 from ikigai.core.record import Record
-from ikigai.core.spending import Spent
-
-from . import history, queries, reading, schema, usage
-from .agents import Agent, Agents
-from .connection import DEADLINE, Session
-from .family import Family
-from .follow import Follower
-from .indexing import Indexer
-from .log import AgentLog
-from .mail import Mails
+from ikigai.core.state.loading import Loading, Reading
+from ikigai.core.views.usage_totals import Spent
+from ikigai.store import history, reading, schema, usage
+from ikigai.store.agents import Agent, Agents
+from ikigai.store.connection import DEADLINE, Session
+from ikigai.store.follow import Follower
+from ikigai.store.log import AgentLog
+from ikigai.store.mail import Mails
+from ikigai.store.search.indexer import Indexer
+from ikigai.store.sql import agents as queries
+from ikigai.store.tree import Family
 
 if TYPE_CHECKING:
-    from ikigai.core.earlier import Earlier
-    from ikigai.core.purging import Wanted
-
-    from . import purge as purging
-    from .paging import Lineage
-    from .plotting import Filled
-    from .search import Search
-    from .transfer import Export, Import
+    from ikigai.core.search.prompt_history import Earlier
+    from ikigai.core.transfer.redact import Wanted
+    from ikigai.store import purge as purging
+    from ikigai.store.paging import Lineage
+    from ikigai.store.search.search import Search
+    from ikigai.store.transfer import Export, Import
+    from ikigai.store.window_history import Filled
 
 _T = TypeVar("_T")
 
@@ -108,7 +107,7 @@ class Database:
 
     @cached_property
     def _search(self) -> Search:
-        from .search import Search
+        from ikigai.store.search.search import Search
 
         return Search(self._beside, self.indexer)
 
@@ -180,21 +179,21 @@ class Database:
 
     async def filled(self, agent: str, most: int, since: float | None = None) -> list[Filled]:
         """How full the window of the agent with this id was, in its newest turns; see `plotting.turns`."""
-        from . import plotting
+        from ikigai.store import window_history as plotting
 
         async with self._session.use() as cursor:
             return await plotting.turns(cursor, agent, most, since)
 
     async def chosen(self, agent: str, key: str) -> Any:
         """What the agent with this id has chosen of itself for a setting, None for nothing."""
-        from . import plotting
+        from ikigai.store import window_history as plotting
 
         async with self._session.use() as cursor:
             return await plotting.chosen(cursor, agent, key)
 
     def purge(self, wanted: Wanted | None, ids: purging.Ids, agent: str | None = None) -> purging.Purge:
         """A purge of the events with these ids, of this agent's alone if one is named; of those that hold `wanted`."""
-        from . import purge as purging
+        from ikigai.store import purge as purging
 
         return purging.Purge(self._session, wanted, ids, agent)
 
@@ -215,19 +214,19 @@ class Database:
 
     def exported(self, agent: Agent, first: int = 0, last: int = reading.NO_LIMIT) -> Export:
         """The events of the agent and its ancestors with ids from `first` to `last`."""
-        from .transfer import Export
+        from ikigai.store.transfer import Export
 
         return Export(self._beside, agent, first, last)
 
     def importing(self) -> Import:
         """An agent to be made of the events of another."""
-        from .transfer import Import
+        from ikigai.store.transfer import Import
 
         return Import(self._beside)
 
     async def lineage(self, agent: str) -> dict[str, int | None]:
         """The ids of the agent and its ancestors, each with the last event that belongs to the agent; None for all."""
-        from . import search
+        from ikigai.store.search import search
 
         async with self._session.use() as cursor:
             return await search.lineage(cursor, agent)
@@ -281,14 +280,14 @@ class Reader:
         self, limit: int, most_bytes: int, before: int | None = None, after: int | None = None
     ) -> tuple[StoredEvent, ...]:
         """A page of the same in either direction; `paging.page` says which."""
-        from . import paging
+        from ikigai.store import paging
 
         async with self._session.use() as cursor:
             return await paging.page(cursor, self._agent, limit, most_bytes, before, after)
 
     async def lineage(self) -> Lineage:
         """Whose history it is, and what has taken events out of the context."""
-        from . import paging
+        from ikigai.store import paging
 
         async with self._session.use() as cursor:
             return await paging.lineage(cursor, self._agent)

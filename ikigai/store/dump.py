@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import LiteralString, TypeAlias
 
 from ikigai.core.errors import BadDatabase, Refused
-
-from . import dump_queries as own
-from . import programs, queries, schema
-from .connection import Session
+from ikigai.store import pg_programs as programs
+from ikigai.store import schema
+from ikigai.store.connection import Session
+from ikigai.store.sql import agents as queries
+from ikigai.store.sql import dump as own
 
 TABLES: dict[str, LiteralString] = {
     "agents": own.COPY_AGENTS,

@@ -18,14 +18,15 @@ from uuid import UUID
 import msgspec
 import psycopg
 
-from ikigai.core.drafting import Parts
 from ikigai.core.events import CHANGES_THE_PAST, StoredEvent
-from ikigai.core.loading import Loading
-from ikigai.core.memory import Memory
 from ikigai.core.ports import Draft
-
-from . import pen, queries, reading
-from .connection import Cursor, Session
+from ikigai.core.request.reply_draft import Parts
+from ikigai.core.state.loading import Loading
+from ikigai.core.state.memory import Memory
+from ikigai.store import reading
+from ikigai.store import write_lock as pen
+from ikigai.store.connection import Cursor, Session
+from ikigai.store.sql import agents as queries
 
 NAMESPACE = int.from_bytes(b"ikif")
 """The first number of the lock that followers share; the second is that of the pen."""

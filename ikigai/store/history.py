@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from ikigai.core.codec import SEARCHED
 from ikigai.core.errors import Refused
 from ikigai.core.events import StoredEvent
-
-from . import reading_queries, search_queries
-from .connection import Cursor
-from .reading import NO_LIMIT, stored
+from ikigai.store.connection import Cursor
+from ikigai.store.reading import NO_LIMIT, stored
+from ikigai.store.sql import reading as reading_queries
+from ikigai.store.sql import search as search_queries
 
 if TYPE_CHECKING:
-    from ikigai.core.earlier import Earlier
+    from ikigai.core.search.prompt_history import Earlier
 
 STRETCH = 2_000
 """Messages of users that are looked through by one statement: about a hundredth of a second, for which others wait."""
@@ -43,7 +43,7 @@ async def earlier(
 
     At most so many texts of agents in the directory `here`, and so many of others.
     """
-    from ikigai.core.earlier import HEAD, Earlier, loosely, words
+    from ikigai.core.search.prompt_history import HEAD, Earlier, loosely, words
 
     which = {
         "before": NO_LIMIT if before is None else before,

@@ -13,14 +13,16 @@ import psycopg
 from ikigai.core import codec
 from ikigai.core.errors import Busy, Refused, StoreError, Unavailable
 from ikigai.core.events import AgentKilled, AgentRevived, AssistantMessage, Event, StoredEvent, TurnEnded
-from ikigai.core.loading import Loading, Reading
-from ikigai.core.memory import Memory
 from ikigai.core.ports import Appended, Draft
 from ikigai.core.sanitize import storable
-
-from . import family_queries, follow, pen, queries, reading
-from .agents import Agent
-from .connection import Cursor, Session, alive
+from ikigai.core.state.loading import Loading, Reading
+from ikigai.core.state.memory import Memory
+from ikigai.store import follow, reading
+from ikigai.store import write_lock as pen
+from ikigai.store.agents import Agent
+from ikigai.store.connection import Cursor, Session, alive
+from ikigai.store.sql import agents as queries
+from ikigai.store.sql import tree as family_queries
 
 _T = TypeVar("_T")
 

@@ -2,10 +2,9 @@
 
 from uuid import UUID
 
-from ikigai.core.family import Made
-from ikigai.core.mail import Mail
-
-from .connection import Session
+from ikigai.core.agents.mail import Mail
+from ikigai.core.agents.tree import Made
+from ikigai.store.connection import Session
 
 # A message exists when it is in the log of its sender, and has come when the log of its receiver says so. Ids ascend
 # within a sender.

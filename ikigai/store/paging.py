@@ -3,10 +3,9 @@
 from typing import NamedTuple
 
 from ikigai.core.events import StoredEvent
-
-from . import paging_queries as queries
-from .connection import Cursor
-from .reading import NO_LIMIT, stored
+from ikigai.store.connection import Cursor
+from ikigai.store.reading import NO_LIMIT, stored
+from ikigai.store.sql import paging as queries
 
 MOST_CONTROLS = MOST_BRANCHES = 10_000
 """That are read to look back: the newest."""

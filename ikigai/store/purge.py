@@ -17,12 +17,11 @@ from psycopg import sql
 
 from ikigai.core.codec import Row
 from ikigai.core.errors import Busy, Refused, StoreError
-from ikigai.core.purging import GONE, Wanted, anything, purged, texts
 from ikigai.core.record import Record
-
-from . import pen
-from . import purge_queries as queries
-from .connection import Cursor, Session
+from ikigai.core.transfer.redact import GONE, Wanted, anything, purged, texts
+from ikigai.store import write_lock as pen
+from ikigai.store.connection import Cursor, Session
+from ikigai.store.sql import purge as queries
 
 NO_LIMIT = 2**63 - 1
 PAGE = 250

@@ -7,12 +7,11 @@ from typing import Any, LiteralString, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus as _Status
 
-from ikigai import collector
 from ikigai.core import codec
 from ikigai.core.errors import StoreError
 from ikigai.core.events import StoredEvent
-from ikigai.core.lineage import Ancestor
-from ikigai.core.loading import (
+from ikigai.core.state.lineage import Ancestor
+from ikigai.core.state.loading import (
     Answer,
     AskAncestry,
     AskClear,
@@ -23,9 +22,9 @@ from ikigai.core.loading import (
     Question,
     Reading,
 )
-
-from . import reading_queries as queries
-from .connection import Connection, Cursor
+from ikigai.store.connection import Connection, Cursor
+from ikigai.store.sql import reading as queries
+from ikigai.system import gc_pause as collector
 
 NO_LIMIT = 2**63 - 1
 COLUMNS = 6

@@ -8,10 +8,9 @@ from typing import NamedTuple, TypeAlias
 import psycopg
 
 from ikigai.core.errors import BadDatabase
-
-from . import queries
-from .address import Place
-from .connection import Session
+from ikigai.store.address import Place
+from ikigai.store.connection import Session
+from ikigai.store.sql import agents as queries
 
 NAMESPACE = int.from_bytes(b"ikim")
 """Of the lock under which one program migrates at a time, as another is of the pens."""

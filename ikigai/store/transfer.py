@@ -8,14 +8,14 @@ import psycopg
 
 from ikigai.core.codec import Row
 from ikigai.core.errors import Refused
-from ikigai.core.moving import Numbers, Raw, moved
 from ikigai.core.record import Record
-
-from . import dump_queries, names
-from . import transfer_queries as own
-from .agents import Agent, is_name
-from .connection import Cursor, Session
-from .log import event_id
+from ikigai.core.transfer.renumber import Numbers, Raw, moved
+from ikigai.store import names
+from ikigai.store.agents import Agent, is_name
+from ikigai.store.connection import Cursor, Session
+from ikigai.store.log import event_id
+from ikigai.store.sql import dump as dump_queries
+from ikigai.store.sql import transfer as own
 
 ROWS, BYTES = 500, 4_000_000
 """That a page holds at most, as they are stored; one row may be longer than that."""

@@ -8,11 +8,10 @@ from uuid import UUID
 import msgspec
 
 from ikigai.core.events import UsageReported
-from ikigai.core.spending import Spent
-
-from . import usage_queries as queries
-from .connection import Cursor
-from .reading import stored
+from ikigai.core.views.usage_totals import Spent
+from ikigai.store.connection import Cursor
+from ikigai.store.reading import stored
+from ikigai.store.sql import usage as queries
 
 replace = msgspec.structs.replace
 

@@ -6,23 +6,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ikigai.core.questions import Answered, Question
-from ikigai.terminal.actions import Actions
-from ikigai.terminal.area import Area
-from ikigai.terminal.completion import Sources
-from ikigai.terminal.dialog import Dialogs
-from ikigai.terminal.input import Input
-from ikigai.terminal.keys import bindings
-from ikigai.terminal.showing import Showing
-from ikigai.terminal.stage import Stage
-from ikigai.terminal.status import PARTS
-from ikigai.terminal.theme import Theme
+from ikigai.terminal.input.actions import Actions
+from ikigai.terminal.input.completion import Sources
+from ikigai.terminal.input.input_line import Input
+from ikigai.terminal.input.key_bindings import bindings
+from ikigai.terminal.output.application import Stage
+from ikigai.terminal.output.conversation import Showing
+from ikigai.terminal.output.dialog import Dialogs
+from ikigai.terminal.output.live_area import Area
+from ikigai.terminal.output.status_line import PARTS
+from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
-    from ikigai.terminal.attention import Wanted
-    from ikigai.terminal.browser_source import Source
-    from ikigai.terminal.finder import Look
-    from ikigai.terminal.lending import Lending
+    from ikigai.terminal.browser.source import Source
+    from ikigai.terminal.external_programs import Lending
+    from ikigai.terminal.input.prompt_finder import Look
+    from ikigai.terminal.notifications import Wanted
 
 
 class Screen(Showing):
@@ -106,7 +106,7 @@ class Screen(Showing):
 
     def equip(self, wanted: "Wanted") -> None:
         """From here on, use what this terminal can do beside drawing text, as far as it is wanted."""
-        from ikigai.terminal.attention import equip
+        from ikigai.terminal.notifications import equip
 
         equip(self._tty, self._stage, self._entries, wanted, os.environ)
 
@@ -122,7 +122,7 @@ class Screen(Showing):
 
     @cached_property
     def _lending(self) -> "Lending":
-        from ikigai.terminal.lending import Lending
+        from ikigai.terminal.external_programs import Lending
 
         return Lending(self._tty, self._theme, self._stage, self._input, self, self._source)
 

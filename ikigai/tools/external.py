@@ -19,9 +19,9 @@ import msgspec
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line, storable
 from ikigai.tools.base import Kind, Output, Progress, Touch
-from ikigai.tools.endings import Finished, ending, told
-from ikigai.tools.process import TIMEOUT, Limits, run
-from ikigai.tools.supervised import Wrap
+from ikigai.tools.shell.exit_report import Finished, ending, told
+from ikigai.tools.shell.run import TIMEOUT, Limits, run
+from ikigai.tools.shell.supervised_process import Wrap
 
 SET = "external"
 WITHIN = 2.0

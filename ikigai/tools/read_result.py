@@ -9,8 +9,8 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from ikigai.core.state.open_turn import READ_RESULT
 from ikigai.core.tokens import BYTES_PER_TOKEN
-from ikigai.core.turn import READ_RESULT
 from ikigai.tools.base import Kind, Output, Progress, Touch
 
 Whole: TypeAlias = Callable[[str], Awaitable[str | None]]

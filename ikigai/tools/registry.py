@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ikigai.core.bounds import ALL
 from ikigai.core.events import Choices, MailSent, MailTaken
+from ikigai.core.json_schema import schema
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Ask, Started
-from ikigai.core.schemas import schema
+from ikigai.core.state.project_limits import ALL
+from ikigai.tools.approval.batch import Together, Waiting
 from ikigai.tools.base import Kind, Output, Progress, Tool, Touch
 from ikigai.tools.external import External
-from ikigai.tools.order import Order
-from ikigai.tools.together import Together, Waiting
+from ikigai.tools.scheduling import Order
 
 if TYPE_CHECKING:
-    from ikigai.tools.gate import Gate
+    from ikigai.tools.approval.gate import Gate
 
 
 class Registry:
@@ -76,7 +76,7 @@ class Registry:
         except Exception:  # when its turn has come, it is told
             return None
         if self._gate:
-            from ikigai.tools.approval import Ask as Asked
+            from ikigai.tools.approval.policy import Ask as Asked
 
             found = self._gate().found(call, touch, settings)
             if isinstance(found, Asked):

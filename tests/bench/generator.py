@@ -13,8 +13,9 @@ import msgspec
 
 from ikigai.core import codec
 from ikigai.core.events import Event, StoredEvent, UsageReported
-from ikigai.core.fold import evolve
-from ikigai.core.inputs import (
+from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
+from ikigai.core.state.fold import evolve
+from ikigai.core.state.inputs import (
     Approved,
     CallModel,
     Clear,
@@ -28,10 +29,9 @@ from ikigai.core.inputs import (
     Submitted,
     ToolDone,
 )
-from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
-from ikigai.core.run import Run
-from ikigai.providers.chat import ChatEncoder
+from ikigai.core.state.run_config import Run
 from ikigai.providers.models import Models
+from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench.prose import Prose
 from tests.core.agent import Agent
 

@@ -21,8 +21,9 @@ import psycopg
 from platformdirs import user_cache_path
 from psycopg import conninfo, sql
 
-from ikigai.store import dump_queries, embedded
 from ikigai.store.database import Database
+from ikigai.store.embedded import server as embedded
+from ikigai.store.sql import dump as dump_queries
 from tests.bench import generator
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"

@@ -26,6 +26,6 @@ def watched(fd, data):
 os.write = watched
 sys.argv = ["ikigai", *arguments]
 
-from ikigai.cli import main  # noqa: E402
+from ikigai.cli.main import main  # noqa: E402
 
 sys.exit(main())

@@ -13,15 +13,15 @@ from uuid import UUID
 
 import psycopg
 
+from ikigai.agent.loop import Runtime
 from ikigai.core import codec
 from ikigai.core.events import StoredEvent, UserMessage
-from ikigai.core.inputs import Submitted
-from ikigai.core.loading import loading
-from ikigai.core.memory import Memory
 from ikigai.core.questions import Answered, Question
-from ikigai.core.transcript import Block, Rule, Speaker
+from ikigai.core.state.inputs import Submitted
+from ikigai.core.state.loading import loading
+from ikigai.core.state.memory import Memory
+from ikigai.core.views.transcript import Block, Rule, Speaker
 from ikigai.providers.scripted import Scripted
-from ikigai.runtime import Runtime
 from ikigai.store.database import Database
 from ikigai.store.log import event_id
 from ikigai.tools.registry import Registry

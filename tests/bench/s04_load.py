@@ -11,14 +11,14 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
-from ikigai.core.lineage import Span
-from ikigai.core.loading import AskAncestry, AskControls, AskPage, AskSpans, Loading, loading
-from ikigai.core.memory import Memory, replace
 from ikigai.core.ports import Limits
-from ikigai.core.run import Run
-from ikigai.store import reading_queries as queries
+from ikigai.core.state.lineage import Span
+from ikigai.core.state.loading import AskAncestry, AskControls, AskPage, AskSpans, Loading, loading
+from ikigai.core.state.memory import Memory, replace
+from ikigai.core.state.run_config import Run
 from ikigai.store.database import Database
 from ikigai.store.reading import NO_LIMIT
+from ikigai.store.sql import reading as queries
 from tests.bench import histories
 from tests.bench.figures import Figure
 from tests.bench.generator import RUN

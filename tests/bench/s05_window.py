@@ -5,12 +5,12 @@ from random import Random
 
 from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
-from ikigai.core.fold import blank, ended, evolve
-from ikigai.core.memory import request
 from ikigai.core.messages import Text
 from ikigai.core.ports import Limits
-from ikigai.core.run import Run
-from ikigai.providers.chat import ChatEncoder
+from ikigai.core.state.fold import blank, ended, evolve
+from ikigai.core.state.memory import request
+from ikigai.core.state.run_config import Run
+from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose
 

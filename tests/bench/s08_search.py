@@ -20,8 +20,8 @@ from uuid import UUID
 import psycopg
 from psycopg import conninfo, sql
 
-from ikigai.store import dump_queries as queries
 from ikigai.store.database import Database
+from ikigai.store.sql import dump as queries
 from tests.bench import histories
 from tests.bench.figures import Figure, percentile
 from tests.bench.generator import SEED

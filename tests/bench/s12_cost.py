@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
-from ikigai.core.fold import blank, ended, evolve
-from ikigai.core.memory import Memory, replace, request
 from ikigai.core.messages import Message, Role, Text, ToolSpec
 from ikigai.core.ports import Limits
-from ikigai.core.request import Request
-from ikigai.core.run import Rules, Run
-from ikigai.providers.chat import ChatEncoder
+from ikigai.core.request.build import Request
+from ikigai.core.state.fold import blank, ended, evolve
+from ikigai.core.state.memory import Memory, replace, request
+from ikigai.core.state.run_config import Rules, Run
+from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose
 

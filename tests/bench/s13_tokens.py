@@ -17,19 +17,19 @@ from typing import NamedTuple
 
 from ikigai.core import tokens
 from ikigai.core.events import UsageReported
-from ikigai.core.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
-from ikigai.core.memory import plain_size, request
 from ikigai.core.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.ports import Limits
-from ikigai.core.reply import Accumulator, Broke, Finished, TextDelta
-from ikigai.core.run import Run
-from ikigai.providers.local import LocalServer
+from ikigai.core.request.reply import Accumulator, Broke, Finished, TextDelta
+from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
+from ikigai.core.state.memory import plain_size, request
+from ikigai.core.state.run_config import Run
+from ikigai.providers.local.server import LocalServer
 from ikigai.providers.models import Traits
-from ikigai.providers.openai import OpenAIProvider
+from ikigai.providers.openai.provider import OpenAIProvider
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose
-from tests.conftest_local import smol_weights
 from tests.core.agent import Agent
+from tests.support.local_weights import smol_weights
 
 BAR = 0.15
 KINDS = ("prose", "code", "CJK", "base64", "tool calls")

@@ -6,18 +6,18 @@ from random import Random
 from typing import Any
 
 from ikigai.core.events import UsageReported
-from ikigai.core.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
-from ikigai.core.memory import request
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.ports import Limits
-from ikigai.core.request import Request
-from ikigai.core.run import Run
-from ikigai.providers.chat import ChatEncoder
-from ikigai.providers.contents import ContentsEncoder
+from ikigai.core.request.build import Request
+from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
+from ikigai.core.state.memory import request
+from ikigai.core.state.run_config import Run
+from ikigai.providers.anthropic.messages_api import MessagesEncoder
 from ikigai.providers.encoding import BodyEncoder
-from ikigai.providers.messages import MessagesEncoder
+from ikigai.providers.google.generate_content_api import ContentsEncoder
 from ikigai.providers.models import Traits
-from ikigai.providers.responses import ResponsesEncoder
+from ikigai.providers.openai.chat_api import ChatEncoder
+from ikigai.providers.openai.responses_api import ResponsesEncoder
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose
 from tests.core.agent import Agent

@@ -11,11 +11,11 @@ import psycopg
 
 from ikigai.core import codec
 from ikigai.core import events as ev
-from ikigai.core.loading import loading
 from ikigai.core.messages import Text
-from ikigai.store import reading_queries as queries
+from ikigai.core.state.loading import loading
 from ikigai.store.database import Database
 from ikigai.store.log import event_id
+from ikigai.store.sql import reading as queries
 from tests.bench import histories
 from tests.bench.figures import Figure
 from tests.bench.generator import RUN

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from ikigai.mentioning import Mentions
+from ikigai.repl.file_mentions import Mentions
 from tests.bench.figures import Figure, percentile
 
 FRAME = 1 / 60

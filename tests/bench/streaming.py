@@ -19,14 +19,14 @@ from random import Random
 from rich.console import Console
 from rich.markdown import Markdown
 
+from ikigai.agent.reply_drafts import DRAFT_EVERY
 from ikigai.core.events import StoredEvent, UserMessage
-from ikigai.core.fold import blank, evolve
-from ikigai.core.reply import TextDelta
-from ikigai.core.transcript import Block, Speaker
-from ikigai.drafts import DRAFT_EVERY
-from ikigai.terminal.frames import FRAME
+from ikigai.core.request.reply import TextDelta
+from ikigai.core.state.fold import blank, evolve
+from ikigai.core.views.transcript import Block, Speaker
+from ikigai.terminal.output.frames import FRAME
+from ikigai.terminal.render.theme import theme
 from ikigai.terminal.screen import Screen
-from ikigai.terminal.theme import theme
 from ikigai.terminal.tty import Tty
 from tests.bench.generator import RUN
 from tests.bench.prose import Prose

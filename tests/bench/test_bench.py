@@ -7,8 +7,8 @@ import pytest
 
 from ikigai.core import codec
 from ikigai.core.events import Cleared, Rewound, StoredEvent, Totals, TurnEnded
-from ikigai.core.run import Run
-from ikigai.providers.chat import ChatEncoder
+from ikigai.core.state.run_config import Run
+from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench import (
     s03_append,
     s04_load,

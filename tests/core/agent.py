@@ -3,13 +3,13 @@
 from typing import TypeVar
 
 from ikigai.core import events as ev
-from ikigai.core.fold import evolve
-from ikigai.core.inputs import CallModel, Input, Job, Opened, Replied, Submitted
-from ikigai.core.loading import loading
-from ikigai.core.machine import decide, work
-from ikigai.core.memory import Memory
 from ikigai.core.messages import ReplyBlock, StopReason, Text
-from ikigai.core.run import Run
+from ikigai.core.state.fold import evolve
+from ikigai.core.state.inputs import CallModel, Input, Job, Opened, Replied, Submitted
+from ikigai.core.state.loading import loading
+from ikigai.core.state.machine import decide, work
+from ikigai.core.state.memory import Memory
+from ikigai.core.state.run_config import Run
 from tests.core.encoders import encoder, limits
 from tests.core.memory_log import MemoryLog
 

@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 from ikigai.core.events import Totals, TurnEnded, UsageReported
-from ikigai.core.memory import Memory, Status, plain_size, request, summary_messages
 from ikigai.core.messages import Role, ToolResult
-from ikigai.core.request import Request
-from ikigai.core.transcript import rule
+from ikigai.core.request.build import Request
+from ikigai.core.state.memory import Memory, Status, plain_size, request, summary_messages
+from ikigai.core.views.transcript import rule
 from tests.core.encoders import encoder
 from tests.core.oracle import Oracle
 

@@ -15,10 +15,14 @@ from hypothesis.stateful import initialize, invariant, precondition, rule, run_s
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
-from ikigai.core import loading as loading_module
+from ikigai.core.agents.mail import Mail
 from ikigai.core.errors import Refused
-from ikigai.core.exceeded import learned
-from ikigai.core.inputs import (
+from ikigai.core.forget.selection import Selection, Wanted, selecting
+from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
+from ikigai.core.ports import Draft
+from ikigai.core.sanitize import storable
+from ikigai.core.state import loading as loading_module
+from ikigai.core.state.inputs import (
     Approved,
     CallModel,
     Change,
@@ -47,15 +51,11 @@ from ikigai.core.inputs import (
     Undo,
     Used,
 )
-from ikigai.core.loading import AskPage, AskSpans
-from ikigai.core.machine import ASTRAY, work
-from ikigai.core.mail import Mail
-from ikigai.core.memory import Memory, Status, frame, offered, plain_size, request
-from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
-from ikigai.core.ports import Draft
-from ikigai.core.run import Run
-from ikigai.core.sanitize import storable
-from ikigai.core.selecting import Selection, Wanted, selecting
+from ikigai.core.state.loading import AskPage, AskSpans
+from ikigai.core.state.machine import ASTRAY, work
+from ikigai.core.state.memory import Memory, Status, frame, offered, plain_size, request
+from ikigai.core.state.overflow import learned
+from ikigai.core.state.run_config import Run
 from tests.core.agreement import agrees
 from tests.core.oracle import Oracle, effective
 from tests.core.program import Program

@@ -10,8 +10,10 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from ikigai.core import codec
 from ikigai.core.events import Event, StoredEvent, Undone
-from ikigai.core.lineage import Ancestor, Span
-from ikigai.core.loading import (
+from ikigai.core.ports import Appended, Draft
+from ikigai.core.sanitize import storable
+from ikigai.core.state.lineage import Ancestor, Span
+from ikigai.core.state.loading import (
     CONTROL_KINDS,
     TURN_KINDS,
     AskAncestry,
@@ -24,8 +26,6 @@ from ikigai.core.loading import (
     Question,
     Reading,
 )
-from ikigai.core.ports import Appended, Draft
-from ikigai.core.sanitize import storable
 
 T = TypeVar("T")
 ENDS_A_REPLY = ("assistant", "turn_end")

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
-from ikigai.core.pins import Pin, framed
-from ikigai.core.request import MAILED, NOT_RUN, OUTCOME_UNKNOWN, PLANNING, UNANSWERED, Request
-from ikigai.core.run import Rules, Run
+from ikigai.core.request.build import MAILED, NOT_RUN, OUTCOME_UNKNOWN, PLANNING, UNANSWERED, Request
+from ikigai.core.request.pins import Pin, framed
+from ikigai.core.state.run_config import Rules, Run
 from tests.core.encoders import encoder
 
 NONE = ev.Totals()

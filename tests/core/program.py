@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Refused
-from ikigai.core.fold import accepts, evolve
-from ikigai.core.inputs import Input, Instructed, Job, Opened, Replied
-from ikigai.core.loading import loading
-from ikigai.core.machine import decide, work
-from ikigai.core.memory import Memory, Status
 from ikigai.core.ports import Limits
-from ikigai.core.run import Run
+from ikigai.core.state.fold import accepts, evolve
+from ikigai.core.state.inputs import Input, Instructed, Job, Opened, Replied
+from ikigai.core.state.loading import loading
+from ikigai.core.state.machine import decide, work
+from ikigai.core.state.memory import Memory, Status
+from ikigai.core.state.run_config import Run
 from tests.core.agreement import counts_as_told
 from tests.core.memory_log import Logs, MemoryLog
 from tests.core.oracle import effective

@@ -1,7 +1,6 @@
 """A row says everything an event says, now and in years; a row that says nothing sensible is shown and does no harm."""
 
 import json
-from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -13,8 +12,9 @@ from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.sanitize import storable
+from tests import GOLDEN
 
-GOLDEN = [json.loads(line) for line in (Path(__file__).parents[1] / "golden" / "rows.jsonl").read_text().splitlines()]
+ROWS = [json.loads(line) for line in (GOLDEN / "rows.jsonl").read_text().splitlines()]
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 anything = st.text(st.characters(), max_size=20) | st.sampled_from(["\0", "\ud800", "a\0b\udc00c🦉"])
@@ -100,7 +100,7 @@ def test_every_kind_of_event_has_a_row() -> None:
         codec.encode(ev.Unknown("hologram"))
 
 
-@pytest.mark.parametrize("row", GOLDEN, ids=lambda row: f"{row['kind']}-{row['event']}")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['kind']}-{row['event']}")
 def test_rows_of_the_past_keep_their_meaning(row: dict[str, Any]) -> None:
     """Lines are added to the file and never changed: such rows are in people's databases."""
     data = None if row["data"] is None else json.dumps(row["data"], ensure_ascii=False, separators=(",", ":"))
@@ -110,4 +110,4 @@ def test_rows_of_the_past_keep_their_meaning(row: dict[str, Any]) -> None:
 
 
 def test_the_rows_of_the_past_have_every_kind() -> None:
-    assert {row["kind"] for row in GOLDEN} >= {*codec.CONTENT_FIELD}
+    assert {row["kind"] for row in ROWS} >= {*codec.CONTENT_FIELD}

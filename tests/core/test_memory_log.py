@@ -1,9 +1,9 @@
 """The double of the store: what the tests of the core rely on."""
 
 from ikigai.core import events as ev
-from ikigai.core.loading import loading
 from ikigai.core.messages import Text
 from ikigai.core.ports import Draft, Log
+from ikigai.core.state.loading import loading
 from tests.core.agent import RUN, Agent
 from tests.core.memory_log import LogOf, MemoryLog
 

@@ -1,10 +1,9 @@
 """Vectors that describe what two other programs do, copied into tests/golden."""
 
 import json
-from pathlib import Path
 from typing import Any
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+from tests import GOLDEN
 
 
 def cases(feature: str, file: str = "peer_window.json") -> list[dict[str, Any]]:

@@ -3,11 +3,11 @@
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ikigai.core.bounds import ALL, Bounds
 from ikigai.core.events import Choices
 from ikigai.core.messages import Image, Text, Thinking, ToolCall, ToolSpec
-from ikigai.core.results import Caps
-from ikigai.core.run import Profile, Rules, Run
+from ikigai.core.state.project_limits import ALL, Bounds
+from ikigai.core.state.run_config import Profile, Rules, Run
+from ikigai.core.state.tool_results import Caps
 from tests.core.encoders import cramped, encoder, limits
 
 TOOLS = (ToolSpec("look", "Looks at a thing.", '{"type":"object","properties":{"at":{"type":"string"}}}'),)

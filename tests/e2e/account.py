@@ -15,8 +15,8 @@ from typing import Any
 import psycopg
 
 from tests.e2e.program import Program, command, environment, run
-from tests.invariants import check
-from tests.wire_server import Answer, Received, WireServer
+from tests.support.invariants import check
+from tests.support.wire_server import Answer, Received, WireServer
 
 ECHO = ("-m", "scripted/echo")
 WIRE = ("-m", "wire/x")

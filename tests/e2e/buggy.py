@@ -2,8 +2,8 @@
 
 import sys
 
-from ikigai import cli
-from ikigai.terminal.actions import Actions
+from ikigai.cli import main as cli
+from ikigai.terminal.input.actions import Actions
 from ikigai.terminal.screen import Screen
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import sys
 
-from ikigai import cli
+from ikigai.cli import main as cli
 from tests.e2e.toy import DyingLog
 
 if __name__ == "__main__":

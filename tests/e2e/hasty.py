@@ -2,7 +2,8 @@
 
 import sys
 
-from ikigai import cli, oneshot
+from ikigai.cli import main as cli
+from ikigai.headless import run as oneshot
 from ikigai.providers import retry
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 import sys
 
-from ikigai import cli, psql
+from ikigai.cli import main as cli
+from ikigai.cli.commands import psql
 
 
 async def nowhere() -> None:

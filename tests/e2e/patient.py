@@ -2,8 +2,10 @@
 
 import sys
 
-from ikigai import cli
-from ikigai.terminal import actions, dialog, showing
+from ikigai.cli import main as cli
+from ikigai.terminal.input import actions
+from ikigai.terminal.output import conversation as showing
+from ikigai.terminal.output import dialog
 
 PAUSE = 6.0
 """Seconds without a letter after which a key answers."""

@@ -16,10 +16,10 @@ from typing import Self
 import pyte
 from pyte.screens import Char
 
+from tests import ROOT
 from tests.terminal.alternate import Screen, is_dim
 from tests.terminal.modes import left_on
 
-ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
 """Seconds to wait for something to appear: the machine may be busy with other tests."""
 KEPT = ("PATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "TMPDIR")

@@ -14,12 +14,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ikigai.store import embedded
+from ikigai.store.embedded import server as embedded
 from tests.conftest import address
 from tests.e2e.account import ECHO, WIRE, Account, Wire, refused, told_plainly
 from tests.e2e.program import command
-from tests.invariants import check
-from tests.wire_server import Answer, completion, failure
+from tests.support.invariants import check
+from tests.support.wire_server import Answer, completion, failure
 
 # -- the database ------------------------------------------------------------------------------------------------
 

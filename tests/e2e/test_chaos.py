@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.account import ECHO, Account
 from tests.e2e.program import Program
-from tests.invariants import check
+from tests.support.invariants import check
 
 ROUNDS = 40
 LIVE = 8

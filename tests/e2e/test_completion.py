@@ -14,7 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ikigai import admin, cli
+from ikigai.cli import main as cli
+from ikigai.cli import subcommands as admin
 from tests.e2e.account import ECHO, Account
 from tests.e2e.program import command, environment
 

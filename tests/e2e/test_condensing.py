@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 
 from tests.e2e.program import Program, run
-from tests.invariants import check
+from tests.support.invariants import check
 
 CONFIG = """
 [context]

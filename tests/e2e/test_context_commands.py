@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ikigai.terminal.dialog import UNREAD
+from ikigai.terminal.output.dialog import UNREAD
 from tests.e2e.account import WIRE, Account, Wire, refused
 from tests.e2e.program import Program
-from tests.wire_server import Answer, chunk, completion, sse
+from tests.support.wire_server import Answer, chunk, completion, sse
 
 
 def contents(wire: Wire, number: int = -1) -> list[str]:

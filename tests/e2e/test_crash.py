@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.e2e.program import Program
-from tests.invariants import check
+from tests.support.invariants import check
 
 SCRIPT = [
     [

@@ -12,11 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ikigai.providers import weights
-from ikigai.store import embedded, embedded_place
-from tests.conftest_local import smol_weights
+from ikigai.providers.local import weights
+from ikigai.store.embedded import location as embedded_place
+from ikigai.store.embedded import server as embedded
 from tests.e2e.program import Program, run
-from tests.screens import Screens
+from tests.support.local_weights import smol_weights
+from tests.support.screens import Screens
 
 pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
 
@@ -92,7 +93,7 @@ def _model_servers(home: Path) -> list[int]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if any("local_child" in word for word in process.cmdline()) and process.environ().get("HOME") == str(home):
+            if any("server_child" in word for word in process.cmdline()) and process.environ().get("HOME") == str(home):
                 found.append(process.pid)
     return found
 

@@ -4,7 +4,7 @@ import os
 
 from tests.e2e.account import ECHO, Account, refused
 from tests.e2e.program import Program
-from tests.invariants import check
+from tests.support.invariants import check
 
 PAUSE = {"do": "pause", "seconds": 4}
 ELSEWHERE = "/fork goes on from here in another agent, /new begins another, /switch goes to one."

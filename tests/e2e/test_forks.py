@@ -5,7 +5,7 @@ import json
 from tests.e2e.account import ECHO, Account
 from tests.e2e.program import Program
 from tests.e2e.test_tools import asked
-from tests.invariants import check
+from tests.support.invariants import check
 
 ALT_UP, ALT_DOWN, ALT_RIGHT = "\x1b[1;3A", "\x1b[1;3B", "\x1b[1;3C"
 

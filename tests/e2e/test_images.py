@@ -10,8 +10,8 @@ import pytest
 from PIL import Image as Pillow
 
 from tests.e2e.account import ECHO, WIRE, Account, Wire, refused
-from tests.invariants import check
-from tests.wire_server import Answer, completion
+from tests.support.invariants import check
+from tests.support.wire_server import Answer, completion
 
 PREFIX = "data:image/png;base64,"
 

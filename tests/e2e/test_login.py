@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ikigai.store import embedded
+from ikigai.store.embedded import server as embedded
 from tests.e2e.account import ECHO, Account, Wire, lines_of, refused
-from tests.wire_server import Answer, failure
+from tests.support.wire_server import Answer, failure
 
 SECRET = "sk-canary-of-the-test-0123456789"
 JSON = {"Content-Type": "application/json"}

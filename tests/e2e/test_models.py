@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.account import ECHO, Account, Wire, lines_of, refused
-from tests.wire_server import Answer, failure
+from tests.support.wire_server import Answer, failure
 
 JSON = {"Content-Type": "application/json"}
 SECRET = "sk-canary-of-the-test-0123456789"

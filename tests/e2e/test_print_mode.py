@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.account import ECHO, WIRE, Account, Wire, lines_of, refused
-from tests.invariants import check
-from tests.wire_server import Answer, completion, failure
+from tests.support.invariants import check
+from tests.support.wire_server import Answer, completion, failure
 
 RESULT = {"text", "agent", "model", "usage", "turn", "stop"}
 

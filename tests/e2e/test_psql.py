@@ -8,8 +8,9 @@ import time
 import pytest
 from psycopg import conninfo
 
-from ikigai.store import embedded, embedded_place
-from ikigai.store.embedded import binaries
+from ikigai.store.embedded import location as embedded_place
+from ikigai.store.embedded import server as embedded
+from ikigai.store.embedded.server import binaries
 from tests.conftest import address
 from tests.e2e.account import ECHO, Account, refused
 

@@ -13,8 +13,8 @@ import pytest
 from tests.core.test_sanitize import EVERY, forbidden
 from tests.e2e.account import ECHO, WIRE, Account, Wire
 from tests.e2e.program import PATIENCE, Program
-from tests.invariants import check
-from tests.wire_server import Answer, completion
+from tests.support.invariants import check
+from tests.support.wire_server import Answer, completion
 
 # -- the talk goes on --------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the program shows in each of its states, compared with stored screens: see `tests.screens`."""
+"""What the program shows in each of its states, compared with stored screens: see `tests.support.screens`."""
 
 import tempfile
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from tests.e2e.account import Account, Wire
 from tests.e2e.program import Program
 from tests.e2e.test_login import CLAUDES
 from tests.e2e.test_tools import TOOLS, answer, asked, call, shell
-from tests.screens import FOLDER, VARIANTS, Screens
-from tests.wire_server import failure
+from tests.support.screens import FOLDER, VARIANTS, Screens
+from tests.support.wire_server import failure
 
 HANG = {"do": "hang"}
 DOCUMENT = """\

@@ -9,8 +9,8 @@ import pytest
 from tests.e2e.account import WIRE, Account, Wire, lines_of
 from tests.e2e.program import Program
 from tests.e2e.test_browser import left, opened, selected
-from tests.invariants import check
-from tests.wire_server import completion
+from tests.support.invariants import check
+from tests.support.wire_server import completion
 
 THINK = {"do": "think", "text": "First I weigh it.\n\nThen I know."}
 PAUSE = {"do": "pause", "seconds": 1.2}

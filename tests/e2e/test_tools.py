@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.request import NOT_RUN, OUTCOME_UNKNOWN
-from tests.conftest_local import smol_weights
+from ikigai.core.request.build import NOT_RUN, OUTCOME_UNKNOWN
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.patient import PAUSE
 from tests.e2e.program import Program
-from tests.wire_server import completion
+from tests.support.local_weights import smol_weights
+from tests.support.wire_server import completion
 
 TOOLS = {"IKIGAI_TOOLS_ENABLED": "true"}
 REST = 0.55

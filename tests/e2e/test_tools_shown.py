@@ -11,7 +11,7 @@ from tests.e2e.program import Program
 from tests.e2e.test_browser import left, opened, selected
 from tests.e2e.test_images import picture
 from tests.e2e.test_tools import TOOLS, answer, asked, call, decisions, shell
-from tests.wire_server import completion
+from tests.support.wire_server import completion
 
 
 def pager(account: Account) -> tuple[Path, dict[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.program import Program
-from tests.wire_server import completion
+from tests.support.wire_server import completion
 
 QUESTION = "Trust this folder?"
 HEAD = "Instructions of this project (AGENTS.md):"

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from tests.e2e.account import WIRE, Account, Wire, lines_of, refused
-from tests.wire_server import Answer, completion, failure
+from tests.support.wire_server import Answer, completion, failure
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.account import ECHO, WIRE, Account, Wire, refused
 from tests.e2e.program import Program
-from tests.wire_server import Answer, completion, failure
+from tests.support.wire_server import Answer, completion, failure
 
 BUDGET = {"IKIGAI_SLIDING_CONTEXT_TOKENS": "700"}
 

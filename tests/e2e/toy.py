@@ -13,20 +13,21 @@ from typing import Any
 
 import msgspec
 
-from ikigai import app, cli
+from ikigai.app import services as app
+from ikigai.app.tool_runtime import Workshop, alone
+from ikigai.cli import main as cli
 from ikigai.core import codec
-from ikigai.core.delegating import Delegates
+from ikigai.core.agents.subagents import Delegates
 from ikigai.core.events import Event
 from ikigai.core.messages import ToolSpec
 from ikigai.core.ports import Appended, Draft
 from ikigai.store.log import AgentLog
 from ikigai.tools import base
-from ikigai.tools.agents import agent_tools
 from ikigai.tools.read_result import ReadResult, Whole
 from ikigai.tools.recall import Found
 from ikigai.tools.registry import Registry
-from ikigai.workshop import Workshop, alone
-from tests.tools.told import nothing
+from ikigai.tools.subagents import agent_tools
+from tests.tools.builtin_specs import nothing
 
 KILL_AT = os.environ.get("KILL_AT", "")
 

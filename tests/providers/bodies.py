@@ -10,7 +10,7 @@ import json
 from functools import cache
 from typing import Any
 
-from ikigai.providers.contents import UNSIGNED
+from ikigai.providers.google.generate_content_api import UNSIGNED
 
 Told = list[tuple[Any, ...]]
 

@@ -8,16 +8,16 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ikigai.core.dialect import acceptable
 from ikigai.core.events import AssistantMessage, Event, UsageReported, UserMessage
-from ikigai.core.inputs import Approved, CallModel, Failed, Replied, RunTool, StartTool, Submitted, ToolDone
-from ikigai.core.memory import Status, request
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Provider
-from ikigai.core.reply import Broke, Finished
+from ikigai.core.request.cross_model import acceptable
+from ikigai.core.request.reply import Broke, Finished
+from ikigai.core.state.inputs import Approved, CallModel, Failed, Replied, RunTool, StartTool, Submitted, ToolDone
+from ikigai.core.state.memory import Status, request
 from tests.core.agent import Agent
-from tests.invariants import sound
 from tests.providers.conftest import collect, reply
+from tests.support.invariants import sound
 
 TOOLS = (
     ToolSpec("ls", "List a folder", '{"type":"object","properties":{"path":{"type":"string"}}}'),

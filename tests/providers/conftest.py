@@ -7,7 +7,8 @@ import pytest
 
 from ikigai.core.messages import Message, Role, Text
 from ikigai.core.ports import Provider
-from ikigai.core.reply import (
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import (
     Accumulator,
     Broke,
     Failure,
@@ -17,12 +18,11 @@ from ikigai.core.reply import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from ikigai.core.request import Request
 from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.providers.encoding import BodyEncoder
-from ikigai.providers.openai import OpenAIProvider
+from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.formats import FORMATS, Format
-from tests.wire_server import Answer, WireServer
+from tests.support.wire_server import Answer, WireServer
 
 KEY = "sk-very-secret-0123456789"
 

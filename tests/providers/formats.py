@@ -6,14 +6,16 @@ from typing import Any, NamedTuple
 
 from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, Usage
 from ikigai.core.ports import Provider
-from ikigai.providers.anthropic import AnthropicProvider
-from ikigai.providers.google import GoogleProvider
+from ikigai.providers.anthropic.provider import AnthropicProvider
+from ikigai.providers.google.provider import GoogleProvider
 from ikigai.providers.models import Models
-from ikigai.providers.openai import OpenAIProvider
-from tests.providers import bodies, gemini, messages_wire
+from ikigai.providers.openai.provider import OpenAIProvider
+from tests.providers import bodies
+from tests.providers.anthropic import messages_wire
 from tests.providers.bodies import Told
-from tests.wire_server import DONE, Answer, call_delta, chunk, failure
-from tests.wire_server import sse as data
+from tests.providers.google import gemini
+from tests.support.wire_server import DONE, Answer, call_delta, chunk, failure
+from tests.support.wire_server import sse as data
 
 PIECE = 5
 """Characters that a piece of a stream has."""

@@ -5,9 +5,9 @@ import json
 
 from hypothesis import strategies as st
 
-from ikigai.core.matching import ANSWER
+from ikigai.core.forget.matching import ANSWER
 from ikigai.core.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult, ToolSpec
-from ikigai.core.request import Request, paired
+from ikigai.core.request.build import Request, paired
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(
     ["", '"', "\\", "\0\x01\x1f\x7f", "\n\r\t", "👩‍👩‍👧‍👦 é 漢字", "</script>", "\u2028", '{"a": "b"}']

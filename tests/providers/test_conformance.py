@@ -18,9 +18,11 @@ from llmock.scenarios import Reply
 from llmock.scenarios import ToolCall as Called
 from msgspec.structs import replace
 
-from ikigai.core.dialect import acceptable
 from ikigai.core.events import AssistantMessage, TurnEnded, UsageReported, UserMessage
-from ikigai.core.inputs import (
+from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.request.cross_model import acceptable
+from ikigai.core.request.reply import Broke, Failure
+from ikigai.core.state.inputs import (
     Approved,
     CallModel,
     Change,
@@ -31,20 +33,18 @@ from ikigai.core.inputs import (
     Submitted,
     ToolDone,
 )
-from ikigai.core.memory import Status, request
-from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.reply import Broke, Failure
-from ikigai.core.run import Run
+from ikigai.core.state.memory import Status, request
+from ikigai.core.state.run_config import Run
 from ikigai.core.tokens import BYTES_PER_TOKEN
-from ikigai.providers.local_model import LocalModel
+from ikigai.providers.local.provider import LocalModel
 from ikigai.providers.models import Models
 from ikigai.providers.pool import Endpoint, Pool
 from tests.core import worlds
-from tests.invariants import sound
 from tests.providers.conformance import CONVERSATIONS, TOOLS, Step, Talk, expected, plain, renamed, replied
 from tests.providers.conftest import KEY, collect, reply
 from tests.providers.formats import FORMATS, USAGE, Format
-from tests.wire_server import Answer, WireServer
+from tests.support.invariants import sound
+from tests.support.wire_server import Answer, WireServer
 
 one_loop = pytest.mark.asyncio(loop_scope="module")
 """For tests that talk to the server and through the clients that they share."""

@@ -1,23 +1,23 @@
 """One table of failures for all vendors: whatever a server does wrong means the same over every adapter."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ikigai.core.memory import request
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
-from ikigai.core.reply import NOT_AN_OBJECT, Broke, Failure, Finished
-from ikigai.core.run import Run
+from ikigai.core.request.reply import NOT_AN_OBJECT, Broke, Failure, Finished
+from ikigai.core.state.memory import request
+from ikigai.core.state.run_config import Run
 from ikigai.providers.models import Models
-from tests.invariants import sound
+from tests import GOLDEN
 from tests.providers.conformance import TOOLS, Step, Talk
 from tests.providers.conftest import KEY, ask, collect, reply
 from tests.providers.formats import USAGE, Format
-from tests.wire_server import Answer, WireServer
+from tests.support.invariants import sound
+from tests.support.wire_server import Answer, WireServer
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "context_exceeded.json"
+EXCEEDED = GOLDEN / "context_exceeded.json"
 SAID = (Text("Hello."),)
 JUNK = b"event: content_block_delta\ndata: {nonsense\n\n"
 
@@ -80,7 +80,7 @@ async def test_every_answer_that_is_no_reply(form: Format, vendor: Any, wire_ser
 
 
 async def test_a_request_that_is_too_long_in_every_servers_words(form: Format, vendor: Any, wire_server: WireServer):
-    for case in json.loads(GOLDEN.read_text()):
+    for case in json.loads(EXCEEDED.read_text()):
         wire_server.script.append(form.refusal(case["status"], case["message"], ""))
         [broke] = await collect(vendor, ask())
         assert isinstance(broke, Broke)

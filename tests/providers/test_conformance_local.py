@@ -11,23 +11,23 @@ from typing import Any
 import httpx
 import pytest
 
+from ikigai.agent.one_shot import complete
 from ikigai.core.events import AssistantMessage, UsageReported
-from ikigai.core.inputs import CallModel, Change, Interrupted, Replied, Submitted
-from ikigai.core.matching import ANSWER
-from ikigai.core.memory import request
+from ikigai.core.forget.matching import ANSWER
 from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.ports import Limits
-from ikigai.core.reply import Accumulator, Broke, Counted, Failure, Finished, TextDelta
-from ikigai.core.request import Request
-from ikigai.core.run import Run
-from ikigai.providers.local import LocalServer
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import Accumulator, Broke, Counted, Failure, Finished, TextDelta
+from ikigai.core.state.inputs import CallModel, Change, Interrupted, Replied, Submitted
+from ikigai.core.state.memory import request
+from ikigai.core.state.run_config import Run
+from ikigai.providers.local.server import LocalServer
 from ikigai.providers.models import Traits
-from ikigai.providers.openai import OpenAIProvider
-from ikigai.side import complete
-from tests.conftest_local import smol_weights
+from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conformance import PICTURE, TOOLS, Talk
 from tests.providers.conftest import ask, collect, reply
 from tests.providers.formats import FORMATS
+from tests.support.local_weights import smol_weights
 
 pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
 

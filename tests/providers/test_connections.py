@@ -16,12 +16,12 @@ import pytest
 
 from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import StopReason, Text
-from ikigai.core.reply import Broke, Failure, Finished
+from ikigai.core.request.reply import Broke, Failure, Finished
 from ikigai.providers.retry import Retrying
 from tests.providers.certificates import signed_itself
 from tests.providers.conftest import KEY, ask, collect, reply
 from tests.providers.formats import Format
-from tests.wire_server import Answer, WireServer
+from tests.support.wire_server import Answer, WireServer
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 

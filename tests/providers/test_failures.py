@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.reply import Failure
+from ikigai.core.request.reply import Failure
 from ikigai.providers.error_bodies import retry_after
 from ikigai.providers.failures import Target, answered, reported, thrown
+from tests import GOLDEN
 
 TARGET = Target("openai", "m", "http://x")
-ERRORS = json.loads((Path(__file__).parent.parent / "golden" / "context_exceeded.json").read_text())
+ERRORS = json.loads((GOLDEN / "context_exceeded.json").read_text())
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: f"{error['provider']}: {error['message'][:30]}")

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.matching import ANSWER
+from ikigai.agent.one_shot import complete
+from ikigai.core.forget.matching import ANSWER
 from ikigai.core.messages import Message, Role, StopReason, Text
-from ikigai.core.reply import Broke, Failure, Finished
-from ikigai.core.request import Request
-from ikigai.side import complete
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import Broke, Failure, Finished
 from tests.providers.conftest import KEY, collect, measured, reply
 from tests.providers.formats import FORMATS, Format
-from tests.wire_server import Answer, WireServer, completion, failure
+from tests.support.wire_server import Answer, WireServer, completion, failure
 
 SCHEMA = json.loads(ANSWER)
 OBJECT = '{"ids": [1, 2]}'

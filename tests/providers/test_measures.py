@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai.core.messages import Message
-from ikigai.core.turn import MOST_OF_MESSAGE, most_of
+from ikigai.core.state.open_turn import MOST_OF_MESSAGE, most_of
 from ikigai.providers.models import Models
 from ikigai.providers.pool import Endpoint, LocalModel, Pool
 from tests.providers.formats import FORMATS

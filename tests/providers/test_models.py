@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from ikigai.core.arguments import LEVELS
+from ikigai.core.commands.arguments import LEVELS
 from ikigai.core.errors import ConfigError
 from ikigai.core.ports import Limits
 from ikigai.providers import registry

@@ -12,14 +12,14 @@ import pytest
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.messages import Image, Message, Role, Text
 from ikigai.core.ports import Limits
-from ikigai.core.reply import Broke, Failure, Finished, TextDelta, Waiting
-from ikigai.core.request import Request
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import Broke, Failure, Finished, TextDelta, Waiting
 from ikigai.providers.failures import Untold
-from ikigai.providers.local_model import LocalModel
+from ikigai.providers.local.provider import LocalModel
 from ikigai.providers.models import Listed, Models
 from ikigai.providers.pool import Endpoint, Pool
 from tests.providers.conftest import KEY, ask, collect, reply
-from tests.wire_server import Answer, WireServer, failure
+from tests.support.wire_server import Answer, WireServer, failure
 
 JSON = {"Content-Type": "application/json"}
 
@@ -186,17 +186,17 @@ async def test_a_list_that_is_refused(
 def test_no_vendor_is_imported_before_it_is_used():
     code = (
         "import sys; from pathlib import Path; from ikigai.providers.models import Models\n"
-        "from ikigai.providers.local_model import LocalModel\n"
+        "from ikigai.providers.local.provider import LocalModel\n"
         "from ikigai.providers.pool import Endpoint, Pool\n"
         "names = ('anthropic', 'openai', 'google', 'mine')\n"
         "pool = Pool({n: Endpoint('http://h', lambda: 'k') for n in names}, LocalModel('', 1, Path('/')), Models())\n"
         "pool.known.limits('anthropic/claude-x')\n"
         "def loaded(): return sorted(m for m in sys.modules if m in ('anthropic', 'openai', 'google.genai', 'httpx2')"
-        " or m in tuple('ikigai.providers.' + n for n in names))\n"
+        " or m in tuple(f'ikigai.providers.{n}.provider' for n in names))\n"
         "print(loaded()); pool.check('anthropic/claude-x'); pool.encoder('anthropic/claude-x'); print(loaded())"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert told.stdout.splitlines() == ["[]", "['ikigai.providers.anthropic']"], told.stderr
+    assert told.stdout.splitlines() == ["[]", "['ikigai.providers.anthropic.provider']"], told.stderr
 
 
 @pytest.mark.parametrize("api", ["chat", "responses", "anthropic", "google"])

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ikigai.core.messages import StopReason
-from ikigai.core.reply import Broke, Failure, Finished, ProviderEvent, TextDelta, Waiting
-from ikigai.core.request import Request
-from ikigai.providers.openai import OpenAIProvider
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import Broke, Failure, Finished, ProviderEvent, TextDelta, Waiting
+from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import Retrying, wait
 from ikigai.providers.scripted import Break, Call, Hang, Reply, Scripted, Think
 from tests.providers.conftest import ask, collect, reply
-from tests.wire_server import WireServer, failure
+from tests.support.wire_server import WireServer, failure
 
 PASSING = (Failure.RATE, Failure.OVERLOADED, Failure.UNREACHABLE, Failure.CUT)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.reply import Broke, Failure, Finished, TextDelta
-from ikigai.core.request import Request
-from ikigai.providers.chat import ChatEncoder
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import Broke, Failure, Finished, TextDelta
+from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.providers.scripted import DEMO, Call, Hang, Pause, Reply, Scripted, Step, Stop, Think
 from tests.providers.conftest import ask, collect, reply
 

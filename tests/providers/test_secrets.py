@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.reply import Broke, Failure
+from ikigai.core.request.reply import Broke, Failure
 from tests.providers.conftest import KEY, ask, collect
 from tests.providers.formats import Format
-from tests.wire_server import Answer, WireServer
+from tests.support.wire_server import Answer, WireServer
 
 
 @pytest.mark.parametrize("key", ["sk-1\n", "sk 1", "sk-\x00", "sk-é", "\ufeffsk-1"])

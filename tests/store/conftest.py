@@ -10,7 +10,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from ikigai.store import lookup, search
+from ikigai.store.search import lookup, search
 from tests.conftest import address
 
 

@@ -12,11 +12,11 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase, IkigaiError, Refused
-from ikigai.core.inputs import Clear, SetMark, Submitted
 from ikigai.core.ports import Draft
+from ikigai.core.state.inputs import Clear, SetMark, Submitted
 from ikigai.store import dump, schema
 from ikigai.store.database import Database
-from ikigai.store.embedded import binaries
+from ikigai.store.embedded.server import binaries
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 from tests.store.test_schema import NEWEST, description, folder

@@ -12,10 +12,10 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Busy, Unavailable
-from ikigai.core.loading import loading
 from ikigai.core.messages import Text
 from ikigai.core.ports import Draft
-from ikigai.store import pen
+from ikigai.core.state.loading import loading
+from ikigai.store import write_lock as pen
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
 from tests.conftest import MIGRATIONS

@@ -10,13 +10,14 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Unavailable
-from ikigai.core.inputs import Clear, RewindTo, SetMark
-from ikigai.core.loading import loading
 from ikigai.core.ports import Draft
-from ikigai.store import follow, queries
+from ikigai.core.state.inputs import Clear, RewindTo, SetMark
+from ikigai.core.state.loading import loading
+from ikigai.store import follow
 from ikigai.store.connection import Session
 from ikigai.store.database import Database
 from ikigai.store.follow import Follower, News
+from ikigai.store.sql import agents as queries
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
 from tests.store.proxy import TO_CLIENT, proxied

@@ -8,9 +8,9 @@ import pytest
 
 from ikigai.core import codec
 from ikigai.core.events import Event, StoredEvent
-from ikigai.core.loading import Loading
-from ikigai.core.memory import Memory
 from ikigai.core.ports import Appended, Draft
+from ikigai.core.state.loading import Loading
+from ikigai.core.state.memory import Memory
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog

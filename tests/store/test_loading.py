@@ -10,15 +10,17 @@ import pytest
 
 from ikigai.core import codec
 from ikigai.core import events as ev
-from ikigai.core.lineage import Span
-from ikigai.core.loading import Answer, AskPage, AskSpans, Loading, Question, loading
-from ikigai.core.memory import Memory
 from ikigai.core.messages import Text
-from ikigai.core.run import Run
-from ikigai.store import queries, reading, reading_queries
+from ikigai.core.state.lineage import Span
+from ikigai.core.state.loading import Answer, AskPage, AskSpans, Loading, Question, loading
+from ikigai.core.state.memory import Memory
+from ikigai.core.state.run_config import Run
+from ikigai.store import reading
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.log import event_id
+from ikigai.store.sql import agents as queries
+from ikigai.store.sql import reading as reading_queries
 from tests.core.encoders import encoder, limits
 from tests.store.talk import Talk
 

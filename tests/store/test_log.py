@@ -6,10 +6,10 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.inputs import Change, Clear, Opened, RewindTo, SetMark, Submitted
-from ikigai.core.loading import loading
 from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Draft
+from ikigai.core.state.inputs import Change, Clear, Opened, RewindTo, SetMark, Submitted
+from ikigai.core.state.loading import loading
 from ikigai.store.database import Database
 from ikigai.store.log import event_id
 from tests.conftest import MIGRATIONS

@@ -12,20 +12,21 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Busy, Refused
-from ikigai.core.fold import evolve
-from ikigai.core.memory import request
 from ikigai.core.messages import Image, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.ports import Draft, Limits
-from ikigai.core.purging import GONE, Wanted
-from ikigai.core.run import Run
-from ikigai.providers.chat import ChatEncoder
-from ikigai.store import dump, purge, purge_queries
+from ikigai.core.state.fold import evolve
+from ikigai.core.state.memory import request
+from ikigai.core.state.run_config import Run
+from ikigai.core.transfer.redact import GONE, Wanted
+from ikigai.providers.openai.chat_api import ChatEncoder
+from ikigai.store import dump, purge
 from ikigai.store.database import Database
-from ikigai.store.embedded import binaries
+from ikigai.store.embedded.server import binaries
+from ikigai.store.sql import purge as purge_queries
 from tests.conftest import MIGRATIONS
-from tests.invariants import check
 from tests.store.talk import Talk
 from tests.store.test_dump import contents
+from tests.support.invariants import check
 
 SECRET = "sk-canary-of-a-purge-0123456789"
 EVERYTHING = ((0, 2**63 - 1),)

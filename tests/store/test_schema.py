@@ -9,13 +9,16 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase
-from ikigai.core.loading import CONTROL_KINDS, TURN_KINDS
-from ikigai.store import queries, reading_queries, schema
+from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS
+from ikigai.store import schema
 from ikigai.store.database import Database
+from ikigai.store.sql import agents as queries
+from ikigai.store.sql import reading as reading_queries
+from tests import GOLDEN
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "schema.txt"
+SCHEMA = GOLDEN / "schema.txt"
 NEWEST = len(schema.migrations(MIGRATIONS))
 
 # The tables as the catalogue has them, whatever the version of the server.
@@ -59,7 +62,7 @@ def folder(target: Path, *further: str) -> Path:
 
 
 async def test_the_migrations_make_the_schema(dsn: str) -> None:
-    assert description(dsn) == GOLDEN.read_text()
+    assert description(dsn) == SCHEMA.read_text()
 
 
 async def test_ten_programs_start_on_an_empty_database(empty_dsn: str) -> None:
@@ -69,7 +72,7 @@ async def test_ten_programs_start_on_an_empty_database(empty_dsn: str) -> None:
     assert len({agent.name for agent in agents}) == 10
     for database in databases:
         await database.close()
-    assert description(empty_dsn) == GOLDEN.read_text()
+    assert description(empty_dsn) == SCHEMA.read_text()
     with psycopg.connect(empty_dsn) as other:
         applied = other.execute("select version, name from ikigai_migrations order by version").fetchall()
     assert applied == [(found.version, found.file.stem[5:]) for found in schema.migrations(MIGRATIONS)]
@@ -198,7 +201,7 @@ def test_queries_and_indexes_speak_of_the_cores_kinds() -> None:
               (("control", CONTROL_KINDS), ("turn", TURN_KINDS))}  # fmt: skip
     assert f"kind in {listed['control']}" in reading_queries.CONTROLS
     assert f"kind in {listed['turn']}" in reading_queries.PAGE
-    index = GOLDEN.read_text().partition("INDEX messages_control ")[2].partition("\n")[0]
+    index = SCHEMA.read_text().partition("INDEX messages_control ")[2].partition("\n")[0]
     assert all(f"'{kind}'::text" in index for kind in CONTROL_KINDS)
 
 

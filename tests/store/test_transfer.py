@@ -10,15 +10,15 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Refused
-from ikigai.core.inputs import CallModel, Change, Clear, Filter, Replied, RewindTo, SetMark, Submitted, Undo
-from ikigai.core.loading import loading
-from ikigai.core.machine import work
-from ikigai.core.memory import request
+from ikigai.core.forget.selection import Wanted, selecting
 from ikigai.core.messages import Image, StopReason, Text, Thinking
-from ikigai.core.moving import Raw
-from ikigai.core.selecting import Wanted, selecting
-from ikigai.exporting.intake import Intake
-from ikigai.exporting.interchange import About, Jsonl
+from ikigai.core.state.inputs import CallModel, Change, Clear, Filter, Replied, RewindTo, SetMark, Submitted, Undo
+from ikigai.core.state.loading import loading
+from ikigai.core.state.machine import work
+from ikigai.core.state.memory import request
+from ikigai.core.transfer.renumber import Raw
+from ikigai.export.json_export import About, Jsonl
+from ikigai.export.json_import import Intake
 from ikigai.store import transfer
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database

@@ -15,9 +15,10 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Usage
-from ikigai.core.spending import Spent, spent, total
-from ikigai.store import plotting_queries, usage_queries
+from ikigai.core.views.usage_totals import Spent, spent, total
 from ikigai.store.database import Database
+from ikigai.store.sql import usage as usage_queries
+from ikigai.store.sql import window_history as plotting_queries
 from tests.store.talk import Talk
 
 MODELS = ("anthropic/a", "openai/b", "local/c")

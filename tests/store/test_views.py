@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.inputs import Clear, RewindTo, SetMark
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.state.inputs import Clear, RewindTo, SetMark
 from ikigai.store.database import Database
 from tests.store.talk import Talk
 

@@ -17,10 +17,10 @@ from typing import Self
 
 import pyte
 
+from tests import ROOT
 from tests.terminal.alternate import Screen
 from tests.terminal.modes import left_on
 
-ROOT = Path(__file__).parents[2]
 DEMO = [sys.executable, "-m", "tests.terminal.demo"]
 STATUS = "amber-fox"
 

@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from ikigai.terminal.theme import USER, theme
+from ikigai.terminal.render.theme import USER, theme
 from ikigai.terminal.tty import Tty
 
 tty = Tty()
@@ -18,24 +18,19 @@ styles = theme(os.environ, words="DEMO_WORDS" in os.environ)
 tty.open(styles.paint("prompt", styles.sign(USER)) + " ")
 
 from ikigai.config.terminal import Terminal  # noqa: E402
-from ikigai.core.commands import COMMANDS  # noqa: E402
-from ikigai.core.events import (  # noqa: E402
-    AssistantMessage,
-    Ending,
-    Event,
-    StoredEvent,
-    UserMessage,
-)
-from ikigai.core.fold import blank, ended, evolve  # noqa: E402
-from ikigai.core.memory import Memory  # noqa: E402
+from ikigai.core.commands.table import COMMANDS  # noqa: E402
+from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage  # noqa: E402
 from ikigai.core.messages import Message, Text, Thinking, ToolCall, ToolResult  # noqa: E402
 from ikigai.core.ports import Limits  # noqa: E402
 from ikigai.core.questions import Choice, Question  # noqa: E402
-from ikigai.core.reply import TextDelta, ThinkingDelta, ToolCallDelta, Waiting  # noqa: E402
-from ikigai.core.request import Request  # noqa: E402
-from ikigai.core.run import Run  # noqa: E402
-from ikigai.core.transcript import Block, Rule, Speaker, block  # noqa: E402
-from ikigai.terminal import background, dialog  # noqa: E402
+from ikigai.core.request.build import Request  # noqa: E402
+from ikigai.core.request.reply import TextDelta, ThinkingDelta, ToolCallDelta, Waiting  # noqa: E402
+from ikigai.core.state.fold import blank, ended, evolve  # noqa: E402
+from ikigai.core.state.memory import Memory  # noqa: E402
+from ikigai.core.state.run_config import Run  # noqa: E402
+from ikigai.core.views.transcript import Block, Rule, Speaker, block  # noqa: E402
+from ikigai.terminal.output import background_color as background  # noqa: E402
+from ikigai.terminal.output import dialog  # noqa: E402
 from ikigai.terminal.screen import Screen  # noqa: E402
 
 if patience := os.environ.get("DEMO_PATIENCE"):  # for terminals that answer late on a busy machine

@@ -12,24 +12,27 @@ from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.layout.processors import TransformationInput
 
 from ikigai.core.events import AssistantMessage, Event, StoredEvent, UserMessage
-from ikigai.core.fold import blank, evolve
-from ikigai.core.memory import Memory
 from ikigai.core.messages import Text, ToolCall
-from ikigai.core.outside import Reasons
 from ikigai.core.ports import Limits
 from ikigai.core.questions import yes_or_no
-from ikigai.core.reply import Delta, TextDelta, ThinkingDelta, ToolCallDelta, Waiting
-from ikigai.core.run import Run
+from ikigai.core.request.reply import Delta, TextDelta, ThinkingDelta, ToolCallDelta, Waiting
 from ikigai.core.sanitize import Cleaner, clean, storable
-from ikigai.core.transcript import Block, Rule, Speaker
-from ikigai.terminal import browser_frame, changes, render, rules
-from ikigai.terminal.area import Area
-from ikigai.terminal.browser_items import items
-from ikigai.terminal.browser_view import View
-from ikigai.terminal.dialog import Dialog
-from ikigai.terminal.live import LiveReply, Piece
-from ikigai.terminal.prompt import Visible
-from ikigai.terminal.theme import Theme
+from ikigai.core.state.fold import blank, evolve
+from ikigai.core.state.memory import Memory
+from ikigai.core.state.run_config import Run
+from ikigai.core.views.exclusion import Reasons
+from ikigai.core.views.transcript import Block, Rule, Speaker
+from ikigai.terminal.browser import frame as browser_frame
+from ikigai.terminal.browser.items import items
+from ikigai.terminal.browser.view import View
+from ikigai.terminal.input.prompt import Visible
+from ikigai.terminal.output.dialog import Dialog
+from ikigai.terminal.output.live_area import Area
+from ikigai.terminal.output.live_reply import LiveReply, Piece
+from ikigai.terminal.render import blocks as render
+from ikigai.terminal.render import context_rule as rules
+from ikigai.terminal.render import diff as changes
+from ikigai.terminal.render.theme import Theme
 from tests.core.encoders import encoder
 from tests.core.test_sanitize import EVERY, forbidden
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.keys import Keys
 
+from ikigai.terminal.input.pastes import Pastes
 from ikigai.terminal.keyboard import ESC, LONGEST_PASTE, NEWLINE, Parser
-from ikigai.terminal.pastes import Pastes
 
 Seen = list[tuple[str, str]]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.commands import COMMANDS
+from ikigai.core.commands.table import COMMANDS
 from tests.terminal.console import Console
 
 NEWLINES = {

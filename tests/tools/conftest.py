@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.children import Witness
-from tests.tools.hands import Hands
+from tests.tools.files.hands import Hands
 
 
 @pytest.fixture

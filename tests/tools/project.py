@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from ikigai.tools.places import Place
+from ikigai.tools.approval.path_policy import Place
 
 FILES = {
     "README.md": "# App\nmain\n",
@@ -14,7 +14,7 @@ FILES = {
     "data.csv": "name,n,city\nb,2,x\na,1,y\n",
     "src/app.py": "import util\n\n\ndef main():\n    pass\n",
     "src/util.py": "# TODO\n",
-    "tests/test_app.py": "",
+    "tests/app/test_services.py": "",
     "docs/a file.md": "text\n",
     "run.sh": "#!/bin/sh\ntouch ran\n",
     ".env": "KEY=canary\n",

@@ -13,13 +13,13 @@ import pytest
 
 from ikigai.core.messages import ToolCall
 from ikigai.tools import external
-from ikigai.tools.allowlist import Allowlist
-from ikigai.tools.approval import Ask, Mode, fingerprint, verdict
+from ikigai.tools.approval.allowlist import Allowlist
+from ikigai.tools.approval.path_policy import Place
+from ikigai.tools.approval.policy import Ask, Mode, fingerprint, verdict
 from ikigai.tools.base import Kind
 from ikigai.tools.external import External, Folder, discovered
-from ikigai.tools.places import Place
 from ikigai.tools.registry import Registry
-from ikigai.tools.sandbox import Sandbox
+from ikigai.tools.shell.sandbox import Sandbox
 from tests.tools.children import Witness
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is looked for in /proc")

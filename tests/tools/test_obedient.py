@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from ikigai.app.tool_runtime import Workshop, alone
 from ikigai.config import Config
 from ikigai.config.records import Tools
 from ikigai.core.events import ApprovalDecided, Ending, ToolStarted
-from ikigai.core.inputs import Change, Submitted
 from ikigai.core.messages import Role, ToolCall, ToolResult
 from ikigai.core.questions import Answered, Question
-from ikigai.core.reply import ProviderEvent
-from ikigai.core.request import Request
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import ProviderEvent
+from ikigai.core.state.inputs import Change, Submitted
 from ikigai.providers.scripted import Call, Reply, Scripted
-from ikigai.workshop import Workshop, alone
-from tests.test_runtime import Session
+from tests.agent.test_loop import Session
 from tests.tools.project import made, snapshot
 
 CANARY = "canary"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai.core.messages import ToolCall
-from ikigai.core.results import Caps, capped
+from ikigai.core.state.tool_results import Caps, capped
 from ikigai.tools.read_result import Arguments, ReadResult
 from ikigai.tools.registry import Registry
 

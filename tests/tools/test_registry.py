@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ikigai.core.bounds import ALL
 from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.core.state.project_limits import ALL
 from ikigai.tools.base import Kind, Output, Progress, Touch
 from ikigai.tools.registry import Registry
 

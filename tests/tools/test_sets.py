@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ikigai.core.schemas import schema
-from ikigai.tools.files import file_tools
-from ikigai.tools.seen import Seen
-from ikigai.tools.web import web_tools
+from ikigai.core.json_schema import schema
+from ikigai.tools.files.factory import file_tools
+from ikigai.tools.files.read_tracker import Seen
+from ikigai.tools.web.factory import web_tools
+from tests import ROOT
 
 TOOLS = (*file_tools(Path("/"), Seen()), *web_tools(Path("/"), brave_key="x"))
 
@@ -36,9 +37,8 @@ def test_a_schema_says_what_each_argument_is(tool):
 
 def test_nothing_heavy_is_imported_for_tools():
     program = (
-        "import sys; import ikigai.tools.files, ikigai.tools.web;"
+        "import sys; import ikigai.tools.files.factory, ikigai.tools.web.factory;"
         "print(sorted({'httpx', 'PIL', 'pathspec', 'markdownify', 'bs4', 'resource', 'ssl'} & sys.modules.keys()))"
     )
-    root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout.replace("'", '"')) in (["ssl"], [])  # asyncio brings ssl

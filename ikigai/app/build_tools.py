@@ -1,0 +1,56 @@
+"""The tools of one agent, made. There is much in them, and a start does without: what models are told is known before.
+
+Those that reach the world are fresh for each agent, which remembers what it has read and where it is; what it runs in
+the background is its own, and still there when it is opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ikigai.config import Config, under
+from ikigai.images import pictured
+from ikigai.tools.base import Tool
+from ikigai.tools.files.factory import file_tools
+from ikigai.tools.files.listing import program
+from ikigai.tools.files.read_tracker import Seen
+from ikigai.tools.read_result import ReadResult, Whole
+from ikigai.tools.recall import Found, Recall
+from ikigai.tools.registry import Registry
+from ikigai.tools.shell.background import Processes
+from ikigai.tools.shell.process_tools import process_tools
+from ikigai.tools.shell.shell import Shell
+from ikigai.tools.subagents import agent_tools
+from ikigai.tools.web.factory import web_tools
+
+if TYPE_CHECKING:
+    from ikigai.app.tool_runtime import Workshop
+    from ikigai.core.agents.subagents import Delegates
+
+
+def registry(
+    shop: Workshop, processes: Processes, whole: Whole, found: Found, delegates: Callable[[], Delegates]
+) -> Registry:
+    """`whole` reads results in the agent's log, `found` searches everything ever said; `delegates` gives its agents."""
+    made = (*reaching(shop, processes), *remembering(shop.config, whole, found), *agent_tools(delegates))
+    return Registry((*made, *shop.external), lambda: shop.gate)
+
+
+def reaching(shop: Workshop, processes: Processes) -> tuple[Tool, ...]:
+    """Those that reach the world."""
+    directory = shop.directory
+    ripgrep = program("rg", shop.environment.get("PATH", ""), directory)
+    private = shop.config.tools.private_hosts
+    return (
+        *file_tools(directory, Seen(), picture=pictured, ripgrep=ripgrep),
+        Shell(directory, shop.environment, processes, shop.sandbox),
+        *process_tools(processes),
+        *web_tools(directory, private=private, picture=pictured, brave_key=shop.brave_key),
+    )
+
+
+def remembering(config: Config, whole: Whole, found: Found) -> tuple[Tool, ...]:
+    """Those that look into the log."""
+    pages = (under(config, name).context.max_tool_result_tokens for name in ("", *config.profiles))
+    return Recall(found), ReadResult(whole, min(pages))

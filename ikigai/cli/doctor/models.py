@@ -1,0 +1,71 @@
+"""Which models can be asked: keys and what the providers say of them, the local model, the one that answers."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+
+from ikigai.app.factories import make_pool
+from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
+from ikigai.config import Config
+from ikigai.core.commands.arguments import model_choice
+from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.providers.pool import Pool
+
+WITHIN = 15.0
+"""Seconds that a provider may take to answer."""
+
+
+async def findings(config: Config, online: bool) -> list[Finding]:
+    pool = make_pool(config)
+    try:
+        names = dict.fromkeys((*config.keys, *config.providers))
+        found = await asyncio.gather(*(_provider(config, pool, name, online) for name in names if name != "local"))
+        local = await asyncio.to_thread(_local, pool)
+        return [*found, local, await asyncio.to_thread(_answering, config, pool)]
+    finally:
+        await pool.close()
+
+
+async def _provider(config: Config, pool: Pool, name: str, online: bool) -> Finding:
+    about = f"provider {name}"
+    kind, _, variable = config.keys.get(name, "").partition(" ")
+    key = {"environment": f"key in {variable}", "login": "key stored by ikigai login"}.get(kind, "without a key")
+    try:
+        await asyncio.to_thread(pool.require, name)
+        if not online:
+            return Finding(about, OK, f"{key}; not tried (--online does)")
+        async with asyncio.timeout(WITHIN):
+            listed = await pool.listed(name)
+    except TimeoutError:
+        return Finding(about, BAD, f"{key}; no answer within {WITHIN:g} seconds", "Try again later.")
+    except IkigaiError as error:
+        return Finding(about, BAD, f"{key}; {error.what}", error.remedy)
+    if not listed:
+        return Finding(about, WARN, f"{key}; it answers and names no model", "Look into its own settings.")
+    return Finding(about, OK, f"{key}; it answers and has {len(listed):,} models")
+
+
+def _local(pool: Pool) -> Finding:
+    try:
+        model = pool.local_model()
+    except ConfigError as error:
+        return Finding("local model", BAD, error.what, error.remedy)
+    if model:
+        return Finding("local model", OK, f"{model} is here")
+    if importlib.util.find_spec("xllamacpp") is None:
+        return Finding("local model", OK, 'not installed (pip install "ikigai[local]")')
+    return Finding("local model", OK, "its weights are not here (ikigai setup fetches them)")
+
+
+def _answering(config: Config, pool: Pool) -> Finding:
+    """The model that a fresh agent would ask."""
+    try:
+        model = config.model or pool.default_model(config.keys)
+        if not model:
+            return Finding("model", BAD, "there is none to ask", "Run: ikigai login    or: ikigai setup")
+        chosen = model_choice(model)
+        pool.check(str(chosen["model"]), str(chosen.get("level") or ""))
+    except IkigaiError as error:
+        return Finding("model", BAD, error.what, error.remedy)
+    return Finding("model", OK, f"{model} answers")

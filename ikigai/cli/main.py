@@ -1,0 +1,295 @@
+"""The command line: arguments → what to run, and the exit code of whatever came of it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import io
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ikigai import __version__
+from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.system import paths
+
+if TYPE_CHECKING:
+    from ikigai.config import Config
+
+SUBCOMMANDS = tuple(
+    [name]
+    for name in ("agents", "completion", "config", "db", "doctor", "history", "login", "models", "setup", "usage")
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ikigai and return the exit code. No exception and no traceback leaves here."""
+    os.umask(0o077)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception in the middle of an import can crash Python
+    _open_streams()
+    words = sys.argv[1:] if argv is None else list(argv)
+    _start_log()
+    try:
+        return _run(words)
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 2
+    except IkigaiError as error:
+        logging.getLogger(__name__).debug("refused", exc_info=True)
+        _say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        logging.getLogger(__name__).exception("ikigai stopped")
+        _say(f"Something in ikigai itself went wrong ({type(error).__name__}). The details are in {_log_file()}.")
+        return 1
+    finally:
+        _close_output()
+
+
+def _run(words: list[str]) -> int:
+    if sys.stdout is None:
+        raise ConfigError("The standard output is closed, so there is nowhere to write.", "Redirect it to a file.")
+    options, rest = _common().parse_known_args(words)
+    if rest == ["completion", "--agents"]:  # somebody has pressed Tab
+        from ikigai.cli import completion as completions
+
+        return completions.name_agents(lambda: _config(options))
+    if rest[:1] in SUBCOMMANDS:
+        from ikigai.cli import subcommands as admin
+
+        beside = admin.parser(_common(), _common(argparse.SUPPRESS))
+        arguments = admin.parse(beside, words)
+        if arguments.command == "completion":
+            return admin.completions.run(_parser(), beside, arguments)
+        if arguments.command == "doctor":  # for whom a configuration that cannot be read is a finding
+            return admin.doctor.run(lambda: _config(arguments), arguments)
+        return admin.run(_config(arguments), arguments)
+    arguments = _parser().parse_intermixed_args(words)
+    prompt = _prompt(arguments.words)
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    prints = arguments.print or arguments.output_format or not interactive
+    if arguments.follow and (prints or arguments.new or arguments.resume):
+        raise ConfigError("--follow shows one agent at a terminal.", "Leave out -p, --new, -r and redirections.")
+    if prints:
+        from ikigai.headless import run as oneshot
+
+        return oneshot.run(_config(arguments), arguments, _with_input(prompt))
+    return _at_the_terminal(arguments, prompt)
+
+
+def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
+    """The prompt is on screen and keys are taken before anything heavy is imported."""
+    from ikigai.terminal.render.theme import USER, theme
+    from ikigai.terminal.tty import Tty
+
+    gc.disable()  # looking through what is being imported, again and again, would take a tenth of the start
+    tty = Tty()
+    early = theme(
+        os.environ, words=arguments.screen_reader or os.environ.get("IKIGAI_TERMINAL_SCREEN_READER") == "true"
+    )
+    tty.open(early.paint("prompt", early.sign(USER)) + " ")
+    try:
+        config = _config(arguments)
+        from ikigai.repl import repl
+
+        return repl.run(tty, config, arguments, prompt)
+    finally:
+        tty.restore()
+
+
+def _config(arguments: argparse.Namespace) -> Config:
+    from ikigai.config import api_keys as keys
+    from ikigai.config import load
+
+    if arguments.debug:
+        logging.getLogger("ikigai").setLevel(logging.DEBUG)
+    flags = {
+        "model": getattr(arguments, "model", None),
+        "system_prompt": getattr(arguments, "system_prompt", None),
+        "profile": getattr(arguments, "profile", None),
+        "database.url": arguments.db,
+        "tools.approval": "yolo" if getattr(arguments, "yolo", False) else None,
+        "terminal.screen_reader": True if getattr(arguments, "screen_reader", False) else None,
+        "tools.enabled": False if getattr(arguments, "no_tools", False) else None,
+    }
+    file = Path(arguments.config) if arguments.config else paths.config_dir() / "config.toml"
+    logins = keys.names(paths.config_dir() / keys.FILE)
+    return load(file, os.environ, flags, must_exist=bool(arguments.config), logins=logins)
+
+
+class _Parser(argparse.ArgumentParser):
+    def format_help(self) -> str:
+        from ikigai.cli import help_pages as manual  # nobody else waits for it
+
+        self.formatter_class, self.epilog = manual.Formatter, manual.MAIN
+        return super().format_help()
+
+
+def _common(default: str | None = None) -> argparse.ArgumentParser:
+    """The options that every command takes, in front of its name and behind it."""
+    parser = argparse.ArgumentParser(prog="ikigai", add_help=False, allow_abbrev=False, argument_default=default)
+    group = parser.add_argument_group("options of every command")
+    group.add_argument("--config", metavar="FILE", help="read this configuration instead of your own")
+    group.add_argument("--db", metavar="DSN", help="the database for this run")
+    group.add_argument("--debug", action="store_true", default=default or False, help="say more in the log file")
+    return parser
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="ikigai",
+        usage="ikigai [options] [message | @file ...]\n       ikigai COMMAND ...",
+        description="One conversation with large language models that never ends.",
+        allow_abbrev=False,
+        parents=[_common()],
+    )
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("-p", "--print", action="store_true", help="answer once and exit")
+    parser.add_argument("--output-format", choices=("text", "json", "stream-json"), help="of print mode (text)")
+    parser.add_argument(
+        "--json", action="store_const", const="json", dest="output_format", help="short for --output-format json"
+    )
+    parser.add_argument("-c", "--continue", action="store_true", help="go on with the agent used last (the default)")
+    parser.add_argument("-r", "--resume", metavar="NAME|ID", help="go on with this agent")
+    parser.add_argument("--follow", metavar="NAME|ID", help="watch this agent as another program writes it")
+    parser.add_argument("--new", action="store_true", help="begin a fresh agent")
+    parser.add_argument("--max-turns", type=_count, default=0, metavar="N", help="at most N requests for one message")
+    parser.add_argument("--yolo", action="store_true", help="let models run every tool without asking")
+    parser.add_argument("--no-tools", action="store_true", help="offer models no tools")
+    parser.add_argument("--yes", action="store_true", help="agree to what print mode would ask, tools excepted")
+    parser.add_argument("-m", "--model", metavar="PROVIDER/NAME[:LEVEL]", help="the model for this run")
+    parser.add_argument("--profile", metavar="NAME", help="the profile for this run, default for none")
+    parser.add_argument("--system-prompt", metavar="TEXT", help="the system prompt for this run")
+    parser.add_argument(
+        "--screen-reader", action="store_true", help="print everything once, in words, with no redrawing"
+    )
+    parser.add_argument("-v", "-V", "--version", action="version", version=f"ikigai {__version__}")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of requests; write 1 or more")
+    return int(text)
+
+
+def _prompt(words: list[str]) -> str:
+    """The message on the command line; a word that begins with @ stands for the file it names.
+
+    One that names an image stays: the image is attached to the message.
+    """
+    said, files = list[str](), list[str]()
+    for word in words:
+        if not _is_file(word):
+            said.append(word)
+        elif image := _image(word):
+            said.append(image)
+        else:
+            files.append(_file(word))
+    return "\n\n".join(filter(None, (" ".join(said), *files)))
+
+
+def _is_file(word: str) -> bool:
+    return word.startswith("@") and len(word) > 1
+
+
+def _image(word: str) -> str:
+    """The word as a message mentions an image; empty if it names none."""
+    from ikigai import images
+
+    return next((images.mention(each.name) for each in images.named([word])), "")
+
+
+def _file(word: str) -> str:
+    from ikigai.images import mentioned_files as files
+
+    path = Path(word[1:])
+    try:
+        with files.opened(path) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8").read()
+    except UnicodeDecodeError:
+        also = " (images: PNG, JPEG, WebP and GIF)"
+        raise ConfigError(f"{path} is not a text file.", f"Attach files of UTF-8 text{also}.") from None
+    except files.NotOrdinary:  # it might never end, or never begin
+        raise ConfigError(f"{path} is no ordinary file.", "Copy what it holds into one, or pipe it in.") from None
+    except ValueError:
+        raise ConfigError(f"{str(path)!r} is no path.", "Check the name after the @.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the name after the @.") from None
+    return f"File {path}:\n\n{text}"
+
+
+def _with_input(prompt: str) -> str:
+    if not sys.stdin.isatty():
+        try:
+            read = sys.stdin.buffer.read().decode(errors="replace").strip("\n")
+        except (OSError, ValueError):
+            read = ""
+        prompt = "\n\n".join(filter(None, (prompt, read)))
+    if not prompt.strip():
+        raise ConfigError("There is no message and no terminal to ask for one.", 'Try: ikigai -p "your question"')
+    return prompt
+
+
+def _log_file() -> Path:
+    return paths.state_dir() / "ikigai.log"
+
+
+def _start_log() -> None:
+    """Log to the state folder; where that cannot be written, to nowhere: a log is no reason to stop."""
+    logging.raiseExceptions = False
+    root = logging.getLogger()
+    try:
+        paths.private(paths.state_dir())
+        handler: logging.Handler = logging.FileHandler(_log_file(), mode=_log_mode(), encoding="utf-8", delay=True)
+    except OSError:
+        handler = logging.NullHandler()
+    # What SDKs log below a warning holds requests; variables of theirs, meant for other programs, ask for it.
+    handler.addFilter(lambda record: record.levelno >= logging.WARNING or record.name.partition(".")[0] == "ikigai")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+
+
+def _log_mode() -> str:
+    """Begin anew past 5 MB: a log that nobody reads must not fill the disk."""
+    try:
+        return "w" if _log_file().stat().st_size > 5_000_000 else "a"
+    except OSError:
+        return "a"
+
+
+def _say(text: str) -> None:
+    from ikigai.core.sanitize import clean
+
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"ikigai: {clean(text)}\n")
+
+
+def _open_streams() -> None:
+    """What is closed of the three streams leads nowhere: else the next file or connection would take its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdin = sys.stdin or os.fdopen(0)
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+
+
+def _close_output() -> None:
+    """Flush, and if nobody reads any more keep the interpreter from complaining about it at exit."""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)

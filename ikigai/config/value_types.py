@@ -1,0 +1,114 @@
+"""What values a key can allow: types that check them, each with a title that says in words what is allowed.
+
+Behind the type a field has the help of its key: Annotated[Tokens, means("…")].
+"""
+
+import re
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from ikigai.core.commands.arguments import LEVELS
+
+_SIGN = r"[^\s\x00-\x1f\x7f\ud800-\udfff]"
+_ANY = r"[^\x00\ud800-\udfff]"
+
+Text = Annotated[str, Meta(pattern=rf"^{_ANY}*\Z", title="text, in UTF-8 and without NUL")]
+ModelName = Annotated[
+    str,
+    Meta(
+        pattern=rf"^((?!/){_SIGN}+/{_SIGN}+)?\Z", title=f"provider/name, or provider/name:level ({', '.join(LEVELS)})"
+    ),
+]
+Thoughts = Annotated[Literal["fold", "full", "hide"], Meta(title='"fold", "full" or "hide"')]
+Editing = Annotated[Literal["emacs", "vi"], Meta(title='"emacs" or "vi"')]
+ProfileName = Annotated[
+    str,
+    Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]*)?\Z", title='the name of a profile, "default" for none'),
+]
+Sets = Annotated[tuple[str, ...], Meta(title='a list of sets of tools, for example ["shell", "web"]')]
+Level = Annotated[Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(LEVELS)}) or ""')]
+Start = Annotated[Literal["last", "directory", "new"], Meta(title='"last", "directory" or "new"')]
+Notice = Annotated[
+    Literal["auto", "osc9", "osc777", "bell", "off"], Meta(title='"auto", "osc9", "osc777", "bell" or "off"')
+]
+Links = Annotated[Literal["auto", "on", "off"], Meta(title='"auto", "on" or "off"')]
+Colour = Annotated[Literal["auto", "never", "always"], Meta(title='"auto", "never" or "always"')]
+ThemeName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*\Z",
+        title='"auto", "light", "dark", "light-high-contrast", "dark-high-contrast" or NAME of a table [themes.NAME]',
+    ),
+]
+Base = Annotated[
+    Literal["light", "dark", "light-high-contrast", "dark-high-contrast"],
+    Meta(title='"light", "dark", "light-high-contrast" or "dark-high-contrast"'),
+]
+Look = Annotated[
+    str,
+    Meta(
+        title="bold, dim, italic, underline, reverse, a colour (red, bright_red …, 0 to 255 or #rrggbb) and, "
+        'behind on, one of the background, for example "bold #ffaf00 on 236"',
+    ),
+]
+StatusParts = Annotated[
+    tuple[Literal["agent", "background", "model", "context", "out", "cost", "database"], ...],
+    Meta(title='a list of "agent", "background", "model", "context", "out", "cost" and "database"'),
+]
+Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number of tokens, 0 to 1000000000")]
+Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a whole number of tokens, 1 to 1000000000")]
+Part = Annotated[Literal["head", "tail", "both"], Meta(title='"head", "tail" or "both"')]
+Share = Annotated[float, Meta(ge=0, le=0.5, title="a number from 0 to 0.5")]
+Condensing = Annotated[Literal["off", "manual", "auto"], Meta(title='"off", "manual" or "auto"')]
+Percent = Annotated[int, Meta(ge=5, le=100, title="a whole number of per cent, 5 to 100")]
+Results = Annotated[int, Meta(ge=0, le=1_000_000, title="a whole number of results, 0 to 1000000")]
+Agents = Annotated[int, Meta(ge=0, le=1_000, title="a whole number of agents, 0 to 1000")]
+Switch = Annotated[bool, Meta(title="true or false")]
+Dsn = Annotated[
+    str,
+    Meta(
+        pattern=rf"^(|embedded|libpq|postgres(ql)?://{_ANY}*|\s*[a-z_]+\s*={_ANY}*)\Z",
+        title='a PostgreSQL address (postgresql://USER@HOST/NAME or "host=HOST dbname=NAME"), "libpq" or "embedded"',
+    ),
+]
+Url = Annotated[
+    str,
+    Meta(
+        pattern=rf"^(https?://{_SIGN}+)?\Z",
+        title="an address that begins with http:// or https://, and if it has a port, one up to 65535",
+    ),
+]
+Variable = Annotated[str, Meta(pattern=r"^([A-Z_][A-Z0-9_]*)?\Z", title="a variable's name in capitals, never a key")]
+File = Annotated[str, Meta(pattern=rf"^(~?/{_ANY}*)?\Z", title="a path that begins with / or ~/")]
+Counter = Annotated[Literal["bytes", "provider", "calibrated"], Meta(title='"bytes", "provider" or "calibrated"')]
+Api = Annotated[
+    Literal["", "chat", "responses", "anthropic", "google"],
+    Meta(title='"chat", "responses", "anthropic", "google" or "" (by its name)'),
+]
+Seconds = Annotated[int, Meta(ge=0, le=86_400, title="a whole number of seconds, 0 to 86400")]
+Price = Annotated[float, Meta(ge=-1, le=1_000_000, title="dollars for a million tokens, up to 1000000, or -1")]
+Levels = Annotated[
+    tuple[Literal["off", "min", "low", "med", "high"], ...], Meta(title=f"a list of levels ({', '.join(LEVELS)})")
+]
+Approval = Annotated[
+    Literal["ask", "edits", "auto", "read-only", "yolo"],
+    Meta(title='"ask", "edits", "auto" or "read-only" ("yolo" only as the flag --yolo)'),
+]
+Sandbox = Annotated[Literal["off", "bwrap"], Meta(title='"off" or "bwrap"')]
+Rules = Annotated[tuple[str, ...], Meta(title='a list of commands, for example ["npm test", "make *"]')]
+Hosts = Annotated[tuple[str, ...], Meta(title='a list of hosts, for example ["localhost", "wiki.lan"]')]
+Sight = Annotated[Literal["auto", "yes", "no"], Meta(title='"auto", "yes" or "no"')]
+
+
+def means(text: str) -> Meta:
+    """What a key is for, in words: its help."""
+    return Meta(description=text)
+
+
+def is_look(text: str) -> bool:
+    """Whether a text is a Look. No pattern of its type: to compile that takes a millisecond, which few runs need."""
+    names = "black|red|green|yellow|blue|magenta|cyan|white"
+    colour = rf"(?:(?:bright_)?(?:{names})|#[0-9A-Fa-f]{{6}}|1?[0-9]?[0-9]|2[0-4][0-9]|25[0-5])"
+    attributes = r"(?:(?:bold|dim|italic|underline|reverse)(?: +|\Z))*"
+    return bool(re.fullmatch(rf" *{attributes}(?:{colour}(?: +|\Z))?(?:on +{colour} *)?", text))

@@ -1,0 +1,267 @@
+"""What is in the window, by part, and what /context tells of it: figures and text; and when there is no room for it.
+
+The parts of a request add up to its size. A turn that was counted by something better than bytes is shared out among
+its messages by their bytes.
+"""
+
+from typing import Any
+
+import msgspec
+
+from ikigai.core import tokens
+from ikigai.core.events import UsageReported
+from ikigai.core.messages import Image, Message, Role, Text, ToolResult
+from ikigai.core.record import Record
+from ikigai.core.request.pins import pins, without
+from ikigai.core.request.system_prompt import system as system_prompt
+from ikigai.core.state.memory import Memory, frame, measured, notice_size, summary_messages
+
+replace = msgspec.structs.replace
+
+CELLS = 8
+"""Width of a part's bar."""
+SPACE = 1000
+"""Tokens that a conversation needs beside system prompt and tools: a few short turns."""
+COUNTERS = {
+    "bytes": "bytes, four to a token",
+    "provider": "each turn by its provider, the rest by bytes",
+    "calibrated": "bytes, at the rate the provider's figures show",
+}
+
+
+class Part(Record, frozen=True):
+    """One part of the next request; `share` is of the ceiling."""
+
+    name: str
+    tokens: int
+    share: float
+
+
+class Compared(Record, frozen=True):
+    """What was counted for the last request of which both are known, and what its provider said, in tokens."""
+
+    model: str
+    counted: int
+    reported: int
+
+
+class Context(Record, frozen=True):
+    """Figures are tokens. `context` is the model's own, `learned` says that its provider has corrected it.
+
+    `turns` are sent whole, `turns_out` and `messages_out` are not; `images` is what all pictures take of the parts.
+    """
+
+    model: str
+    used: int
+    ceiling: int
+    budget: int
+    budget_from: str
+    context: int
+    learned: bool
+    room: int
+    parts: tuple[Part, ...]
+    turns: int
+    turns_out: int
+    messages_out: int
+    pictures: int
+    images: int
+    prune_fraction: float
+    keep_first_turn: bool
+    max_history_tokens: int
+    counter: str
+    compared: Compared | None = None
+
+
+def context(memory: Memory, learned: bool = False, last: UsageReported | None = None) -> Context:
+    """The window of this memory; `last` is the agent's newest request with a provider's figure."""
+    older, rules = memory.window.older, memory.run.rules
+    pictures, images = _images(memory)
+    turns = len(memory.window.turns) + (memory.window.first is not None)
+    return Context(
+        model=memory.model,
+        used=memory.used,
+        ceiling=memory.ceiling,
+        budget=memory.budget,
+        budget_from=memory.run.origin("budget", memory.own),
+        context=memory.limits.context,
+        learned=learned,
+        room=memory.room,
+        parts=_parts(memory),
+        turns=turns,
+        turns_out=older.turns,
+        messages_out=older.messages,
+        pictures=pictures,
+        images=_tokens(memory, images),
+        prune_fraction=rules.prune_fraction,
+        keep_first_turn=rules.keep_first_turn,
+        max_history_tokens=rules.max_history,
+        counter=memory.run.counter,
+        compared=_compared(memory, last),
+    )
+
+
+def _parts(memory: Memory) -> tuple[Part, ...]:
+    sizes = {name: size for name, size in _sizes(memory).items() if size}
+    made, total, before = list[Part](), 0, 0
+    for name, size in sizes.items():
+        total += size
+        upto = _tokens(memory, total)  # rounded as they add up, so that the parts are the whole
+        made.append(Part(name, upto - before, _share(upto - before, memory.ceiling)))
+        before = upto
+    return tuple(made)
+
+
+def _sizes(memory: Memory) -> dict[str, int]:
+    """Bytes of each part, in the order of the request; the frame is what even an empty one has: model, limits."""
+    encoder, asked = memory.run.encoder(memory.model), frame(memory)
+    bare = encoder.envelope(replace(asked, system="", tools=()))
+    unpinned = replace(asked, system=system_prompt(without(memory.settings)), tools=())
+    system = encoder.envelope(unpinned) - bare
+    pinned = encoder.envelope(replace(asked, tools=())) - bare - system
+    window, first = memory.window, memory.window.first
+    summary = measured(memory, summary_messages(memory))
+    kept, kept_results = _split(memory, first.messages, first.size) if first else (0, 0)
+    said = results = 0
+    for turn in window.turns:
+        turn_said, turn_results = _split(memory, turn.messages, turn.size)
+        said, results = said + turn_said, results + turn_results
+    opened, open_results = _split(memory, memory.open.messages, memory.open.size) if memory.open else (0, 0)
+    return {
+        "request frame": bare,
+        "system prompt": system,
+        "pins": pinned,
+        "tools": memory.envelope - bare - system - pinned - summary,
+        "summary": summary,
+        "first turn": kept + kept_results,
+        "notice": notice_size(memory, window.older.messages),
+        "messages": said,
+        "tool results": results,
+        "open turn": opened,
+        "its results": open_results,
+    }
+
+
+def _split(memory: Memory, messages: tuple[Message, ...], size: int) -> tuple[int, int]:
+    """What of a turn of `size` bytes was said, and what tools gave."""
+    plain = measured(memory, messages)
+    results = measured(memory, [message for message in messages if message.role is Role.TOOL])
+    results = results * size // plain if plain else 0
+    return size - results, results
+
+
+def _images(memory: Memory) -> tuple[int, int]:
+    """How many pictures there are, and the bytes they count for."""
+    first, opened = memory.window.first, memory.open
+    sent = (
+        *(first.messages if first else ()),
+        *(message for turn in memory.window.turns for message in turn.messages),
+        *(opened.messages if opened else ()),
+    )
+    found = [message for message in sent if message.images]
+    bare = [Message(each.role, _without(each)) for each in found]
+    return sum(len(each.images) for each in found), measured(memory, found) - measured(memory, bare)
+
+
+def _without(message: Message) -> tuple[Any, ...]:
+    kept = (block for block in message.blocks if not isinstance(block, Image))
+    return tuple(
+        msgspec.structs.replace(each, images=()) if isinstance(each, ToolResult) else each for each in kept
+    ) or (Text(""),)
+
+
+def _tokens(memory: Memory, size: int) -> int:
+    return tokens.count(memory.provider, memory.model, size)
+
+
+def _share(part: int, whole: int) -> float:
+    return round(part / whole, 4) if whole else 0.0
+
+
+def _compared(memory: Memory, last: UsageReported | None) -> Compared | None:
+    if last is None or not last.size or not last.usage.input:
+        return None
+    provider = last.model.partition("/")[0]
+    return Compared(last.model, tokens.count(provider, last.model, last.size), last.usage.input)
+
+
+def told(of: Context) -> str:
+    """What /context prints: a table of the parts, then a line for each thing worth knowing; 38 columns do."""
+    lines = [f"{_short(of.used)} of {_short(of.ceiling)} tokens in the next request", ""]
+    free = max(0, of.ceiling - of.used)
+    lines += [_row(part) for part in (*of.parts, Part("free", free, _share(free, of.ceiling)))]
+    rows = {
+        "turns": _turns(of),
+        "budget": _budget(of),
+        "model takes": f"{_short(of.context)}, replies included" + " (as its provider said)" * of.learned,
+        "room": f"{_short(of.room)} for a request: less the reply and a tenth",
+        "leaving": _leaving(of),
+        "counted": COUNTERS[of.counter],
+        "compared": _comparison(of.compared),
+    }
+    if of.pictures:
+        rows["images"] = f"{of.pictures:,}, {_short(of.images)} tokens of the above"
+    return "\n".join((*lines, "", *(f"{name:<12} {value}" for name, value in rows.items())))
+
+
+def _row(part: Part) -> str:
+    filled = min(CELLS, round(part.share * CELLS))
+    bar = "█" * filled + "░" * (CELLS - filled)
+    return f"{part.name:<13} {_short(part.tokens):>6} {part.share * 100:>4.0f}% {bar}"
+
+
+def _turns(of: Context) -> str:
+    if not of.turns_out:
+        return f"{of.turns:,} in, none out"
+    messages = "1 message" if of.messages_out == 1 else f"{of.messages_out:,} messages"
+    return f"{of.turns:,} in, {of.turns_out:,} out ({messages})"
+
+
+def _budget(of: Context) -> str:
+    origin = "your choice" if of.budget_from == "agent" else f"from {of.budget_from}"
+    if not of.budget:
+        return f"off ({origin}): nothing leaves by itself"
+    return f"{_short(of.budget)} ({origin})"
+
+
+def _leaving(of: Context) -> str:
+    if not of.budget:
+        return "never: the window is off"
+    said = [f"by {of.prune_fraction:g} of the ceiling" if of.prune_fraction else "turn by turn"]
+    if of.keep_first_turn:
+        said.append("the first turn stays")
+    if of.max_history_tokens:
+        said.append(f"ended turns take {_short(of.max_history_tokens)} at most")
+    return "; ".join(said)
+
+
+def _comparison(compared: Compared | None) -> str:
+    if compared is None:
+        return "no provider has counted a request yet"
+    off = compared.counted / compared.reported - 1
+    return f"last request {_short(compared.counted)}; {compared.model} said {_short(compared.reported)} ({off:+.0%})"
+
+
+def cramped(memory: Memory) -> str:
+    """What is to be said when what every request has takes all that one may; "" when it leaves room for turns."""
+    least = _tokens(memory, memory.envelope)
+    if least < memory.ceiling:
+        return ""
+    system, tools = bool(frame(memory).system), bool(memory.run.tools)
+    what = {
+        (True, True): "System prompt and tools take",
+        (True, False): "The system prompt takes",
+        (False, True): "The tools take",
+        (False, False): "An empty request takes",
+    }[system, tools]
+    works = least + SPACE
+    helps = f"The smallest /budget that works is {works}."
+    if works > memory.room:  # no budget helps
+        unpin = "/unpin takes files away, " * bool(pins(memory.settings))
+        helps = unpin + "/system makes it shorter, " * system + "/model chooses a model with a larger context."
+    return (
+        f"{what} {_short(least)} tokens, and a request may have {_short(memory.ceiling)}:"
+        f" only the newest turn will be sent. {helps}"
+    )
+
+
+_short = tokens.short

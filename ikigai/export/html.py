@@ -1,0 +1,142 @@
+"""A history as one HTML page that needs nothing else: no scripts, nothing from the network, an outline of the turns.
+
+What was said is escaped; of replies Markdown is rendered, without HTML, and with links that lead to http, https or
+mailto alone. The page forbids the browser all but its own styles and the pictures in it, whatever got through.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from ikigai.core.messages import Image
+from ikigai.core.sanitize import clean_line
+from ikigai.core.transfer.renumber import Raw
+from ikigai.export.html_style import CSS
+from ikigai.export.json_export import About
+from ikigai.export.transcript_items import Kind, Piece, Teller, when
+from ikigai.system.commonmark import ended, parser
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+DEEPEST = 100
+"""Levels of Markdown that are rendered; deeper, the source is shown."""
+ALLOWED = re.compile(r"(?:https?://|mailto:)\S+", re.IGNORECASE)
+PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_SIGNS = {Kind.THOUGHT: "∴", Kind.CALL: "→", Kind.RESULT: "←"}
+IN_MEMORY = 1_000_000
+"""Characters of the outline that are kept in memory until the end of the page."""
+
+
+class Html:
+    """One page. The outline stands behind the turns and is drawn before them."""
+
+    def begin(self, about: About) -> Iterator[str]:
+        self._teller = Teller()
+        self._outline = tempfile.SpooledTemporaryFile(IN_MEMORY, "w+", encoding="utf-8", newline="\n")  # noqa: SIM115
+        self._in_turn = False
+        title = escape(clean_line(about.agent))
+        policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+        yield (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
+            f"<title>{title}</title>\n<style>\n{CSS}</style>\n</head>\n<body>\n<main>\n"
+            f"<header><h1>{title}</h1><p>{about.events:,} events, exported {when(about.at)}</p></header>\n"
+        )
+
+    def rows(self, page: list[Raw]) -> Iterator[str]:
+        for raw in page:
+            for piece in self._teller.tell(raw):
+                if piece.turn:
+                    yield from self._turn(piece)
+                yield _drawn(piece)
+
+    def _turn(self, piece: Piece) -> Iterator[str]:
+        if self._in_turn:
+            yield "</section>\n"
+        self._in_turn = True
+        label = escape(piece.label) or "…"
+        self._outline.write(f'<li><a href="#turn-{piece.turn}">{label}</a></li>\n')
+        yield f'<section id="turn-{piece.turn}">\n'
+
+    def end(self) -> Iterator[str]:
+        yield "</section>\n" * self._in_turn + "</main>\n<nav>\n<details open>\n<summary>Turns</summary>\n<ol>\n"
+        with self._outline as outline:
+            outline.seek(0)
+            while part := outline.read(IN_MEMORY):
+                yield part
+        yield "</ol>\n</details>\n</nav>\n</body>\n</html>\n"
+
+
+def _drawn(piece: Piece) -> str:
+    match piece.kind:
+        case Kind.USER:
+            pictures = "".join(map(_picture, piece.images))
+            head = f"<header>❯ {_time(piece)}</header>"
+            return f'<article class="user" id="e{piece.id}">{head}{pictures}<p>{escape(piece.text)}</p></article>\n'
+        case Kind.REPLY:
+            return f'<article class="reply">\n{rendered(piece.text)}</article>\n'
+        case Kind.THOUGHT | Kind.CALL | Kind.RESULT:
+            sign = "✗" if piece.failed else _SIGNS[piece.kind]
+            failed = " failed" * piece.failed
+            head = f"<summary>{sign} {escape(piece.label)}</summary>"
+            # A line break right behind <pre> would be lost.
+            return f'<details class="{piece.kind}{failed}">{head}<pre>\n{escape(piece.text)}</pre></details>\n'
+        case Kind.STOPPED:
+            return f'<p class="stopped">✗ {escape(piece.text)}</p>\n'
+        case Kind.NOTE:
+            return f'<p class="note">· {escape(piece.text)}</p>\n'
+
+
+def _time(piece: Piece) -> str:
+    exact = datetime.fromtimestamp(piece.at, UTC).isoformat(timespec="seconds")
+    return f'<a href="#e{piece.id}">#{piece.id}</a> <time datetime="{exact}">{when(piece.at)}</time>'
+
+
+def _picture(image: Image) -> str:
+    """The picture itself; nothing where it is none, or was left out."""
+    if image.media_type not in PICTURES or not image.data or not _BASE64.fullmatch(image.data):
+        return ""
+    name = escape(clean_line(image.name))
+    return f'<img alt="{name}" src="data:{image.media_type};base64,{image.data}">'
+
+
+def rendered(text: str) -> str:
+    """Markdown as HTML; where it is nested too deep, as it is written."""
+    reader = _parser()
+    try:
+        tokens = reader.parse(ended(text))
+        if all(token.level < DEEPEST - 1 for token in tokens):  # deeper the parser would drop it
+            return reader.renderer.render(tokens, reader.options, {})
+    except RecursionError:
+        pass
+    return f"<pre>\n{escape(text)}</pre>\n"
+
+
+@cache
+def _parser() -> MarkdownIt:
+    made = parser(DEEPEST, html=False)
+    made.validateLink = lambda url: bool(ALLOWED.fullmatch(url))
+    made.add_render_rule("image", _image)
+    made.add_render_rule("link_open", _link)
+    return made
+
+
+def _image(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """A picture elsewhere is not fetched: who opens the page would tell its owner. It is said where it is."""
+    return f"<em>[image {escape(tokens[index].content)}: {escape(str(tokens[index].attrs.get('src', '')))}]</em>"
+
+
+def _link(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    tokens[index].attrSet("rel", "noopener noreferrer nofollow")
+    return self.renderToken(tokens, index, options, env)

@@ -1,0 +1,202 @@
+"""Reads what `interchange` wrote, or what somebody says it wrote: each event is looked at before it is believed.
+
+A file that another program has laid out anew is read, too, but as a whole. Every refusal names the line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+import msgspec
+
+from ikigai.core import codec
+from ikigai.core.codec import CONTENT_FIELD
+from ikigai.core.errors import Refused
+from ikigai.core.events import Unknown
+from ikigai.core.sanitize import clean_line, storable
+from ikigai.core.transfer.renumber import Raw
+from ikigai.export.json_export import FORMAT, VERSION
+
+LONGEST_LINE = 300_000_000
+"""Bytes: PostgreSQL keeps no JSON string that is longer."""
+LONGEST_WHOLE = 1_000_000_000
+"""Bytes of a file that is not laid out in lines."""
+LONGEST_KIND = 64
+A_DAY = 86_400
+"""Seconds by which the clock of the program that stored an event may be ahead of ours."""
+NOTHING = "Nothing was imported."
+
+
+class _Head(msgspec.Struct):
+    format: str
+    version: int
+    agent: str = ""
+    events: list[msgspec.Raw] | None = None
+    count: int | None = None
+
+
+class _Count(msgspec.Struct):
+    count: int
+
+
+class _Event(msgspec.Struct):
+    id: int
+    at: datetime
+    kind: str
+    agent: str = ""
+    seq: int = 0
+    content: str | None = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_HEAD, _EVENT, _COUNT = msgspec.json.Decoder(_Head), msgspec.json.Decoder(_Event), msgspec.json.Decoder(_Count)
+_LAYOUT = b'"events":['
+
+
+class Intake:
+    """One file. `agent` is the name of the agent it is of; `size` bytes, of which `done` are read."""
+
+    def __init__(self, path: Path, file: BinaryIO, size: int) -> None:
+        """Read what the file says it is. Raises Refused."""
+        self._path, self._file, self.size = path, file, size
+        self._line, self._last, self._latest = 0, 0, time.time() + A_DAY
+        self._said = 0  # how many events there are, as the file has it
+        self.done = 0
+        first = self._next()
+        self._listed = first.endswith(_LAYOUT)
+        self._whole: _Head | None = None
+        try:
+            head = _HEAD.decode(first + b"]}" if self._listed else first)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            head = self._laid_out_anew(first)
+        if head.format != FORMAT:
+            self._foreign()
+        if head.version != VERSION:
+            self._refuse(f"the format has version {head.version}, this ikigai knows {VERSION}", "Install a newer one.")
+        if head.events is not None and not self._listed:
+            self._whole = head
+        self.agent = head.agent
+
+    def rows(self) -> Iterator[Raw]:
+        """The events, ascending. Raises Refused at the first that is none, and at an end that is not the end."""
+        count = 0
+        for text in self._texts():
+            yield self._row(text)
+            count += 1
+        if self._said != count:
+            self._refuse(f"{count:,} events are there, and {self._said:,} should be", "Export it again.")
+
+    def place(self, number: int) -> str:
+        """Where the event `number`, counted from 1, stands."""
+        return f"event {number}" if self._whole else f"line {number + 1}"
+
+    # ── lines ──
+
+    def _texts(self) -> Iterator[bytes]:
+        """The JSON text of each event; sets what the file says of their number."""
+        if self._whole:
+            self._line = 0
+            for text in self._whole.events or ():
+                self._line += 1
+                yield bytes(text)
+            self._said = self._whole.count if self._whole.count is not None else self._cut_off()
+            return
+        while True:
+            text = self._next()
+            if end := self._end(text):
+                break
+            yield text.removesuffix(b",") if self._listed else text
+        self._said = end.count
+        if self._file.read(1):
+            self._line += 1
+            self._refuse("there is more behind the end", "Import files one by one.")
+
+    def _end(self, text: bytes) -> _Count | None:
+        """What the last line says, if it is that."""
+        if not text.startswith(b'],"count":' if self._listed else b'{"count":'):
+            return None
+        try:
+            return _COUNT.decode(b"{" + text[2:] if self._listed else text)
+        except msgspec.DecodeError:
+            self._damaged("the count cannot be read")
+
+    def _next(self) -> bytes:
+        text = self._file.readline(LONGEST_LINE)
+        self._line += 1
+        self.done += len(text)
+        if not text:
+            self._foreign() if self._line == 1 else self._cut_off()
+        if len(text) == LONGEST_LINE:
+            self._foreign() if self._line == 1 else self._refuse("it is too long", "Take it out of the file.")
+        return text.rstrip(b"\r\n")
+
+    def _laid_out_anew(self, first: bytes) -> _Head:
+        if not first.lstrip().startswith(b"{") or self.size > LONGEST_WHOLE:
+            self._foreign()
+        try:
+            head = _HEAD.decode(first + b"\n" + self._file.read())
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self._foreign()
+        self.done = self.size
+        return head
+
+    # ── events ──
+
+    def _row(self, text: bytes) -> Raw:
+        try:
+            event = _EVENT.decode(text)
+            data = None if bytes(event.data) == b"null" else bytes(event.data).decode()
+            if data is not None and not data.startswith("{"):
+                self._damaged("`data` is no object")
+            if data is not None and "\\u" in data and not _storable(msgspec.json.decode(data)):
+                self._damaged("there is a character in `data` that the database cannot hold")
+            found = codec.decode(event.kind, event.content, data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            self._damaged(clean_line(str(error))[:200].rstrip("."))
+        except RecursionError:
+            self._damaged("it is nested too deep")
+        if not self._last < event.id < 2**63:
+            self._damaged(f"the id {event.id} does not ascend")
+        if not 0 < len(event.kind) <= LONGEST_KIND or not event.kind.isprintable():
+            self._damaged("that is no kind of event")
+        if storable(event.content or "") != (event.content or ""):
+            self._damaged("there is a character in `content` that the database cannot hold")
+        if isinstance(found, Unknown) and event.kind in CONTENT_FIELD:
+            self._damaged(f"this cannot be an event of the kind {event.kind}")
+        if event.at.tzinfo is None or not 0 <= (at := event.at.timestamp()) <= self._latest:
+            self._damaged("its time cannot be right")
+        self._last = event.id
+        return Raw(event.id, event.agent, event.seq, at, event.kind, event.content, data)
+
+    # ── refusals ──
+
+    def _damaged(self, why: str) -> NoReturn:
+        self._refuse(why, "Export it again, or repair that line.")
+
+    def _cut_off(self) -> NoReturn:
+        self._refuse("the file ends before its end: it was cut off", "Export it again.")
+
+    def _foreign(self) -> NoReturn:
+        raise Refused(
+            f"{self._path} is no history that ikigai exported. {NOTHING}", "Name a .json or .jsonl file of /export."
+        )
+
+    def _refuse(self, why: str, remedy: str) -> NoReturn:
+        where = f"event {self._line}" if self._whole else f"line {self._line}"
+        raise Refused(f"{self._path}, {where}: {why}. {NOTHING}", remedy)
+
+
+def _storable(value: Any) -> bool:
+    match value:
+        case str():
+            return storable(value) == value
+        case list():
+            return all(map(_storable, value))
+        case dict():
+            return all(_storable(key) and _storable(item) for key, item in value.items())
+        case _:
+            return True

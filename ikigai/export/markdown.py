@@ -1,0 +1,142 @@
+"""A history as Markdown: turns as headings, questions quoted, replies as they are, the rest folded.
+
+What was said cannot get out of its place: tool results and thoughts stand in fences longer than any in them; of
+questions and replies HTML is shown as text, and a fence left open is closed.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ikigai.core.sanitize import clean_line
+from ikigai.core.transfer.renumber import Raw
+from ikigai.export.json_export import About
+from ikigai.export.transcript_items import Kind, Piece, Teller, when
+from ikigai.system.commonmark import ended, parser
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+APART = "<!-- -->"
+DEEPEST = 90
+"""Levels; a list takes two for each of its own."""
+_TAG = re.compile(r"(?<!\\)<(?=[A-Za-z/!?])")
+_SUSPECT = re.compile(r"<|```|~~~|^[ \t]{40}|^(?:[ \t]*(?:[>*+-]|\d{1,9}[.)])){12}", re.MULTILINE)
+"""What a text has that holds HTML, a fence, or is nested deep; parsing the others would only take time."""
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
+_SIGNS = {Kind.THOUGHT: "∴", Kind.CALL: "→", Kind.RESULT: "←"}
+
+
+class Markdown:
+    """One document."""
+
+    def begin(self, about: About) -> Iterator[str]:
+        self._teller = Teller()
+        yield f"# {plain(clean_line(about.agent))}\n\n{about.events:,} events, exported {when(about.at)}\n"
+
+    def rows(self, page: list[Raw]) -> Iterator[str]:
+        for raw in page:
+            for piece in self._teller.tell(raw):
+                yield "\n" + _written(piece) + "\n"
+
+    def end(self) -> Iterator[str]:
+        return iter(())
+
+
+def _written(piece: Piece) -> str:
+    match piece.kind:
+        case Kind.USER:
+            head = f"## {piece.turn}. {plain(piece.label)}\n\n" if piece.turn else ""
+            return f"{head}*{when(piece.at)}, #{piece.id}*\n\n{contained(piece.text, '> ')}"
+        case Kind.REPLY:
+            return _standing(contained(piece.text)).rstrip("\n")
+        case Kind.THOUGHT | Kind.CALL | Kind.RESULT:
+            sign = "✗" if piece.failed else _SIGNS[piece.kind]
+            summary = html.escape(f"{sign} {piece.label}")
+            language = "json" if piece.kind is Kind.CALL and not piece.failed else "text"
+            return f"<details><summary>{summary}</summary>\n\n{fenced(piece.text, language)}\n\n</details>"
+        case Kind.STOPPED:
+            return f"**✗ {plain(piece.text)}**"
+        case Kind.NOTE:
+            return f"*{plain(piece.text)}*"
+
+
+def plain(text: str) -> str:
+    """The text on one line, with nothing that Markdown would read in it."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def fenced(text: str, language: str = "") -> str:
+    """The text in a fence that nothing in it closes."""
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    body = text if text.endswith("\n") or not text else text + "\n"
+    return f"{fence}{language}\n{body}{fence}"
+
+
+def contained(text: str, before: str = "") -> str:
+    """Markdown that ends where it ends and holds no HTML; what cannot be made so is shown as it is written.
+
+    ``before`` comes before each of its lines. The text is judged as it will stand: of a tab, "> " takes columns away,
+    and what was code is none then.
+    """
+    if not _SUSPECT.search(text):
+        return _behind(before, text)
+    for _ in range(3):
+        tokens = _parsed(_behind(before, text))
+        if tokens is None:
+            break
+        lines = text.split("\n")
+        touched = {n for token in tokens if _is_html(token) and token.map for n in range(*token.map)}
+        if not touched:
+            return _behind(before, _closed(text, tokens))
+        for n in touched & {*range(len(lines))}:
+            lines[n] = _TAG.sub(r"\<", lines[n])
+        text = "\n".join(lines)
+    return _behind(before, fenced(text, "markdown"))
+
+
+def _behind(before: str, text: str) -> str:
+    return "\n".join((before + line).rstrip() for line in text.split("\n")) if before else text
+
+
+def _standing(text: str) -> str:
+    """A reply where it begins indented: behind a comment, or a list that stands before it would take it in."""
+    text = re.sub(r"\A(?:[ \t]*\n)+", "", text)
+    return f"{APART}\n\n{text}" if text.startswith((" ", "\t")) else text
+
+
+def _is_html(token: Token) -> bool:
+    return token.type == "html_block" or any(child.type == "html_inline" for child in token.children or ())
+
+
+def _closed(text: str, tokens: list[Token]) -> str:
+    """The text, with the fence closed that it leaves open."""
+    last = tokens[-1] if tokens else None
+    if last is None or last.type != "fence" or last.level or not last.map:
+        return text
+    start, end = last.map
+    lines = text.split("\n")
+    closing = re.compile(rf" {{0,3}}{last.markup}{last.markup[0]}*[ \t]*$")
+    if end - start > 1 and closing.match(lines[end - 1]):
+        return text
+    return f"{text.rstrip(chr(10))}\n{last.markup}"
+
+
+def _parsed(text: str) -> list[Token] | None:
+    """What Markdown makes of it; None where it is nested so deep that readers give up and leave the rest out."""
+    try:
+        tokens = _parser().parse(ended(text))
+    except RecursionError:
+        return None
+    return tokens if all(token.level < DEEPEST for token in tokens) else None
+
+
+@cache
+def _parser() -> MarkdownIt:
+    return parser(DEEPEST + 2)

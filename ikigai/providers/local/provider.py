@@ -1,0 +1,85 @@
+"""The local model as a provider: its server is started when it is first needed, and again when it has died."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+
+from ikigai.core.errors import IkigaiError
+from ikigai.core.record import Record
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import Broke, Failure, ProviderEvent
+from ikigai.providers.local.server import LocalServer
+from ikigai.providers.vendor import Vendor
+
+
+class LocalModel(Record, frozen=True):
+    """The local model: a GGUF file ("" for the one `ikigai setup` fetched), its context in tokens, the data folder."""
+
+    model_file: str
+    context: int
+    data_dir: Path
+
+    def weights(self) -> Path | None:
+        from ikigai.providers.local import weights
+
+        return weights.find(self.data_dir, self.model_file or None)
+
+
+class Local:
+    """The local model: its server is started by the first request, or ahead of it by `warm`.
+
+    `client` makes what speaks to a server at an address, with a key.
+    """
+
+    def __init__(self, settings: LocalModel, client: Callable[[str, str], Vendor]) -> None:
+        self._settings, self._connect = settings, client
+        self._starting = asyncio.Lock()
+        self._server: LocalServer | None = None
+        self._loaded: asyncio.Future[None]
+        self._client: Vendor | None = None
+
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        try:
+            client = await self._ready()
+        except IkigaiError as error:
+            yield Broke(Failure.UNAVAILABLE, error.what, error.remedy)
+            return
+        async with contextlib.aclosing(client.stream(request)) as events:
+            async for event in events:
+                yield event
+
+    async def count(self, request: Request) -> int | None:
+        return None
+
+    async def warm(self) -> None:
+        with contextlib.suppress(IkigaiError):  # the first request says it
+            await (await self._ready()).warm()
+
+    def expect(self) -> None:
+        if self._client and self._server and self._server.alive:
+            self._client.expect()
+
+    async def close(self) -> None:
+        if self._server:
+            await asyncio.to_thread(self._server.close)
+        if self._client:
+            await self._client.close()
+
+    async def _ready(self) -> Vendor:
+        async with self._starting:
+            if self._client and self._server and self._server.alive:
+                return self._client
+            found = await asyncio.to_thread(self._settings.weights)
+            if found is None:
+                raise IkigaiError("The local model's weights are not here.", "Run: ikigai setup")
+            # Cancelled meanwhile, the server goes on loading for the next request; a dead one is replaced.
+            if self._server is None or not self._server.alive:
+                if self._client:
+                    await self._client.close()
+                    self._client = None
+                self._server = await asyncio.to_thread(LocalServer, found, self._settings.context)
+                self._loaded = asyncio.ensure_future(asyncio.to_thread(self._server.ready))
+            await asyncio.shield(self._loaded)
+            self._client = self._connect(self._server.base_url, self._server.api_key)
+            return self._client

@@ -1,0 +1,94 @@
+"""Which account runs the embedded server: PostgreSQL refuses root, so root hands it to a system account."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, NamedTuple
+
+from ikigai.core.errors import BadDatabase
+from ikigai.store.embedded.location import OWN_SERVER, SYSTEM_DIR
+
+if TYPE_CHECKING:
+    import pwd
+    from pathlib import Path
+
+NAME = "ikigai"
+
+
+class Account(NamedTuple):
+    """The account of the server's processes; uid and gid are -1 when it is that of this program."""
+
+    uid: int = -1
+    gid: int = -1
+
+    def own(self, folder: Path) -> None:
+        """Hand the account a folder that this program has just made."""
+        if self.uid >= 0:
+            os.chown(folder, self.uid, self.gid, follow_symlinks=False)
+
+    def admit(self, folder: Path) -> None:
+        """Let this program use a folder and the account pass through it, and nobody else do either."""
+        if self.uid >= 0:
+            os.chown(folder, 0, self.gid)
+        folder.chmod(0o710 if self.uid >= 0 else 0o700)
+
+    def run(self, command: list[str], fds: tuple[int, ...] = (), text: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a command of PostgreSQL as this account with `text` as its input; `fds` stay open in it."""
+        identity = {"user": self.uid, "group": self.gid, "extra_groups": []} if self.uid >= 0 else {}
+        return subprocess.run(
+            command, input=text, capture_output=True, text=True, errors="replace", cwd="/", umask=0o077,
+            env=environment(), pass_fds=fds, **identity,
+        )  # fmt: skip
+
+
+def environment() -> dict[str, str]:
+    """The environment of the server: what programs need to run at all, none of the user's keys and PG* variables."""
+    kept = {name: os.environ[name] for name in ("PATH", "TZ", "LD_LIBRARY_PATH") if name in os.environ}
+    return kept | {"LC_ALL": "C"}
+
+
+def server_account() -> Account:
+    """The account that runs the server: this program's own, or for root the system user `ikigai`, made if missing.
+
+    Raises BadDatabase when root has no such account and cannot make it, or when it is a person's.
+    """
+    if os.geteuid() != 0:
+        return Account()
+    nologin = shutil.which("nologin", path="/usr/sbin:/sbin") or "/bin/false"
+    failure = "" if _entry() else _make(nologin)
+    entry = _entry()
+    if entry is None:
+        raise BadDatabase(
+            f"PostgreSQL does not run as root, and the account {NAME} could not be made for it ({failure}).",
+            f"Run `useradd --system --shell {nologin} {NAME}`, use ikigai as an ordinary user, or {OWN_SERVER}",
+        )
+    if entry.pw_uid == 0 or not entry.pw_shell.endswith(("/nologin", "/false")):
+        raise BadDatabase(
+            f"The account {NAME} can log in, so root's database is not entrusted to it.",
+            f"If it is nobody's, run `usermod --shell {nologin} {NAME}`; else use ikigai as an ordinary user, "
+            f"or {OWN_SERVER}",
+        )
+    return Account(entry.pw_uid, entry.pw_gid)
+
+
+def _entry() -> pwd.struct_passwd | None:
+    import pwd
+
+    try:
+        return pwd.getpwnam(NAME)
+    except KeyError:
+        return None
+
+
+def _make(shell: str) -> str:
+    """Make the account; return why not, if not."""
+    useradd = shutil.which("useradd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") or "useradd"
+    options = ["--system", "--user-group", "--no-create-home", "--home-dir", str(SYSTEM_DIR), "--shell", shell]
+    try:
+        command = [useradd, *options, NAME]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment())
+    except OSError as error:
+        return f"{useradd}: {error.strerror}"
+    return done.stderr.strip()

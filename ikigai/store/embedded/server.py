@@ -1,0 +1,244 @@
+"""The embedded PostgreSQL: made on first use, shared by parallel programs, stopped with the last of them.
+
+What the lock files mean, and why no program is refused while the server stops, is told in `embedded_keeper`.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from ikigai.core.errors import BadDatabase, StoreError, Unavailable
+from ikigai.store.embedded import keeper
+from ikigai.store.embedded import location as place
+from ikigai.store.embedded.binaries import binaries
+
+__all__ = ["Lease", "Status", "binaries", "running", "start", "status"]
+
+START_S = 60.0
+"""How long a start may take, another program's initdb and a crash recovery included, before `start` gives up."""
+
+GRACE_S = 2.0
+"""How long the server outlives its last program, so that one short call of ikigai after another finds it running."""
+
+
+class Lease:
+    """The right to use the server, which runs until the last lease is closed or its program has ended."""
+
+    def __init__(self, data_dir: Path, held: int, socket_dir: str, started: bool, initialised: bool) -> None:
+        self._data_dir = data_dir
+        self._held = held
+        self.started = started
+        """Whether the server did not run before."""
+        self.initialised = initialised
+        """Whether the database is new."""
+        self.major = place.MAJOR
+        host = socket_dir.replace("\\", "\\\\").replace("'", "\\'")
+        # What is named here and looks needless would come from PG* variables, which are meant for another server.
+        self.dsn = f"host='{host}' hostaddr='' port={place.PORT} dbname=ikigai user=ikigai gssencmode=disable"
+
+    def renew(self) -> str:
+        """Find the server again after a connection broke: it may have been killed, and is started anew then.
+
+        Returns the DSN, which may have changed with the socket's folder. Raises what `start` raises.
+        """
+        self.close()
+        fresh = start(self._data_dir)
+        self._held, fresh._held = fresh._held, -1
+        self.dsn = fresh.dsn
+        return self.dsn
+
+    def close(self) -> None:
+        """Give the server up; closing twice does nothing."""
+        held, self._held = self._held, -1
+        if held >= 0:
+            os.close(held)
+
+
+class Status(NamedTuple):
+    """What can be said of the embedded database without starting it."""
+
+    folder: Path
+    exists: bool
+    running: bool
+    version: str
+    """Of the installed binaries, such as "18.6"."""
+    size: int
+    """Of all that is in the folder, in bytes."""
+
+
+def start(data_dir: Path) -> Lease:
+    """Make the database if there is none, start the server if it does not run, and return the right to use it.
+
+    Takes a fraction of a millisecond when the server runs, about 50 ms to start it, a second or two to make it.
+    When a connection breaks, `Lease.renew`: the server may have been killed, and starts anew.
+    Raises BadDatabase when it cannot work as things are, Unavailable when it may work later.
+    """
+    folder = place.folder_of(data_dir)
+    deadline = time.monotonic() + START_S
+    held = -1
+    try:
+        place.make_folder(folder)
+        held = _open(folder / "programs.lock")
+        _lock(held, fcntl.LOCK_SH, folder, deadline)
+        return Lease(data_dir, held, *_find_or_launch(folder, deadline))
+    except BaseException as error:
+        if held >= 0:
+            os.close(held)
+        if isinstance(error, OSError):
+            raise _plain(error, folder) from error
+        raise
+
+
+def status(data_dir: Path) -> Status:
+    """Look at the embedded database of this data folder without starting anything.
+
+    Raises BadDatabase when the binaries are missing or the folder cannot be read.
+    """
+    from ikigai.store.embedded.account import environment
+    from ikigai.store.embedded.cluster import exists
+
+    folder = place.folder_of(data_dir)
+    postgres = binaries() / "postgres"
+    try:
+        told = subprocess.run([postgres, "--version"], capture_output=True, text=True, env=environment()).stdout
+        version = told.split()[-1] if told else "unknown"
+        return Status(folder, exists(folder), _is_running(folder), version, _size(folder))
+    except OSError as error:
+        raise _plain(error, folder) from error
+
+
+def running(data_dir: Path) -> bool:
+    """Whether the server of this data folder runs; a look at one file."""
+    return _is_running(place.folder_of(data_dir))
+
+
+def _find_or_launch(folder: Path, deadline: float) -> tuple[str, bool, bool]:
+    """The socket folder of the server, whether this program started it, and whether it made the database."""
+    charge = _open(folder / "server.lock")
+    started = initialised = False
+    try:
+        while True:
+            if keeper.try_lock(charge, fcntl.LOCK_EX):
+                if started:
+                    raise _failed_start(charge, folder)
+                initialised = _launch(folder, charge, deadline)
+                started = True
+                os.close(charge)
+                charge = _open(folder / "server.lock")
+            elif socket_dir := keeper.socket_dir_of(state := keeper.read_state(charge)):
+                if state[3] != keeper.boot_id():
+                    raise Unavailable(f"The database in {folder} is in use on another machine.", "Quit ikigai there.")
+                return socket_dir, started, initialised
+            else:
+                _wait(folder, deadline)
+    finally:
+        os.close(charge)
+
+
+def _launch(folder: Path, charge: int, deadline: float) -> bool:
+    """Start the server through a keeper that inherits the lock `charge`; return whether the database is new."""
+    from ikigai.store.embedded import cluster
+    from ikigai.store.embedded.account import environment, server_account
+    from ikigai.store.embedded.binaries import server_binaries
+
+    cluster.refuse_other_major(folder)
+    account = server_account()
+    account.admit(folder)
+    inherited = [_open(folder / "data.lock")]
+    try:
+        if not keeper.try_lock(inherited[0], fcntl.LOCK_EX):
+            cluster.interrupt_leftover(folder)
+            _lock(inherited[0], fcntl.LOCK_EX, folder, deadline)
+        _clear_leftovers(folder, charge)
+        programs, copy = server_binaries(account)
+        inherited += copy
+        is_new = not cluster.exists(folder)
+        if is_new:
+            cluster.create(folder, programs, account, tuple(inherited))
+        (folder / "data").chmod(0o700)
+        socket_dir = place.make_socket_dir(folder, account)
+        inherited.append(log := _open(folder / "server.log", os.O_APPEND))
+        told = [folder, charge, GRACE_S, socket_dir, *account, *cluster.serve(folder, programs, socket_dir)]
+        with subprocess.Popen(
+            [sys.executable, "-I", "-S", keeper.__file__, *map(str, told)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, cwd="/", env=environment(),
+            pass_fds=(charge, *inherited[:-1]), start_new_session=True,
+        ):  # fmt: skip
+            return is_new  # the keeper goes on as a process of its own: this one ends at once
+    finally:
+        for fd in inherited:
+            os.close(fd)
+
+
+def _clear_leftovers(folder: Path, charge: int) -> None:
+    """Remove what a killed server left, now that none of its processes lives.
+
+    Its pid, in the lock files of data and socket, may be another process's by now, and PostgreSQL would not start.
+    """
+    (folder / "data" / "postmaster.pid").unlink(missing_ok=True)
+    for socket_dir in (keeper.socket_dir_of(keeper.read_state(charge)), str(folder / "run")):
+        keeper.remove_socket_dir(socket_dir)
+    keeper.write_state(charge)
+
+
+def _failed_start(charge: int, folder: Path) -> StoreError:
+    from ikigai.store.embedded.cluster import failure
+
+    told, *reason = keeper.read_state(charge) or [b""]
+    return failure("start", folder, os.fsdecode(b"".join(reason)) if told == keeper.FAILED else "")
+
+
+def _is_running(folder: Path) -> bool:
+    try:
+        charge = os.open(folder / "server.lock", os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        return not keeper.try_lock(charge, fcntl.LOCK_SH) and bool(keeper.socket_dir_of(keeper.read_state(charge)))
+    finally:
+        os.close(charge)
+
+
+def _size(folder: Path) -> int:
+    size = 0
+    for above, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += Path(above, name).lstat().st_size
+            except FileNotFoundError:
+                continue  # a running server removes files
+    return size
+
+
+def _open(path: Path, flags: int = 0) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | flags, 0o600)
+
+
+def _lock(fd: int, how: int, folder: Path, deadline: float) -> None:
+    while not keeper.try_lock(fd, how):
+        _wait(folder, deadline)
+
+
+def _wait(folder: Path, deadline: float) -> None:
+    """Wait two milliseconds for another process; raise Unavailable when the time is over."""
+    if time.monotonic() > deadline:
+        raise Unavailable(
+            f"The embedded database is not ready after {START_S:.0f} s; it may be recovering from a crash.",
+            f"Try again; {folder / 'server.log'} says more.",
+        )
+    time.sleep(0.002)
+
+
+def _plain(error: OSError, folder: Path) -> StoreError:
+    where = f" ({error.filename})" if error.filename else ""
+    sentence = f"The folder of the embedded database, {folder}, cannot be used: {error.strerror}{where}."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Unavailable(sentence, "Make room there, then start again.")
+    return BadDatabase(sentence, f"See to it that the folder is yours and on a local disk, or {place.OWN_SERVER}")

@@ -1,0 +1,138 @@
+"""Every statement of connections and the schema, and of agents, their pens and their logs, by name.
+
+What reads, counts, purges and moves logs has modules of its own. Rows of the log have the columns that
+`reading.stored` takes.
+"""
+
+from ikigai.store.sql.fragments import ROW
+
+# One connection -----------------------------------------------------------------------------------------------------
+
+# A machine that vanished holds its pens for a minute at most: without keepalives of the server's it would be two hours.
+# client_connection_check_interval ends what a dead program left running; servers on other systems may refuse it.
+_SETTINGS = """
+select set_config('statement_timeout', '15s', false),
+       set_config('lock_timeout', '5s', false),
+       set_config('idle_in_transaction_session_timeout', '30s', false),
+       set_config('client_connection_check_interval',
+                  case when version() like '%%linux%%' then '2s' else '0' end, false),
+       set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval', '10', false),
+       set_config('tcp_keepalives_count', '3', false),
+       set_config('default_transaction_read_only',
+                  case when %s then 'on' else current_setting('default_transaction_read_only') end, false),
+       pg_backend_pid(),
+"""
+GREET = _SETTINGS + "(select max(version) from ikigai_migrations)"
+GREET_EMPTY = _SETTINGS + "0"
+BACKEND = "select pg_backend_pid()"
+
+# Migrations ---------------------------------------------------------------------------------------------------------
+
+MIGRATION_TURN = """
+select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true),
+       pg_advisory_xact_lock(%s, 0)
+"""
+HAS_MIGRATIONS = "select to_regclass('ikigai_migrations') is not null"
+SCHEMA_VERSION = "select max(version) from ikigai_migrations"
+MIGRATED = "insert into ikigai_migrations (version, name) values (%s, %s)"
+
+# The pen ------------------------------------------------------------------------------------------------------------
+
+TAKE_PEN = "select pg_try_advisory_lock(%s, %s)"
+DROP_PEN = "select pg_advisory_unlock(%s, %s)"
+PEN_HOLDER = """
+select held.pid, coalesce(activity.application_name, '')
+from pg_locks held left join pg_stat_activity activity on activity.pid = held.pid
+where held.locktype = 'advisory' and held.granted
+  and held.database = (select oid from pg_database where datname = current_database())
+  and held.classid = %s::bigint::oid and held.objid = %s::bigint::oid and held.objsubid = 2
+"""
+END_BACKEND = "select pg_terminate_backend(%s)"
+
+# Agents -------------------------------------------------------------------------------------------------------------
+
+_AGENT = """
+select agents.id::text, agents.name, agents.parent::text, agents.forked_at, coalesce(agents.directory, ''),
+       extract(epoch from agents.created_at)::float8, extract(epoch from agents.last_used_at)::float8,
+       coalesce((select max(seq) from messages where agent_id = agents.id), 0),
+       extract(epoch from agents.killed_at)::float8
+from agents
+"""
+CREATE_AGENT = """
+insert into agents (id, name, parent, forked_at, directory) values (%s, %s, %s, %s, %s)
+on conflict (name) do nothing
+"""
+AGENT_BY_ID = _AGENT + "where id = %s"
+AGENT_BY_NAME = _AGENT + "where name = %s"
+AGENTS_BY_ID_START = _AGENT + "where starts_with(id::text, %s) limit 2"
+AGENTS = _AGENT + "where killed_at is null or %s order by last_used_at desc limit %s"
+# Agents that tools made are no place to begin: what they come to is told to whom they work for.
+LAST_AGENT = _AGENT + "where killed_at is null and not made order by last_used_at desc limit 1"
+LAST_AGENT_IN = _AGENT + "where directory = %s and killed_at is null and not made order by last_used_at desc limit 1"
+AGENT_NAMES = "select name from agents where killed_at is null order by last_used_at desc limit 1000"
+# Nobody waits for the disk: a power failure within half a second loses which agent was used last, and nothing else.
+USE_AGENT = """
+update agents set last_used_at = clock_timestamp(), directory = coalesce(%s, directory)
+from (select set_config('synchronous_commit', 'off', true)) as commit (waits)
+where id = %s and commit.waits = 'off'
+returning coalesce((select max(seq) from messages where agent_id = agents.id), 0), killed_at is not null
+"""
+
+# The log ------------------------------------------------------------------------------------------------------------
+
+
+# Followers are told behind what is stored; see `follow`. A notification would make all commits wait for one another, so
+# where nobody follows there is none: whoever follows shares a lock, and taking it alone fails then.
+_TELL = "case when not pg_try_advisory_xact_lock({}, {}) then pg_notify('ikigai', agent_id || ' ' || {}) end"
+_TOLD = _TELL.format("%s", "%s", "seq")
+_TOLD_ALL = _TELL.format("%(following)s", "%(key)s", "seq")
+
+# The order of the identity values is that of the rows; an event_id that is there already says that all of them are.
+APPEND_ONE = f"""
+insert into messages (agent_id, seq, event_id, kind, content, data) values (%s, %s, %s, %s, %s, %s::jsonb)
+on conflict (event_id) do nothing returning {ROW}, {_TOLD}
+"""
+APPEND_ALL = f"""
+with forgotten as (delete from drafts where agent_id = %(agent)s::uuid and %(forget)s)
+insert into messages (agent_id, seq, event_id, kind, content, data)
+select %(agent)s::uuid, %(after)s::integer + n, event_id, kind, content, data::jsonb
+from unnest(%(ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(datas)s::text[])
+  with ordinality as fact (event_id, kind, content, data, n)
+order by n
+on conflict (event_id) do nothing returning {ROW}, {_TOLD_ALL}
+"""
+STORED_BEFORE = f"select {ROW} from messages where event_id = any(%s) order by seq"
+
+SAVE_DRAFT = f"""
+insert into drafts (agent_id, asked_by, text, thinking, parts) values (%s, %s, %s, %s, %s::jsonb)
+on conflict (agent_id) do update
+set asked_by = excluded.asked_by, text = excluded.text, thinking = excluded.thinking, parts = excluded.parts,
+    saved_at = excluded.saved_at
+returning {_TELL.format("%s", "%s", "'draft'")}
+"""
+DRAFT = "select asked_by, text, thinking from drafts where agent_id = %s"
+
+# Following ----------------------------------------------------------------------------------------------------------
+
+LISTEN = "listen ikigai"
+FOLLOW = "select pg_advisory_lock_shared(%s, %s)"
+LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"
+NEWS = f"select {ROW} from messages where agent_id = %s and seq > %s order by seq limit %s"
+# Of a draft that is known so far only what is behind that; all of another one.
+DRAFT_NEWS = """
+select asked_by, case when asked_by = %(known)s then substr(text, %(text)s + 1) else text end,
+       case when asked_by = %(known)s then substr(thinking, %(thinking)s + 1) else thinking end, parts::text
+from drafts where agent_id = %(agent)s
+"""
+
+# The state of the database ------------------------------------------------------------------------------------------
+
+STATUS = """
+select current_setting('server_version'), current_database()::text, current_user::text, current_schema()::text,
+       pg_database_size(current_database()), pg_total_relation_size('messages'),
+       (select reltuples::bigint from pg_class where oid = 'messages'::regclass),
+       (select count(*) from agents),
+       (select array_agg(extname || ' ' || extversion order by extname) from pg_extension),
+       current_setting('fsync') = 'on' and current_setting('synchronous_commit') <> 'off'
+"""
+COUNT_EVENTS = "select count(*) from messages"

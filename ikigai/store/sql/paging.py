@@ -1,0 +1,54 @@
+"""Every statement of looking through a whole history, by name."""
+
+from ikigai.store.sql.fragments import ROW, ROW_WITHOUT_PICTURES, line
+
+_LINE = line("%(agent)s::uuid")
+# Images come without their data, and a page ends before it holds more than so many bytes; it has one event at least.
+_PAGE = f"""
+select agent_id::text, {ROW_WITHOUT_PICTURES}
+from measured where n = 1 or bytes <= %(bytes)s
+"""
+_WEIGHT = "coalesce(octet_length(content), 0) + coalesce(pg_column_size(data), 0)"
+PAGE_BEFORE = f"""
+{_LINE}, measured as (
+  select event.*, row_number() over (order by id desc) as n, sum({_WEIGHT}) over (order by id desc) as bytes
+  from line cross join lateral (
+    select * from messages
+    where agent_id = agent and id <= least(upto, %(id)s::bigint - 1) order by id desc limit %(limit)s
+  ) event
+  where not looped order by id desc limit %(limit)s
+)
+{_PAGE} order by id desc
+"""
+PAGE_AFTER = f"""
+{_LINE}, measured as (
+  select event.*, row_number() over (order by id) as n, sum({_WEIGHT}) over (order by id) as bytes
+  from line cross join lateral (
+    select * from messages
+    where agent_id = agent and id > %(id)s and id <= coalesce(upto, 9223372036854775807) order by id limit %(limit)s
+  ) event
+  where not looped order by id limit %(limit)s
+)
+{_PAGE} order by id
+"""
+# What took events out of the context: the newest so many.
+CONTROLS = f"""
+{_LINE}
+select agent_id::text, {ROW}
+from line cross join lateral (
+  select * from messages
+  where agent_id = agent and id <= coalesce(upto, 9223372036854775807) and kind in ('clear', 'rewind', 'filter', 'undo')
+  order by id desc limit %(limit)s
+) event
+where not looped order by id desc limit %(limit)s
+"""
+# The agent and its ancestors; and who else began at an event of theirs, the newest so many.
+LINEAGE = f"{_LINE} select agent::text, name from line where not looped order by depth"
+BRANCHES = f"""
+{_LINE}
+select agents.forked_at, agents.name
+from line join agents on agents.parent = line.agent
+where not looped and agents.forked_at > 0 and agents.forked_at <= coalesce(line.upto, 9223372036854775807)
+  and not exists (select from line as own where own.agent = agents.id)
+order by agents.forked_at desc limit %(limit)s
+"""

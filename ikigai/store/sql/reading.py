@@ -1,0 +1,108 @@
+"""Every statement of reading what agents have said, by name: into memory, and to look back at."""
+
+from ikigai.store.sql.fragments import ROW, ROW_WITHOUT_PICTURES, line
+
+# Into memory --------------------------------------------------------------------------------------------------------
+
+SNAPSHOT = "begin transaction isolation level repeatable read, read only"
+SNAPSHOT_END = "commit"
+SNAPSHOT_BROKEN = "rollback"
+
+_LINE = line("%s")
+ANCESTRY = f"""
+{_LINE}
+select agent::text, upto, (
+  select max(id) from messages
+  where agent_id = agent and kind = 'clear' and id <= coalesce(upto, 9223372036854775807)
+), undos.ids, undos.names
+from line cross join lateral (
+  select coalesce(array_agg(id), '{{}}') as ids,
+         coalesce(array_agg(coalesce(ikigai_number(data -> 'of'), 0)::bigint), '{{}}') as names
+  from messages
+  where agent_id = agent and kind = 'undo' and id <= coalesce(upto, 9223372036854775807)
+) undos
+where not looped order by depth
+"""
+CLEAR_BELOW = "select max(id) from messages where agent_id = %s and kind = 'clear' and id < %s"
+EVENTS = f"select agent_id::text, {ROW} from messages where id = any(%s) order by id"
+_IN_SPANS = """from unnest(%s::uuid[], %s::bigint[], %s::bigint[]) with ordinality as span (agent, first, last, n)
+cross join lateral (
+  select * from messages
+  where agent_id = span.agent and id between span.first and span.last"""
+CONTROLS = f"""
+select span.n, {ROW}
+{_IN_SPANS}
+    and kind in ('clear', 'mark', 'rewind', 'filter', 'summary', 'undo', 'settings', 'fork')
+) control
+order by id
+"""
+_OF_TURNS = "kind in ('user', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'tool_result', 'turn_end')"
+_PAGE = f"""
+select {ROW} from messages
+where agent_id = %s and id between %s and %s
+  and {_OF_TURNS}
+"""
+PAGES = f"""
+select span.n, {ROW}
+{_IN_SPANS}
+    and {_OF_TURNS}
+  order by id desc limit %s
+) event
+order by id desc limit %s
+"""
+PAGE = _PAGE + "order by id desc limit %s"
+PAGE_ASCENDING = _PAGE + "order by id limit %s"
+
+# Looking back -------------------------------------------------------------------------------------------------------
+
+HISTORY = f"""
+{_LINE}
+select agent::text, {ROW_WITHOUT_PICTURES}
+from line cross join lateral (
+  select * from messages where agent_id = agent and id <= least(upto, %s) order by id desc limit %s
+) event
+where not looped order by id desc limit %s
+"""
+
+# The whole text of a tool's result. The newest first: an id is unique among those in context, not for ever.
+RESULT = f"""
+{_LINE}
+select content from line cross join lateral (
+  select id, content from messages
+  where agent_id = agent and id <= coalesce(upto, 9223372036854775807)
+    and kind = 'tool_result' and data ->> 'call_id' = %s
+  order by id desc limit 1
+) found
+where not looped order by id desc limit 1
+"""
+
+# The newest different prompts among the last so many; pasted books are left out.
+PROMPTS = """
+select content from (
+  select id, content from messages
+  where kind = 'user' and octet_length(content) between 1 and 20000 and not coalesce(data ? 'sender', false)
+  order by id desc limit %s
+) newest
+group by content order by max(id) desc limit %s
+"""
+
+# A stretch of what users typed, the newest first: what in it matches all `words`, or `loosely` in its first letters;
+# and a row with the place to go on from. The index messages_user is the way to them.
+EARLIER = """
+with stretch as materialized (
+  select id, agent_id, content, created_at from messages
+  where kind = 'user' and id < %(before)s and octet_length(content) between 1 and 20000
+    and not coalesce(data ? 'sender', false)
+  order by id desc limit %(most)s
+)
+select id, content, at, name, directory from (
+  select stretch.id, content, extract(epoch from stretch.created_at)::float8 as at, name,
+         coalesce(directory, '') as directory,
+         row_number() over (partition by directory is not distinct from %(here)s order by stretch.id desc) as n
+  from stretch join agents on agents.id = agent_id
+  where content ilike all (%(words)s::text[]) or left(content, %(head)s) ilike %(loosely)s
+) fitting
+where n <= case when directory = %(here)s then %(most_here)s else %(most_elsewhere)s end
+union all
+select min(id), null, null, null, null from stretch
+"""

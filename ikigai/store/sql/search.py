@@ -1,0 +1,119 @@
+"""Every statement of the index of words and of searching, by name.
+
+Nothing here may be planned by its order: `offset 0` and `+ 0` leave the index of terms as the only way to them.
+"""
+
+from ikigai.store.sql.fragments import ROW, line
+
+# Filling the index --------------------------------------------------------------------------------------------------
+
+_LOGS = """
+select id, last, seq, last_used_at from (
+  select agents.id, last_used_at, coalesce(progress.seq, 0) as seq,
+         (select max(seq) from messages where agent_id = agents.id) as last
+  from agents left join search_progress as progress on progress.agent_id = agents.id
+) log where last > seq
+"""
+# Agents whose logs go on behind what is in the index, and by how much all of them do.
+BEHIND = f"select id from ({_LOGS}) behind order by last_used_at desc limit %s"
+BEHIND_BY = f"select coalesce(sum(last - seq), 0)::bigint from ({_LOGS}) behind"
+BEGIN_PROGRESS = "insert into search_progress (agent_id, seq) values (%s, 0) on conflict do nothing"
+TAKE_PROGRESS = "select seq, place from search_progress where agent_id = %s for update skip locked"
+SET_PROGRESS = "update search_progress set seq = %s, place = %s where agent_id = %s"
+
+# The next events of an agent, as many as come to so many bytes; one at least, and of that a stretch.
+NEXT_EVENTS = """
+select id, seq, kind, created_at,
+       case when kind = any(%(kinds)s) then substr(content, case when n = 1 then %(place)s + 1 else 1 end, %(most)s) end
+from (
+  select *, row_number() over (order by seq) as n, sum(coalesce(octet_length(content), 0)) over (order by seq) as bytes
+  from (select * from messages where agent_id = %(agent)s and seq > %(seq)s order by seq limit %(events)s) next
+) measured
+where n = 1 or bytes <= %(most)s order by seq
+"""
+ADD_PIECES = """
+insert into search_pieces (message, start, length, at, terms)
+select message, start, length, at, array_to_tsvector(string_to_array(terms, ' '))
+from unnest(%s::bigint[], %s::integer[], %s::integer[], %s::timestamptz[], %s::text[])
+  as piece (message, start, length, at, terms)
+on conflict do nothing
+"""
+ADD_SEGMENTS = """
+insert into search_segments (segment, newest)
+select segment, max(at) from unnest(%s::integer[], %s::timestamptz[]) as touched (segment, at) group by 1 order by 1
+on conflict (segment) do update set newest = greatest(search_segments.newest, excluded.newest), words = null
+where search_segments.newest < excluded.newest or search_segments.words is not null
+"""
+
+# The words of a stretch that the ids have left behind; locked first, so that no piece is added unseen.
+OPEN_SEGMENT = """
+select segment from search_segments
+where words is null and segment < (select max(id) >> 14 from messages) order by segment limit 1 for update skip locked
+"""
+CLOSE_SEGMENT = """
+update search_segments set words = coalesce((
+  select string_agg(distinct substr(term, 4), ' ')
+  from search_pieces cross join unnest(tsvector_to_array(terms)) as term
+  where message between %(first)s and %(last)s and substr(term, 4, 1) not in ('@', '#') and strpos(term, '+') = 0
+), '') where segment = %(segment)s
+"""
+
+FORGET_PIECES = "delete from search_pieces where message = any(%s)"
+FORGET_WORDS = "update search_segments set words = null where segment = any(%s)"
+
+# Searching ----------------------------------------------------------------------------------------------------------
+
+SEGMENTS = """
+select segment from search_segments
+where segment <= %s and newest >= coalesce(to_timestamp(%s::float8), '-infinity') order by segment desc
+"""
+# Words that hold a part; null for a stretch that has no list of them yet, no row for one that has no such word.
+WORDS = """
+select segment, part.n::integer - 1, case when words is not null then array(
+  select word from unnest(string_to_array(words, ' ')) as word where strpos(word, part.text) > 0 limit %s
+) end
+from search_segments cross join unnest(%s::text[]) with ordinality as part (text, n)
+where segment = any(%s) and (words is null or strpos(words, part.text) > 0)
+"""
+_WANTED = """
+message + 0 < %(before)s and at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
+"""
+PROBE = f"""
+select message, start from unnest(%(queries)s::text[]) with ordinality as segment (query, n)
+cross join lateral (
+  select message, start from (
+    select message, start from search_pieces where terms @@ query::tsquery and {_WANTED} offset 0
+  ) matching
+  order by message desc, start limit %(most)s
+) found
+order by n, message desc, start
+"""
+# All pieces of a stretch, where no index helps; `parts` are in their words.
+SCAN = f"""
+select message, start from search_pieces
+where message between %(first)s and %(last)s and {_WANTED}
+  and (%(query)s::text is null or terms @@ %(query)s::tsquery)
+  and not exists (select from unnest(%(parts)s::text[]) as part (text) where strpos(terms::text, part.text) = 0)
+order by message desc, start
+"""
+TEXTS = """
+select message, agent_id::text, name, extract(epoch from messages.created_at)::float8, kind,
+       substr(content, start + 1, length)
+from unnest(%s::bigint[], %s::integer[]) with ordinality as wanted (message, start, n)
+join search_pieces using (message, start)
+join messages on messages.id = message join agents on agents.id = agent_id
+order by n
+"""
+LINEAGE = f"{line('%s')} select agent::text, upto from line where not looped"
+
+# One event and those beside it --------------------------------------------------------------------------------------
+
+AGENT_OF = "select agent_id::text, name from messages join agents on agents.id = agent_id where messages.id = %s"
+AROUND = f"""
+(select {ROW} from messages where agent_id = %(agent)s and id <= %(id)s and (id = %(id)s or kind = any(%(kinds)s))
+ order by id desc limit %(before)s + 1)
+union all
+(select {ROW} from messages where agent_id = %(agent)s and id > %(id)s and kind = any(%(kinds)s)
+ order by id limit %(after)s)
+order by id
+"""

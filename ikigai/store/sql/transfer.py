@@ -1,0 +1,47 @@
+"""The statements of export and import. Rows of the log have the columns of `transfer.Raw`, without the agent."""
+
+from ikigai.store.sql.fragments import ROW
+
+# The agents of a lineage, the root first.
+LINEAGE = """
+select line.agent_id::text, agents.name, line.upto
+from ikigai_lineage(%s) line join agents on agents.id = line.agent_id order by line.depth desc
+"""
+NEWEST = "select max(id) from messages where agent_id = %s"
+# There is no gap in seq, so that nobody has to count.
+COUNT = """
+select coalesce((select seq from messages where agent_id = %(agent)s and id <= %(last)s order by id desc limit 1), 0)
+     - coalesce((select seq from messages where agent_id = %(agent)s and id < %(first)s order by id desc limit 1), 0)
+"""
+# As many rows as come to so many bytes as they are stored, and always one: some hold megabytes.
+PAGE = f"""
+select {ROW}
+from (
+  select *, row_number() over (order by id) as place,
+         sum(coalesce(pg_column_size(content), 0) + coalesce(pg_column_size(data), 0)) over (order by id) as upto
+  from (
+    select * from messages where agent_id = %(agent)s and id between %(first)s and %(last)s order by id limit %(limit)s
+  ) next
+) sized
+where place = 1 or upto <= %(bytes)s order by id
+"""
+
+CREATE = "insert into agents (id, name) values (%s, %s) on conflict (name) do nothing"
+RESERVE = "select nextval(pg_get_serial_sequence('messages', 'id')) from generate_series(1, %s)"
+STORE = """
+insert into messages (agent_id, id, event_id, seq, created_at, kind, content, data) overriding system value
+select %(agent)s::uuid, id, event_id, seq, to_timestamp(at), kind, content, data::jsonb
+from unnest(%(ids)s::bigint[], %(event_ids)s::uuid[], %(seqs)s::integer[], %(ats)s::float8[],
+            %(kinds)s::text[], %(contents)s::text[], %(datas)s::text[])
+  as event (id, event_id, seq, at, kind, content, data)
+order by id
+"""
+# Nobody has used it here yet, so `ikigai` goes on with another one; in lists it comes next.
+USED = """
+update agents set
+  created_at = least(created_at, to_timestamp(%(began)s)),
+  last_used_at = coalesce(
+    (select max(last_used_at) - interval '1 millisecond' from agents where id <> %(agent)s), last_used_at
+  )
+where id = %(agent)s
+"""

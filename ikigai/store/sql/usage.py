@@ -1,0 +1,45 @@
+"""Every statement of the ledger of usage, by name."""
+
+from ikigai.store.sql.fragments import ROW
+
+# In the order of the fields of `spending.Spent`.
+_SPENT = """
+count(*), count(*) filter (where failure not in ('', 'interrupted')), count(*) filter (where failure = 'interrupted'),
+count(*) filter (where attempt > 1), coalesce(sum(input), 0), coalesce(sum(cached), 0), coalesce(sum(written), 0),
+coalesce(sum(output), 0), coalesce(sum(thinking), 0), coalesce(sum(cost), 0), count(*) filter (where cost is null)
+"""
+_LEDGER = """
+from usage
+where created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
+  and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s)) and (%(ids)s::bigint[] is null or id = any(%(ids)s))
+"""
+USAGE = f"select {_SPENT} {_LEDGER}"
+USAGE_BY_MODEL = f"select model, {_SPENT} {_LEDGER} group by model order by sum(cost) desc nulls last, model"
+USAGE_BY_AGENT = f"""
+select (select name from agents where id = agent_id), {_SPENT} {_LEDGER}
+group by agent_id order by sum(cost) desc nulls last, 1
+"""
+# Day n begins at the n-th of the given moments.
+USAGE_BY_DAY = f"""
+select width_bucket(created_at, %(days)s::timestamptz[]), {_SPENT} {_LEDGER} group by 1 order by 1
+"""
+USAGE_BOUNDS = f"""
+select extract(epoch from min(created_at))::float8, extract(epoch from max(created_at))::float8 {_LEDGER}
+"""
+# How often turns left the window and how many, in the same groups.
+_PRUNES = """
+count(*), sum(turns) from prunes
+where created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
+  and (%(agents)s::uuid[] is null or agent_id = any(%(agents)s))
+group by 1
+"""
+PRUNES_BY_MODEL = f"select model, {_PRUNES}"
+PRUNES_BY_AGENT = f"select (select name from agents where id = agent_id), {_PRUNES}"
+PRUNES_BY_DAY = f"select width_bucket(created_at, %(days)s::timestamptz[]), {_PRUNES}"
+# The provider's own figure is worth comparing only where the request was measured, too.
+LAST_COUNTED = f"""
+select {ROW} from (
+  select * from messages where agent_id = %s and kind = 'usage' order by seq desc limit 20
+) newest
+where ikigai_number(data #> '{{usage,input}}') > 0 and ikigai_number(data -> 'size') > 0 order by seq desc limit 1
+"""

@@ -1,0 +1,37 @@
+"""Statements behind pictures of the window: how full it was from turn to turn, and the budget that was chosen."""
+
+from ikigai.store.sql.fragments import line
+
+# The last request of each of the newest turns. A turn's place is how many have ended since it began, so that the open
+# one has 0. Only so many events are read, whatever the agent has.
+TURNS = """
+with newest as (
+  select id, kind, created_at, case when kind = 'usage' then data end as data
+  from messages where agent_id = %(agent)s order by id desc limit %(events)s
+), counted as (
+  select id, kind, created_at,
+         coalesce(nullif(ikigai_number(data #> '{usage,input}'), 0), ikigai_number(data -> 'size') / 4) as tokens,
+         coalesce(ikigai_number(data -> 'out'), 0) as out,
+         count(*) filter (where kind = 'turn_end') over (order by id desc) as place
+  from newest
+  where kind = 'turn_end' or kind = 'usage' and coalesce(data ->> 'purpose', '') = ''
+)
+select extract(epoch from created_at)::float8, trunc(tokens), trunc(out) from (
+  select distinct on (place) place, created_at, tokens, out from counted
+  where kind = 'usage' and tokens >= 1 and created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
+  order by place, id desc limit %(most)s
+) turns
+order by place desc
+"""
+# What the agent, or who it was forked from, last chose of itself; a clear repeats all that is chosen.
+CHOSEN = f"""
+{line("%s")}
+select chosen -> %s from line cross join lateral (
+  select id, case kind when 'clear' then coalesce(data -> 'own', '{{}}') else data -> 'values' end as chosen
+  from messages
+  where agent_id = agent and id <= coalesce(upto, 9223372036854775807)
+    and (kind = 'settings' and data -> 'values' ? %s and data -> 'origins' ->> %s = 'agent' or kind = 'clear')
+  order by id desc limit 1
+) found
+where not looped order by id desc limit 1
+"""

@@ -1,0 +1,56 @@
+"""Where ikigai keeps its files: the XDG folders of this user, and the data files shipped in the package."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def _xdg(variable: str, default: str) -> Path:
+    base = os.environ.get(variable, "")
+    # The XDG specification: a relative path is invalid and to be ignored.
+    root = Path(base) if base.startswith("/") else Path.home() / default
+    return root / "ikigai"
+
+
+def config_dir() -> Path:
+    """Configuration: `~/.config/ikigai` unless XDG_CONFIG_HOME says otherwise."""
+    return _xdg("XDG_CONFIG_HOME", ".config")
+
+
+def data_dir() -> Path:
+    """Database and model weights: `~/.local/share/ikigai` unless XDG_DATA_HOME says otherwise."""
+    return _xdg("XDG_DATA_HOME", ".local/share")
+
+
+def state_dir() -> Path:
+    """Log files: `~/.local/state/ikigai` unless XDG_STATE_HOME says otherwise."""
+    return _xdg("XDG_STATE_HOME", ".local/state")
+
+
+def own() -> tuple[Path, ...]:
+    """The folders that are ikigai's alone."""
+    return config_dir(), data_dir(), state_dir()
+
+
+def private(folder: Path) -> Path:
+    """Make `folder` (and what is missing above it) readable by its owner alone, and return it."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+    return folder
+
+
+def shipped(name: str) -> Path:
+    """A file or folder that comes with ikigai: inside the wheel, or at the top of a checkout."""
+    package = Path(__file__).parents[1]
+    packaged = package / "_data" / name
+    return packaged if packaged.exists() else package.parent / name
+
+
+def directory() -> str:
+    """The working directory; empty when it is gone."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""

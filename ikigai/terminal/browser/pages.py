@@ -1,0 +1,65 @@
+"""The stretch of a history that the browser holds: it grows at one end and is let go at the other."""
+
+from collections.abc import Sequence
+
+from ikigai.core.events import StoredEvent
+from ikigai.core.views import transcript
+
+PAGE = 200
+"""Events read at a time."""
+MOST = 3_000
+"""Events held: more than a terminal of 300 rows shows with what is around it; most events are not shown at all."""
+HEAVIEST = 8_000_000
+"""Characters held, whatever their number; what is on the screen, and a page, is held in any case."""
+
+
+class Pages:
+    """Events with ascending ids. `first` and `last` say that nothing lies before them, or behind them."""
+
+    def __init__(self) -> None:
+        self.events: list[StoredEvent] = []
+        self.first = self.last = False
+        self._weights: list[int] = []
+
+    def set(self, events: Sequence[StoredEvent], first: bool, last: bool) -> None:
+        """Hold another stretch."""
+        self.events, self._weights = list(events), list(map(_weight, events))
+        self.first, self.last = first, last
+
+    def add_before(self, events: Sequence[StoredEvent], seen: int) -> None:
+        """The page before what is held; none says that there is nothing. Events up to `seen` are not let go."""
+        self.first = not events
+        self.events[:0], self._weights[:0] = events, map(_weight, events)
+        needed = sum(event.id <= seen for event in self.events)
+        keep = max(_fitting(self._weights, len(events)), needed)
+        if keep < len(self.events):
+            del self.events[keep:], self._weights[keep:]
+            self.last = False
+
+    def add_after(self, events: Sequence[StoredEvent], seen: int) -> None:
+        """The page behind what is held; none says that there is nothing. Events from `seen` on are not let go."""
+        known = self.events[-1].id if self.events else 0
+        new = [event for event in events if event.id > known]
+        self.last = not new
+        self.events += new
+        self._weights += map(_weight, new)
+        needed = sum(event.id >= seen for event in self.events)
+        keep = max(_fitting(self._weights[::-1], len(new)), needed)
+        if keep < len(self.events):
+            del self.events[:-keep], self._weights[:-keep]
+            self.first = False
+
+
+def _fitting(weights: Sequence[int], new: int) -> int:
+    """How many events may stay, counted from the end where `new` ones were added."""
+    held = 0
+    for count, weight in enumerate(weights):
+        held += weight
+        if count >= MOST or (held > HEAVIEST and count >= new):
+            return count
+    return len(weights)
+
+
+def _weight(event: StoredEvent) -> int:
+    """Characters of what is shown of it."""
+    return sum(len(each.text) + sum(len(t.text) for t in each.thoughts) for each in transcript.blocks(event))

@@ -1,0 +1,315 @@
+"""Markdown as it streams in: finds the blocks that are finished, shows the rest plain, draws a block for the terminal.
+
+Text grows at its end only, so a block that another one follows stays as it is for ever: it can be drawn once and
+leave the live area. markdown-it says where blocks end. It reads only what came after the last finished block, only
+when a line arrived that may end one, and never more than twice what came in (three times with the end of the text);
+inside a fence lines are merely compared with the closing one.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ikigai.core.sanitize import Cleaner, clean
+from ikigai.system.commonmark import ended, parser
+from ikigai.terminal.render.theme import Styles, table
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+log = logging.getLogger(__name__)
+
+ANY = table(0)
+_DEEPEST = 20  # lists and quotes within one another; deeper, or with fewer columns left, the source is shown instead
+_NARROWEST = 8
+_INDENT = 4  # columns that a list or a quote takes at most
+_CREDIT = 2  # characters that may be parsed for each that came in
+_OPENER = re.compile(r" {0,3}(?:#{1,6}[ \t]|```|~~~|[><]|[-+*][ \t]|1[.)][ \t]|[-=*_]{3,}[ \t]*$)")
+_ITEM = re.compile(r" {0,3}(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)")
+
+
+class _Finished(NamedTuple):
+    """A block's source with what stood before it (blank lines, link definitions); `fed` as it was when it ended."""
+
+    source: str
+    fed: int
+
+
+class MarkdownStream:
+    """One reply, cut into top-level blocks as it comes; how it is cut does not depend on how it came.
+
+    `feed` the deltas, `take` what is finished, show `tail` below it, `finish` at the end and take the rest.
+    The sources taken, joined, are the cleaned text; only blank lines at its very end are left out.
+    """
+
+    def __init__(self) -> None:
+        self.fed = 0  # characters given to feed()
+        self.parsed = 0  # characters given to the parser: the work done
+        self._cleaner = Cleaner()
+        self._unread: list[str] = []  # deltas of the line still growing, as they came: most of it ends nothing
+        self._finished: deque[_Finished] = deque()
+        self._lines: list[str] = []  # complete, since the last finished block
+        self._partial: list[str] = []  # the line still growing, in pieces
+        self._size = 0  # of the lines, in characters
+        self._credit = 0
+        self._open = ""  # what markdown-it called the last block, when last asked
+        self._fence: re.Pattern[str] | None = None  # what closes the fence we are in
+        self._blank = True  # the last line was
+
+    def feed(self, delta: str) -> None:
+        """Add the next piece of the reply, of any length."""
+        self.fed += len(delta)
+        self._unread.append(delta)
+        if "\n" in delta or "\r" in delta:
+            self._read()
+
+    def finish(self) -> None:
+        """The reply is complete: what is left are finished blocks."""
+        self._read()
+        self._add(self._cleaner.flush())
+        if self._partial:
+            self._lines.append("".join(self._partial))
+            self._partial.clear()
+        if self._lines:
+            self._cut(ended=True)
+        if any(self._lines):  # link definitions
+            self._commit([len(self._lines)])
+
+    def take(self, upto: int | None = None) -> list[str]:
+        """The sources of the blocks finished and not taken yet, in order, each for `render`.
+
+        With `upto`, only blocks that were finished when `fed` was `upto`: a caller that has saved so many characters
+        of the reply shows nothing that a crash could take back.
+        """
+        taken: list[str] = []
+        while self._finished and (upto is None or self._finished[0].fed <= upto):
+            taken.append(self._finished.popleft().source)
+        return taken
+
+    def tail(self, width: int, rows: int) -> list[str]:
+        """The last `rows` rows of what is not taken, as plain text wrapped at `width` cells; parses no line twice."""
+        self._read()
+        shown: list[str] = []
+        for line in self._backwards():
+            if len(shown) >= rows:
+                break
+            if line or shown:
+                shown[:0] = _wrap(line, width, rows)
+        while shown and not shown[0]:
+            del shown[0]
+        return shown[max(0, len(shown) - rows) :]
+
+    def _backwards(self) -> Iterator[str]:
+        """The lines that are not taken, the last one first."""
+        self._partial = ["".join(self._partial)] if self._partial else []
+        yield from self._partial
+        yield from reversed(self._lines)
+        for block in reversed(self._finished):
+            yield from reversed(block.source.split("\n")[:-1])
+
+    def _read(self) -> None:
+        if self._unread:
+            text = "".join(self._unread)
+            self._unread.clear()
+            self._add(self._cleaner.feed(text))
+
+    def _add(self, text: str) -> None:
+        self._credit += _CREDIT * len(text)
+        if "\n" not in text:
+            if text:
+                self._partial.append(text)
+            return
+        *lines, rest = ("".join(self._partial) + text).split("\n")
+        self._partial = [rest] if rest else []
+        for line in lines:
+            self._line(line)
+
+    def _line(self, line: str) -> None:
+        self._lines.append(line)
+        self._size += len(line) + 1
+        if self._fence:
+            if self._fence.match(line):
+                self._commit([len(self._lines)])
+                self._opened(None)
+            return
+        blank = not line.strip(" \t")
+        may_end, self._blank = self._may_end(line, blank), blank
+        if may_end and self._credit >= self._size:
+            self._cut()
+
+    def _may_end(self, line: str, blank: bool) -> bool:
+        """Whether it is worth asking the parser; a wrong answer costs time or patience, never a wrong cut."""
+        match self._open:
+            case "bullet_list_open" | "ordered_list_open":
+                outdented = line[:1] not in ("", " ", "\t")
+                return outdented and not _ITEM.match(line) and (self._blank or bool(_OPENER.match(line)))
+            case "code_block":
+                return self._blank and not blank
+            case "blockquote_open" if line.startswith(">"):
+                return False
+        return not self._blank if blank else bool(_OPENER.match(line))
+
+    def _cut(self, ended: bool = False) -> None:
+        """Let markdown-it find the blocks in the lines at hand, and set apart those that nothing can change."""
+        source = self._source(0, len(self._lines))
+        self.parsed += len(source)
+        self._credit -= len(source)
+        tokens: list[Token] = []
+        try:
+            _parser().block.parse(source, _parser(), {}, tokens)
+        except Exception:  # no look is worth a turn: it goes up as one block, in the end
+            log.exception("Markdown could not be read")
+            tokens.clear()
+        blocks = [token for token in tokens if token.level == 0 and token.map]
+        ends = [self._end(block) for block in blocks]
+        final = len(blocks)
+        while final and not (ended or self._final(blocks, ends, final - 1)):
+            final -= 1
+        self._commit(ends[:final])
+        self._opened(blocks[-1] if final < len(blocks) else None)
+
+    def _opened(self, block: Token | None) -> None:
+        """Remember what the lines at hand end in; None: nothing that a line could end."""
+        self._open = block.type if block else ""
+        self._fence = _closing(block) if block and block.type == "fence" else None
+        self._blank = self._blank or block is None
+
+    def _end(self, block: Token) -> int:
+        """The line after the block's last one that is not blank; a list's map goes on to what follows it."""
+        end = _span(block)[1]
+        while not self._lines[end - 1].strip(" \t"):
+            end -= 1
+        return end
+
+    def _final(self, blocks: list[Token], ends: list[int], index: int) -> bool:
+        """Whether no line to come can change where this block ends.
+
+        What looks like a block may yet become part of a link definition (`[a]: /url "title over several lines"`),
+        also one inside the list or quote before it. Only a blank line and what interrupts every paragraph rule it out.
+        """
+        block, end = blocks[index], ends[index]
+        follower = blocks[index + 1] if index + 1 < len(blocks) else None
+        settled = (end < len(self._lines) and not self._lines[end].strip(" \t")) or _interrupts(follower)
+        match block.type:
+            case "paragraph_open" | "table_open" | "blockquote_open":
+                return settled
+            case "heading_open" | "hr":
+                return settled or _interrupts(block)
+            case "fence" if follower is None:
+                return end - _span(block)[0] > 1 and bool(_closing(block).match(self._lines[end - 1]))
+            case "fence":
+                return True
+            case "html_block":
+                return follower is not None or _span(block)[1] < len(self._lines)
+        return settled and follower is not None  # lists and indented code go on after a blank line
+
+    def _commit(self, ends: list[int]) -> None:
+        start = 0
+        for end in ends:
+            self._finished.append(_Finished(self._source(start, end), self.fed))
+            start = end
+        del self._lines[:start]
+        self._size = sum(map(len, self._lines)) + len(self._lines)
+
+    def _source(self, start: int, end: int) -> str:
+        return "".join(line + "\n" for line in self._lines[start:end])
+
+
+def render(
+    source: str,
+    width: int,
+    *,
+    color: bool,
+    styles: Styles | None = None,
+    references: dict[str, Any] | None = None,
+    links: bool = False,
+) -> str:
+    """Markdown drawn for a terminal of `width` columns, one blank line between blocks, every line ended.
+
+    Without `color` and `links` the text holds no escape sequence; `styles` are the theme's. Only top-level code lines
+    may be longer than `width`: the terminal wraps them and copies them whole. To draw a document block by block, put a
+    blank line between what is not empty, and give all blocks the same `references`: it collects the link definitions
+    met so far.
+    The first call loads rich.
+    """
+    from ikigai.terminal.render import markdown_elements as elements
+
+    source = clean(source)
+    tokens = _parser().parse(ended(source), {} if references is None else {"references": references})
+    lines = source.split("\n")
+    drawn: list[str] = []
+    start = 0
+    for index, token in enumerate(tokens, 1):
+        if token.level == 0 and token.nesting <= 0:
+            block, start = tokens[start:index], index
+            if _too_deep(block, width):
+                first, last = _span(block[0])
+                block = [type(token)("html_block", "", 0, content="\n".join(lines[first:last]))]
+            drawn.append(elements.draw(block, max(width, 2), color, styles or ANY, links))
+    return "\n".join(filter(None, drawn))
+
+
+@lru_cache(maxsize=1)
+def code_blocks(source: str) -> tuple[str, ...]:
+    """The code in each block of it, wherever it stands, safe and without the last line break."""
+    tokens = _parser().parse(ended(clean(source)))
+    return tuple(clean(token.content).removesuffix("\n") for token in tokens if token.type in ("fence", "code_block"))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    # Where it reaches this depth it drops the rest; a list counts twice. What is too deep for us must get through.
+    return parser(2 * _DEEPEST + 2)
+
+
+def _too_deep(block: list[Token], width: int) -> bool:
+    depth = deepest = 0
+    for token in block:
+        if token.type.startswith(("list_item_", "blockquote_")):
+            depth += token.nesting
+            deepest = max(deepest, depth)
+    return deepest > max(1, min(_DEEPEST, (width - _NARROWEST) // _INDENT))
+
+
+def _span(block: Token) -> list[int]:
+    assert block.map is not None  # every block has one
+    return block.map
+
+
+def _closing(fence: Token) -> re.Pattern[str]:
+    return re.compile(rf" {{0,3}}{fence.markup}{fence.markup[0]}*[ \t]*$")
+
+
+def _interrupts(block: Token | None) -> bool:
+    """Whether such a block ends any paragraph before it.
+
+    An underlined heading is a paragraph first, and a quote may go on with one that began in an earlier quote.
+    """
+    match block and block.type:
+        case "fence" | "hr" | "bullet_list_open" | "ordered_list_open":
+            return True
+        case "heading_open":
+            return block is not None and block.markup.startswith("#")
+    return False
+
+
+def _wrap(line: str, width: int, rows: int) -> Sequence[str]:
+    """The last rows of a line, broken between words. Of a very long line only the end is looked at."""
+    width = max(width, 2)
+    # Begun at a multiple of what fits, so that the rows stand still while the line grows.
+    step = width * (rows + 1)
+    return _rows(line[max(0, len(line) // step - 1) * step :], width)
+
+
+@lru_cache(maxsize=64)
+def _rows(line: str, width: int) -> Sequence[str]:
+    """Most of what is in sight stands still from one frame to the next."""
+    from ikigai.terminal.render.text_width import wrap
+
+    return tuple(wrap(line, width))

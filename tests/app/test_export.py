@@ -1,0 +1,11 @@
+"""What /export is asked for."""
+
+import pytest
+
+from ikigai.app.export import typed
+
+
+@pytest.mark.parametrize("argument", ["talk.md 1-5 --force", "--force talk.md 1-5"])
+def test_force_stands_before_or_behind_the_file(argument: str) -> None:
+    asked = typed(argument)
+    assert asked.force and asked.target and (asked.target.name, asked.first, asked.last) == ("talk.md", 1, 5)

@@ -1,0 +1,350 @@
+"""What a follower shows is the log: whatever is appended, said, cut and lost in whatever order."""
+
+import asyncio
+import random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import psycopg
+import pytest
+
+from ikigai.app.followed_agent import Following
+from ikigai.core import events as ev
+from ikigai.core.messages import StopReason, Text, Thinking, ToolResult, Usage
+from ikigai.core.ports import Draft, Limits
+from ikigai.core.questions import Answered, Question
+from ikigai.core.request.reply import Accumulator, Delta, TextDelta, ThinkingDelta, ToolCallDelta, Waiting
+from ikigai.core.request.reply_draft import parts
+from ikigai.core.state.inputs import (
+    CallModel,
+    Change,
+    Clear,
+    Denied,
+    Interrupted,
+    Replied,
+    RewindTo,
+    SetMark,
+    StartTool,
+    Submitted,
+    Undo,
+)
+from ikigai.core.state.machine import work
+from ikigai.core.state.memory import Memory, replace
+from ikigai.core.views.transcript import Block, Rule, Speaker, rule
+from ikigai.store.database import Database
+from ikigai.store.follow import News
+from ikigai.terminal.output.live_reply import Folded, LiveReply, Rising
+from tests.conftest import MIGRATIONS
+from tests.core.agent import RUN
+from tests.store.proxy import TO_CLIENT, proxied
+from tests.store.talk import Talk
+
+SMALL = replace(RUN, below={**RUN.below, "budget": 300}, limits=lambda _: Limits(100_000, 1_000))
+
+
+class Watcher:
+    """A view that keeps what rises into the scrollback, as the terminal does."""
+
+    def __init__(self) -> None:
+        self.rows: list[ev.StoredEvent] = []
+        self.said: list[str] = []  # words of the model, by piece
+        self.thought: list[str] = []
+        self.rules: list[Rule] = []
+        self.notices: list[str] = []
+        self.aways: list[bool] = []
+        self.holders: list[str] = []
+        self.reply: LiveReply | None = None
+        self.memory: Memory | None = None
+
+    def show(self, block: Block) -> None:
+        if block.speaker is Speaker.STOPPED and self.reply:
+            self.rise(self.reply.dropped())
+        if block.speaker is not Speaker.ASSISTANT:
+            return
+        if self.reply and self.reply.waits:
+            self.rise(self.reply.stored(block.text, len(block.thoughts)))
+        else:
+            self.said.append(block.text)
+            self.thought += [thought.text for thought in block.thoughts]
+
+    def live(self, asked_by: int, event: Delta | Waiting) -> None:
+        if self.reply is None or self.reply.asked_by != asked_by:
+            self.reply = LiveReply(asked_by)
+        self.rise(self.reply.add(event))
+
+    def saved(self, asked_by: int, characters: int) -> None:
+        assert self.reply and self.reply.asked_by == asked_by
+        self.rise(self.reply.saved(characters))
+
+    def rise(self, pieces: list[Rising]) -> None:
+        for piece in pieces:
+            if isinstance(piece, Folded):
+                self.thought.append(piece.text)
+            else:
+                self.said.append(piece.source)
+
+    def stored(self, event: ev.StoredEvent) -> None:
+        self.rows.append(event)
+
+    def changed(self, memory: Memory) -> None:
+        self.memory = memory
+        if memory.open is None:
+            self.reply = None
+
+    def rule(self, rule: Rule) -> None:
+        self.rules.append(rule)
+
+    def notice(self, text: str) -> None:
+        self.notices.append(text)
+
+    def away(self, is_away: bool) -> None:
+        self.aways.append(is_away)
+
+    async def ask(self, question: Question) -> Answered:
+        return Answered(question.default)
+
+    def progress(self, call_id: str, text: str) -> None: ...
+    def returned(self, text: str) -> None: ...
+    def queued(self, texts: tuple[str, ...]) -> None: ...
+
+
+def follows(database: Database, talk: Talk, view: Watcher) -> Following:
+    world: Any = SimpleNamespace(database=database, run=talk.run)  # what of it a follower needs
+    return Following(world, talk.agent, view, view.holders.append)
+
+
+async def caught_up(watcher: Watcher, talk: Talk, start: int) -> None:
+    """Wait until it has shown all that is stored."""
+    async with asyncio.timeout(20):
+        while start + len(watcher.rows) < (talk.log._last or 0):
+            await asyncio.sleep(0.01)
+
+
+class Writer:
+    """A program that writes, a random step at a time."""
+
+    def __init__(self, talk: Talk, dice: random.Random) -> None:
+        self.talk, self.dice = talk, dice
+        self.reply = Accumulator()
+        self.calls = 0
+
+    async def step(self) -> None:
+        talk, dice = self.talk, self.dice
+        jobs = [job for job in work(talk.memory) if isinstance(job, CallModel)]
+        if not jobs:
+            await self.idle()
+            return
+        (job,) = jobs
+        match dice.randrange(10):
+            case 0:
+                usage = ev.UsageReported(talk.memory.model)
+                blocks = self.reply.blocks()
+                stopped = dice.random() < 0.3
+                await talk.happen(
+                    Interrupted(blocks, usage) if stopped else Replied(job, blocks, StopReason.END, usage)
+                )
+                self.reply = Accumulator()
+                await self.run_tools()
+            case 1 | 2 | 3:
+                blocks = self.reply.blocks()
+                await talk.log.save_draft(Draft(job.asked_by, self.reply.text, self.reply.thinking, parts(blocks)))
+            case _:
+                self.reply.add(self.delta())
+
+    def delta(self) -> Delta:
+        words = self.dice.choice(["word ", "**bold** ", "\n\n", "- item\n", "end.\n\n", "```\ncode\n", "x" * 30])
+        match self.dice.randrange(8):
+            case 0:
+                return ThinkingDelta(words, self.dice.choice(["", "", "signed"]))
+            case 1:
+                self.calls += 1
+                return ToolCallDelta(self.calls, f"call{self.calls}", "not_there", "{}")
+            case _:
+                return TextDelta(words)
+
+    async def run_tools(self) -> None:
+        """Answer the calls, so that the turn goes on."""
+        self.calls = 0
+        while starts := [job for job in work(self.talk.memory) if isinstance(job, StartTool)]:
+            await self.talk.happen(Denied(starts[0], ToolResult(starts[0].call.id, "no", is_error=True)))
+
+    async def idle(self) -> None:
+        talk, dice = self.talk, self.dice
+        match dice.randrange(8):
+            case 0:
+                await talk.happen(SetMark("here"))
+            case 1 if talk.memory.marks:
+                await talk.happen(RewindTo(""))
+            case 2:
+                await talk.happen(Clear())
+            case 3 if any(act.kind != "undo" for act in talk.memory.acts):
+                await talk.happen(Undo())
+            case 4:
+                if (budget := dice.randrange(200, 400)) != talk.memory.own.get("budget"):
+                    await talk.happen(Change({"budget": budget}))
+            case _:
+                await talk.happen(Submitted(f"message {dice.random()}"))
+
+
+async def interleaved(dsn: str, seed: int, steps: int) -> None:
+    dice = random.Random(seed)
+    database, other = [await Database.open(dsn, MIGRATIONS) for _ in range(2)]
+    talk = await Talk.open(database, await database.agents.create(), SMALL)
+    writer = Writer(talk, dice)
+    for _ in range(dice.randrange(20)):
+        await writer.step()
+    watcher = Watcher()
+    following = follows(other, talk, watcher)
+    begun = await following.begin()
+    start = following._follower.seq
+    following.start()
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        for _ in range(steps):
+            match dice.randrange(30):
+                case 0:
+                    pid = following._follower._session.greeting.backend
+                    admin.execute("select pg_terminate_backend(%s)", (pid,))
+                case 1:
+                    await asyncio.sleep(dice.random() * 0.1)
+                case 2:
+                    following._follower._hinted = False  # a hint is lost
+                case _:
+                    await writer.step()
+            if dice.random() < 0.3:
+                await asyncio.sleep(0)
+        await caught_up(watcher, talk, start)
+    await following.finish()
+    assert [row.seq for row in watcher.rows] == list(range(start + 1, (talk.log._last or 0) + 1))
+    agrees(watcher, begun, following.memory, talk)
+    await database.close()
+    await other.close()
+
+
+def agrees(watcher: Watcher, begun: Memory, memory: Memory, talk: Talk) -> None:
+    assert memory == talk.memory == replace(watcher.memory or begun, stale=False)
+    if watcher.rules:
+        last = rule(memory)
+        assert last is None or watcher.rules[-1].before == last.before
+    messages = [row.event for row in watcher.rows if isinstance(row.event, ev.AssistantMessage)]
+    shown, stored = ("".join("".join(texts).split()) for texts in (watcher.said, [each.text for each in messages]))
+    if memory.open:  # the reply under way has risen in part
+        assert shown.startswith(stored)
+    else:
+        thoughts = [block.text for each in messages for block in each.blocks if isinstance(block, Thinking)]
+        assert shown == stored
+        assert "".join("".join(watcher.thought).split()) == "".join("".join(thoughts).split())
+
+
+async def told(watcher: Watcher, *words: str) -> None:
+    """Wait until the newest notice says this."""
+    async with asyncio.timeout(20):
+        while not (watcher.notices and all(word in watcher.notices[-1] for word in words)):
+            await asyncio.sleep(0.02)
+
+
+async def test_who_writes_and_that_nobody_does_is_told_once(dsn: str) -> None:
+    writer, other = [await Database.open(dsn, MIGRATIONS) for _ in range(2)]
+    talk = await Talk.open(writer, await writer.agents.create("heron"))
+    watcher = Watcher()
+    following = follows(other, talk, watcher)
+    await following.begin()
+    following.start()
+    assert "heron is being written by another program" in following.refusal().what and "pid" in following.holder
+    holder = following.holder
+    await talk.log.close()
+    await told(watcher, f"No program writes to heron any more ({holder} did).", "/takeover")
+    assert following.holder == "" and "only followed" in following.refusal().what
+    await asyncio.sleep(1.2)  # more than a look
+    assert len(watcher.notices) == 1
+    again = await Talk.open(writer, talk.agent)
+    await told(watcher, f"heron is being written by another program ({holder}).")
+    await again.turn("on", "and on")
+    await caught_up(watcher, again, following._follower.seq - len(watcher.rows))
+    assert watcher.said == ["and on"] and len(watcher.notices) == 2 and watcher.holders == ["", holder]
+    await following.stop()
+    await writer.close()
+    await other.close()
+
+
+async def test_a_database_that_is_away_is_told_and_comes_back(dsn: str) -> None:
+    async with proxied(dsn) as (proxy, through):
+        writer, other = await Database.open(dsn, MIGRATIONS), await Database.open(through, MIGRATIONS)
+        talk, watcher = await Talk.open(writer), Watcher()
+        following = follows(other, talk, watcher)
+        await following.begin()
+        start = following._follower.seq
+        following.start()
+        await talk.turn("before", "the cut")
+        await caught_up(watcher, talk, start)
+        proxy.cut_after(TO_CLIENT, 300)
+        await talk.turn("during", "the cut")
+        await told(watcher, "The database is back.")
+        await caught_up(watcher, talk, start)
+        assert watcher.aways == [True, False]
+        assert (
+            watcher.notices[0].endswith("What comes meanwhile is shown when it is back.") and len(watcher.notices) == 2
+        )
+        assert watcher.said == ["the cut"] * 2 and following.memory == talk.memory
+        await following.stop()
+        await writer.close()
+        await other.close()
+
+
+async def test_what_was_said_before_its_question_was_read_is_kept(dsn: str) -> None:
+    """The rows are read before the draft: what came in between is in the one and not in the other."""
+    writer, other = [await Database.open(dsn, MIGRATIONS) for _ in range(2)]
+    talk, watcher = await Talk.open(writer), Watcher()
+    following = follows(other, talk, watcher)
+    await following.begin()
+    await talk.happen(Submitted("?"))
+    (job,) = work(talk.memory)
+    rows = (await following._follower.look()).rows
+    await talk.log.save_draft(Draft(job.asked_by, "Half", "", (("text", 4),)))
+    following._show(await following._follower.look())
+    assert watcher.reply is None, "nobody has asked yet"
+    following._show(News(rows=rows))
+    assert watcher.reply and watcher.reply.tail(80, 5)[0] == ["Half"]
+    await talk.happen(Replied(job, (Text("Half and half"),), StopReason.END, ev.UsageReported(talk.memory.model)))
+    following._show(await following._follower.look())
+    assert "".join(watcher.said).split() == ["Half", "and", "half"]
+    await following.stop()
+    await writer.close()
+    await other.close()
+
+
+async def test_the_model_of_the_writers_flag_is_learned(dsn: str) -> None:
+    """The first settings of an agent are in no event, and what a flag says is not in the log after a clear."""
+    writer, other = [await Database.open(dsn, MIGRATIONS) for _ in range(2)]
+    talk = await Talk.open(writer, run=replace(RUN, above={"model": "chat/small"}))
+    here = replace(RUN, limits=lambda model: Limits(100 if model == "chat/small" else 9, 1))
+    watcher = Watcher()
+    following = Following(cast("Any", SimpleNamespace(database=other, run=here)), talk.agent, watcher, print)
+    await following.begin()
+    following.start()
+    assert following.memory.model == RUN.below["model"] != "chat/small"
+    await talk.happen(Submitted("one"))
+    (job,) = work(talk.memory)
+    usage = ev.UsageReported("chat/small", Usage(input=9), size=40)
+    await talk.happen(Replied(cast("CallModel", job), (Text("two"),), StopReason.END, usage))
+    await talk.happen(Submitted("three"))
+    async with asyncio.timeout(10):
+        while not (watcher.memory and watcher.memory.model == "chat/small" and watcher.memory.open):
+            await asyncio.sleep(0.01)
+    assert watcher.memory.limits.context == 100 and len(watcher.rows) == 5
+    await following.finish()
+    later = Following(cast("Any", SimpleNamespace(database=other, run=here)), talk.agent, watcher, print)
+    assert (await later.begin()).model == "chat/small"
+    await later.stop()
+    await writer.close()
+    await other.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_what_is_shown_is_the_log(dsn: str, seed: int) -> None:
+    await interleaved(dsn, seed, 150)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 160))
+async def test_what_is_shown_is_the_log_for_long(dsn: str, seed: int) -> None:
+    await interleaved(dsn, seed, 600)

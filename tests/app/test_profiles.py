@@ -1,0 +1,231 @@
+"""Profiles as a file has them: what they set, inherit and may not, and what a run and /profile make of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import fields
+
+from ikigai import config
+from ikigai.app import factories as making
+from ikigai.app import profiles
+from ikigai.config import Config
+from ikigai.config.key_table import KEYS, PROFILED
+from ikigai.config.profiles import keys
+from ikigai.config.records import Context
+from ikigai.core.errors import ConfigError
+from ikigai.core.events import Choices
+from ikigai.core.state.inputs import Change
+from ikigai.core.state.project_limits import ALL
+from ikigai.core.state.run_config import Run
+from ikigai.repl import permission_commands as permissions
+from tests.core.agent import Agent
+
+FILE = """\
+system_prompt = "plain"
+[context]
+prune_fraction = 0.1
+[profiles.base]
+model = "scripted/base:high"
+sliding_context_tokens = 20000
+keep_first_turn = true
+approval = "edits"
+[profiles.fast]
+inherits = "base"
+level = "low"
+sliding_context_tokens = -1
+max_tool_result_tokens = 500
+token_counter = "calibrated"
+tools_off = ["shell", "web"]
+[profiles.other]
+inherits = "fast"
+model = "scripted/other"
+tools = false
+[profiles.empty]
+"""
+
+
+def load(folder: Path, text: str, environ: dict[str, str] | None = None, **flags: Any) -> Config:
+    file = folder / "config.toml"
+    file.write_text(text)
+    return config.load(file, environ or {}, flags)
+
+
+def opened(loaded: Config) -> Run:
+    return making.make_run(loaded, making.make_pool(loaded), making.make_workshop(loaded))
+
+
+def test_every_key_of_context_can_stand_in_a_profile() -> None:
+    assert {path[1] for path in PROFILED.values() if path[0] == "context"} == {each.name for each in fields(Context)}
+    assert all(path in KEYS for path in PROFILED.values())
+
+
+def test_what_a_profile_sets_with_what_it_inherits(tmp_path: Path) -> None:
+    loaded = load(tmp_path, FILE)
+    said = {name: {key: each.value for key, each in keys(loaded, name).items()} for name in loaded.profiles}
+    base = {
+        "model": "scripted/base:high",
+        "sliding_context_tokens": 20000,
+        "keep_first_turn": True,
+        "approval": "edits",
+    }
+    more = {"max_tool_result_tokens": 500, "token_counter": "calibrated", "tools_off": ["shell", "web"]}
+    assert said["base"] == base and said["empty"] == {}
+    assert said["fast"] == {**base, "level": "low", **more}, "-1 leaves a key to what is inherited"
+    assert said["other"] == {**base, **more, "model": "scripted/other", "tools": False}, (
+        "the level was the other model's"
+    )
+    fast = config.under(loaded, "fast")
+    assert (fast.context.sliding_context_tokens, fast.context.prune_fraction) == (20000, 0.1)
+    assert fast.origin(("context", "keep_first_turn")) == "profile fast"
+    assert config.profiled(loaded, "base") == {
+        "model": "scripted/base",
+        "level": "high",
+        "budget": 20000,
+        "approval": "edits",
+    }
+    assert config.profiled(loaded, "fast")["tools_off"] == "shell,web" and config.profiled(loaded, "empty") == {}
+    assert config.profiled(loaded, "other")["tools_off"] == ALL
+
+
+def test_flags_and_variables_go_before_a_profile(tmp_path: Path) -> None:
+    environ = {"IKIGAI_SLIDING_CONTEXT_TOKENS": "7", "IKIGAI_KEEP_FIRST_TURN": "false", "IKIGAI_PROFILE": "fast"}
+    loaded = load(tmp_path, FILE, environ, model="scripted/flag")
+    run = opened(loaded)
+    found = run.resolve({})
+    assert (found["profile"], found["model"], found["level"], found["budget"]) == ("fast", "scripted/flag", "", 7)
+    assert (found["approval"], found["tools_off"]) == ("edits", "shell,web")
+    rules = run.under("fast").rules
+    assert (rules.keep_first_turn, rules.caps.most, rules.prune_fraction) == (False, 500, 0.1)
+    assert (run.under("fast").counter, run.under("").counter, run.under("gone").rules) == (
+        "calibrated",
+        "bytes",
+        run.rules,
+    )
+    assert run.under("fast").under("") == run, "and back"
+
+
+def test_the_flag_is_for_a_run_and_default_is_none(tmp_path: Path) -> None:
+    loaded = load(tmp_path, f'profile = "base"\n{FILE}')
+    assert opened(loaded).resolve({})["budget"] == 20000
+    assert opened(loaded).origin("profile", {}) == f"configuration {tmp_path}/config.toml:1"
+    none = opened(load(tmp_path, f'profile = "base"\n{FILE}', profile="default"))
+    assert none.resolve({"profile": "fast"})["budget"] == 100_000 and none.origin("profile", {}) == "flag --profile"
+    rows = {key: (value, origin) for key, value, origin in config.describe(loaded)}
+    assert rows["context.keep_first_turn"] == ("true", "profile base")
+    assert rows["profiles.fast.level"] == ('"low"', f"configuration {tmp_path}/config.toml:12")
+    assert {key: origin for key, _, origin in config.describe(loaded, "")}["context.keep_first_turn"] == "default"
+
+
+def test_a_profile_can_offer_the_tools_that_the_file_does_not(tmp_path: Path) -> None:
+    text = "[tools]\nenabled = false\n[profiles.hands]\ntools = true\n"
+    run = opened(load(tmp_path, text))
+    assert run.tools and run.resolve({})["tools_off"] == ALL and run.resolve({"profile": "hands"})["tools_off"] == ""
+    assert not opened(load(tmp_path, text, None, **{"tools.enabled": False})).tools, "--no-tools is for all"
+    assert not opened(load(tmp_path, text.replace("true", "false"))).tools
+
+
+def test_sets_of_tools_switched_against_the_profile(tmp_path: Path) -> None:
+    agent = Agent(opened(load(tmp_path, f"{FILE}[providers.local]\n")))
+    agent.happen(Change({"profile": "fast"}))
+    shown = permissions.tools("", agent.memory)
+    assert isinstance(shown, str) and "off  shell: " in shown
+    for line, wanted in (("on shell", "web"), ("on web", ""), ("off web", "web"), ("off shell", None)):
+        change = permissions.tools(line, agent.memory)
+        assert isinstance(change, Change) and change.values == {"tools_off": wanted}
+        agent.happen(change)
+    agent.happen(Change({"profile": "other"}))
+    assert "on  " not in str(permissions.tools("", agent.memory))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('profile = "nan"\n[profiles.nano]\n',
+         "config.toml:1: profile: there is no profile 'nan'. Did you mean \"nano\"?"),
+        ('profile = "x"',
+         "config.toml:1: profile: there is no profile 'x'. Write a table [profiles.x] in the configuration."),
+        ('[profiles.a]\ninherits = "b"',
+         "config.toml:2: profiles.a.inherits: there is no profile 'b'. Did you mean \"a\"?"),
+        ('[profiles.a]\n\ninherits = "a"',
+         "config.toml:3: profiles.a.inherits leads back to the profile itself: a → a. Let one inherit nothing."),
+        ('[profiles.a]\ninherits = "b"\n[profiles.b]\ninherits = "c"\n[profiles.c]\ninherits = "b"',
+         "config.toml:6: profiles.c.inherits leads back to the profile itself: b → c → b. Let one inherit nothing."),
+        ('[profiles.a]\nmodle = "x/y"',
+         "config.toml:2: there is no key profiles.a.modle. Did you mean profiles.a.model?"),
+        ("[profiles.a.context]\nprune_fraction = 0.1",
+         "config.toml:1: there is no key profiles.a.context. The keys of a profile stand in [profiles.a] itself."),
+        ("[profiles.a]\nprune_fraction = 2.0", "config.toml:2: profiles.a.prune_fraction cannot be 2.0. "
+         "Allowed: a number from 0 to 0.5."),
+        ("[profiles.a]\nmax_tool_result_tokens = -2", "config.toml:2: profiles.a.max_tool_result_tokens cannot be -2. "
+         "Allowed: a whole number of tokens, 1 to 1000000000."),
+        ("[profiles.a]\nkeep_first_turn = -1", "config.toml:2: profiles.a.keep_first_turn cannot be -1. "
+         "Allowed: true or false."),
+        ('[profiles.a]\nlevel = "hard"', "config.toml:2: profiles.a.level cannot be 'hard'. "
+         'Allowed: a level (off, min, low, med, high) or "".'),
+        ('[profiles.a]\napproval = "yolo"', "config.toml:2: profiles.a.approval cannot be 'yolo'. "
+         'Allowed: "ask", "edits", "auto" or "read-only" ("yolo" only as the flag --yolo).'),
+        ("[profiles.default]", "config.toml:1: the table [profiles.default] has no usable name. "
+         "Use letters, digits, - and _; default is the word for none."),
+        ('[profiles."a b"]\nmodel = "x/y"', 'config.toml:2: the table [profiles."a b"] has no usable name. '
+         "Use letters, digits, - and _; default is the word for none."),
+        ("[profiles]\na = 5",
+         "config.toml:2: there is no key profiles.a. The keys of a profile stand in a table [profiles.NAME]."),
+        ("profiles = 5",
+         "config.toml:1: there is no key profiles. The keys of a profile stand in a table [profiles.NAME]."),
+    ],
+)  # fmt: skip
+def test_what_a_file_cannot_say(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(tmp_path, text)
+    assert str(refused.value).replace(f"{tmp_path}/", "") == said
+
+
+def test_a_flag_or_a_variable_that_names_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^--profile: there is no profile 'fst'. Did you mean \"fast\"\?$"):
+        load(tmp_path, FILE, profile="fst")
+    with pytest.raises(ConfigError, match=r"^IKIGAI_PROFILE cannot be 'a b'. Allowed: the name of a profile"):
+        load(tmp_path, FILE, {"IKIGAI_PROFILE": "a b"})
+
+
+def test_what_profile_alone_answers(tmp_path: Path) -> None:
+    loaded = load(tmp_path, FILE, {"IKIGAI_KEEP_FIRST_TURN": "false"})
+    agent = Agent(opened(loaded))
+    assert profiles.told(loaded, agent.memory).splitlines()[0] == "Profile: none"
+    own: Choices = {"budget": 9, "profile": "base"}
+    for key, value in own.items():
+        agent.happen(Change({key: value}))
+    assert profiles.told(loaded, agent.memory) == (
+        "Profile: base (your choice)\n"
+        '→ base: model = "scripted/base:high", sliding_context_tokens = 20000, keep_first_turn = true,'
+        ' approval = "edits"\n'
+        '  fast (base): model = "scripted/base:high", sliding_context_tokens = 20000, keep_first_turn = true,'
+        ' approval = "edits", level = "low", max_tool_result_tokens = 500, token_counter = "calibrated",'
+        ' tools_off = ["shell", "web"]\n'
+        '  other (fast): model = "scripted/other", sliding_context_tokens = 20000, keep_first_turn = true,'
+        ' approval = "edits", max_tool_result_tokens = 500, token_counter = "calibrated",'
+        ' tools_off = ["shell", "web"], tools = false\n'
+        "  empty: sets nothing\n"
+        "Not from the profile, but sliding_context_tokens as you chose it, keep_first_turn from environment"
+        " IKIGAI_KEEP_FIRST_TURN.\n"
+        "/profile NAME chooses one, /profile default takes the choice back."
+    )
+    figures = profiles.figures(loaded, agent.memory)
+    assert (figures["profile"], figures["origin"], figures["profiles"][3]) == (
+        "base",
+        "agent",
+        {"name": "empty", "inherits": None, "sets": {}},
+    )
+    nothing = load(tmp_path, "")
+    assert "[profiles.NAME]" in profiles.told(nothing, Agent(opened(nothing)).memory)
+
+
+def test_a_missed_profile_is_told_once(tmp_path: Path) -> None:
+    agent = Agent(opened(load(tmp_path, FILE)))
+    agent.happen(Change({"profile": "base"}))
+    assert profiles.missed(agent.memory) == ""
+    without = opened(load(tmp_path, ""))
+    agent.run = without
+    assert profiles.missed(agent.loaded()).startswith("The profile base, which this agent chose, is gone")
+    again = Agent(without, agent.log)
+    assert profiles.missed(again.loaded()) == "" and again.memory.own == {"profile": "base"}

@@ -1,0 +1,143 @@
+"""What the composition root does when the world fails it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ikigai.app import factories as making
+from ikigai.app import info_commands as answers
+from ikigai.app import spool as unsaved
+from ikigai.app import usage_report as reports
+from ikigai.app.services import World
+from ikigai.config import Config, load
+from ikigai.config import api_keys as keys
+from ikigai.config.records import Local, Model, Server
+from ikigai.core.commands import parsers as meanings
+from ikigai.core.errors import IkigaiError, Unavailable
+from ikigai.core.events import SettingsChanged, StoredEvent, UserMessage
+from ikigai.core.messages import Usage
+from ikigai.core.ports import Limits
+from ikigai.core.state.fold import evolve
+from ikigai.providers.models import Listed
+from ikigai.store.database import Database
+from ikigai.store.log import AgentLog
+from ikigai.system import paths
+
+
+async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = making.make_pool(Config())
+    tools = making.make_workshop(Config())
+    world = World(Config(), database, None, pool, making.make_run(Config(), pool, tools), tools)
+    agent = await world.create()
+
+    async def away(*_: object) -> None:
+        raise Unavailable("The database does not answer.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AgentLog, "load", away)
+        with pytest.raises(Unavailable):
+            await world.take(agent)
+    memory, _ = await world.take(agent)
+    assert memory.agent == agent.id
+
+
+async def test_a_limit_that_was_learned_is_in_the_figures_of_context(database: Database) -> None:
+    config = Config(model="scripted/echo")
+    pool, tools = making.make_pool(config), making.make_workshop(config)
+    world = World(config, database, None, pool, making.make_run(config, pool, tools), tools)
+    agent = await world.create()
+
+    async def figures() -> dict[str, object]:
+        place = answers.Place(world, agent, await world.look(agent), "idle")
+        return json.loads(reports.json((await answers.answer(meanings.Local("context"), config, place)).figures))
+
+    known = await figures()
+    pool.learn("scripted/echo", 1_000_000_000)
+    assert await figures() == known and known["learned"] is False, "nobody gives more than is known"
+    pool.learn("scripted/echo", 3_000)
+    learned = await figures()
+    assert (learned["context"], learned["learned"]) == (3_000, True)
+    assert learned["room"] == learned["ceiling"] < 3_000 < known["room"]  # type: ignore[operator]
+
+
+def test_weights_that_are_not_there_are_no_model_to_offer(database: Database) -> None:
+    config = Config(model="scripted/echo", local=Local("/nowhere.gguf"))
+    pool, tools = making.make_pool(config), making.make_workshop(config)
+    world = World(config, database, None, pool, making.make_run(config, pool, tools), tools)
+    assert world.known_models() == ("scripted/echo",)
+
+
+def test_what_cannot_be_kept_in_a_file_either_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "state_dir", lambda: tmp_path)
+    assert "1 event could not be saved; it is kept in" in unsaved.spool("a", (UserMessage("one"),))
+    assert '"content":"one"' in next(tmp_path.iterdir()).read_text()
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(paths, "state_dir", lambda: tmp_path / "file" / "state")
+    told = unsaved.spool("a", (UserMessage("one"), UserMessage("two")))
+    assert told.startswith("2 events could not be saved, nor kept in") and told.endswith("Not a directory.")
+
+
+def test_models_of_all_keys_at_hand_are_offered(database: Database) -> None:
+    config = Config(
+        keys={"openai": "login"},
+        providers={"mine": Server("http://h/v1")},
+        models={"mine/one": Model(levels=("low",))},
+    )
+    pool, tools = making.make_pool(config), making.make_workshop(config)
+    pool.known.learn("mine", (Listed("two"),))
+    offered = World(config, database, None, pool, making.make_run(config, pool, tools), tools).known_models()
+    assert {"mine/one", "mine/two", "openai/gpt-5-mini"} <= set(offered)
+    assert not [model for model in offered if model.startswith(("anthropic/", "google/"))]
+
+
+def test_what_the_configuration_says_of_a_model_goes_first() -> None:
+    config = Config(
+        providers={"mine": Server("http://h/v1", context=9_000, max_output=900)},
+        models={"mine/x": Model(context=5_000, levels=("off",), images="no", input_price=2.0, output_price=8.0)},
+    )
+    known = making.make_models(config)
+    assert known.limits("mine/x") == Limits(5_000, 900) and known.limits("mine/y") == Limits(9_000, 900)
+    assert (known.levels("mine/x"), known.traits("mine/x").images) == (("off",), False)
+    assert "high" in known.levels("mine/y") and known.traits("mine/y").images
+    price = making.make_price(config)
+    assert price("mine/x", Usage(input=1_000, output=500), 1.8e9) == (0.006, "configuration")
+    assert price("mine/y", Usage(input=1_000), 1.8e9) == (None, "")
+
+
+def test_a_vendor_under_another_name_has_the_vendors_prices() -> None:
+    price = making.make_price(Config(providers={"work": Server(api="anthropic")}))
+    cost, source = price("work/claude-sonnet-4-5", Usage(input=1_000_000), 1.79e9)
+    assert cost == price("anthropic/claude-sonnet-4-5", Usage(input=1_000_000), 1.79e9)[0]
+    assert cost and source.startswith("genai-prices")
+
+
+def test_a_key_is_looked_up_when_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "config_dir", lambda: tmp_path)
+    pool = making.make_pool(Config())
+    with pytest.raises(IkigaiError, match="There is no key for OpenAI"):
+        pool.require("openai")
+    keys.store(making.keys_file(), "openai", "sk-1")  # in another terminal
+    pool.require("openai")
+
+
+async def test_a_profile_says_when_its_agents_are_condensed_and_print_mode_never_does(
+    database: Database, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(
+        'model = "scripted/echo"\n[context]\ncondense = "manual"\n'
+        '[profiles.tight]\ncondense = "auto"\ncondense_at_percent = 50\nsummarise_on_clear = true\n'
+    )
+    config = load(file, {}, {})
+    pool, tools = making.make_pool(config), making.make_workshop(config)
+    world = World(config, database, None, pool, making.make_run(config, pool, tools), tools)
+    plain = await world.look(await world.create())
+    chosen = SettingsChanged({"profile": "tight"}, {"profile": "agent"})
+    tight = evolve(plain, StoredEvent(1, plain.agent, 1, 0.0, chosen))
+    assert (world.condensing(plain).mode, world.condensing(plain).at_percent) == ("manual", 75)
+    found = world.condensing(tight)
+    assert (found.mode, found.at_percent, found.on_clear) == ("auto", 50, True)
+    assert (found.asked.mode, found.asked.on_clear) == ("off", False)

@@ -1,0 +1,71 @@
+"""`ikigai agents`: what it prints, does and refuses."""
+
+import argparse
+import json
+
+import pytest
+
+from ikigai.cli.commands import agents as roster
+from ikigai.core.errors import BadDatabase, ConfigError, Refused
+from ikigai.core.events import Forked
+from ikigai.store.database import Database
+from tests.store.talk import Talk
+from tests.store.test_tree import damage
+
+
+async def run(database: Database, *words: str) -> str:
+    parser = argparse.ArgumentParser()
+    common = argparse.ArgumentParser(add_help=False)
+    roster.add_command(parser.add_subparsers(), common)
+    return await roster.run(database, parser.parse_args(["agents", *words]))
+
+
+async def test_the_tree_and_what_is_done_to_it(database: Database) -> None:
+    assert await run(database) == "There are no agents yet."
+    talk = await Talk.open(database, await database.agents.create("root"))
+    await talk.turn("one", "an answer that has rather more words than there is room for")
+    at = await database.family.point(talk.agent)
+    for name in ("kid", "other"):
+        await database.family.fork(talk.agent, at, (Forked("root", at),), name)
+    rows = (await run(database, "list")).splitlines()
+    assert [row.split()[0] for row in rows] == ["agent", "root", "kid", "other"]
+    assert rows[1].split()[1:5] == ["open", "chat/large", "1", "0"] and rows[1].endswith("…")
+    assert rows[2].startswith("    kid ") and rows[2].split()[1:3] == ["idle", "chat/large"], "its parent's model"
+    found = json.loads(await run(database, "list", "--json"))["agents"]
+    assert [(agent["name"], agent["depth"], agent["state"]) for agent in found] == [
+        ("root", 0, "open"), ("kid", 1, "idle"), ("other", 1, "idle"),
+    ]  # fmt: skip
+    assert f"parent     root, from event #{at} on" in await run(database, "show", "kid")
+    assert json.loads(await run(database, "show", "kid", "--json"))["forked_at"] == at
+    assert await run(database, "rename", "kid", "kiddo") == "kid is called kiddo now."
+    with pytest.raises(Refused, match="kiddo would be") as refused:
+        await run(database, "kill", "kiddo")
+    assert "--yes" in refused.value.remedy
+    assert json.loads(await run(database, "kill", "kiddo", "--yes", "--json"))["text"].startswith("Killed kiddo.")
+    assert "kiddo" not in await run(database) and "dead" in await run(database, "--all")
+    assert "lives again" in await run(database, "revive", "kiddo")
+    assert "kiddo" in await run(database)
+
+
+async def test_what_is_refused(database: Database) -> None:
+    root = await database.agents.create("root")
+    await database.family.fork(root, 0, (Forked("root", 0),), "kid")
+    for words, what in (
+        (("show", "nobody"), "There is no agent nobody"),
+        (("rename", "kid"), "takes 2 names"),
+        (("list", "kid"), "takes no names"),
+        (("kill", "root", "--yes"), "roots cannot be killed"),
+        (("revive", "kid"), "kid lives"),
+        (("rename", "kid", "two words"), "is no name"),
+        (("rename", "kid", "root"), "named root already"),
+        (("rename", "kid", "x" * 1024), "is no name"),
+    ):
+        with pytest.raises((ConfigError, Refused), match=what) as refused:
+            await run(database, *words)
+        assert refused.value.remedy
+    await damage(database, "update agents set parent = gen_random_uuid() where name = 'kid'")
+    for words in (("kill", "kid", "--yes"), ("revive", "kid")):
+        with pytest.raises((BadDatabase, Refused)):
+            await run(database, *words)
+    assert "its parent is missing" in await run(database)
+    assert "its parent is missing" in await run(database, "show", "kid")

@@ -1,0 +1,90 @@
+"""The help: every command has a page that fits into 80 columns, every option its words, and every example is one."""
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from ikigai.cli import help_pages as manual
+from ikigai.cli import main as cli
+from ikigai.cli import subcommands as admin
+from tests import ROOT
+from tests.e2e.test_completion import every
+
+
+def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    _, *beside = every(admin.parser(cli._common(), cli._common(argparse.SUPPRESS)))
+    yield from beside
+    yield "", cli._parser()
+
+
+@pytest.fixture(params=[40, 80, 200])
+def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setenv("COLUMNS", str(request.param))
+    return request.param
+
+
+def test_every_command_has_a_page_and_every_page_a_command() -> None:
+    assert {path for path, _ in parsers()} == {"", *manual.PAGES}
+
+
+def test_every_page_says_all_in_80_columns(terminal: int) -> None:
+    for path, parser in parsers():
+        text = parser.format_help()
+        assert max(map(len, text.splitlines())) <= 80, path
+        if terminal == 80:  # in fewer, argparse may break a word
+            assert parser.description and re.sub(r"\s+", " ", parser.description)[:60] in re.sub(r"\s+", " ", text), (
+                path
+            )
+        assert "\nexamples:\n  " in text and "\nexit codes:\n  0 " in text and "  75 " in text, path
+        assert re.search(r"\n\n\n", text.rstrip("\n")) is None, path
+
+
+def test_every_option_and_argument_is_explained() -> None:
+    for path, parser in parsers():
+        for action in parser._actions:
+            if action.dest == "words" and not path:
+                continue  # a message; the usage says so
+            name = action.option_strings or action.dest
+            if isinstance(action, argparse._SubParsersAction):
+                assert {choice.dest for choice in action._choices_actions if choice.help} == {*action.choices}, name
+            elif action.help != argparse.SUPPRESS:
+                assert action.help and len(action.help) > 3, (path, name)
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    for path, page in manual.PAGES.items():
+        for command, _ in page.examples:
+            yield path, command
+    (block,) = re.findall(r"\nexamples:\n(.*?)\n\n", manual.MAIN, re.DOTALL)
+    for line in block.splitlines():
+        yield "", line.strip().split("   ")[0]
+
+
+@pytest.mark.parametrize(("path", "example"), list(examples()))
+def test_every_example_is_understood(path: str, example: str) -> None:
+    """The parsers take it; what the shell makes of it is left out."""
+    found = re.search(r"\bikigai\b(?P<words>(?:'[^']*'|\"[^\"]*\"|[^|<>)])*)", example)
+    assert found, example
+    words = shlex.split(found["words"])
+    common = cli._common()
+    rest = common.parse_known_args(words)[1]
+    if rest[:1] in cli.SUBCOMMANDS:
+        arguments = admin.parse(admin.parser(common, cli._common(argparse.SUPPRESS)), words)
+        assert path.split()[0] == arguments.command
+        assert len(path.split()) == 1 or path.split()[1] == arguments.what
+    else:
+        assert path == "" and cli._parser().parse_intermixed_args(words)
+
+
+def test_what_stands_in_the_readme_is_a_command() -> None:
+    """No command of the README is unknown to the parsers."""
+    text = (ROOT / "README.md").read_text()
+    known = {path for path, _ in parsers()}
+    for words in re.findall(r"`ikigai ((?:[a-z]+ ?)+)", text):
+        first, *more = words.split()
+        assert first in known, words
+        if f"{first} " in " ".join(known) and any(path.startswith(f"{first} ") for path in known) and more:
+            assert f"{first} {more[0]}" in known, words

@@ -1,0 +1,210 @@
+"""Settings of a trusted project: they tighten and never loosen, and anything else is an error with its place."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikigai.app.tool_runtime import Workshop
+from ikigai.config import Config, describe, load
+from ikigai.config.key_table import KEYS, dotted
+from ikigai.config.project import ALLOWED, SETS, tightened
+from ikigai.core.errors import ConfigError, Refused
+from ikigai.core.questions import Answered, Question
+from ikigai.core.state.fold import blank
+from ikigai.core.state.inputs import Change
+from ikigai.core.state.project_limits import ALL, MODES, Bounds, bounded
+from ikigai.core.state.run_config import Run
+from ikigai.repl import permission_commands as permissions
+from tests.core.encoders import encoder, limits
+
+
+def configured(text: str, folder: Path, flags: dict[str, Any] | None = None, **environ: str) -> Config:
+    file = folder / "own.toml"
+    file.write_text(text)
+    return load(file, environ, flags or {})
+
+
+def project(folder: Path, text: str) -> Path:
+    file = folder / ".ikigai" / "config.toml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def tried(folder: Path, own: str, text: str, **more: Any) -> tuple[Config, Bounds]:
+    return tightened(configured(own, folder, **more), project(folder, text), folder)
+
+
+def test_what_is_stricter_holds_and_says_where_it_comes_from(tmp_path: Path):
+    own = '[tools]\napproval = "auto"\nsandbox_network = true\n'
+    text = (
+        '[tools]\napproval = "read-only"\noff = ["web", "shell"]\nsandbox = "bwrap"\nsandbox_network = false\n'
+        "[context]\nsliding_context_tokens = 5000\n"
+    )
+    config, bounds = tried(tmp_path, own, text)
+    tools = config.tools
+    assert (tools.approval, tools.sandbox, tools.sandbox_network) == ("read-only", "bwrap", False)
+    assert config.context.sliding_context_tokens == 5000
+    file = tmp_path / ".ikigai" / "config.toml"
+    assert bounds == Bounds(
+        *("read-only", ("web", "shell"), 5000),
+        {"approval": f"project {file}:2", "tools_off": f"project {file}:3", "budget": f"project {file}:7"},
+    )
+    rows = {key: (value, origin) for key, value, origin in describe(config)}
+    assert rows["tools.approval"] == ('"read-only"', f"project {file}:2")
+    assert rows["tools.off"] == ('["web", "shell"]', f"project {file}:3")
+    assert rows["context.sliding_context_tokens"] == ("5000", f"project {file}:7")
+    assert rows["tools.allow"][1] == "default"
+    off, bounds = tried(tmp_path, "", "[tools]\nenabled = false\n")
+    assert not off.tools.enabled and bounds.tools_off == (ALL,)
+
+
+def test_what_is_looser_than_the_users_own_changes_nothing(tmp_path: Path):
+    own = '[tools]\napproval = "read-only"\nenabled = false\n[context]\nsliding_context_tokens = 10\n'
+    text = '[tools]\napproval = "edits"\n[context]\nsliding_context_tokens = 11\n'
+    config, bounds = tried(tmp_path, own, text)
+    before = configured(own, tmp_path)
+    assert config == before and describe(config) == describe(before)
+    assert bounded({"approval": "read-only", "budget": 10}, bounds) == {"approval": "read-only", "budget": 10}
+    unbudgeted, _ = tried(tmp_path, "[context]\nsliding_context_tokens = 0\n", text)
+    assert unbudgeted.context.sliding_context_tokens == 11, "0 is no budget at all, which is more than any"
+
+
+def test_what_this_run_says_goes_before_it(tmp_path: Path):
+    text = '[tools]\napproval = "read-only"\nsandbox = "bwrap"\nenabled = false\n'
+    config, bounds = tried(tmp_path, "", text, flags={"tools.approval": "yolo"}, IKIGAI_TOOLS_SANDBOX="off")
+    assert (config.tools.approval, config.tools.sandbox, config.tools.enabled) == ("yolo", "off", False)
+    assert bounds.approval == "" and bounds.tools_off == (ALL,)
+
+
+@pytest.mark.parametrize("key", sorted(map(dotted, KEYS.keys() - ALLOWED.keys())))
+def test_no_other_key_is_taken(tmp_path: Path, key: str):
+    key = key.replace('"*"', "openai" if key.startswith("providers") else '"openai/x"')
+    with pytest.raises(ConfigError) as caught:
+        tried(tmp_path, "", f"\n{key} = 1\n")
+    assert caught.value.what == f"{tmp_path}/.ikigai/config.toml:2: {key} cannot be set by a project."
+    assert caught.value.remedy.startswith("Take it out; a project can only tighten: tools.enabled, tools.approval")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('tools.approval = "auto"', "tools.approval cannot be 'auto' in a project. It can only tighten."),
+        ('tools.approval = "yolo"', "tools.approval cannot be 'yolo' in a project."),
+        ("tools.enabled = true", "tools.enabled cannot be true in a project."),
+        ("tools.enabled = 0", "tools.enabled cannot be 0 in a project."),
+        ('tools.sandbox = "off"', "tools.sandbox cannot be 'off' in a project."),
+        ("tools.sandbox_network = true", "tools.sandbox_network cannot be true in a project."),
+        ('tools.off = "shell"', "tools.off cannot be 'shell' in a project."),
+        (
+            'tools.off = ["shel"]',
+            "a list of sets of tools (agents, external, files, memory, shell, web).",
+        ),
+        ("tools.off = [[]]", "tools.off cannot be an array in a project."),
+        ("context.sliding_context_tokens = 0", "context.sliding_context_tokens cannot be 0 in a project."),
+        ("context.sliding_context_tokens = true", "context.sliding_context_tokens cannot be true in a project."),
+        ('OPENAI_API_KEY = "sk-1"', "OPENAI_API_KEY has no place in a file."),
+        ("tools.aproval = 1", "there is no key tools.aproval. Did you mean tools.approval?"),
+        ("tools = 1", "there is no key tools."),
+        ("[tools", "is not valid TOML"),
+    ],
+)
+def test_bad_values_are_said_with_their_place(tmp_path: Path, line: str, words: str):
+    with pytest.raises(ConfigError) as caught:
+        tried(tmp_path, "", f"\n{line}\n")
+    assert f"{tmp_path}/.ikigai/config.toml:2" in str(caught.value) and words in str(caught.value)
+
+
+def test_only_a_file_of_the_folder_is_read(tmp_path: Path):
+    config, folder = configured("", tmp_path), tmp_path / "work"
+    folder.mkdir()
+    file = folder / ".ikigai" / "config.toml"
+    assert tightened(config, file, folder) == (config, Bounds())
+    file.parent.mkdir()
+    os.mkfifo(file)
+    with pytest.raises(ConfigError, match="is a pipe"):
+        tightened(config, file, folder)
+    for target in ("/dev/zero", str(tmp_path / "own.toml"), "config.toml", "../.."):
+        file.unlink()
+        file.symlink_to(target)
+        with pytest.raises(ConfigError):
+            tightened(config, file, folder)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        tightened(config, file, folder)
+
+
+modes, sets = st.sampled_from(MODES), st.lists(st.sampled_from(["shell", "web", "files"]), unique=True)
+choices = st.fixed_dictionaries(
+    {},
+    optional={
+        "approval": modes | st.none(),
+        "budget": st.integers(0, 9),
+        "tools_off": sets.map(",".join) | st.none(),
+    },
+)
+
+
+@given(choices, choices, st.builds(Bounds, modes | st.just(""), sets.map(tuple) | st.just((ALL,)), st.integers(0, 9)))
+def test_no_choice_is_looser_than_the_bounds(below: Any, own: Any, bounds: Bounds):
+    plain: Any = None  # limits and encoder are not looked at
+    free, bound = (Run(below, plain, plain, bounds=each).resolve(own) for each in (Bounds(), bounds))
+
+    def rank(settings: Any) -> int:
+        return MODES.index(settings.get("approval") or "ask")
+
+    assert rank(bound) <= rank(free) and (not bounds.approval or rank(bound) <= MODES.index(bounds.approval))
+    left: Any = bound.get("budget") or 0
+    most, wanted = bounds.budget, Run(below, plain, plain).resolve(own).get("budget")
+    assert not most or 0 < left <= most
+    assert left <= int(wanted or 10)
+    off = set(str(bound.get("tools_off") or "").split(","))
+    assert ALL in off or {*bounds.tools_off, *str(free.get("tools_off") or "").split(",")} - {""} <= off
+    assert bounded(bound, bounds) == bound
+    this_run = Run(below, plain, plain, {"approval": "yolo"}, bounds=bounds).resolve(own)
+    assert this_run["approval"] == "yolo", "what the user says for this run goes before it"
+
+
+def test_the_sets_that_can_be_off_are_those_there_are(tmp_path: Path):
+    config = configured("", tmp_path)
+    there = {spec.set for spec in Workshop(config, tmp_path).specs}
+    assert there | {"agents", "external"} == set(SETS)
+
+
+@pytest.mark.parametrize(
+    ("most", "ring"),
+    [
+        ("", ["edits", "auto", "read-only", "ask"]),
+        ("edits", ["edits", "read-only", "ask"]),
+        ("ask", ["read-only", "ask"]),
+        ("read-only", ["read-only"]),
+    ],
+)
+def test_shift_tab_goes_through_what_a_project_lets(most: str, ring: list[str], tmp_path: Path):
+    bounds = Bounds(most, origins={"approval": "project x:1"} if most else {})
+    run, seen, own = Run({"model": "chat/small"}, limits, encoder, bounds=bounds), list[object](), "ask"
+    for _ in ring:
+        memory = blank(msgspec.structs.replace(run, below={"model": "chat/small", "approval": own}), "a")
+        own = permissions.cycled(memory).values["approval"]
+        seen.append(own)
+    assert seen == ring
+
+
+async def test_what_a_project_forbids_is_not_asked_about():
+    async def ask(question: Question) -> Answered:
+        asked.append(question)
+        return Answered("y")
+
+    asked = list[Question]()
+    run = Run({"model": "chat/small"}, limits, encoder, bounds=Bounds("edits", origins={"approval": "project x:1"}))
+    with pytest.raises(Refused, match="bounded here by the project x:1"):
+        await permissions.approve("yolo", blank(run, "a"), ask)
+    assert not asked
+    free = blank(Run({"model": "chat/small"}, limits, encoder), "a")
+    assert await permissions.approve("yolo", free, ask) == Change({"approval": "yolo"}) and len(asked) == 1

@@ -1,0 +1,159 @@
+"""Requests are sound whatever the log holds: every call with one result right behind it, none without a call."""
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ikigai.core import events as ev
+from ikigai.core.messages import Image, Message, Role, Text, ToolCall, ToolResult
+from ikigai.core.request.build import NOT_RUN, OUTCOME_UNKNOWN, UNANSWERED, closed, grow, notice, paired
+
+
+def call(id: str) -> ToolCall:
+    return ToolCall(id, "look")
+
+
+def result(id: str, content: str = "seen") -> ToolResult:
+    return ToolResult(id, content, name="look")
+
+
+def user(text: str = "?") -> Message:
+    return Message(Role.USER, (Text(text),))
+
+
+def assistant(*blocks: Text | ToolCall) -> Message:
+    return Message(Role.ASSISTANT, blocks)
+
+
+def tool(*results: ToolResult) -> Message:
+    return Message(Role.TOOL, results)
+
+
+ids = st.sampled_from("abc")
+replies = st.lists(st.builds(Text, st.just("!")) | st.builds(call, ids), min_size=1, max_size=3)
+results = st.lists(st.builds(result, ids, st.sampled_from("xy")), min_size=1, max_size=3)
+damaged = st.lists(
+    st.builds(user) | replies.map(lambda blocks: assistant(*blocks)) | results.map(lambda blocks: tool(*blocks)),
+    max_size=8,
+).map(tuple)
+
+
+@given(damaged, st.frozensets(ids))
+@example((assistant(call("a"), call("a")),), frozenset())
+@example((assistant(call("a")), tool(result("a")), assistant(call("a")), tool(result("a", "y"))), frozenset())
+@example((tool(result("a")), user(), assistant(call("a"))), frozenset())
+def test_any_sequence_comes_out_whole(messages: tuple[Message, ...], started: frozenset[str]) -> None:
+    whole = paired(messages, started)
+    assert paired(whole, started) == whole
+    waiting: list[str] = []
+    for message in whole:
+        answered = [block.call_id for block in message.blocks if isinstance(block, ToolResult)]
+        assert answered == waiting and message.blocks
+        waiting = [call.id for call in message.calls]
+    assert not waiting
+    wanted = {call.id for message in messages for call in message.calls}
+    assert sorted(call.id for message in whole for call in message.calls) == sorted(wanted), "each call once"
+    words = [block for message in messages for block in message.blocks if isinstance(block, Text)]
+    assert [block for message in whole for block in message.blocks if isinstance(block, Text)] == words
+    first = {
+        block.call_id: block.content
+        for message in reversed(messages)
+        for block in reversed(message.blocks)
+        if isinstance(block, ToolResult)
+    }
+    for message in whole:
+        for block in message.blocks:
+            if isinstance(block, ToolResult):
+                missing = OUTCOME_UNKNOWN if block.call_id in started else NOT_RUN
+                assert block.content == first.get(block.call_id, missing)
+                assert block.is_error is (block.call_id not in first)
+
+
+def test_a_result_has_the_name_of_the_call_it_answers() -> None:
+    nameless, wrong = ToolResult("a", "x"), ToolResult("a", "x", True, name="other")
+    for result in (nameless, wrong):
+        for messages in (
+            (tool(result), user(), assistant(call("a"))),
+            (assistant(call("a"), ToolCall("a", "other")), tool(result)),
+        ):
+            *_, answers = paired(messages, frozenset())
+            assert answers == tool(ToolResult("a", "x", result.is_error, "look"))
+
+
+def test_what_is_whole_already_is_left_alone() -> None:
+    whole = (
+        user(),
+        assistant(Text("I look."), call("a"), call("b")),
+        tool(result("a"), result("b")),
+        assistant(Text("!")),
+    )
+    assert paired(whole, frozenset()) == whole
+
+
+def test_results_follow_in_the_order_of_the_calls() -> None:
+    messages = (assistant(call("a"), call("b")), tool(result("b"), result("a")))
+    assert paired(messages, frozenset())[1] == tool(result("a"), result("b"))
+
+
+def test_a_missing_result_says_whether_the_call_may_have_run() -> None:
+    _, answers = paired((assistant(call("a"), call("b")),), frozenset("a"))
+    assert answers == tool(ToolResult("a", OUTCOME_UNKNOWN, True, "look"), ToolResult("b", NOT_RUN, True, "look"))
+
+
+def test_a_turn_that_ended_ends_with_the_models_word() -> None:
+    for ending in ev.Ending:
+        assert closed((user(),), frozenset(), ending) == (user(), assistant(Text(UNANSWERED[ending])))
+        assert closed((user(), assistant(Text("!"))), frozenset(), ending)[-1] == assistant(Text("!"))
+        *_, answers, last = closed((user(), assistant(call("a"))), frozenset(), ending)
+        assert answers.role is Role.TOOL and last == assistant(Text(UNANSWERED[ending]))
+    assert closed((), frozenset(), ev.Ending.FAILED) == ()
+
+
+def test_events_make_messages_join_them_or_are_not_sent() -> None:
+    messages: tuple[Message, ...] = ()
+    for event in (
+        ev.UserMessage("?"),
+        ev.UsageReported("m"),
+        ev.AssistantMessage((Text("This"), Text(""))),
+        call("a"),
+        ev.AssistantMessage((Text("and that"),)),
+        call("b"),
+        ev.ToolStarted("a"),
+        result("a"),
+        result("b"),
+        ev.AssistantMessage(()),
+        ev.AssistantMessage((Text(""),)),
+        ev.AssistantMessage((Text("Done."),)),
+    ):
+        messages = grow(messages, event)
+    assert messages == (
+        user(),
+        assistant(Text("This"), call("a"), Text("and that"), call("b")),
+        tool(ToolResult("a", "seen", name="look"), ToolResult("b", "seen", name="look")),
+        assistant(Text("Done.")),
+    )
+
+
+def test_images_stand_before_the_words_and_alone_without_them() -> None:
+    images = tuple(Image("image/png", "iVBO", n, n) for n in (1, 2))
+    assert grow((), ev.UserMessage("What?", images)) == (Message(Role.USER, (*images, Text("What?"))),)
+    assert grow((), ev.UserMessage("", images)) == (Message(Role.USER, images),)
+    assert grow((), ev.UserMessage("")) == (user(""),)
+
+
+def test_a_result_has_the_name_of_its_call_whatever_the_log_says() -> None:
+    messages = (assistant(ToolCall("a", "look"), ToolCall("b", "see")), assistant(ToolCall("a", "hear")))
+    for name in ("", "wrong"):
+        *_, answered = grow(messages, ToolResult("b", "seen", name=name))
+        assert answered == tool(ToolResult("b", "seen", name="see"))
+    assert grow(messages, result("a"))[-1] == tool(ToolResult("a", "seen", name="hear")), "the newest call's"
+    assert grow(messages, ToolResult("c", "seen", name="x"))[-1] == tool(ToolResult("c", "seen"))
+
+
+def test_two_messages_of_the_user_stay_two() -> None:
+    assert grow((user("a"),), ev.UserMessage("b")) == (user("a"), user("b"))
+
+
+def test_the_notice_counts_messages_and_is_silent_about_none() -> None:
+    assert notice(0) is None
+    assert notice(1) == user("[conversation truncated — 1 older message omitted]")
+    assert notice(12) == user("[conversation truncated — 12 older messages omitted]")

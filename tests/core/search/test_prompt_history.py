@@ -1,0 +1,45 @@
+"""What was sent before, found by words or letters; this directory's first, each text once."""
+
+from ikigai.core.search.prompt_history import EXACTLY, LOOSELY, Earlier, Finds, fits, loosely, words
+
+HERE = [Earlier("fix the parser", 5, 50.0, "a", "/x", True), Earlier("parse this", 3, 30.0, "a", "/x", True)]
+ELSEWHERE = [Earlier("fix the parser", 9, 90.0, "b", "/y"), Earlier("parser tests", 8, 80.0, "b", "/y")]
+
+
+def texts(typed: str, *found: list[Earlier]) -> list[str]:
+    finds = Finds(typed)
+    for each in found:
+        finds.add(each)
+    return [each.text for each in finds.best(10)]
+
+
+def test_words_in_any_order_or_letters_close_together():
+    assert fits("", "anything") == EXACTLY
+    assert fits("PARSER fix", "Fix the parser") == EXACTLY
+    assert fits("fxpars", "fix parser") == LOOSELY
+    assert fits("fxp", "fine and then much extra prose") == 0
+    assert fits("zq", "fix the parser") == 0
+
+
+def test_patterns_hold_what_was_typed_and_no_wildcards():
+    assert words("50% a_b") == ["%50\\%%", "%a\\_b%"]
+    assert loosely("a %") == "%a%\\%%"
+    assert words("") == []
+
+
+def test_this_directory_first_then_the_newest_each_once_and_loose_ones_last():
+    assert texts("pars", ELSEWHERE, HERE) == ["fix the parser", "parse this", "parser tests"]
+    assert texts("zqx", ELSEWHERE, HERE) == []
+    assert texts("pser", ELSEWHERE, HERE)[0] == "fix the parser"
+    loose = [Earlier("prs", 1, 1.0, "a", "/y")]
+    assert texts("prs", HERE, loose)[0] == "prs"
+
+
+def test_what_is_known_of_it_replaces_what_is_not_whichever_comes_first():
+    at_hand = [Earlier("fix the parser", 1 << 62)]
+    for order in ((at_hand, HERE), (HERE, at_hand)):
+        finds = Finds("fix")
+        for each in order:
+            finds.add(each)
+        assert finds.best(1)[0].agent == "a"
+    assert finds.here() == 1

@@ -1,0 +1,230 @@
+"""Queries, keys and snippets: what is searched for is what is found, whatever is typed and whatever was said."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ikigai.core.errors import Refused
+from ikigai.core.sanitize import clean
+from ikigai.core.search import lexer as lexemes
+from ikigai.core.search import query as searching
+from ikigai.core.search.lexer import LONGEST_KEY, PIECE, fold, keys, pieces
+from ikigai.core.search.query import How, Key, parse, widened
+from ikigai.core.search.snippets import Finder, Marked
+
+ODD = st.text(alphabet="aAbé ßéİﬁ①Σς한日本ｶ\u0301_ǅx\u200d\n\x1b[", max_size=40)
+
+
+def finds(query: str, text: str) -> bool:
+    return Finder(parse(query)).finds(text)
+
+
+def wanted(query: str) -> list[tuple[str, str]]:
+    return [(key.text, key.how.value) for term in parse(query) for key in term.keys]
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "found"),
+    [
+        ("window", "The Window is open", True),
+        ("wind", "The Window is open", True),
+        ("wind*", "The Window is open", True),
+        ("indow", "The Window is open", False),
+        ("*indow", "The Window is open", True),
+        ("*indow", "all windows", False),
+        ("*indow*", "all windows", True),
+        ('"wind"', "The Window is open", False),
+        ('"the window"', "The  \nwindow, open", True),
+        ('"the window"', "the big window", False),
+        ('"the wind"', "the window", False),
+        ('"the wind*"', "the window", True),
+        ("open the", "The Window is open", True),
+        ("open shut", "The Window is open", False),
+        ("cafe", "Le CAFÉ", True),
+        ("café", "le cafe", True),
+        ("cafe", "le cafe\u0301", True),
+        ("strasse", "Straße", True),
+        ("file", "ﬁle", True),
+        ("日本", "東京は日本の首都", True),
+        ("本日", "東京は日本の首都", False),
+        ("首", "東京は日本の首都", True),
+        ("都", "東京は日本の首都", True),
+        ("python日本", "python日本", True),
+        ("日本 python", "python日本", True),
+        ("안녕", "안녕하세요", True),
+        ("नमस्ते", "नमस्ते दुनिया", True),
+        ("🎉", "done 🎉!", True),
+        ("get_user", "call get_user(1)", True),
+        ("user", "call get_user(1)", True),
+        ("foo.bar", "x = foo.bar.baz", True),
+        ("foo.bar", "foo bar", False),
+        ("c++", "in C++ and C", True),
+        ("c++", "in C", False),
+        ("--flag", "use --flag here", True),
+        ("=>", "a => b", True),
+        ("what?", "what is it", True),
+        ("'; DROP TABLE x;--", "x'; drop table x;--", True),
+        ('"unbalanced quo', "an unbalanced quo", True),
+        ('say "', "say it", True),
+        ("“the window”", "the window", True),
+        ("a", "b a c", True),
+        ("the of", "the end of it", True),
+        ("İstanbul", "istanbul", True),
+        ("ΟΔΟΣ", "οδος", True),
+    ],
+)
+def test_what_is_found(query: str, text: str, found: bool):
+    assert finds(query, text) is found
+    if found:
+        assert all(_met(key, keys(fold(text))) for term in parse(query) for key in term.keys), "the index offers it"
+
+
+def _met(key: Key, index: set[str]) -> bool:
+    match key.how:
+        case How.WHOLE:
+            return key.text in index
+        case How.START:
+            return any(each.startswith(key.text) for each in index)
+        case How.PART:
+            return any(key.text in each for each in index)
+
+
+@pytest.mark.parametrize("query", ["", "   ", '"', '""', '" "', "\n\t"])
+def test_nothing_to_search_for(query: str):
+    if query == '"' or query == '""' or query == '" "':
+        assert [term.words for term in parse(query)] == [()], "a quote can be searched for"
+    else:
+        with pytest.raises(Refused, match="nothing to search for"):
+            parse(query)
+
+
+def test_too_much():
+    with pytest.raises(Refused, match="1,000 characters"):
+        parse("x" * 1001)
+    with pytest.raises(Refused, match="32 words"):
+        parse(" ".join(f"w{n}" for n in range(33)))
+    assert len(parse("same " * 100)) == 1
+
+
+def test_keys_of_a_query():
+    assert wanted("foo") == wanted("foo*") == [("foo", "start")]
+    assert wanted('"foo"') == [("foo", "whole")]
+    assert wanted("*foo*") == [("foo", "part")]
+    assert wanted("日本語") == [("日本", "whole"), ("本語", "whole")]
+    assert wanted("日") == [("日", "start")]
+    assert wanted('"of the"') == [("of", "whole"), ("the", "whole"), ("of+the", "whole")]
+    assert wanted('"of the*"') == [("of", "whole"), ("the", "start")]
+    assert wanted('"of a zebra"')[-1] == ("of+a", "whole")
+    assert wanted("=>") == []
+    assert wanted("x" * 100) == [("x" * LONGEST_KEY, "whole")]
+
+
+def test_what_the_index_proves():
+    proven = {
+        query: parse(query)[0].proven for query in ("foo", '"foo"', "日", "日本", "日本語", "*foo*", "a.b", "=>", "c++")
+    }
+    assert [query for query, is_so in proven.items() if is_so] == ["foo", '"foo"', "日", "日本"]
+
+
+def test_widened():
+    assert [key.how for term in widened(parse('foo "bar baz"')) for key in term.keys] == [
+        How.PART,
+        How.WHOLE,
+        How.WHOLE,
+    ]
+    assert Finder(widened(parse("indow"))).finds("window")
+    assert widened(parse('"a phrase"')) == parse('"a phrase"')
+
+
+@settings(deadline=None)
+@given(ODD, ODD)
+def test_whatever_is_found_is_offered_by_the_index(query: str, text: str):
+    try:
+        terms = parse(query)
+    except Refused:
+        return
+    for each in (terms, widened(terms)):
+        if Finder(each).finds(text):
+            assert all(_met(key, keys(fold(text))) for term in each for key in term.keys)
+
+
+@settings(deadline=None)
+@given(ODD)
+def test_a_text_is_found_by_its_words(text: str):
+    assert fold(text) == fold(unicodedata.normalize("NFC", text)) == fold(fold(text))
+    for word in lexemes.tokens(fold(text)):
+        assert finds(f'"{word}"', text)
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab \n", min_size=1, max_size=60).map(lambda unit: unit * 2_000))
+def test_pieces(text: str):
+    cut = list(pieces(text))
+    assert cut[0][0] == 0 and all(text[start : start + len(piece)] == piece for start, piece in cut)
+    assert all(len(piece.encode()) <= 1 << 16 for _, piece in cut)
+    for (start, piece), (after, _) in zip(cut, cut[1:], strict=False):
+        assert start < after < start + len(piece), "pieces overlap"
+    assert cut[-1][0] + len(cut[-1][1]) == len(text)
+
+
+def test_the_longest_piece_of_wide_characters_is_below_64_kb():
+    assert max(len(piece.encode()) for _, piece in pieces("𠀀" * 100_000)) <= 1 << 16
+    assert len(list(pieces("x" * PIECE))) == 1 and not list(pieces(""))
+
+
+def test_json_of_a_call_is_read_as_words():
+    text = lexemes.searchable("tool_call", '{"text":"one\\ntwo \\"three\\""}')
+    assert {"two", "three"} <= keys(fold(text)) and len(text) == len('{"text":"one\\ntwo \\"three\\""}')
+
+
+def test_a_snippet_shows_the_places():
+    text = "x " * 300 + "Le Café\n\n\x1b[31mest   bon, zwei   Wort und cafés " + "y " * 300
+    found = Finder(parse('cafe "zwei wort"')).snippet(text, 160)
+    assert [found.text[a:b] for a, b in found.places] == ["Café", "zwei Wort", "café"]
+    assert found.text.startswith("… ") and found.text.endswith(" …") and "\x1b" not in found.text
+    assert "Café est bon, zwei Wort und cafés" in found.text
+
+
+def test_a_snippet_stands_where_most_terms_are_together():
+    text = f"one {'.' * 500} one two {'.' * 500} two"
+    found = Finder(parse("one two")).snippet(text, 160)
+    assert [found.text[a:b] for a, b in found.places] == ["one", "two"]
+
+
+def test_a_short_text_is_its_own_snippet():
+    assert Finder(parse("b")).snippet("a b c", 160) == Marked("a b c", ((2, 3),))
+    assert Finder(parse("zzz")).snippet("a b c", 160) == Marked("a b c")
+
+
+@settings(deadline=None)
+@given(ODD, ODD)
+def test_places_are_what_was_searched_for(query: str, text: str):
+    try:
+        terms = parse(query)
+    except Refused:
+        return
+    finder = Finder(terms)
+    found = finder.snippet(text, 160)
+    assert clean(found.text) == found.text and "\n" not in found.text
+    assert all(0 <= a < b <= len(found.text) for a, b in found.places)
+    assert list(found.places) == sorted(found.places)
+
+
+def test_what_is_more_relevant():
+    finder = Finder(parse("window open"))
+
+    def better(one: str, two: str) -> bool:
+        return finder.score(one) > finder.score(two)
+
+    assert better("the window is open", "the windows are opened")
+    assert better("window open", f"window {'x ' * 500} open")
+    assert better("window open, window open, window open", "window open, and so on, and so forth, again")
+
+
+def test_words_of_a_question():
+    terms = searching.asked("What did we decide about the 日本語 database, in May?")
+    texts = [term.text for term in terms]
+    assert {"database", "decide", "日本", "本語", "may", "we"} <= set(texts)
+    assert texts[0] == "database" and searching.asked("?!") == ()

@@ -1,0 +1,272 @@
+"""Deciding, in sentences: what the table of the state machine is too narrow for."""
+
+import pytest
+
+from ikigai.core import events as ev
+from ikigai.core.errors import Refused
+from ikigai.core.messages import Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.state.inputs import (
+    Approved,
+    CallModel,
+    Change,
+    Clear,
+    Interrupted,
+    Plan,
+    RewindTo,
+    RunTool,
+    SetMark,
+    StartTool,
+    Submitted,
+    ToolDone,
+)
+from ikigai.core.state.machine import decide, work
+from ikigai.core.state.memory import replace
+from ikigai.core.state.run_config import Run
+from tests.core.agent import RUN, Agent
+from tests.core.encoders import encoder, limits
+
+
+def marked() -> Agent:
+    agent = Agent()
+    agent.turn()
+    agent.happen(SetMark("m"))
+    return agent
+
+
+def asked() -> Agent:
+    agent = marked()
+    agent.happen(Submitted("Do it."))
+    return agent
+
+
+def x(id: str) -> ToolCall:
+    return ToolCall(id, "look")
+
+
+def test_a_malformed_call_is_answered_and_never_a_job() -> None:
+    agent = asked()
+    agent.reply(ToolCall("bad", "look", "{}", malformed="["))
+    assert all(isinstance(job, CallModel) for job in work(agent.memory))
+    result = agent.memory.open and agent.memory.open.messages[-1].blocks[0]
+    assert isinstance(result, ToolResult) and result.is_error and "JSON" in result.content
+
+
+def test_ids_of_calls_are_new_within_the_whole_turn() -> None:
+    agent = asked()
+    agent.reply(x("c"))
+    agent.happen(Approved(agent.job(StartTool)))
+    agent.happen(ToolDone(agent.job(RunTool), ToolResult("c", "seen")))
+    agent.reply(x("c"), x("c_2"))
+    assert [agent.job(StartTool, n).call.id for n in (0, 1)] == ["c_2", "c_2_2"]
+
+
+def test_calls_without_ids_get_different_ones() -> None:
+    agent = asked()
+    agent.reply(x(""), x("call_2"), x(""))
+    assert [agent.job(StartTool, n).call.id for n in (0, 1, 2)] == ["call", "call_2", "call_3"]
+
+
+def test_ids_of_calls_are_new_within_the_whole_context() -> None:
+    """Anthropic refuses a request in which two calls have one id, and some servers begin anew with every reply."""
+    agent = asked()
+    agent.reply(x("c"))
+    agent.happen(Interrupted())
+    agent.happen(Submitted("Again."))
+    agent.reply(x("c"))
+    assert agent.job(StartTool).call.id == "c_2"
+
+
+def test_the_error_of_a_malformed_call_quotes_it() -> None:
+    agent = asked()
+    agent.reply(ToolCall("", "look", "{}", malformed='{"a": \0'), ToolCall("", "look", "{}", malformed="5"))
+    answers = agent.memory.open.messages[-1].blocks if agent.memory.open else ()
+    quoted = {b.call_id: b.content.partition("They began: ")[2] for b in answers if isinstance(b, ToolResult)}
+    assert quoted == {"call": '{"a": \ufffd', "call_2": "5"}
+
+
+def test_ids_that_become_equal_in_the_database_stay_apart() -> None:
+    agent = asked()
+    agent.reply(x("\ud800"), x("\ud801"))
+    assert [agent.job(StartTool, n).call.id for n in (0, 1)] == ["�", "�_2"]
+
+
+def test_what_cannot_be_stored_is_replaced_before_it_is_measured() -> None:
+    agent = Agent(Run({"model": "chat/large", "budget": 0}, limits, encoder))
+    assert agent.happen(Submitted("a\0b\ud800")) == (ev.UserMessage("a�b�"),)
+    *_, ended = agent.reply(Text("\udfffc\0"))
+    assert isinstance(ended, ev.TurnEnded) and ended.size == agent.memory.window.turns[-1].size
+    agent.happen(Submitted("?"))
+    agent.happen(Interrupted((Text("\ud800"),)))
+    assert agent.memory.window.turns[-1].messages[-1].text == "�"
+
+
+def test_marks_without_a_label_are_numbered_on() -> None:
+    agent = marked()
+    for label in ("", "41", "", "x", ""):
+        agent.happen(SetMark(label))
+    assert [mark.label for mark in agent.memory.marks] == ["m", "1", "41", "42", "x", "43"]
+
+
+def test_rewind_takes_the_newest_of_equal_labels_and_keeps_it() -> None:
+    agent = marked()
+    agent.happen(SetMark("m"))
+    newest = agent.memory.marks[-1].id
+    agent.turn()
+    assert agent.happen(RewindTo("m")) == (ev.Rewound(newest, "m"),)
+    assert agent.happen(RewindTo()) == (ev.Rewound(newest, "m"),)
+    assert len(agent.memory.window.turns) == 1
+
+
+def test_rewind_without_marks_is_refused() -> None:
+    with pytest.raises(
+        Refused, match=r"There is no mark to go back to\. /mark sets one; /rewind ID goes back to any turn\."
+    ):
+        decide(Agent().memory, RewindTo("m"))
+
+
+def test_the_known_marks_are_named_newest_first_and_once() -> None:
+    agent = marked()
+    for label in ("b", "m"):
+        agent.happen(SetMark(label))
+    with pytest.raises(Refused, match=r"Marks, newest first: m, b$"):
+        decide(agent.memory, RewindTo("z"))
+
+
+def test_without_a_model_nothing_can_be_asked_but_everything_else_works() -> None:
+    agent = Agent(Run({}, limits, encoder))
+    with pytest.raises(Refused, match="no model") as refused:
+        agent.happen(Submitted("Hello."))
+    assert "/model" in refused.value.remedy and "ikigai login" in refused.value.remedy
+    assert agent.happen(SetMark("m")) and agent.happen(Clear())
+    agent.happen(Change({"model": "chat/small"}))
+    agent.turn()
+    assert len(agent.memory.window.turns) == 1
+
+
+def test_with_the_sliding_off_input_is_refused_when_the_context_is_full() -> None:
+    agent = Agent(Run({"model": "chat/tiny", "budget": 0}, limits, encoder))
+    with pytest.raises(
+        Refused, match=r"This message takes about 1\.3k tokens, and chat/tiny takes 250 in all"
+    ) as refused:
+        agent.happen(Submitted("x" * 5000))
+    assert "/model" in refused.value.remedy
+    agent.happen(Submitted("x" * 2000))  # the first message is let through: there is nothing to clear
+    agent.reply(Text("Long."))
+    with pytest.raises(Refused, match="Context full") as refused:
+        agent.happen(Submitted("?"))
+    assert "/clear" in refused.value.remedy and "/budget" in refused.value.remedy
+    agent.happen(Change({"budget": 100}))
+    agent.turn()
+
+
+def test_with_the_sliding_off_a_message_that_fits_is_taken_and_one_byte_more_is_not() -> None:
+    agent = Agent(Run({"model": "chat/tiny", "budget": 0}, limits, encoder))
+    agent.turn("x" * 300, "y")
+    left = agent.memory.room * 4 - agent.memory.size - len(',{"role":"user","content":""}')
+    assert decide(agent.memory, Submitted("z" * left))
+    with pytest.raises(Refused, match="Context full"):
+        decide(agent.memory, Submitted("z" * (left + 1)))
+
+
+def test_what_a_flag_decides_cannot_be_chosen() -> None:
+    agent = Agent(Run(RUN.below, limits, encoder, {"budget": 5}, {"budget": "IKIGAI_SLIDING_CONTEXT_TOKENS"}))
+    with pytest.raises(Refused, match="budget is set by IKIGAI_SLIDING_CONTEXT_TOKENS for this run"):
+        agent.happen(Change({"budget": 7}))
+    assert agent.happen(Change({"level": "high"}))
+
+
+def test_a_choice_outlives_the_flag_that_overruled_it() -> None:
+    agent = Agent()
+    agent.happen(Change({"budget": 7}))
+    flagged = Agent(Run(RUN.below, limits, encoder, {"budget": 5}, {"budget": "--budget"}), agent.log)
+    assert (flagged.memory.budget, flagged.memory.own) == (5, {"budget": 7})
+    flagged.happen(Clear())
+    assert (flagged.memory.budget, flagged.memory.own) == (5, {"budget": 7})
+    again = Agent(RUN, agent.log)
+    assert (again.memory.budget, again.memory.own) == (7, {"budget": 7})
+    again.happen(Change({"budget": None}))
+    assert (again.memory.budget, again.memory.own) == (100_000, {})
+    assert Agent(RUN, agent.log).memory.budget == 100_000
+
+
+def under_flag(agent: Agent, **above: str) -> Agent:
+    """The agent as it is opened next, with a flag that names the model."""
+    below: ev.Choices = {**RUN.below, "level": "med"}
+    return Agent(Run(below, limits, encoder, above, dict.fromkeys(above, "flag --model")), agent.log)
+
+
+def test_a_level_can_be_chosen_for_the_model_of_a_flag() -> None:
+    agent = under_flag(Agent(), model="chat/small")
+    assert agent.memory.settings["level"] == "", "that of the configuration was for the model there"
+    agent.happen(Change({"level": "low"}))
+    assert (agent.memory.model, agent.memory.settings["level"]) == ("chat/small", "low")
+    assert under_flag(agent, model="chat/small").memory.settings["level"] == "low"
+    agent.happen(Change({"level": None}))
+    assert agent.memory.settings["level"] == ""
+    with pytest.raises(Refused, match="level is set by flag --model for this run"):
+        under_flag(agent, model="chat/small", level="high").happen(Change({"level": "low"}))
+
+
+def test_a_level_stays_with_the_model_that_the_agent_chose_it_for() -> None:
+    agent = Agent()
+    agent.happen(Change({"model": "blocks/tiny", "level": "high"}))
+    other = under_flag(agent, model="chat/small")
+    assert (other.memory.model, other.memory.settings["level"]) == ("chat/small", "")
+    with pytest.raises(Refused) as refused:
+        other.happen(Change({"level": "low"}))
+    assert str(refused.value) == (
+        "Level low would go with blocks/tiny, the agent's own model, and that of this run is chat/small, set by flag"
+        " --model. Start with chat/small:low instead, or without a model."
+    )
+    other.happen(Clear())
+    same = under_flag(other, model="blocks/tiny")
+    assert same.memory.settings["level"] == "high"
+    same.happen(Change({"level": "low"}))
+    again = Agent(RUN, same.log)
+    assert (again.memory.model, again.memory.settings["level"]) == ("blocks/tiny", "low")
+
+
+def test_a_recorded_setting_that_nobody_wants_any_more_ends() -> None:
+    agent = Agent()
+    agent.happen(Change({"level": "low"}))
+    Agent(Run(RUN.below, limits, encoder, {"level": "high"}, {"level": "--model"}), agent.log)
+    agent.log.append("a", (ev.SettingsChanged({"theme": "dark"}, {"theme": "config.toml"}),))
+    again = Agent(RUN, agent.log)
+    assert {key: value for key, value in again.memory.settings.items() if value is not None} == {
+        **RUN.below,
+        "level": "low",
+    }
+
+
+def test_origins_are_recorded_with_the_values() -> None:
+    agent = Agent()
+    agent.happen(Change({"level": "low", "budget": 7}))
+    run = Run({**RUN.below, "model": "chat/small"}, limits, encoder, {"budget": 5}, {"budget": "--budget"})
+    agent.log.append("a", (ev.SettingsChanged({"model": "blocks/tiny"}, {"model": "--model"}),))
+    Agent(run, agent.log)
+    (recorded,) = (row.event() for row in agent.log.rows[-1:])
+    assert recorded.event == ev.SettingsChanged(
+        {"model": "chat/small", "budget": 5}, {"model": "default", "budget": "--budget"}
+    )
+
+
+def test_jobs_are_the_same_while_others_finish() -> None:
+    agent = asked()
+    agent.reply(x("x"), x("y"), x("z"))
+    before = work(agent.memory)
+    agent.happen(Approved(agent.job(StartTool, 1)))
+    started = work(agent.memory)
+    assert len(before & started) == 2
+    agent.happen(ToolDone(agent.job(RunTool), ToolResult("y", "seen")))
+    assert work(agent.memory) == before & started
+
+
+def test_the_talk_that_plans_a_filter_is_in_none_of_its_figures() -> None:
+    agent = Agent(replace(RUN, planning=lambda: (ToolSpec("filter_context", "Plans a filter. " * 20, "{}"),)))
+    agent.turn("What do foxes eat?", "Mice.")
+    used = agent.memory.used
+    agent.happen(Plan("forget", "foxes " * 30))
+    assert agent.memory.used > used
+    filtered = agent.reply(Text("Nothing of that was said." * 9))[-1]
+    assert isinstance(filtered, ev.Filtered)
+    assert filtered.before == filtered.after == agent.memory.used == used

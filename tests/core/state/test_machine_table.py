@@ -1,0 +1,584 @@
+"""The state machine as a table: in each state, each input → its facts, the next status, the jobs that are wanted."""
+
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+
+from ikigai.core import codec
+from ikigai.core import events as ev
+from ikigai.core.agents.mail import WORKS_FOR, Mail
+from ikigai.core.errors import Refused
+from ikigai.core.forget.selection import Wanted
+from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
+from ikigai.core.ports import Draft
+from ikigai.core.state.inputs import (
+    NEEDS_IDLE,
+    Approved,
+    CallModel,
+    Change,
+    Clear,
+    Condense,
+    Condensed,
+    Denied,
+    Edit,
+    Exceeded,
+    Failed,
+    Filter,
+    Forget,
+    Heard,
+    Input,
+    Instructed,
+    Interrupted,
+    Job,
+    Mailed,
+    Note,
+    Noted,
+    Opened,
+    Plan,
+    Quote,
+    Ran,
+    Replied,
+    Retry,
+    RewindAt,
+    RewindTo,
+    RunTool,
+    Send,
+    SetMark,
+    StartTool,
+    Steered,
+    Submitted,
+    ToolDone,
+    Undo,
+    Used,
+)
+from ikigai.core.state.machine import work
+from ikigai.core.state.memory import Status
+from ikigai.core.state.run_config import Run
+from tests.core.agent import RUN, Agent
+from tests.core.encoders import encoder, limits
+
+# The states. "idle" has a turn with the call o behind it and the mark m; "tools" has c1 asked for, c2 begun, c3 done;
+# "astray" has two rounds of calls that are all of no tool, "mixed" the same with one of a tool in the first.
+# Facts: ! stands for interrupted or an error. Jobs: "call" the model, "start" or "run" a tool.
+TABLE = """
+state   | input              | facts                                                     | then    | jobs
+
+idle    | open               |                                                           | idle    |
+idle    | open, draft        |                                                           | idle    |
+idle    | open, other budget | settings(budget)                                          | idle    |
+idle    | submit             | user                                                      | waiting | call
+idle    | submit nothing     | user                                                      | waiting | call
+idle    | submit a picture   | user                                                      | waiting | call
+idle    | steer              | user                                                      | waiting | call
+idle    | interrupt          |                                                           | idle    |
+idle    | interrupt, words   |                                                           | idle    |
+idle    | interrupt, usage   | usage                                                     | idle    |
+idle    | used               | usage                                                     | idle    |
+idle    | heard              |                                                           | idle    |
+idle    | send               | mail_sent                                                 | idle    |
+idle    | mail               | user mail_taken mail_taken                                | waiting | call
+idle    | reply              |                                                           | idle    |
+idle    | fail               |                                                           | idle    |
+idle    | exceeded           |                                                           | idle    |
+idle    | approve c1         |                                                           | idle    |
+idle    | deny c1            |                                                           | idle    |
+idle    | result of c2       |                                                           | idle    |
+idle    | clear              | clear                                                     | idle    |
+idle    | mark               | mark(1)                                                   | idle    |
+idle    | mark 7             | mark(7)                                                   | idle    |
+idle    | rewind             | rewind                                                    | idle    |
+idle    | rewind m           | rewind                                                    | idle    |
+idle    | rewind elsewhere   | refused: There is no mark 'elsewhere' here.               | idle    |
+idle    | change budget      | settings(budget)                                          | idle    |
+idle    | instruct           | settings(instructions)                                    | idle    |
+idle    | instruct nothing   |                                                           | idle    |
+idle    | rewind to 0        | rewind                                                    | idle    |
+idle    | rewind at the end  | refused: Nothing in the context comes after event 20.     | idle    |
+idle    | forget ids         | refused: Nobody has looked what these ids are.            | idle    |
+idle    | filter             | filter                                                    | idle    |
+idle    | plan               | user                                                      | waiting | call
+idle    | condense           | refused: Nobody has made a summary.                       | idle    |
+idle    | condensed          | summary                                                   | idle    |
+idle    | condensed, late    | refused: The summary was discarded: memory begins otherwise now. | idle |
+idle    | condensed, cleared | summary                                                   | idle    |
+idle    | quote              | user                                                      | waiting | note
+idle    | undo               | refused: There is nothing to undo.                        | idle    |
+idle    | undo 1             | refused: Event 1 cannot be undone.                        | idle    |
+idle    | retry              | rewind user                                               | waiting | call
+idle    | edit               | rewind                                                    | idle    |
+idle    | ran                | command                                                   | idle    |
+idle    | noted              |                                                           | idle    |
+idle    | change nothing     | refused: That is chosen already.                          | idle    |
+
+waiting | open               | turn_end(interrupted)                                     | idle    |
+waiting | open, draft        | assistant! turn_end(interrupted)                          | idle    |
+waiting | open, empty draft  | turn_end(interrupted)                                     | idle    |
+waiting | open, old draft    | turn_end(interrupted)                                     | idle    |
+waiting | open, other budget | turn_end(interrupted) settings(budget)                    | idle    |
+waiting | submit             | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | steer              | user                                                      | waiting | call
+waiting | mail               | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | instruct           | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | interrupt          | turn_end(interrupted)                                     | idle    |
+waiting | interrupt, words   | assistant! turn_end(interrupted)                          | idle    |
+waiting | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
+waiting | interrupt, both    | assistant! usage turn_end(interrupted)                    | idle    |
+waiting | used               | usage                                                     | waiting | call
+waiting | heard              |                                                           | waiting | call
+waiting | send               | mail_sent                                                 | waiting | call
+waiting | interrupt, thought | assistant! turn_end(interrupted)                          | idle    |
+waiting | interrupt, call    | assistant! turn_end(interrupted)                          | idle    |
+waiting | reply              | assistant usage turn_end(completed)                       | idle    |
+waiting | reply nothing      | assistant usage turn_end(completed)                       | idle    |
+waiting | reply, calls       | assistant tool_call(x) tool_call(y) usage                 | tools   | start x, start y
+waiting | reply, only a call | assistant tool_call(x) usage                              | tools   | start x
+waiting | reply, words amid  | assistant tool_call(x) assistant tool_call(y) usage       | tools   | start x, start y
+waiting | reply, same ids    | assistant tool_call(x) tool_call(x_2) usage               | tools   | start x, start x_2
+waiting | reply, id of old   | assistant tool_call(o_2) usage                            | tools   | start o_2
+waiting | reply, no id       | assistant tool_call(call) usage                           | tools   | start call
+waiting | reply, malformed   | assistant tool_call(b) tool_result(b)! usage              | waiting | call
+waiting | reply, both        | assistant tool_call(b) tool_call(x) tool_result(b)! usage | tools   | start x
+waiting | reply, cut off     | assistant tool_call(x) tool_call(y) tool_result(y)! usage | tools   | start x
+waiting | reply, refused     | assistant usage turn_end(completed)                       | idle    |
+waiting | reply, refused call | assistant tool_call(x) tool_result(x)! usage turn_end(completed) | idle    |
+waiting | late reply         |                                                           | waiting | call
+waiting | fail               | usage turn_end(failed)                                    | idle    |
+waiting | fail, words        | assistant! usage turn_end(failed)                         | idle    |
+waiting | fail, unsent       | turn_end(failed)                                          | idle    |
+waiting | late fail          |                                                           | waiting | call
+waiting | exceeded           | usage                                                     | waiting | call
+waiting | exceeded, unsent   |                                                           | waiting | call
+waiting | late exceeded      |                                                           | waiting | call
+waiting | approve c1         |                                                           | waiting | call
+waiting | deny c1            |                                                           | waiting | call
+waiting | result of c2       |                                                           | waiting | call
+waiting | clear              | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | mark               | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | rewind             | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | rewind to 0        | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | forget ids         | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | filter             | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | plan               | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | condense           | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | condensed          | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | quote              | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | undo               | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | retry              | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | edit               | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | ran                | command                                                   | waiting | call
+waiting | noted              |                                                           | waiting | call
+waiting | change budget      | refused: The agent is busy (waiting for the model).       | waiting | call
+
+tools   | open               | turn_end(interrupted)                                     | idle    |
+tools   | open, draft        | turn_end(interrupted)                                     | idle    |
+tools   | open, other budget | turn_end(interrupted) settings(budget)                    | idle    |
+tools   | submit             | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | steer              | refused: The turn waits for the results of its tools.     | tools   | start c1, run c2
+tools   | mail               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | instruct           | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | interrupt          | turn_end(interrupted)                                     | idle    |
+tools   | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
+tools   | used               | usage                                                     | tools   | start c1, run c2
+tools   | heard              |                                                           | tools   | start c1, run c2
+tools   | send               | mail_sent                                                 | tools   | start c1, run c2
+tools   | reply              |                                                           | tools   | start c1, run c2
+tools   | fail               |                                                           | tools   | start c1, run c2
+tools   | exceeded           |                                                           | tools   | start c1, run c2
+tools   | approve c1         | tool_started(c1)                                          | tools   | run c1, run c2
+tools   | approve c1, why    | approval tool_started(c1)                                 | tools   | run c1, run c2
+tools   | deny c1            | approval tool_result(c1)!                                 | tools   | run c2
+tools   | deny c2            |                                                           | tools   | start c1, run c2
+tools   | approve c2         |                                                           | tools   | start c1, run c2
+tools   | approve c3         |                                                           | tools   | start c1, run c2
+tools   | result of c1       |                                                           | tools   | start c1, run c2
+tools   | result of c2       | tool_result(c2)                                           | tools   | start c1
+tools   | error of c2        | tool_result(c2)!                                          | tools   | start c1
+tools   | result of c3       |                                                           | tools   | start c1, run c2
+tools   | clear              | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | mark               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | rewind             | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | rewind to 0        | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | forget ids         | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | filter             | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | plan               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | condense           | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | condensed          | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | quote              | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | undo               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | retry              | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | edit               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | ran                | command                                                   | tools   | start c1, run c2
+tools   | noted              |                                                           | tools   | start c1, run c2
+tools   | change budget      | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+
+last    | result of c1       | tool_result(c1)                                           | waiting | call
+
+quoting | noted              | turn_end(completed)                                       | idle    |
+quoting | interrupt          | turn_end(interrupted)                                     | idle    |
+quoting | open               | turn_end(completed)                                       | idle    |
+
+planning | reply             | assistant usage turn_end(completed) filter                | idle    |
+planning | fail              | usage turn_end(failed) filter                             | idle    |
+planning | interrupt         | turn_end(interrupted) filter                              | idle    |
+planning | open              | turn_end(interrupted) filter                              | idle    |
+applying | plan made         | filter_plan tool_result(p)                                | waiting | call
+undoing | undo               | undo                                                      | idle    |
+
+astray  | reply              | assistant usage turn_end(completed)                       | idle    |
+astray  | reply, calls       | assistant tool_call(x) tool_call(y) usage turn_end(failed) | idle   |
+astray  | reply, malformed   | assistant tool_call(b) tool_result(b)! usage turn_end(failed) | idle |
+astray  | reply, a real one  | assistant tool_call(x) tool_call(t) usage                 | tools   | start x, start t
+mixed   | reply, calls       | assistant tool_call(x) tool_call(y) usage                 | tools   | start x, start y
+"""
+
+CELLS = [tuple(cell.strip() for cell in line.split("|")) for line in TABLE.splitlines()[3:] if line]
+
+
+def idle() -> Agent:
+    agent = Agent(Run(RUN.below, limits, encoder, planning=lambda: (ToolSpec("filter_context", "", "{}"),)))
+    agent.happen(Submitted("?"))
+    agent.reply(ToolCall("o", "look", "{}", malformed="["))
+    agent.reply(Text("!"))
+    agent.happen(SetMark("m"))
+    return agent
+
+
+def waiting() -> Agent:
+    agent = idle()
+    agent.happen(Submitted("Do it."))
+    return agent
+
+
+def tools() -> Agent:
+    agent = waiting()
+    agent.reply(Text("I will."), *(ToolCall(id, "look") for id in ("c1", "c2", "c3")))
+    agent.happen(Approved(agent.job(StartTool, 1)))
+    agent.happen(Approved(agent.job(StartTool, 1)))
+    agent.happen(ToolDone(agent.job(RunTool, 1), ToolResult("c3", "seen")))
+    return agent
+
+
+def last() -> Agent:
+    """One tool is still running."""
+    agent = tools()
+    agent.happen(ToolDone(agent.job(RunTool), ToolResult("c2", "seen")))
+    agent.happen(Approved(agent.job(StartTool)))
+    return agent
+
+
+def astray(*first: str) -> Agent:
+    """Waiting behind two rounds of calls; there is one tool, `touch`."""
+    agent = Agent(Run(RUN.below, limits, encoder, tools=(ToolSpec("touch", "", "{}"),)))
+    agent.happen(Submitted("Do it."))
+    for names in (("look", *first), ("look",)):
+        agent.reply(*(ToolCall("", name) for name in names))
+        while agent.memory.status is Status.RUNNING_TOOLS:
+            agent.happen(Approved(agent.job(StartTool)))
+            agent.happen(ToolDone(job := agent.job(RunTool), ToolResult(job.call.id, "No.", is_error=True)))
+    return agent
+
+
+def mixed() -> Agent:
+    return astray("touch")
+
+
+def quoting() -> Agent:
+    agent = idle()
+    agent.happen(Quote("> said before"))
+    return agent
+
+
+def planning() -> Agent:
+    agent = idle()
+    agent.happen(Plan("forget", "all of it"))
+    return agent
+
+
+def applying() -> Agent:
+    agent = planning()
+    agent.reply(ToolCall("p", "filter_context"))
+    agent.happen(Approved(agent.job(StartTool)))
+    return agent
+
+
+def undoing() -> Agent:
+    agent = idle()
+    agent.happen(Clear())
+    return agent
+
+
+def reply(*said: ReplyBlock, late: bool = False, stop: StopReason = StopReason.END) -> Callable[[Agent], Input]:
+    return lambda agent: Replied(asked(agent, late), said, stop, ev.UsageReported("m"))
+
+
+def fail(*said: ReplyBlock, late: bool = False) -> Callable[[Agent], Input]:
+    return lambda agent: Failed(asked(agent, late), "It broke.", said, ev.UsageReported("m"))
+
+
+def asked(agent: Agent, late: bool) -> CallModel:
+    """The job of asking the model, as it stands, or as it stood before the turn."""
+    return CallModel(1 if late or not agent.memory.open else agent.memory.open.last)
+
+
+def call(agent: Agent, id: str) -> tuple[int, ToolCall]:
+    """A call of the open turn with the id of its event; one of nowhere when there is none."""
+    calls = agent.memory.open.calls if agent.memory.open else ()
+    return next((found for found in calls if found[1].id == id), (1, ToolCall(id, "look")))
+
+
+def denied(agent: Agent, id: str) -> Denied:
+    why = ev.ApprovalDecided(id, False, "user", "not now")
+    return Denied(StartTool(*call(agent, id)), ToolResult(id, "no", is_error=True), why)
+
+
+def draft(text: str, off: int = 0) -> Callable[[Agent], Input]:
+    return lambda agent: Opened(Draft((agent.memory.open.last if agent.memory.open else 1) + off, text))
+
+
+def x(id: str = "x") -> ToolCall:
+    return ToolCall(id, "look")
+
+
+def condensed(agent: Agent, late: bool = False) -> Condensed:
+    """A summary of the whole of it, made before or behind another one."""
+    begins = agent.memory.begins(20)
+    if late:
+        agent.happen(Condensed(ev.Summarised("It was.", 20), begins))
+    return Condensed(ev.Summarised("It was.", 20), begins)
+
+
+USAGE = ev.UsageReported("m", Usage(70, 3), size=280)
+BAD = ToolCall("b", "look", "{}", malformed="[")
+INPUTS: dict[str, Callable[[Agent], Input]] = {
+    "open": lambda agent: Opened(),
+    "open, draft": draft("I was say"),
+    "open, empty draft": draft(""),
+    "open, old draft": draft("I was say", off=-1),
+    "open, other budget": lambda agent: Opened(),
+    "submit": lambda agent: Submitted("Hello."),
+    "steer": lambda agent: Steered("And mind the gap."),
+    "instruct": lambda agent: Instructed("Obey."),
+    "instruct nothing": lambda agent: Instructed(""),
+    "submit nothing": lambda agent: Submitted(""),
+    "submit a picture": lambda agent: Submitted("", (Image("image/png", "iVBO", 2, 1),)),
+    "interrupt": lambda agent: Interrupted(),
+    "interrupt, words": lambda agent: Interrupted((Text("I was say"),)),
+    "interrupt, thought": lambda agent: Interrupted((Thinking("Hm."),)),
+    "interrupt, call": lambda agent: Interrupted((Text("I look."), x())),
+    "interrupt, usage": lambda agent: Interrupted((), USAGE),
+    "interrupt, both": lambda agent: Interrupted((Text("I was say"),), USAGE),
+    "used": lambda agent: Used(USAGE),
+    "heard": lambda agent: Heard(),
+    "send": lambda agent: Send(ev.MailSent("b", "Look again.", "heron")),
+    "mail": lambda agent: Mailed((Mail(1, "b", "heron", "Done."), Mail(2, "b", "heron", "Sorry."))),
+    "reply": reply(Text("Yes.")),
+    "reply nothing": reply(),
+    "reply, calls": reply(Text("I look."), x(), x("y")),
+    "reply, only a call": reply(x()),
+    "reply, words amid": reply(Text("This"), x(), Text("and that"), x("y")),
+    "reply, same ids": reply(Text("I look."), x(), x()),
+    "reply, id of old": reply(x("o")),
+    "reply, no id": reply(x("")),
+    "reply, malformed": reply(BAD),
+    "reply, both": reply(BAD, x()),
+    "reply, cut off": reply(Text("I look."), x(), x("y"), stop=StopReason.LENGTH),
+    "reply, refused": reply(stop=StopReason.REFUSED),
+    "reply, refused call": reply(Text("I look."), x(), stop=StopReason.REFUSED),
+    "reply, a real one": reply(x(), ToolCall("t", "touch")),
+    "late reply": reply(Text("Yes."), late=True),
+    "fail": fail(),
+    "fail, words": fail(Text("I was say")),
+    "fail, unsent": lambda agent: Failed(asked(agent, False), "There is no model.", ()),
+    "late fail": fail(late=True),
+    "exceeded": lambda agent: Exceeded(asked(agent, False), "Too long.", USAGE),
+    "exceeded, unsent": lambda agent: Exceeded(asked(agent, False), "Too long."),
+    "late exceeded": lambda agent: Exceeded(asked(agent, True), "Too long.", USAGE),
+    "approve c1": lambda agent: Approved(StartTool(*call(agent, "c1"))),
+    "approve c2": lambda agent: Approved(StartTool(*call(agent, "c2"))),
+    "approve c3": lambda agent: Approved(StartTool(*call(agent, "c3"))),
+    "approve c1, why": lambda agent: Approved(
+        StartTool(*call(agent, "c1")), ev.ApprovalDecided("c1", True, "user, once")
+    ),
+    "deny c1": lambda agent: denied(agent, "c1"),
+    "deny c2": lambda agent: denied(agent, "c2"),
+    "result of c1": lambda agent: ToolDone(RunTool(*call(agent, "c1")), ToolResult("c1", "seen")),
+    "result of c2": lambda agent: ToolDone(RunTool(*call(agent, "c2")), ToolResult("c2", "seen")),
+    "error of c2": lambda agent: ToolDone(RunTool(*call(agent, "c2")), ToolResult("c2", "gone", is_error=True)),
+    "result of c3": lambda agent: ToolDone(RunTool(*call(agent, "c3")), ToolResult("c3", "seen")),
+    "clear": lambda agent: Clear(),
+    "mark": lambda agent: SetMark(),
+    "mark 7": lambda agent: SetMark("7"),
+    "rewind": lambda agent: RewindTo(),
+    "rewind m": lambda agent: RewindTo("m"),
+    "rewind elsewhere": lambda agent: RewindTo("elsewhere"),
+    "rewind to 0": lambda agent: RewindAt(0),
+    "rewind at the end": lambda agent: RewindAt(20),
+    "forget ids": lambda agent: Forget((Wanted(1, 1),)),
+    "filter": lambda agent: Filter(((1, 9),), (), 2, 5),
+    "plan": lambda agent: Plan("forget", "all of it"),
+    "condense": lambda agent: Condense("the paths"),
+    "condensed": lambda agent: condensed(agent),
+    "condensed, late": lambda agent: condensed(agent, late=True),
+    "condensed, cleared": lambda agent: Condensed(ev.Summarised("It was.", closed=7)),
+    "quote": lambda agent: Quote("> said before"),
+    "undo": lambda agent: Undo(),
+    "undo 1": lambda agent: Undo(1),
+    "retry": lambda agent: Retry(),
+    "edit": lambda agent: Edit(),
+    "ran": lambda agent: Ran("/recall it", "It was."),
+    "noted": lambda agent: Noted(Note(agent.memory.open.first if agent.memory.open else 1)),
+    "plan made": lambda agent: ToolDone(
+        RunTool(*call(agent, "p")), ToolResult("p", "done"), (ev.FilterPlanned(((1, 9),), (), 2, 5),)
+    ),
+    "change budget": lambda agent: Change({"budget": 5}),
+    "change nothing": lambda agent: Change({"budget": None}),
+}
+
+
+def told(fact: ev.Event) -> str:
+    match fact:
+        case ToolCall(id) | ev.ToolStarted(id) | ev.Marked(id):
+            detail = f"({id})"
+        case ToolResult(id):
+            detail = f"({id})"
+        case ev.TurnEnded(ending):
+            detail = f"({ending.value})"
+        case ev.SettingsChanged(values):
+            detail = f"({', '.join(values)})"
+        case _:
+            detail = ""
+    mark = "!" if getattr(fact, "interrupted", False) or getattr(fact, "is_error", False) else ""
+    return codec.KIND[type(fact)] + detail + mark
+
+
+def told_job(job: Job) -> str:
+    match job:
+        case CallModel():
+            return "call"
+        case StartTool(_, call):
+            return f"start {call.id}"
+        case RunTool(_, call):
+            return f"run {call.id}"
+        case Note():
+            return "note"
+
+
+@pytest.mark.parametrize(("state", "happened", "facts", "then", "jobs"), CELLS, ids=lambda cell: cell or "-")
+def test_cell(state: str, happened: str, facts: str, then: str, jobs: str) -> None:
+    states = (idle, waiting, tools, last, astray, mixed, quoting, planning, applying, undoing)
+    agent = {each.__name__: each for each in states}[state]()
+    if happened == "open, other budget":
+        agent = reopened_below(agent, 7)
+    try:
+        found = " ".join(told(fact) for fact in agent.happen(INPUTS[happened](agent)))
+    except Refused as refusal:
+        found = f"refused: {refusal.what}"
+        assert refusal.remedy
+    assert found == facts
+    assert agent.memory.status is {"idle": Status.IDLE, "waiting": Status.WAITING, "tools": Status.RUNNING_TOOLS}[then]
+    assert ", ".join(map(told_job, sorted(work(agent.memory), key=lambda job: job.asked_by))) == jobs
+    assert agent.loaded() == agent.memory
+
+
+def reopened_below(agent: Agent, budget: int) -> Agent:
+    """The same log, loaded (not opened) by a program whose configuration gives another budget than was recorded."""
+    agent.log.append("a", (ev.SettingsChanged({"budget": 99}, {"budget": "config.toml"}),))
+    agent.run = Run({**RUN.below, "budget": budget}, limits, encoder)
+    agent.memory = agent.loaded()
+    return agent
+
+
+def test_every_input_that_needs_idle_is_refused_in_every_other_state() -> None:
+    for state in ("waiting", "tools"):
+        needing = [
+            "submit",
+            "mail",
+            "instruct",
+            "clear",
+            "mark",
+            "rewind",
+            "rewind to 0",
+            "forget ids",
+            "filter",
+            "plan",
+            "condense",
+            "condensed",
+            "quote",
+            "undo",
+        ]
+        needing += ["retry", "edit", "change budget"]
+        refused = [cell[1] for cell in CELLS if cell[0] == state and cell[2].startswith("refused: The agent is busy")]
+        assert refused == needing
+    assert {type(INPUTS[happened](idle())) for happened in needing} == set(NEEDS_IDLE)
+
+
+def test_the_table_has_every_input_in_every_state() -> None:
+    for state in ("idle", "waiting", "tools"):
+        happened = {type(INPUTS[cell[1]](idle())) for cell in CELLS if cell[0] == state}
+        assert happened == set(get_args(Input))
+
+
+def test_a_model_that_keeps_calling_what_is_not_there_is_named_with_what_it_calls() -> None:
+    agent = astray()
+    names = ("ls", "cat", "ls", "x" * 90)
+    *_, end = agent.happen(reply(*(ToolCall("", name) for name in names))(agent))
+    assert isinstance(end, ev.TurnEnded) and end.reason == (
+        f"chat/large keeps calling tools that do not exist (ls, cat, {'x' * 40}). /model chooses another."
+    )
+
+
+def test_it_is_so_also_where_its_older_calls_had_to_make_room() -> None:
+    agent = Agent(Run({"model": "chat/tiny", "budget": 100_000}, limits, encoder))
+    agent.happen(Submitted("Do it."))
+    for n in range(2):
+        agent.reply(ToolCall(f"c{n}", "ls"))
+        agent.happen(Approved(agent.job(StartTool)))
+        agent.happen(ToolDone(agent.job(RunTool), ToolResult(f"c{n}", "no " * 300, is_error=True)))
+    assert agent.memory.open and agent.memory.open.iterations == 1, "the first one is not sent any more"
+    *_, end = agent.reply(ToolCall("c2", "ls"))
+    assert isinstance(end, ev.TurnEnded) and end.ending is ev.Ending.FAILED
+
+
+def worker(maker: str = "boss", agent: str = "a") -> Agent:
+    """An agent that works for another one."""
+    made = Agent()
+    made.log.append("a", (ev.Cleared({WORKS_FOR: f"{maker} {agent}"}),))
+    made.memory = made.loaded()
+    return made
+
+
+def test_what_comes_of_a_turn_that_another_agent_began_is_reported_however_it_ends() -> None:
+    def reported(*facts: ev.Event) -> list[tuple[str, str, str]]:
+        return [(fact.to, fact.ending, fact.text) for fact in facts if isinstance(fact, ev.MailSent)]
+
+    agent = worker()
+    agent.happen(Submitted("Do it.", sender="heron"))
+    assert agent.memory.open and agent.memory.open.sender == "heron"
+    assert not reported(*agent.reply(Text("I look."), ToolCall("c", "look")))
+    agent = Agent(log=agent.log)  # which says what a dead program left
+    last = [row.event for row in agent.log.history("a")][-1:]
+    lost = "[the turn did not end as it should: the program ended]\nI look."
+    assert reported(*last) == [("boss", "interrupted", lost)]
+    agent.happen(Mailed((Mail(1, "b", "heron", "Again."),)))
+    assert reported(*agent.reply(Text("Done."))) == [("boss", "completed", "Done.")]
+    agent.happen(Mailed((Mail(2, "b", "heron", "And?"),)))
+    assert reported(*agent.happen(fail()(agent))) == [
+        ("boss", "failed", "[the turn did not end as it should: It broke.]")
+    ]
+    agent.happen(Submitted("I am the user."))
+    assert not reported(*agent.reply(Text("Hello.")))
+    agent.happen(Mailed((Mail(3, "b", "heron", "I, too.", by_user=True),)))
+    assert not reported(*agent.reply(Text("Hello.")))
+    for other in (Agent(), worker(agent="another")):
+        other.happen(Submitted("Do it.", sender="heron"))
+        assert not reported(*other.reply(Text("Done.")))
+
+
+def test_a_turn_that_an_agent_began_is_no_message_of_the_users_to_send_again() -> None:
+    agent = worker()
+    agent.happen(Submitted("Do it.", sender="heron"))
+    agent.reply(Text("Done."))
+    for again in (Retry(), Edit()):
+        with pytest.raises(Refused, match="message of another agent"):
+            agent.happen(again)

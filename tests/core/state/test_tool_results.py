@@ -1,0 +1,117 @@
+"""Tool results as a model sees them: capped, masked; and the limits that providers name."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikigai.core.state.overflow import stated
+from ikigai.core.state.tool_results import Caps, capped, edge, masked
+from tests.core.vectors import cases
+
+NOT_WORTH_IT = {
+    "duragent/tool_result_truncation/013",
+    "duragent/tool_result_truncation/014",
+    "duragent/tool_result_truncation/015",
+    "duragent/tool_result_truncation/016",
+}
+"""Cut there although the line that says so is about as long as what is saved; ikigai leaves such results whole."""
+
+caps = st.builds(
+    Caps, st.integers(1, 60), st.sampled_from(["head", "tail", "both"]), st.integers(0, 4), st.integers(0, 6)
+)
+
+
+@pytest.mark.parametrize("case", cases("tool_result_truncation"), ids=lambda case: case["id"])
+def test_a_result_is_cut_as_the_peer_does(case: dict[str, Any]) -> None:
+    given = case["input"]
+    cut = capped(given["content"], Caps(given["max_tokens"], given["strategy"]))
+    longer = len(case["expected"].encode()) >= len(given["content"].encode())
+    assert cut == (given["content"] if case["id"] in NOT_WORTH_IT or longer else case["expected"])
+
+
+@pytest.mark.parametrize("case", cases("safe_byte_truncate"), ids=lambda case: case["id"])
+def test_cuts_lie_between_characters(case: dict[str, Any]) -> None:
+    from ikigai.core.state.tool_results import _first, _last
+
+    given = case["input"]
+    cut = _last if given["side"] == "tail" else _first
+    data = given["text"].encode()
+    assert cut(data, min(given["max_bytes"], len(data))) == case["expected"]
+
+
+@given(st.text(max_size=900), caps, st.sampled_from(["", " (read_result 12)"]))
+def test_cutting_is_idempotent_and_never_makes_longer(text: str, caps: Caps, whole: str) -> None:
+    cut = capped(text, caps, whole)
+    assert len(cut.encode()) <= len(text.encode())
+    assert capped(cut, caps, whole) == cut
+    if cut != text:
+        assert f"({caps.part})]{whole}" in cut
+        kept = cut.replace("\n\n", "")
+        assert len(kept.encode()) <= caps.most * 4 + 120
+
+
+@given(st.text(max_size=400))
+def test_masking_is_idempotent_and_never_makes_longer(text: str) -> None:
+    mask = masked(text)
+    assert len(mask.encode()) <= len(text.encode())
+    assert masked(mask) == mask
+
+
+def _results(case: dict[str, Any]) -> list[int]:
+    start = case["input"]["conversation_end_idx"]
+    messages = case["input"]["messages"]
+    return [index for index, message in enumerate(messages) if index >= start and message["role"] == "tool"]
+
+
+@pytest.mark.parametrize("case", cases("observation_masking"), ids=lambda case: case["id"])
+def test_the_masked_ones_lie_between_first_and_last(case: dict[str, Any]) -> None:
+    """Where the last few are more than one, the edge moves by that many at a time, so fewer may be masked yet."""
+    given, places = case["input"], _results(case)
+    caps = Caps(keep_first=given["keep_first"], keep_last=given["keep_last"])
+    ours = places[caps.keep_first : edge(len(places), caps)]
+    theirs = case["expected"]["masked_indices"]
+    if caps.keep_last <= 1:
+        assert ours == theirs
+    else:
+        assert ours == theirs[: len(theirs) // caps.keep_last * caps.keep_last]
+
+
+def test_what_stands_for_a_result_says_how_much_it_was() -> None:
+    assert masked("x" * 48_000) == "[result masked — ~12000 tokens removed]"
+    assert masked("result 1") == "result 1", "a mask would be longer"
+
+
+@given(st.integers(0, 200), caps)
+def test_the_edge_moves_in_steps_and_leaves_the_last_alone(results: int, caps: Caps) -> None:
+    now, then = edge(results, caps), edge(results + 1, caps)
+    assert then - now in (0, max(1, caps.keep_last))
+    if now > caps.keep_first:
+        assert results - now >= caps.keep_last
+    if not caps.keep_first and not caps.keep_last:
+        assert now == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "limit"),
+    [
+        ("prompt is too long: 210000 tokens > 200000 maximum", 200_000),
+        ("This model's maximum context length is 128000 tokens. However, your messages resulted in 130000", 128_000),
+        ("maximum context length of only 32,768 tokens", 32_768),
+        ("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", 1_048_576),
+        ("request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it", 8192),
+        ("the model is loaded with context length of only 4096 tokens, which is not enough", 4096),
+        ("Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)", None),
+        ('{"n_prompt_tokens": 9000, "n_ctx": 8192}', 8192),
+        ("Range of input length should be [1, 204800]", 204_800),
+        ("prompt token count of 514673 exceeds the limit of 128000", 128_000),
+        ("Input length 72054 exceeds the maximum length 65536.", 65_536),
+        ("Input is too long for requested model.", None),
+        ("context_length_exceeded", None),
+        ("context length exceeded (413)", 413),
+        ("the context window of this model has 5 parts", None),
+    ],
+)
+def test_the_limit_that_a_provider_names(message: str, limit: int | None) -> None:
+    assert stated(message) == limit

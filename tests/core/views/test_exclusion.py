@@ -1,0 +1,136 @@
+"""Why events are not in the context, after what users do to it."""
+
+import random
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from ikigai.core.errors import Refused
+from ikigai.core.events import Rewound, Summarised, UserMessage
+from ikigai.core.forget.selection import Wanted, selecting
+from ikigai.core.state.inputs import Clear, Condensed, Filter, Input, RewindTo, SetMark, Undo
+from ikigai.core.views.exclusion import CONTROLS, Outside, Reasons, Why
+from tests.core.agent import RUN, Agent
+
+
+def ids(agent: Agent) -> list[int]:
+    return [row.id for row in agent.log.rows]
+
+
+def reasons(agent: Agent) -> dict[str, tuple[str, int]]:
+    """Of each message of the user's that is not in the context, why, and the number of the control that says so."""
+    stored = [row.event() for row in agent.log.rows]
+    controls = [event for event in stored if isinstance(event.event, CONTROLS)]
+    numbers = {event.id: number for number, event in enumerate(controls, start=1)}
+    found = Reasons(controls).over(ids(agent), agent.memory)
+    said = {event.id: event.event.text for event in stored if isinstance(event.event, UserMessage)}
+    return {text: _told(found[id], numbers) for id, text in said.items() if id in found}
+
+
+def _told(outside: Outside, numbers: dict[int, int]) -> tuple[str, int]:
+    return outside.why.name.lower(), numbers.get(outside.by, 0)
+
+
+class Last(NamedTuple):
+    """Forget so many turns, the newest."""
+
+    turns: int
+
+
+class Condense(NamedTuple):
+    """Let a summary stand for all but so many turns, the newest."""
+
+    but: int
+
+
+Step = str | Input | Last | Condense
+"""A turn with these words, or what else is done."""
+
+
+def take(agent: Agent, step: Step) -> None:
+    match step:
+        case str():
+            agent.turn(step)
+        case Last(turns):  # as the loop does it once the user has agreed
+            found = agent.log.load(selecting(agent.run, agent.name, (Wanted(back=turns),)))
+            agent.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+        case Condense(but):
+            *_, last = agent.memory.full.turns[: len(agent.memory.full.turns) - but]
+            agent.happen(Condensed(Summarised("sum", last.end, turns=1), agent.memory.begins(last.end)))
+        case _:
+            agent.happen(step)
+
+
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        (["a", Clear(), "b"], {"a": ("cleared", 1)}),
+        (["a", Clear(), "b", Clear(), "c"], {"a": ("cleared", 2), "b": ("cleared", 2)}),
+        (["a", Clear(), "b", Undo()], {}),
+        (["a", SetMark("m"), "b", RewindTo("m"), "c"], {"b": ("rewound", 1)}),
+        (["a", SetMark("m"), "b", RewindTo("m"), Undo()], {}),
+        (["a", SetMark("m"), "b", RewindTo("m"), "c", Clear(), "d"],
+         {"a": ("cleared", 2), "b": ("rewound", 1), "c": ("cleared", 2)}),
+        (["a", SetMark("m"), "b", "c", Last(1), RewindTo("m"), "d"], {"b": ("rewound", 2), "c": ("forgotten", 1)}),
+        (["a", "b", Last(2), "c"], {"a": ("forgotten", 1), "b": ("forgotten", 1)}),
+        (["a", "b", Last(1), Undo(), "c"], {}),
+        (["a", "b", Condense(1), "c"], {"a": ("summarised", 0)}),
+        (["a", "b", Condense(1), "c", Undo()], {}),
+        (["a", Last(1), "b", Condense(0), "c", Condense(0), "d"],
+         {"a": ("forgotten", 1), "b": ("summarised", 0), "c": ("summarised", 0)}),
+        (["a", Condense(0), "b", Clear(), "c"], {"a": ("cleared", 1), "b": ("cleared", 1)}),
+        (["a", SetMark("m"), "b", RewindTo("m"), Undo(), "c", Clear(), "d"],
+         {"a": ("cleared", 3), "b": ("cleared", 3), "c": ("cleared", 3)}),
+    ],
+)  # fmt: skip
+def test_reasons(steps: list[Step], wanted: dict[str, tuple[str, int]]) -> None:
+    agent = Agent()
+    for step in steps:
+        take(agent, step)
+    assert reasons(agent) == wanted
+
+
+def test_the_place_that_was_gone_back_to_is_not_rewound_itself() -> None:
+    agent = Agent()
+    for step in ("a", SetMark("m"), "b", RewindTo("m"), "c", Clear()):
+        take(agent, step)
+    events = [row.event() for row in agent.log.rows]
+    found = Reasons(events).over([event.id for event in events], agent.memory)
+    back = next(event for event in events if isinstance(event.event, Rewound))
+    assert isinstance(back.event, Rewound)
+    assert found[back.event.to].why is found[back.id].why is Why.CLEARED
+    assert {found[id].why for id in range(back.event.to + 1, back.id)} == {Why.REWOUND}
+
+
+def test_what_is_undone_and_what_slid_out() -> None:
+    agent = Agent(msgspec.structs.replace(RUN, below={**RUN.below, "budget": 150}))
+    for text in "abcdefgh":
+        agent.turn(text * 40)
+    agent.happen(SetMark("m"))
+    agent.happen(RewindTo("m"))
+    agent.happen(Undo())
+    told = reasons(agent)
+    assert told and set(told.values()) == {("out", 0)} and "h" * 40 not in told
+    rewound, undone = (row.id for row in agent.log.rows if isinstance(row.event().event, CONTROLS))
+    found = Reasons([row.event() for row in agent.log.rows]).over(ids(agent), agent.memory)
+    assert found[rewound] == Outside(Why.UNDONE, undone)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_agrees_with_memory(seed: int) -> None:
+    """Whatever was done: what memory does not hold has a reason, what it holds has none, and reasons are in force."""
+    rng, agent = random.Random(seed), Agent()
+    for n in range(30):
+        acts = (SetMark("m"), RewindTo("m"), Clear(), Last(rng.randint(1, 2)), Condense(1), Undo())
+        with suppress(Refused, ValueError):  # nothing to rewind to, to forget, to condense or to undo
+            take(agent, rng.choice((*[f"{n}"] * 4, *acts)))
+    stored = [row.event() for row in agent.log.rows]
+    found = Reasons(stored).over(ids(agent), agent.memory)
+    for event in stored:
+        why = found.get(event.id)
+        if why is None or why.why is not Why.UNDONE:
+            assert (why is None) == agent.memory.remembers(event.id)
+        else:
+            assert event.id not in {act.id for act in agent.memory.acts}

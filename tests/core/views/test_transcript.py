@@ -1,0 +1,269 @@
+"""What is shown of each event, and where the rule stands."""
+
+import pytest
+
+from ikigai.core import events as ev
+from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.state.inputs import CallModel, Change, Clear, Replied, RewindTo, SetMark, Submitted
+from ikigai.core.state.run_config import Run
+from ikigai.core.views.transcript import Block, Rule, Speaker, block, blocks, fresh, redraws, rule
+from tests.core.agent import RUN, Agent
+from tests.core.encoders import encoder, limits
+
+SHOT, UNNAMED = Image("image/png", "iVBO", 640, 480, "shot.png"), Image("image/jpeg", "/9j/", 2, 1)
+SHOWN: list[tuple[ev.Event, Speaker | None, str]] = [
+    (ev.UserMessage("Hello."), Speaker.USER, "Hello."),
+    (ev.UserMessage("What?", (SHOT,)), Speaker.USER, "[image shot.png, 640×480]\nWhat?"),
+    (ev.UserMessage("", (SHOT, UNNAMED)), Speaker.USER, "[image shot.png, 640×480]\n[image image/jpeg, 2×1]"),
+    (ev.AssistantMessage((Thinking("Hm."), Text("Good "), Text("day."))), Speaker.ASSISTANT, "Good day."),
+    (ev.AssistantMessage((Thinking("Hm."),)), Speaker.ASSISTANT, ""),
+    (ev.AssistantMessage((Thinking(" \n"), Thinking("", "signed"))), None, ""),
+    (ToolCall("c", "look", '{"at":1}'), Speaker.TOOL_CALL, '{"at":1}'),
+    (ToolCall("c", "look", "{}", '{"at":'), Speaker.TOOL_CALL, '{"at":'),
+    (ToolResult("c", "seen"), Speaker.TOOL_RESULT, "seen"),
+    (ToolResult("c", ""), Speaker.TOOL_RESULT, ""),
+    (ev.ToolStarted("c"), None, ""),
+    (ev.UsageReported("m/n"), None, ""),
+    (ev.TurnEnded(ev.Ending.COMPLETED), None, ""),
+    (ev.TurnEnded(ev.Ending.INTERRUPTED), Speaker.STOPPED, "interrupted"),
+    (ev.TurnEnded(ev.Ending.FAILED, "Too many requests."), Speaker.STOPPED, "Too many requests."),
+    (ev.Marked("m"), Speaker.NOTE, "Mark m set. /rewind m comes back here."),
+    (ev.SettingsChanged({"budget": 200_000}, {"budget": "agent"}), Speaker.NOTE, "Budget: 200k tokens"),
+    (ev.SettingsChanged({"budget": 0}, {"budget": "--budget"}), Speaker.NOTE, "Budget: off (from --budget)"),
+    (ev.SettingsChanged({"budget": None}, {"budget": "agent"}), Speaker.NOTE, "Budget: default"),
+    (ev.SettingsChanged({"system": "You are …"}, {"system": "agent"}), Speaker.NOTE, "System: changed"),
+    (ev.SettingsChanged({"system": ""}, {}), Speaker.NOTE, "System: none"),
+    (ev.SettingsChanged({"model": "m/n", "level": "low"}, {}), Speaker.NOTE, "Model: m/n; Level: low"),
+    (ev.Forked("root", 7), Speaker.NOTE, "Forked from root at event 7."),
+    (ev.Forked("root", 0), Speaker.NOTE, "Forked from root at event 0."),
+    (ev.Forked("root", None), Speaker.NOTE, "Forked from root."),
+    (ev.CommandRan("/status"), Speaker.NOTE, "/status"),
+    (ev.CommandRan("/status", "Well."), Speaker.NOTE, "/status\nWell."),
+    (ev.Unknown("hologram", "Boo."), Speaker.NOTE, "[hologram] Boo."),
+]
+
+
+def stored(event: ev.Event, id: int = 5) -> ev.StoredEvent:
+    return ev.StoredEvent(id, "a", id, 0.0, event)
+
+
+@pytest.mark.parametrize(("event", "speaker", "text"), SHOWN, ids=lambda cell: type(cell).__name__)
+def test_what_is_shown(event: ev.Event, speaker: Speaker | None, text: str) -> None:
+    made = block(stored(event))
+    assert made == (made and Block(5, made.speaker, made.text, made.name, made.failed, True, made.thoughts))
+    assert (made and made.speaker, made and made.text) == (speaker, None if speaker is None else text)
+
+
+def test_thoughts_stand_where_they_were_thought() -> None:
+    blocks = (
+        Thinking("One."),
+        Thinking("", "signature without words"),
+        Thinking("And on."),
+        Text("Some "),
+        Text("words. "),
+        Thinking(" "),
+        Text("More. "),
+        Thinking("Two."),
+        Text(""),
+        Thinking("Three."),
+        Text("The end."),
+        Thinking("Afterthought."),
+    )
+    made = block(stored(ev.AssistantMessage(blocks)))
+    assert made and made.text == "Some words. More. The end."
+    assert [part if isinstance(part, str) else (part.at, part.text) for part in made.parts] == [
+        (0, "One.\n\nAnd on."),
+        "Some words. More. ",
+        (18, "Two.\n\nThree."),
+        "The end.",
+        (26, "Afterthought."),
+    ]
+
+
+def test_a_block_without_thoughts_is_its_words() -> None:
+    for text, parts in (("words", ["words"]), ("", [])):
+        assert list(Block(1, Speaker.ASSISTANT, text).parts) == parts
+
+
+def test_images_are_told_above_the_words() -> None:
+    images = (Image("image/png", "aGk=", 30, 20, "cat.png"), Image("image/webp", "aGk=", 5, 4))
+    made = block(stored(ev.UserMessage("What are @cat.png and the other?", images)))
+    assert made and made.text == ("[image cat.png, 30×20]\n[image image/webp, 5×4]\nWhat are @cat.png and the other?")
+    alone = block(stored(ev.UserMessage("", images[:1])))
+    assert alone and alone.text == "[image cat.png, 30×20]"
+
+
+def test_what_takes_memory_away_says_that_the_history_stays() -> None:
+    for event in (ev.Cleared(), ev.Rewound(3), ev.Rewound(3, "m"), ev.Filtered("forget", "it", ((1, 2),), messages=2)):
+        made = block(stored(event))
+        assert made and made.speaker is Speaker.NOTE and "/undo takes this back" in made.text
+    made = block(stored(ev.Undone(3, "clear")))
+    assert made and f"/undo {made.id} takes this back" in made.text and "clear 3" in made.text
+
+
+def test_a_filter_says_what_it_took_and_what_that_came_to() -> None:
+    filtered = ev.Filtered("forget", "the schema", ((1, 9), (12, 20)), (25, 26), 0, 1200, 42_100, 4_000)
+    made = block(stored(filtered))
+    assert made and "Forgotten: the schema: 1,200 messages, 42.1k → 4k tokens." in made.text
+    kept = block(stored(ev.Filtered("remember", "the schema", ((1, 9),), (), 0, 1, 42_100, 4_000)))
+    assert kept and "Remembered only the schema: 1 message forgotten, 42.1k → 4k tokens." in kept.text
+    nothing = block(stored(ev.Filtered("forget", "the schema", planning=7)))
+    assert nothing and nothing.text.startswith("Nothing was forgotten.") and "undo" not in nothing.text
+    asked = block(stored(ev.UserMessage("the schema", planning="forget")))
+    assert asked and asked.text == "/forget the schema" and asked.speaker is Speaker.USER
+
+
+def test_calls_are_named_and_failures_marked() -> None:
+    failed = {
+        ToolCall("c", "look"): False,
+        ToolCall("c", "look", "{}", "["): True,
+        ToolResult("c", "no", is_error=True): True,
+        ev.TurnEnded(ev.Ending.INTERRUPTED): False,
+        ev.TurnEnded(ev.Ending.FAILED): True,
+    }
+    for event, is_failed in failed.items():
+        made = block(stored(event))
+        assert made and made.failed is is_failed
+        assert made.name == ("look" if isinstance(event, ToolCall) else "")
+
+
+def shown(agent: Agent) -> list[str]:
+    """The lineage drawn afresh, a word for each thing; what is out of the context in brackets, the rule as a line."""
+    drawn: list[str] = []
+    for thing in fresh(agent.log.history(agent.name), agent.memory):
+        if isinstance(thing, Rule):
+            drawn.append("-----")
+        else:
+            word = thing.text.split()[0]
+            drawn.append(word if thing.remembered else f"({word})")
+    return drawn
+
+
+def test_no_rule_while_everything_is_in_context() -> None:
+    agent = Agent()
+    assert rule(agent.memory) is None
+    agent.turn("a", "b")
+    agent.happen(SetMark())
+    agent.turn("c", "d")
+    assert rule(agent.memory) is None
+    assert shown(agent) == ["a", "b", "Mark", "c", "d"]
+
+
+def test_the_rule_stands_right_before_the_first_event_in_context() -> None:
+    agent = Agent(Run({"model": "chat/tiny", "budget": 60}, limits, encoder))
+    for asked, said in ("ab", "cd", "ef"):
+        agent.turn(asked, said)
+    first = agent.memory.window.turns[0]
+    assert rule(agent.memory) == Rule(first.id, 2, "e")
+    assert shown(agent) == ["(a)", "(b)", "(c)", "(d)", "-----", "e", "f"]
+    agent.happen(Change({"budget": 1_000}))
+    assert rule(agent.memory) is None and shown(agent) == ["a", "b", "c", "d", "e", "f", "Budget:"]
+
+
+def test_the_rule_names_the_first_words_of_the_turn_on_one_line() -> None:
+    agent = Agent(Run({"model": "chat/tiny", "budget": 1}, limits, encoder))
+    agent.turn()
+    agent.turn("two\nlines\t and  " + "more " * 50)
+    drawn = rule(agent.memory)
+    assert drawn and drawn.words == ("two lines and " + "more " * 50)[:80]
+
+
+def test_the_rule_moves_at_once_when_the_open_turn_takes_the_room() -> None:
+    agent = Agent(Run({"model": "chat/tiny", "budget": 1_000}, limits, encoder))
+    agent.turn("a", "b")
+    agent.happen(Submitted("c" * 700))
+    assert agent.memory.open and rule(agent.memory) == Rule(agent.memory.open.first, 1, "c" * 80)
+
+
+def test_after_a_clear_the_rule_stands_behind_it() -> None:
+    agent = Agent()
+    agent.turn("a", "b")
+    agent.happen(Clear())
+    agent.turn("c", "d")
+    place = next(row.id for row in agent.log.rows if row.kind == "clear")
+    assert rule(agent.memory) == Rule(place, 0, "", cleared=True)
+    assert shown(agent) == ["(a)", "(b)", "Context", "-----", "c", "d"]
+
+
+def test_turns_that_slid_out_since_the_clear_move_the_rule_on() -> None:
+    agent = Agent(Run({"model": "chat/tiny", "budget": 60}, limits, encoder))
+    agent.turn("a", "b")
+    agent.happen(Clear())
+    agent.turn("c", "d")
+    agent.turn("e", "f" * 60)
+    assert shown(agent)[:-1] == ["(a)", "(b)", "(Context)", "(c)", "(d)", "-----", "e"]
+    drawn = rule(agent.memory)
+    assert drawn and drawn.turns == 1 and not drawn.cleared
+
+
+def test_what_was_rewound_is_shown_as_forgotten() -> None:
+    agent = Agent()
+    agent.turn("a", "b")
+    agent.happen(SetMark("m"))
+    agent.turn("c", "d")
+    agent.happen(RewindTo("m"))
+    agent.turn("e", "f")
+    assert shown(agent) == ["a", "b", "Mark", "(c)", "(d)", "Rewound", "e", "f"]
+
+
+def test_a_stretch_that_does_not_hold_the_cutoff_has_no_rule() -> None:
+    agent = Agent(Run({"model": "chat/tiny", "budget": 60}, limits, encoder))
+    for asked, said in ("ab", "cd", "ef"):
+        agent.turn(asked, said)
+    assert not any(isinstance(thing, Rule) for thing in fresh(agent.log.history("a")[:3], agent.memory))
+
+
+def test_a_child_is_shown_with_what_it_inherited() -> None:
+    parent = Agent()
+    parent.turn("a", "b")
+    parent.log.create("child", "a", parent.log.rows[-1].id)
+    parent.turn("c", "d")
+    parent.log.append("child", (ev.Forked("a", 3),))
+    child = Agent(RUN, parent.log, "child")
+    child.turn("e", "f")
+    assert shown(child) == ["a", "b", "Forked", "e", "f"]
+
+
+SHORT = {
+    StopReason.LENGTH: "The reply was cut off: it reached its longest length.",
+    StopReason.REFUSED: "The model refused to answer.",
+}
+
+
+@pytest.mark.parametrize("stop", StopReason)
+@pytest.mark.parametrize("said", [(Text("Yes."),), (Thinking("Hm."),), ()])
+def test_behind_a_reply_stands_why_it_is_short(stop: StopReason, said: tuple[Text | Thinking, ...]) -> None:
+    event = ev.AssistantMessage(said, stop)
+    made = blocks(stored(event), remembered=False)
+    reply = [] if (only := block(stored(event), remembered=False)) is None else [only]
+    assert [each.text for each in reply] == (
+        ["".join(each.text for each in said if isinstance(each, Text))] if said else []
+    )
+    behind = [Block(5, Speaker.SHORT, SHORT[stop], remembered=False)] if stop in SHORT else []
+    assert list(made) == [*reply, *behind]
+
+
+def test_why_a_reply_is_short_is_shown_again_in_its_place() -> None:
+    agent = Agent()
+    agent.happen(Submitted("a"))
+    agent.happen(Replied(agent.job(CallModel), (), StopReason.REFUSED, ev.UsageReported("m/n")))
+    agent.turn("b", "c")
+    drawn = [each.text for each in fresh(agent.log.history(agent.name), agent.memory) if isinstance(each, Block)]
+    assert drawn == ["a", "The model refused to answer.", "b", "c"]
+
+
+def test_the_rule_is_drawn_again_behind_what_the_user_did_to_the_context() -> None:
+    again = [
+        ev.Rewound(7),
+        ev.Filtered("forget", "foxes"),
+        ev.Undone(7, "rewind"),
+        ev.SettingsChanged({"budget": 7}, {"budget": "agent"}),
+    ]
+    others = [
+        ev.UserMessage("Hello."),
+        ev.TurnEnded(ev.Ending.COMPLETED),
+        ev.Marked("m"),
+        ev.SettingsChanged({"budget": 7}, {"budget": "--budget"}),
+        ev.SettingsChanged({"model": "m/n"}, {"model": "agent"}),
+    ]
+    assert all(map(redraws, again)) and not any(map(redraws, others))

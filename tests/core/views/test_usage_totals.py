@@ -1,0 +1,82 @@
+"""Sums of the ledger, and how they read."""
+
+from decimal import Decimal
+
+import pytest
+
+from ikigai.core.events import UsageReported
+from ikigai.core.messages import Usage
+from ikigai.core.views.usage_totals import Spent, dollars, money, short, spent, total
+
+ROWS = (
+    UsageReported("a/b", Usage(100, 20, 80, 5, 10), cost=0.1),
+    UsageReported("a/b", failure="rate", cost=0.0),
+    UsageReported("a/b", Usage(1), attempt=2, cost=0.2),
+    UsageReported("a/c", Usage(2), failure="interrupted"),
+)
+
+
+def test_rows_add_up_exactly() -> None:
+    assert total(map(spent, ROWS)) == Spent(
+        requests=4,
+        failed=1,
+        interrupted=1,
+        retried=1,
+        input=103,
+        cached=80,
+        written=10,
+        output=20,
+        thinking=5,
+        cost=Decimal("0.3"),
+        unpriced=1,
+    )
+    assert total([]) == Spent()
+
+
+def test_a_cost_that_nobody_knows_is_not_nothing() -> None:
+    assert spent(ROWS[3]).known_cost is None
+    assert total(map(spent, ROWS)).known_cost == Decimal("0.3")
+    assert Spent().known_cost == 0 and spent(ROWS[1]).known_cost == 0
+
+
+@pytest.mark.parametrize(
+    ("cost", "told"),
+    [
+        ("0", "$0.00"),
+        ("0.00004", "<$0.0001"),
+        ("0.00005", "<$0.0001"),
+        ("0.00006", "$0.0001"),
+        ("0.0123", "$0.0123"),
+        ("0.99994", "$0.9999"),
+        ("1", "$1.00"),
+        ("12345.678", "$12,345.68"),
+    ],
+)
+def test_dollars(cost: str, told: str) -> None:
+    assert dollars(Decimal(cost)) == told
+
+
+def of(cost: str, unpriced: int = 0) -> Spent:
+    return Spent(requests=2, input=12_345, output=4_500, cost=Decimal(cost), unpriced=unpriced)
+
+
+@pytest.mark.parametrize(
+    ("some", "told"),
+    [
+        (of("0.1234"), "$0.12"),
+        (of("0.1234", 1), "$0.12+?"),
+        (of("0.004"), "<$0.01"),
+        (of("0.005", 1), "<$0.01+?"),
+        (of("0.006"), "$0.01"),
+        (of("0", 1), "$?"),
+        (of("0"), ""),
+        (of("1234.5"), "$1,234.50"),
+    ],
+)
+def test_money(some: Spent, told: str) -> None:
+    assert money(some) == told and short(some) == f"↑12.3k ↓4.5k {told}".strip()
+
+
+def test_nothing_is_said_before_the_first_request() -> None:
+    assert short(Spent()) == ""
+    assert short(Spent(requests=1, failed=1)) == "↑0 ↓0"

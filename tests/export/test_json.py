@@ -1,0 +1,161 @@
+"""Histories as JSON and JSONL: what is written is read again, and what is not so is refused."""
+
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ikigai.core.errors import Refused
+from ikigai.core.transfer.renumber import Raw
+from ikigai.export.json_export import About, Json, Jsonl
+from ikigai.export.json_import import Intake
+
+ROWS = [
+    Raw(3, "a-root", 1, 1_700_000_000.123456, "user", "Szia! 🐎\n\"\\\t\x1b[31m\x9b\u202e", '{"from": [{"a": 1.10}]}'),
+    Raw(4, "a-root", 2, 1_700_000_001.0, "tool_call", "{}", '{"id": "c", "name": "look"}'),
+    Raw(9, "b", 1, 1_700_000_002.5, "later", None, '{"x": 123456789012345678901234567890, "e": "\\u0001"}'),
+    Raw(10, "b", 2, 1_700_000_003.0, "clear", None, None),
+    Raw(11, "b", 3, 1_700_000_003.0, "user", "", None),
+]  # fmt: skip
+ABOUT = About("b", 0, None, len(ROWS), 1_700_000_009.0)
+
+
+def text(form: Json | Jsonl, rows: list[Raw] = ROWS) -> str:
+    return "".join([*form.begin(ABOUT), *form.rows(rows[:2]), *form.rows(rows[2:]), *form.end()])
+
+
+def read(data: str | bytes) -> list[Raw]:
+    data = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    return list(Intake(Path("x.json"), io.BytesIO(data), len(data)).rows())
+
+
+@pytest.mark.parametrize("form", [Json, Jsonl])
+def test_what_is_written_is_read(form: type[Json | Jsonl]) -> None:
+    written = text(form())
+    assert all(line.isprintable() for line in written.splitlines()), "a terminal obeys nothing of it"
+    assert read(written) == ROWS
+    assert read(text(form(), [])) == []
+    assert written.count("\n") == len(ROWS) + 2
+    whole = json.loads(written) if form is Json else [json.loads(line) for line in written.splitlines()]
+    head, events = (whole, whole["events"]) if isinstance(whole, dict) else (whole[0], whole[1:-1])
+    assert head["format"] == "ikigai-history" and head["version"] == 1 and head["agent"] == "b"
+    assert events[0] == {
+        "id": 3, "agent": "a-root", "seq": 1, "at": "2023-11-14T22:13:20.123456Z", "kind": "user",
+        "content": ROWS[0].content, "data": {"from": [{"a": 1.1}]},
+    }  # fmt: skip
+    assert (whole if isinstance(whole, dict) else whole[-1])["count"] == len(ROWS)
+
+
+def test_json_that_another_program_has_laid_out() -> None:
+    for options in ({"indent": 2}, {}, {"separators": (",", ":"), "ensure_ascii": False}):
+        again = read(json.dumps(json.loads(text(Json())), **options))
+        assert [row[:6] for row in again] == [row[:6] for row in ROWS]
+    broken: Any = json.loads(text(Json()))
+    broken["events"][1]["id"] = 1
+    with pytest.raises(Refused, match=r"event 2: the id 1 does not ascend"):
+        read(json.dumps(broken, indent=2))
+    del broken["count"]
+    del broken["events"][1]
+    with pytest.raises(Refused, match="cut off"):
+        read(json.dumps(broken, indent=2))
+
+
+def test_a_file_that_ends_early_is_refused_wherever_it_ends() -> None:
+    for form in (Json, Jsonl):
+        whole = text(form()).encode()
+        for end in range(len(whole) - 1):
+            with pytest.raises(Refused) as refused:
+                read(whole[:end])
+            assert "line " in refused.value.what or "no history" in refused.value.what
+            assert "Nothing was imported" in refused.value.what and refused.value.remedy
+        assert len(read(whole[:-1])) == len(ROWS), "a line break at the end is no matter"
+
+
+def test_damage_is_found_with_its_line() -> None:
+    """Whatever byte is lost or changed: it is refused in words, or it is a file of events all the same."""
+    whole = text(Jsonl()).encode()
+    for place in range(0, len(whole), 3):
+        for changed in (whole[:place] + whole[place + 1 :], whole[:place] + b"\xff" + whole[place + 1 :],
+                        whole[:place] + b"\n" + whole[place:], whole[:place] + b'"' + whole[place + 1 :]):  # fmt: skip
+            try:
+                rows = read(changed)
+            except Refused as refused:
+                assert "line " in refused.what or "no history" in refused.what
+            else:
+                assert [row.id for row in rows] == sorted({row.id for row in rows})
+
+
+def event(**changes: Any) -> str:
+    fields = {"id": 5, "agent": "a", "seq": 1, "at": "2023-11-14T22:13:20Z", "kind": "user", "content": "hi"} | changes
+    return json.dumps({key: value for key, value in fields.items() if value != "-"})
+
+
+HEAD = '{"format":"ikigai-history","version":1,"agent":"a"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (event(id=-1), "does not ascend"),
+        (event(id=0), "does not ascend"),
+        (event(id=2**63), "does not ascend"),
+        (event(id="5"), "Expected `int`"),
+        (event(id=5.5), "Expected `int`"),
+        (event(id="-"), "missing required field `id`"),
+        (event(kind=""), "no kind"),
+        (event(kind="k" * 65), "no kind"),
+        (event(kind="a\nb"), "no kind"),
+        (event(kind=7), "Expected `str`"),
+        (event(at="yesterday"), "RFC3339"),
+        (event(at="2023-11-14T22:13:20"), "time cannot be right"),
+        (event(at="2999-01-01T00:00:00Z"), "time cannot be right"),
+        (event(at="1950-01-01T00:00:00Z"), "time cannot be right"),
+        (event(at=17), "Expected `datetime`"),
+        (event(content="a\0b"), "`content` that the database cannot hold"),
+        (event(content=["x"]), "Expected `str"),
+        (event(data=["x"]), "`data` is no object"),
+        (event(data="{}"), "`data` is no object"),
+        (event(kind="later", data={"x": [{"y": "a\0b"}]}), "`data` that the database cannot hold"),
+        (event(kind="later", data={"a\0b": 1}), "`data` that the database cannot hold"),
+        (event(kind="rewind", content="-", data={"to": "x"}), "cannot be an event of the kind rewind"),
+        (event(kind="turn_end", content="-"), "cannot be an event of the kind turn_end"),
+        (event()[:-1] + ',"data":' + '{"x":' * 5000 + "1" + "}" * 5001, "nested too deep"),
+        ("[1, 2]", "Expected `object`"),
+        ("null", "Expected `object`"),
+        ("", "truncated"),
+        ('{"count":0', "count cannot be read"),
+        ('{"count":1}\n' + event(), "more behind the end"),
+        ('{"count":3}', "1 events are there, and 3 should be"),
+        (event(content="\ud800"), "invalid"),
+    ],
+)  # fmt: skip
+def test_what_is_no_event_is_refused(line: str, why: str) -> None:
+    with pytest.raises(Refused) as refused:
+        read("\n".join((HEAD, event(id=4), line, *(() if line == '{"count":3}' else ('{"count":2}',)), "")))
+    assert why in refused.value.what or why == "invalid", refused.value.what
+    assert refused.value.what.startswith(("x.json, line 3: ", "x.json, line 4: "))
+    assert "Nothing was imported" in refused.value.what and len(refused.value.what) < 500 and refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\n", b"\xff\xfe\x00", b"hello\n", b"[]", b"{}", b'{"format":"other","version":1}\n', b"\x89PNG\r\n\x1a\n",
+     b'{"format":"ikigai-history"}\n', b'{"a":1}\n{"b":2}\n', b"PGDMP\x01", b"{" * 100_000],
+)  # fmt: skip
+def test_what_is_no_export_is_refused(data: bytes) -> None:
+    with pytest.raises(Refused, match="no history that ikigai exported"):
+        read(data)
+
+
+def test_of_a_later_version() -> None:
+    with pytest.raises(Refused, match=r"version 2, this ikigai knows 1") as refused:
+        read(HEAD.replace("1", "2") + "\n")
+    assert "newer" in refused.value.remedy
+
+
+def test_a_clock_may_be_a_little_ahead() -> None:
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+    assert len(read(f'{HEAD}\n{event(at=at)}\n{{"count":1}}\n')) == 1

@@ -1,0 +1,120 @@
+"""The OpenAI adapter when the answer is an error, in the words of servers that speak so; what the environment says."""
+
+import pytest
+
+from ikigai.core.request.reply import Broke, Failure
+from ikigai.providers.openai.provider import OpenAIProvider
+from tests.providers.conftest import KEY, collect, reply
+from tests.support.wire_server import DONE, Answer, WireServer, chunk, failure, sse
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words", "retry_after"),
+    [
+        (failure(400, "bad tool"), Failure.REFUSED, "openai refused the request (400): bad tool.", None),
+        (failure(401, "wrong"), Failure.AUTH, "openai did not accept the key (401): wrong.", None),
+        (failure(402, "pay"), Failure.QUOTA, "openai says that the credit is used up (402): pay.", None),
+        (failure(403), Failure.AUTH, "openai did not accept the key (403).", None),
+        (failure(404), Failure.NOT_FOUND, "openai knows no model test-model at {address} (404).", None),
+        (failure(408), Failure.OVERLOADED, "openai could not answer (408).", None),
+        (failure(409), Failure.OVERLOADED, "openai could not answer (409).", None),
+        (failure(413), Failure.CONTEXT, "The conversation is too long for test-model (413).", None),
+        (failure(422, "no."), Failure.REFUSED, "openai refused the request (422): no.", None),
+        (failure(429, "slow"), Failure.RATE, "openai says that requests come too fast (429): slow.", None),
+        (failure(429, Retry_After="7"), Failure.RATE, "openai says that requests come too fast (429).", 7),
+        (failure(429, Retry_After_Ms="1500"), Failure.RATE, "openai says that requests come too fast (429).", 1.5),
+        (
+            failure(429, "You exceeded your current quota", "insufficient_quota", Retry_After="7"),
+            Failure.QUOTA,
+            "openai says that the credit is used up (429): You exceeded your current quota.",
+            7,
+        ),
+        (
+            failure(400, "too much", "context_length_exceeded"),
+            Failure.CONTEXT,
+            "The conversation is too long for test-model (400): too much.",
+            None,
+        ),
+        (failure(500), Failure.OVERLOADED, "openai could not answer (500).", None),
+        (failure(503, Retry_After="3"), Failure.OVERLOADED, "openai could not answer (503).", 3),
+        (failure(529), Failure.OVERLOADED, "openai could not answer (529).", None),
+        (Answer(b"<html>no</html>", 502), Failure.OVERLOADED, "openai could not answer (502).", None),
+        (Answer(b"plain words", 400), Failure.REFUSED, "openai refused the request (400): plain words.", None),
+        (
+            Answer(b'[{"error": {"code": 404, "message": "no such"}}]', 404),
+            Failure.NOT_FOUND,
+            "openai knows no model test-model at {address} (404): no such.",
+            None,
+        ),
+        (
+            Answer(b'{"detail": [{"loc": ["body"], "msg": "missing"}]}', 422),
+            Failure.REFUSED,
+            'openai refused the request (422): [{"loc": ["body"], "msg": "missing"}].',
+            None,
+        ),
+    ],
+)
+async def test_status(
+    provider: OpenAIProvider,
+    wire_server: WireServer,
+    answer: Answer,
+    kind: Failure,
+    words: str,
+    retry_after: float | None,
+):
+    answer.headers["X-Request-Id"] = "req_9"
+    wire_server.script = [answer]
+    [broke] = await collect(provider)
+    assert isinstance(broke, Broke)
+    assert (broke.kind, broke.retry_after, broke.request_id) == (kind, retry_after, "req_9")
+    assert broke.text == words.replace("{address}", wire_server.base_url)
+    assert broke.remedy.endswith(".")
+    assert len(wire_server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"message": "busy", "type": "server_error"}, Failure.OVERLOADED),
+        ({"message": "busy", "code": 503}, Failure.OVERLOADED),
+        ({"message": "slow", "code": 429}, Failure.RATE),
+        ({"message": "slow", "code": "rate_limit_exceeded"}, Failure.RATE),
+        ({"message": "no money", "code": "insufficient_quota"}, Failure.QUOTA),
+        ({"message": "Your input exceeds the context window of this model."}, Failure.CONTEXT),
+        ({"message": "bad", "type": "invalid_request_error"}, Failure.REFUSED),
+        ({"message": "who", "code": 401}, Failure.AUTH),
+        ("words alone", Failure.OVERLOADED),
+    ],
+)
+@pytest.mark.parametrize("said", ["", "Half"])
+async def test_an_error_inside_the_stream(
+    provider: OpenAIProvider, wire_server: WireServer, error: object, kind: Failure, said: str
+):
+    begin = sse(chunk({"content": said})) if said else b""
+    wire_server.script = [Answer(begin + sse({"error": error}, chunk(finish="stop"), DONE))]
+    found = await collect(provider)
+    assert isinstance(found[-1], Broke)
+    assert found[-1].kind is kind
+    assert reply(found).text == said
+
+
+async def test_a_server_that_needs_no_key(wire_server: WireServer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    provider = OpenAIProvider("local", wire_server.base_url)
+    await collect(provider)
+    assert KEY not in str(wire_server.requests[0].headers)
+    await provider.close()
+
+
+async def test_what_the_environment_says_for_openai_goes_to_nobody_else(
+    wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-canary")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-canary")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-canary")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer canary\nX-Mine: canary")
+    provider = OpenAIProvider("local", wire_server.base_url, KEY)
+    await collect(provider)
+    assert "canary" not in str(wire_server.requests[0].headers)
+    assert wire_server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    await provider.close()

@@ -1,0 +1,79 @@
+"""What /copy takes: the newest words of the model that memory holds, or a block of code in them."""
+
+import pytest
+
+from ikigai.app import info_commands as answers
+from ikigai.core.errors import Refused
+from ikigai.core.events import AssistantMessage, Event, UserMessage
+from ikigai.core.messages import Text, Thinking, ToolCall, ToolResult
+from ikigai.core.sanitize import clean
+from ikigai.core.state.inputs import Clear, Submitted
+from ikigai.repl import completions as completing
+from ikigai.repl import copy_answer as copying
+from tests.core.agent import Agent
+from tests.terminal.test_foreign import HOSTILE, memory
+
+CODE = "```\none\n```\n\n> ~~~py\n> two\n> ~~~\n\n1. x\n\n       three\n\n`none` and\n\n    four\n"
+
+
+def said(*texts: str) -> AssistantMessage:
+    return AssistantMessage(tuple(map(Text, texts)))
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        ((), ""),
+        ((UserMessage("?"),), ""),
+        ((UserMessage("?"), said("One.")), "One."),
+        ((UserMessage("?"), said("One."), ToolCall("c", "ls"), ToolResult("c", "x"), said("Two.")), "Two."),
+        ((UserMessage("?"), said("One."), ToolCall("c", "ls"), ToolResult("c", "x")), "One."),
+        ((UserMessage("?"), said("One."), AssistantMessage((Thinking("Hm."),)), ToolCall("c", "ls")), "One."),
+        ((UserMessage("?"), said("A", "B")), "A\n\nB"),
+    ],
+)
+def test_the_last_answer(events: tuple[Event, ...], found: str):
+    assert copying.last_answer(memory(*events)) == found
+    if not found:
+        with pytest.raises(Refused, match=r"There is no answer"):
+            copying.chosen(memory(*events), "")
+
+
+def test_that_of_an_earlier_turn_where_the_open_one_has_none():
+    agent = Agent()
+    agent.turn("?", "First.")
+    agent.turn("?", "Second.")
+    agent.happen(Submitted("?"))
+    assert agent.memory.open and copying.last_answer(agent.memory) == "Second."
+    agent.reply(Text("Third."))
+    assert copying.last_answer(agent.memory) == "Third."
+    agent.happen(Clear())
+    assert copying.last_answer(agent.memory) == ""
+
+
+def test_blocks_of_code_wherever_they_stand():
+    made = memory(UserMessage("?"), said(CODE))
+    assert [copying.chosen(made, str(n)).text for n in (1, 2, 3, 4)] == ["one", "two", "three", "four"]
+    assert copying.chosen(made, "002").what == "Code block 2 of 4"
+    assert completing.code(made) == {"1": "one", "2": "two", "3": "three", "4": "four"} and not completing.code(None)
+
+
+def test_a_comment_left_open_in_a_list_in_a_quote_is_no_trap():
+    assert completing.code(memory(UserMessage("?"), said("```\na\n```\n\n> - <!--\n>"))) == {"1": "a"}
+
+
+@pytest.mark.parametrize("argument", ["0", "-1", "x", "1 2", "１", "5", "9" * 40])
+def test_numbers_that_are_none(argument: str):
+    with pytest.raises(Refused, match=r"^(/copy cannot|The last answer has 4 code blocks\. Write a number up to 4\.)"):
+        copying.chosen(memory(UserMessage("?"), said(CODE)), argument)
+
+
+def test_print_mode_refuses_it():
+    with pytest.raises(Refused, match=r"^/copy has no place in print mode\."):
+        answers.print_command("/copy 2")
+
+
+def test_what_is_copied_is_safe():
+    made = memory(UserMessage("?"), said(f"{HOSTILE}\n\n```\n{HOSTILE}\n```\n"))
+    whole, block = copying.chosen(made, "").text, copying.chosen(made, "1").text
+    assert clean(whole) == whole and clean(block) == block and "<U+202E>" in block

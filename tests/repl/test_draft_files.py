@@ -1,0 +1,219 @@
+"""Drafts of the input in files: there after a kill, gone when sent, private, and nobody else's while it lives."""
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ikigai.core.errors import Unavailable
+from ikigai.core.events import StoredEvent, UserMessage
+from ikigai.repl import input_drafts as typed
+from ikigai.repl.draft_files import Unsent
+from ikigai.repl.input_drafts import SKEW, without_sent
+
+KEEPS = """
+import asyncio, sys
+from pathlib import Path
+from ikigai.unsent import Unsent
+
+async def main():
+    unsent = Unsent(Path(sys.argv[1]), {})
+    await unsent.keep("agent", sys.argv[2])
+    print("kept", flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("unsent-*"))
+
+
+def another(folder: Path, text: str) -> subprocess.Popen[str]:
+    """A program that has a draft."""
+    child = subprocess.Popen([sys.executable, "-c", KEEPS, str(folder), text], stdout=subprocess.PIPE, text=True)
+    assert child.stdout and child.stdout.readline() == "kept\n"
+    return child
+
+
+async def test_a_draft_of_a_killed_program_is_taken_over_once(folder: Path):
+    child = another(folder, "half a säntence\n日本")
+    try:
+        ours = Unsent(folder, {})
+        assert await ours.take("agent") == await ours.take("other") == ("", 0)  # it is alive
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        assert (await ours.take("agent"))[0] == "half a säntence\n日本"
+        assert await ours.take("agent") == await Unsent(folder, {}).take("agent") == ("", 0)
+        await ours.keep("agent", "shorter")
+        assert [file.read_text() for file in files(folder)] == ["shorter"]
+        await ours.keep("agent", "")
+        assert files(folder) == []
+    finally:
+        child.kill()
+        child.wait()
+
+
+async def test_several_drafts_of_dead_programs_become_one(folder: Path):
+    children = [another(folder, text) for text in ("one", "two")]
+    for child in children:
+        child.kill()
+        child.wait()
+    ours = Unsent(folder, {})
+    assert sorted((await ours.take("agent"))[0].split()) == ["one", "two"]
+    assert len(files(folder)) == 1
+    ours.close()
+    assert len(files(folder)) == 1
+
+
+async def test_files_are_private_and_hold_no_secret_of_the_environment(folder: Path):
+    unsent = Unsent(folder, {"OPENAI_API_KEY": "sk-0123456789", "HOME": "/home/somebody"})
+    await unsent.keep("agent", "in /home/somebody")
+    (file,) = files(folder)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    await unsent.keep("agent", "my key is sk-0123456789, you see")
+    assert files(folder) == []
+    unsent.close()
+
+
+async def test_where_no_file_can_be_made_nothing_is_kept_and_nothing_breaks(tmp_path: Path):
+    (tmp_path / "state").write_text("a file")
+    unsent = Unsent(tmp_path / "state", {})
+    await unsent.keep("agent", "text")
+    assert await unsent.take("agent") == ("", 0)
+
+
+async def test_a_link_in_its_place_is_not_followed(folder: Path, tmp_path: Path):
+    target = tmp_path / "target"
+    target.write_text("precious")
+    folder.mkdir()
+    (folder / f"unsent-agent-{os.getpid()}.txt").symlink_to(target)
+    (folder / "unsent-agent-1.txt").symlink_to(target)
+    unsent = Unsent(folder, {})
+    await unsent.keep("agent", "text")
+    assert await unsent.take("agent") == ("", 0)
+    assert target.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("draft", "sent", "left"),
+    [
+        ("go on", ["go on"], ""),
+        ("one\ntwo\nthree", ["one", "two"], "three"),
+        ("one\ntwo", ["two"], "one\ntwo"),
+        ("one more", ["one"], "one more"),
+        ("a\0b", ["a\ufffdb"], ""),
+        ("", ["go on"], ""),
+    ],
+)
+def test_what_was_sent_is_no_draft(draft: str, sent: list[str], left: str):
+    log = [StoredEvent(n, "agent", n, 100.0 + n, UserMessage(text)) for n, text in enumerate(sent, 1)]
+    assert without_sent(draft, 100.0, log) == left
+    assert without_sent(draft, 100.0 + 2 * SKEW, log) == draft, "typed once more"
+
+
+async def test_leaving_while_the_log_is_asked_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
+    child = another(folder, "half")
+    child.kill()
+    child.wait()
+    screen = SimpleNamespace(unsent="", notice=lambda text: None)
+    screen.returned = lambda text: setattr(screen, "unsent", text)
+    kept, asked = typed.Typed(screen, lambda: "agent", dict), asyncio.Event()  # type: ignore[arg-type]
+
+    async def slow(before: int | None, limit: int) -> list[StoredEvent]:
+        asked.set()
+        await asyncio.sleep(60)
+        return []
+
+    recovering = asyncio.create_task(kept.recover("agent", None, slow))
+    await asked.wait()
+    recovering.cancel()
+    await asyncio.wait({recovering})
+    await kept.close()
+    assert [file.read_text() for file in files(folder)] == ["half"]
+
+
+async def test_a_log_that_cannot_tell_gives_all_of_it_back(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
+    child = another(folder, "half")
+    child.kill()
+    child.wait()
+    given = list[str]()
+    screen = SimpleNamespace(unsent="", returned=given.append, notice=given.append)
+    kept = typed.Typed(screen, lambda: "agent", dict)  # type: ignore[arg-type]
+
+    async def away(before: int | None, limit: int) -> list[StoredEvent]:
+        raise Unavailable("The database cannot be reached.")
+
+    await kept.recover("agent", None, away)
+    await asyncio.sleep(0)
+    screen.unsent = given[0]
+    await kept.close()
+    assert given[0] == "half" and [file.read_text() for file in files(folder)] == ["half"]
+
+
+async def test_what_is_typed_is_kept_in_a_moment_and_what_is_queued_at_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
+    monkeypatch.setattr(typed, "EVERY", 60.0)
+    screen = SimpleNamespace(unsent="")
+    kept = typed.Typed(screen, lambda: "agent", dict)  # type: ignore[arg-type]
+
+    async def nothing(before: int | None, limit: int) -> list[StoredEvent]:
+        return []
+
+    async def written(text: str) -> None:
+        async with asyncio.timeout(30):
+            while [file.read_text() for file in files(folder)] != [text]:
+                await asyncio.sleep(0.01)
+
+    await kept.recover("agent", None, nothing)
+    screen.unsent = "first"
+    kept.changed()
+    await asyncio.sleep(0.1)
+    assert files(folder) == []
+    kept.changed(True)
+    await written("first")
+    screen.unsent = "first\nsecond"
+    kept.changed(True)
+    await written("first\nsecond")
+    await kept.close()
+
+
+async def test_what_was_queued_for_another_agent_is_no_draft_of_the_one_before(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
+    screen, here = SimpleNamespace(unsent="for the other"), ["one"]
+    kept = typed.Typed(screen, lambda: here[0], dict)  # type: ignore[arg-type]
+
+    async def nothing(before: int | None, limit: int) -> list[StoredEvent]:
+        return []
+
+    async def there(count: int) -> None:
+        async with asyncio.timeout(30):
+            while len(files(folder)) != count:
+                await asyncio.sleep(0.01)
+
+    await kept.recover("one", None, nothing)
+    kept.changed(True)
+    await there(1)
+    here[0], screen.unsent = "other", ""  # it is opened, and has been sent what was meant for it
+    kept.changed(True)
+    await there(0)
+    await kept.close()

@@ -1,0 +1,177 @@
+"""/pin and /unpin over real files: what can be pinned, what is refused and in which words, what has changed since."""
+
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from ikigai.core.errors import Refused
+from ikigai.core.questions import Answered, Question
+from ikigai.core.request.pins import pins
+from ikigai.core.state.inputs import Change
+from ikigai.core.state.memory import request
+from ikigai.core.state.run_config import Run
+from ikigai.repl import pin_commands as pinning
+from tests.core.agent import Agent
+from tests.core.encoders import encoder, limits
+
+WIDE = Run({"model": "none/at-all", "budget": 100_000}, lambda _: limits("chat/large"), encoder)
+asked: list[Question] = []
+
+
+def answering(key: str) -> Callable[[Question], Awaitable[Answered]]:
+    async def ask(question: Question) -> Answered:
+        asked.append(question)
+        return Answered(key)
+
+    return ask
+
+
+@pytest.fixture
+def agent() -> Agent:
+    asked.clear()
+    return Agent(Run({"model": "chat/large", "budget": 100_000}, lambda _: WIDE.limits(""), encoder))
+
+
+async def pin(agent: Agent, folder: Path, argument: str = "", key: str = "n") -> str:
+    told, change = await pinning.pin(argument, agent.memory, folder, answering(key))
+    if change:
+        agent.happen(change)
+    return told
+
+
+async def refusal(agent: Agent, folder: Path, argument: str) -> str:
+    with pytest.raises(Refused) as refused:
+        await pin(agent, folder, argument)
+    return str(refused.value)
+
+
+async def test_pinned_listed_refreshed_and_taken_away(agent: Agent, tmp_path: Path) -> None:
+    notes, other = tmp_path / "my notes.md", tmp_path / "sub" / "plan.md"
+    other.parent.mkdir()
+    notes.write_bytes(b"\xef\xbb\xbfTabs.\r\n")
+    other.write_text("One.")
+    assert (
+        await pin(agent, tmp_path) == "Nothing is pinned. /pin PATH lets a file, as it is then, join the system prompt."
+    )
+    assert await pin(agent, tmp_path, "my notes.md") == "" == await pin(agent, tmp_path, "'sub/../sub/plan.md'")
+    assert [(each.path, each.text) for each in pins(agent.memory.own)] == [
+        (str(notes), "Tabs.\r\n"),
+        (str(other), "One."),
+    ]
+    assert await refusal(agent, tmp_path, "my notes.md") == "my notes.md is pinned as it is now. /unpin takes it away."
+    assert await pin(agent, tmp_path, "--refresh") == "Nothing that is pinned has changed."
+
+    notes.write_text("Spaces.")
+    other.unlink()
+    first, second, *_ = (await pin(agent, tmp_path)).splitlines()
+    assert first.startswith("my notes.md ") and " UTC" in first and first.endswith("changed since")
+    assert second.startswith("sub/plan.md ") and second.endswith("  There is no file sub/plan.md any more")
+    assert "Tabs." in request(agent.memory).system, "frozen"
+    told = await pin(agent, tmp_path, "--refresh")
+    assert told.startswith("There is no file sub/plan.md. It stays pinned as it was 20")
+    assert "Spaces." in request(agent.memory).system and "One." in request(agent.memory).system
+
+    assert pinning.offered(agent.memory, tmp_path).keys() == {"my notes.md", "sub/plan.md"}
+    with pytest.raises(Refused, match=r"my note is not pinned. Pinned are: my notes.md"):
+        pinning.unpin("my note", agent.memory, tmp_path)
+    agent.happen(pinning.unpin("sub/plan.md", agent.memory, Path(f"{tmp_path}/")))
+    agent.happen(pinning.unpin(str(notes), agent.memory, Path("/")))
+    assert pins(agent.memory.own) == () and request(agent.memory).system == ""
+    assert await refusal(agent, tmp_path, "--refresh") == "Nothing is pinned. /pin PATH pins a file."
+
+
+async def test_one_of_several_is_refreshed(agent: Agent, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("old")
+        await pin(agent, tmp_path, name)
+        (tmp_path / name).write_text("new")
+    assert await pin(agent, tmp_path, "--refresh b") == ""
+    assert [each.text for each in pins(agent.memory.own)] == ["old", "new"]
+    assert "c is not pinned. Pinned are: a, b" in await refusal(agent, tmp_path, "--refresh c")
+
+
+async def test_what_cannot_be_pinned(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+    (tmp_path / "empty").write_text(" \n")
+    (tmp_path / "binary").write_bytes(b"\x89PNG\r\n\x1a\n\0")
+    (tmp_path / "latin").write_bytes("Ödland".encode("latin-1"))
+    (tmp_path / "large").write_bytes(b"x" * 300_000)
+    (tmp_path / "bad\x1b[31m\u202ename").mkdir()
+    said = {
+        "nothing": "There is no file nothing.",
+        "link": "link is a link to /etc/passwd. Pin the file itself.",
+        "folder": "folder is a folder.",
+        "pipe": "pipe is no ordinary file.",
+        "socket": "socket is no ordinary file.",
+        "/dev/zero": "/dev/zero is no ordinary file.",
+        "/proc/self/mem": "/proc/self/mem cannot be read: ",
+        "empty": "empty is empty.",
+        "binary": "binary is no text in UTF-8. Only text can be pinned.",
+        "latin": "latin is no text in UTF-8.",
+        "large": "large is too large: 300,000 bytes, and 262,144 can be pinned.",
+        "folder/\0": "'folder/<U+0000>' is no path.",
+        "~nobody-at-all/x": "'~nobody-at-all/x' is no path.",
+        "x" * 300: "cannot be read: File name too long.",
+        "link/below": "link/below cannot be read: Not a directory.",
+    }
+    for argument, words in said.items():
+        assert words in await refusal(agent, tmp_path, argument), argument
+    shown = await refusal(agent, tmp_path, "bad\x1b[31m\u202ename")
+    assert "is a folder" in shown and "\x1b" not in shown and "\u202e" not in shown
+    assert not agent.memory.own
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+async def test_what_may_not_be_read(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "closed").write_text("x")
+    (tmp_path / "closed").chmod(0)
+    assert "closed cannot be read: Permission denied." in await refusal(agent, tmp_path, "closed")
+
+
+async def test_a_file_that_leaves_no_room_is_refused_with_figures(tmp_path: Path) -> None:
+    agent = Agent(Run({"model": "chat/large", "budget": 3_000}, lambda _: WIDE.limits(""), encoder))
+    (tmp_path / "long").write_text("x" * 9_000)
+    (tmp_path / "fits").write_text("x" * 1_000)
+    said = await refusal(agent, tmp_path, "long")
+    assert said.startswith("long does not fit: it takes 2.3k tokens, with system prompt, tools and what else is pinned")
+    assert "and a request may have 3k, of which turns need some. Pin less," in said
+    await pin(agent, tmp_path, "fits")
+    (tmp_path / "fits").write_text("y" * 9_000)
+    assert "What has changed does not fit: it takes 2.3k" in await refusal(agent, tmp_path, "--refresh")
+
+
+async def test_files_that_look_like_keys_are_asked_about(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TOKEN=1")
+    assert await pin(agent, tmp_path, ".env", "n") == "Nothing was pinned." and not agent.memory.own
+    assert ".env looks like a file with keys or passwords." in "".join(asked[0].lines)
+    await pin(agent, tmp_path, ".env", "y")
+    assert len(asked) == 2 and len(pins(agent.memory.own)) == 1
+
+
+def test_completions_of_paths(tmp_path: Path) -> None:
+    (tmp_path / "sub dir").mkdir()
+    for name in ("a.md", ".hidden", "sub dir/b.md", "sub dir/c\nd"):
+        (tmp_path / name).write_text("x")
+    os.mkfifo(tmp_path / "pipe")
+
+    def found(typed: str) -> list[str]:
+        return sorted(pinning.completions(typed, tmp_path))
+
+    assert found("") == ["a.md", "sub dir/"] and found("su") == found("")
+    assert found(".") == [".hidden", "a.md", "sub dir/"]
+    assert found("sub dir/") == ["sub dir/b.md"]
+    assert found(f"{tmp_path}/sub dir/b") == [f"{tmp_path}/sub dir/b.md"]
+    assert found("nowhere/") == found("a.md/") == found("~nobody-at-all/") == found("\0/") == []
+
+
+def test_a_change_is_told_as_it_was_typed() -> None:
+    from ikigai.core.commands.parsers import typed
+
+    assert typed(Change({"pin:/a b": "now\nx"})) == "/pin /a b" and typed(Change({"pin:/a": None})) == "/unpin /a"

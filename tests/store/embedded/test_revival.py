@@ -1,0 +1,62 @@
+"""A server of our own that is killed under a running program comes back, and nothing acknowledged is missing."""
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from ikigai.core.errors import Unavailable
+from ikigai.core.events import Marked
+from ikigai.store.database import Database
+from ikigai.store.embedded import location as embedded_place
+from ikigai.store.embedded import server as embedded
+from tests.conftest import MIGRATIONS
+
+
+@pytest.fixture
+def lease(tmp_path: Path) -> Iterator[embedded.Lease]:
+    lease = embedded.start(tmp_path)
+    folder = embedded_place.folder_of(tmp_path)
+    yield lease
+    lease.close()
+    deadline = time.monotonic() + 30
+    while embedded.status(tmp_path).running and time.monotonic() < deadline:
+        time.sleep(0.1)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+T = TypeVar("T")
+
+
+async def insist(call: Callable[[], Awaitable[T]]) -> T:
+    """The answer of a call that is made again while the database is away."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return await call()
+            except Unavailable:
+                await asyncio.sleep(0.1)
+
+
+async def test_a_killed_server_is_started_again_by_the_next_call(tmp_path: Path, lease: embedded.Lease) -> None:
+    database = await Database.open(lease.dsn, MIGRATIONS, revive=lambda: asyncio.to_thread(lease.renew))
+    try:
+        agent = await database.agents.create("a")
+        log = await database.open_agent(agent)
+        await log.append((Marked("before"),))
+        postmaster = embedded_place.folder_of(tmp_path) / "data" / "postmaster.pid"
+        os.kill(int(postmaster.read_text().split()[0]), signal.SIGKILL)
+        facts = (Marked("after"),)
+        appended = await insist(lambda: log.append(facts))
+        assert [row.seq for row in appended.rows] == [2]
+        # The killed server's process for this connection may have stored it, and ends only now.
+        history = await insist(lambda: database.reader(agent).history(None, 9))
+        assert [row.event for row in history] == [Marked("before"), Marked("after")]
+    finally:
+        await database.close()

@@ -1,0 +1,415 @@
+"""Searching the real database: everything that was said is found, and nothing waits for the index."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+
+import psycopg
+import pytest
+
+from ikigai.core import events as ev
+from ikigai.core.errors import Refused
+from ikigai.core.messages import Text, ToolCall, ToolResult
+from ikigai.store.agents import Agent
+from ikigai.store.database import Database
+from ikigai.store.search import indexer as indexing
+from ikigai.store.search import lookup
+from ikigai.store.search.search import Found
+from tests.conftest import MIGRATIONS, address
+from tests.store.talk import Talk
+
+
+async def said(database: Database, *facts: ev.Event | str, agent: Agent | None = None) -> list[int]:
+    """The ids of these events, strings being messages of a user's."""
+    agent = agent or await database.agents.create()
+    log = await database.open_agent(agent)
+    events = [ev.UserMessage(fact) if isinstance(fact, str) else fact for fact in facts]
+    rows = (await log.append(events)).rows
+    await log.close()
+    return [row.id for row in rows]
+
+
+def ids(found: Found) -> list[int]:
+    return [hit.id for hit in found.hits]
+
+
+async def found(database: Database, query: str, **which: object) -> list[int]:
+    result = await database.search(query, **which)  # pyright: ignore[reportArgumentType]
+    assert result.behind == 0 and result.reached is None
+    return ids(result)
+
+
+TEXTS = [
+    "The quick brown fox jumps over the lazy dog",
+    "Crème brûlée in the Straße, naïvely",
+    "東京は日本の首都です。ﬁne",
+    "SELECT * FROM users; -- it's a \"quoted\" 'thing' \\ 100%",
+    "getUserName(user_id) => c++ → 🎉 done",
+    "to be or not to be, that is the question",
+    "foxtrot and outfoxed",
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "where"),
+    [
+        ("quick", [0]),
+        ("QUICK brown", [0]),
+        ("fox", [6, 0]),
+        ('"fox"', [0]),
+        ("fox*", [6, 0]),
+        ("*foxed", [6]),
+        ("*fox*", [6, 0]),
+        ('"brown fox"', [0]),
+        ('"fox brown"', []),
+        ('"to be or not to be"', [5]),
+        ('"be to"', []),
+        ("creme brulee strasse", [1]),
+        ("Brûl", [1]),
+        ("首都", [2]),
+        ("日本", [2]),
+        ("東京は日本の首都", [2]),
+        ("都", [2]),
+        ("日都", []),
+        ("fi", [2]),
+        ("ju", [0]),
+        ("j", [0]),
+        ("the", [5, 0, 1]),
+        ("is the", [5]),
+        ("to be or", [5]),
+        ("drop table", []),
+        ("'; drop table messages; --", []),
+        ("from users; --", [3]),
+        ("it's", [3]),
+        ("100%", [3]),
+        ("\\", [3]),
+        ("%", [3]),
+        ("=>", [4]),
+        ("c++", [4]),
+        ("🎉", [4]),
+        ("user_id", [4]),
+        ("id", [4]),
+        ('"quoted thing', [3]),
+        ("tru", []),  # of no word: found within words only where nothing begins like that
+        ("nothing at all of this", []),
+    ],
+)
+async def test_every_shape_of_query(database: Database, query: str, where: list[int]):
+    written = await said(database, *TEXTS)
+    result = await database.search(query)
+    if query == "the":  # the newest first
+        where = [5, 1, 0]
+    assert ids(result) == [written[n] for n in where] and not result.widened
+    assert set(ids(await database.search(query, order="relevance"))) == set(ids(result))
+    for hit in result.hits:
+        assert hit.snippet.places, hit
+
+
+async def test_parts_of_words_where_nothing_begins_so(database: Database):
+    one, two = await said(database, "outfoxed", "xfoxy")
+    result = await database.search("foxy")
+    assert result.widened and ids(result) == [two]
+    assert [hit.snippet.text[a:b] for hit in result.hits for a, b in hit.snippet.places] == ["foxy"]
+    assert await found(database, "tfo") == [one]
+
+
+@pytest.mark.parametrize("query", ["", "  "])
+async def test_an_empty_query(database: Database, query: str):
+    with pytest.raises(Refused, match="nothing to search for"):
+        await database.search(query)
+
+
+async def test_what_is_in_it_and_what_is_not(database: Database):
+    call = ToolCall("c1", "shell", '{"command":"ls zebras\\nwc lions"}')
+    _, reply, called, result, mark, *_ = await said(
+        database,
+        "?",
+        ev.AssistantMessage((Text("zebras said"),)),
+        call,
+        ToolResult("c1", "zebras printed"),
+        ev.Marked("zebras"),
+        ev.UsageReported("zebras/zebras"),
+        ev.SettingsChanged({"system": "zebras"}, {}),
+    )
+    assert await found(database, "zebras") == [mark, result, called, reply]
+    assert await found(database, "lions") == [called], "JSON's \\n is no letter"
+    assert await found(database, "zebras", kinds=["assistant"]) == [reply]
+    assert await found(database, "zebras", kinds=["mark", "tool_result"]) == [mark, result]
+    (hit, *_) = (await database.search("printed")).hits
+    assert (hit.kind, hit.snippet.text) == ("tool_result", "zebras printed") and abs(hit.at - time.time()) < 60
+
+
+async def test_agents_and_their_lineage(database: Database):
+    root = await database.agents.create("root")
+    early, late = await said(database, "word early", "word late", agent=root)
+    child = await database.agents.create("child", parent=root.id, forked_at=early)
+    (own,) = await said(database, "word own", agent=child)
+    (other,) = await said(database, "word other")
+    assert await found(database, "word") == [other, own, late, early]
+    assert await found(database, "word", agent=child.id) == [own, early]
+    assert await found(database, "word", agent=root.id) == [late, early]
+    assert (await database.search("own")).hits[0].agent == "child"
+    with pytest.raises(Refused, match="no such agent"):
+        await database.search("word", agent="00000000-0000-0000-0000-000000000000")
+
+
+async def test_since_before_and_limit(database: Database, dsn: str):
+    written = await said(database, *(f"day {n}" for n in range(30)))
+    assert await found(database, "day", limit=3) == written[:-4:-1]
+    assert await found(database, "day", limit=3, before=written[5]) == [written[4], written[3], written[2]]
+    assert await found(database, "day", limit=0) == []
+    assert await found(database, "day", since=time.time() - 60, limit=100) == written[::-1]
+    assert await found(database, "day", since=time.time() + 60) == []
+
+
+async def test_relevance(database: Database):
+    best, *others = await said(database, "apple tart: apple, apple", "x " * 900 + "apple tartan", "an applet, a tart")
+    assert await found(database, "apple tart") == [others[1], others[0], best]
+    assert await found(database, "apple tart", order="relevance") == [best, others[1], others[0]]
+    assert await found(database, "apple tart", order="relevance", limit=1) == [best]
+
+
+async def test_ten_megabytes_are_taken_in_pieces(database: Database, dsn: str):
+    needle = "needle in the haystack"
+    text = f"{'straw ' * 900_000} {needle} {'日本語テキスト' * 300_000} endword"
+    began = time.monotonic()
+    (id,) = await said(database, text)
+    stored = time.monotonic() - began
+    steps = 0
+    while await database.indexer.index_some():
+        steps += 1
+    assert steps > 10 and stored < 25
+    assert await found(database, f'"{needle}"') == await found(database, "endword") == [id]
+    with psycopg.connect(dsn) as other:
+        pieces = other.execute("select start, length from search_pieces order by start").fetchall()
+    assert len(pieces) > 400 and max(len(text[at : at + length].encode()) for at, length in pieces) <= 1 << 16
+    assert all(after < at + length for (at, length), (after, _) in pairwise(pieces)), "nothing is left out"
+    (hit,) = (await database.search(f'"{needle}"')).hits
+    assert needle in hit.snippet.text and len(hit.snippet.text) < 250
+
+
+async def test_words_at_the_edges_of_pieces(database: Database):
+    words = [f"w{n:05}" for n in range(40_000)]
+    (id,) = await said(database, " ".join(words))
+    for n in range(1, 40_000, 997):
+        assert await found(database, f'"{words[n - 1]} {words[n]}"') == [id], words[n]
+
+
+async def test_the_index_is_filled_behind_the_append(database: Database, dsn: str):
+    talk = await Talk.open(database)
+    await talk.turn("first words")
+    with psycopg.connect(dsn) as other:
+        assert other.execute("select count(*) from search_pieces").fetchall() == [(0,)]
+        running = asyncio.create_task(database.indexer.run())
+        try:
+            until = time.monotonic() + 60
+            while other.execute("select count(*) from search_pieces").fetchall() != [(2,)]:
+                other.rollback()
+                assert time.monotonic() < until
+                await asyncio.sleep(0.05)
+            await talk.turn("second words")
+            while other.execute("select count(*) from search_pieces").fetchall() != [(4,)]:
+                other.rollback()
+                assert time.monotonic() < until
+                await asyncio.sleep(0.05)
+        finally:
+            running.cancel()
+
+
+async def test_a_locked_or_broken_index_hinders_no_append(database: Database, dsn: str):
+    talk = await Talk.open(database)
+    with psycopg.connect(dsn) as other:
+        other.execute("lock table search_pieces, search_segments, search_progress in access exclusive mode")
+        began = time.monotonic()
+        await talk.turn("while it is locked")
+        assert time.monotonic() - began < 23
+    with psycopg.connect(dsn) as other:
+        other.execute("drop table search_pieces, search_segments, search_progress")
+    await talk.turn("while it is gone")
+    assert (await talk.reloaded()).open is None
+
+
+async def test_slow_transactions_are_not_missed(database: Database, dsn: str):
+    """Ids are drawn before others commit: a number over all agents would leave the slower one behind."""
+    slow, fast = [await database.agents.create() for _ in range(2)]
+    with psycopg.connect(dsn) as other:
+        ((early,),) = other.execute(
+            "insert into messages (event_id, agent_id, seq, kind, content)"
+            " values (gen_random_uuid(), %s, 1, 'user', 'slow word') returning id",
+            (slow.id,),
+        ).fetchall()
+        (late,) = await said(database, "fast word", agent=fast)
+        assert early < late and await found(database, "word") == [late]
+        other.commit()
+    assert await found(database, "word") == [late, early]
+
+
+async def test_several_programs_fill_it_at_once(database: Database, dsn: str):
+    written: list[int] = []
+    for n in range(6):
+        written += await said(database, *(f"word{n} common {m}" for m in range(150)))
+    others = [await Database.open(dsn, MIGRATIONS) for _ in range(4)]
+
+    async def fill(database: Database) -> int:
+        taken = 0
+        while some := await database.indexer.index_some():
+            taken += some
+        return taken
+
+    assert sum(await asyncio.gather(*map(fill, others))) == len(written)
+    with psycopg.connect(dsn) as other:
+        assert other.execute("select count(*), count(distinct message) from search_pieces").fetchall() == [
+            (len(written), len(written))
+        ]
+    assert await found(database, "common", limit=1000) == written[::-1]
+    for each in others:
+        await each.close()
+
+
+async def test_many_stretches_of_ids(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
+    written: list[int] = []
+    agent = await database.agents.create()
+    log = await database.open_agent(agent)
+    for n in range(12):
+        texts = [ev.UserMessage(f"common n{n} needle{n} xx{n}yy"), ev.UserMessage("common dull")]
+        written += [row.id for row in (await log.append(texts)).rows]
+        with psycopg.connect(dsn) as other:
+            other.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", ((n + 1) << 14,))
+    await log.close()
+    for closed in (False, True):
+        assert await found(database, "common", limit=100) == written[::-1]
+        assert await found(database, "common", limit=5) == written[:-6:-1]
+        assert await found(database, "common", limit=5, before=written[7]) == written[6:1:-1]
+        for n in range(12):
+            assert await found(database, f"needle{n}", limit=1) == [written[2 * (11 if n == 1 else n)]]
+            assert await found(database, f"*x{n}y*") == [written[2 * n]]
+            assert (await database.search(f"x{n}y")).widened
+        assert await found(database, "*eedl*", limit=100) == written[-2::-2]
+        monkeypatch.setattr(lookup, "MOST_WORDS", 1)
+        assert await found(database, "*eedl*", limit=100) == written[-2::-2]
+        monkeypatch.undo()
+        count = 0
+        while await database.indexer.close_segment():
+            count += 1
+        assert count == (0 if closed else 11), "all but the last"
+    (more,) = await said(database, "an unseen word", agent=agent)
+    assert await found(database, "*nsee*") == [more]
+
+
+async def test_a_closed_stretch_that_grows_is_listed_anew(database: Database, dsn: str):
+    slow = await database.agents.create()
+    with psycopg.connect(dsn) as other:
+        other.execute(
+            "insert into messages (event_id, agent_id, seq, kind, content)"
+            " values (gen_random_uuid(), %s, 1, 'user', 'xlatex')",
+            (slow.id,),
+        )
+        await said(database, "xearlyx")
+        with psycopg.connect(dsn) as third:
+            third.execute("select setval(pg_get_serial_sequence('messages', 'id'), %s)", (1 << 15,))
+        await said(database, "behind")
+        await database.indexer.catch_up(60)
+        while await database.indexer.close_segment():
+            pass
+        assert len(await found(database, "*earl*")) == 1 and await found(database, "*late*") == []
+        other.commit()
+    assert len(await found(database, "*late*")) == 1
+    assert await database.indexer.close_segment()
+    assert len(await found(database, "*late*")) == 1
+
+
+async def test_there_is_no_time(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
+    written = await said(database, *(f"common {n}" for n in range(500)))
+    monkeypatch.setattr("ikigai.store.search.search.CATCH_UP", 0.0)
+    result = await database.search("common")
+    assert result.behind == 500 and result.hits == ()
+    assert await database.indexer.catch_up(60) == 0
+    monkeypatch.setattr(lookup, "WITHIN", -1.0)
+    result = await database.search('"common" =>')
+    assert result.hits == () and result.reached and written[0] < result.reached <= written[-1]
+
+
+async def test_a_database_that_can_only_be_read(database: Database, dsn: str):
+    (id,) = await said(database, "indexed words")
+    assert await found(database, "words") == [id]
+    await said(database, "later words")
+    reading = await Database.open(dsn, MIGRATIONS, write=False)
+    result = await reading.search("words")
+    assert ids(result) == [id] and result.behind == 1
+    await reading.close()
+
+
+async def test_a_role_without_the_right_to_make_extensions(role: str, dsn: str):
+    """Nothing is needed that only a superuser could install."""
+    with psycopg.connect(dsn) as other:
+        name = psycopg.conninfo.conninfo_to_dict(role)["user"]
+        other.execute("grant select, insert, update, delete on all tables in schema public to " + str(name))
+        assert not other.execute("select from pg_extension where extname in ('pg_trgm', 'unaccent')").fetchall()
+    database = await Database.open(role, MIGRATIONS)
+    (id,) = await said(database, "a word")
+    assert await found(database, "word") == [id]
+    await database.close()
+
+
+async def test_what_is_forgotten_by_a_purge(database: Database, dsn: str):
+    secret, other = await said(database, "the sesamekey", "the door")
+    assert await found(database, "sesamekey") == [secret]
+    async with database._session.use() as cursor, cursor.connection.transaction():
+        await indexing.forget(cursor, [secret])
+    assert await found(database, "sesamekey") == [] and await found(database, "the") == [other]
+
+
+async def test_excerpts(database: Database):
+    chatter = [f"what did we say about the thing number {n}" for n in range(40)]
+    early, late, cjk, *_ = await said(
+        database,
+        "We decided to migrate the warehouse database in May, because of the license. " + "x " * 4_000,
+        "The warehouse is big",
+        "東京は日本の首都",
+        *chatter,
+    )
+    hits = await database.excerpts("What did we decide about the warehouse database?", limit=4, most_characters=2_000)
+    assert [hit.id for hit in hits[:2]] == [early, late] and len(hits) == 4
+    assert "migrate the warehouse" in hits[0].snippet.text
+    assert sum(len(hit.snippet.text) for hit in hits) <= 2_100
+    assert (await database.excerpts("日本の首都はどこですか", limit=1))[0].id == cjk
+    assert await database.excerpts("?!") == await database.excerpts("zzyzx qqfoo") == ()
+
+
+async def test_excerpts_of_what_is_forgotten(database: Database):
+    talk = await Talk.open(database)
+    await talk.turn("the password policy is twelve letters")
+    await talk.store((ev.Cleared(),))
+    (hit, *_) = await database.excerpts("password policy")
+    assert "twelve letters" in hit.snippet.text
+
+
+async def test_around(database: Database):
+    agent = await database.agents.create("walker")
+    written = await said(database, *(f"step {n}" for n in range(9)), ev.UsageReported("a/b"), agent=agent)
+    await said(database, "of another")
+    name, events = await database.around(written[4], 2, 3)
+    assert name == "walker" and [event.id for event in events] == written[2:8]
+    assert [event.id for event in (await database.around(written[9], 1, 1))[1]] == written[8:10]
+    for id in (0, -1, 10**17, 2**63):
+        with pytest.raises(Refused, match=f"no event #{id}"):
+            await database.around(id)
+
+
+async def test_no_plan_depends_on_how_common_a_word_is(dsn: str):
+    """Every look-up goes by the index of terms, also where nothing has been analysed."""
+    plans: Sequence[str] = []
+    database = await Database.open(address(dsn), MIGRATIONS)
+    await said(database, *(f"common word number{n}" for n in range(3_000)))
+    assert await database.indexer.catch_up(60) == 0
+    queries = [f"'{indexing.prefix(0)}common'", f"'{indexing.prefix(0)}number5':*"]
+    bounds = {"queries": queries, "before": 2**63 - 1, "since": None, "most": 1000}
+    with psycopg.connect(dsn) as other:
+        for analysed in (False, True):
+            if analysed:
+                other.execute("analyze search_pieces")
+            rows = other.execute("explain " + lookup.queries.PROBE, bounds).fetchall()
+            plans = [line for (line,) in rows]
+            assert any("Bitmap Index Scan on search_terms" in line for line in plans), plans
+    await database.close()

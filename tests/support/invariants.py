@@ -1,0 +1,91 @@
+"""What must be true of a log whatever happened to the program: checked after every fault."""
+
+import time
+
+import psycopg
+
+from ikigai.core import codec
+from ikigai.core.events import ToolStarted
+from ikigai.core.messages import Role, ToolCall, ToolResult
+from ikigai.core.ports import Limits
+from ikigai.core.request.build import Request
+from ikigai.core.state.loading import TURN_KINDS, loading
+from ikigai.core.state.memory import Memory, Status, request
+from ikigai.core.state.run_config import Run
+from ikigai.providers.openai.chat_api import ChatEncoder
+from tests.core.memory_log import MemoryLog, StoredRow
+
+RUN = Run(
+    {"model": "scripted/demo", "level": "", "budget": 100_000, "system": ""},
+    lambda _: Limits(128_000, 8_192),
+    lambda _: ChatEncoder(),
+)
+
+
+def _at_rest(dsn: str) -> bool:
+    """No transaction is left open, a moment after the program has ended."""
+    query = "select from pg_stat_activity where datname = current_database() and state like 'idle in tr%'"
+    until = time.monotonic() + 30
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        while connection.execute(query).rowcount and time.monotonic() < until:
+            time.sleep(0.05)
+        return not connection.execute(query).rowcount
+
+
+def check(dsn: str, idle: bool = True) -> dict[str, Memory]:
+    """Check every agent of the database; with `idle` no turn may be open. Returns their memories by name."""
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute(
+            "select m.id, a.name, m.seq, m.kind, m.content, m.data::text"
+            " from messages m join agents a on a.id = m.agent_id order by m.id"
+        ).fetchall()
+        names = [name for (name,) in connection.execute("select name from agents").fetchall()]
+        ((twice,),) = connection.execute("select count(*) - count(distinct event_id) from messages").fetchall()
+    assert twice == 0 and _at_rest(dsn)
+    log = MemoryLog()
+    log.rows = [StoredRow(*row) for row in rows]
+    memories: dict[str, Memory] = {}
+    for name in names:
+        log.create(name)
+        own = [row for row in log.rows if row.agent == name]
+        assert [row.seq for row in own] == list(range(1, len(own) + 1)), f"{name}: a gap or a repeat in seq"
+        assert all(codec.KIND.get(type(row.event().event)) == row.kind for row in own), f"{name}: an unreadable row"
+        memory = memories[name] = log.load(loading(RUN, name))
+        assert memory == log.load(loading(RUN, name)), "replayed twice it is the same"
+        if idle:
+            assert memory.status is Status.IDLE, f"{name}: {memory.status}"
+        _check_turns(own)
+        sound(request(memory))
+    return memories
+
+
+def _check_turns(rows: list[StoredRow]) -> None:
+    """Turns begin with user and end with turn_end; no call of a turn has two results, or was started twice."""
+    is_open = False
+    answered: list[tuple[str, str]] = []  # kind and call of what happened to the calls of the turn
+    for row in rows:
+        event = row.event().event
+        if isinstance(event, ToolResult | ToolStarted):
+            answered.append((row.kind, event.call_id))
+            assert len(answered) == len(set(answered)), f"{row.kind} {row.id} comes twice"
+        if row.kind == "user":
+            answered = answered if is_open else []
+            is_open = True
+        elif row.kind == "turn_end":
+            assert is_open, f"turn_end {row.id} ends nothing"
+            is_open = False
+        elif row.kind in TURN_KINDS:
+            assert is_open, f"{row.kind} {row.id} belongs to no turn"
+
+
+def sound(sent: Request) -> None:
+    """Every call is answered once, right behind it; roles take turns."""
+    messages = sent.messages
+    for before, message in zip(messages, messages[1:], strict=False):
+        if before.calls:
+            assert message.role is Role.TOOL
+            assert [b.call_id for b in message.blocks if isinstance(b, ToolResult)] == [c.id for c in before.calls]
+    calls = [block.id for message in messages for block in message.blocks if isinstance(block, ToolCall)]
+    answers = [block.call_id for message in messages for block in message.blocks if isinstance(block, ToolResult)]
+    assert sorted(calls) == sorted(answers)
+    assert not messages or not messages[-1].calls

@@ -1,0 +1,91 @@
+"""The bookkeeping of a streaming reply: every word goes up exactly once, and never before it is saved."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikigai.core.request.reply import TextDelta, ThinkingDelta, ToolCallDelta, Waiting
+from ikigai.terminal.output.live_reply import LiveReply, Piece
+
+TEXT = "First paragraph.\n\nSecond *one*.\n\n```python\nx = 1\n\ny = 2\n```\n\n- a\n- b\n\nLast words."
+
+
+def said(pieces: list[Piece]) -> str:
+    return "".join(piece.source for piece in pieces)
+
+
+def streamed(*texts: str) -> LiveReply:
+    reply = LiveReply(7)
+    for text in texts:
+        reply.add(TextDelta(text))
+    return reply
+
+
+@given(st.lists(st.integers(0, len(TEXT)), max_size=12), st.lists(st.integers(0, len(TEXT)), max_size=6))
+def test_each_word_goes_up_once_in_order_and_when_it_is_saved(cuts: list[int], saves: list[int]):
+    reply, up, reached = LiveReply(1), "", 0
+    for cut in sorted({*cuts, len(TEXT)}):
+        reply.add(TextDelta(TEXT[reached:cut]))
+        reached = cut
+        for save in saves:
+            if save <= reached:
+                up += said(reply.saved(save))
+                assert TEXT.startswith(up.rstrip("\n")) and len(up.rstrip("\n")) <= max(saves)
+    up += said(reply.stored(TEXT))
+    assert up.rstrip("\n") == TEXT
+    assert reply.stored(TEXT) == [] or said(reply.stored("")) == ""
+
+
+def test_nothing_goes_up_unsaved():
+    reply = streamed(TEXT)
+    assert reply.saved(10) == []
+    assert said(reply.saved(len(TEXT))).startswith("First paragraph.")
+    assert reply.saved(len(TEXT)) == []
+
+
+def test_the_tail_is_what_has_not_gone_up():
+    reply = streamed("One.\n\nTwo.\n\nThree")
+    tail, first = reply.tail(40, 10)
+    assert (tail[0], tail[-1], first) == ("One.", "Three", True)
+    reply.saved(100)[0].voice.begun = True
+    assert reply.tail(40, 10) == (["Three"], False)
+
+
+def test_words_between_two_calls_are_messages_of_their_own():
+    reply = streamed("Let me look.")
+    reply.add(ToolCallDelta(0, "a", "read", "{"))
+    reply.add(ToolCallDelta(0, arguments="}"))
+    reply.add(TextDelta("Then this."))
+    assert said(reply.saved(12)) == "Let me look.\n"
+    assert reply.stored("Let me look.") == []
+    pieces = reply.stored("Then this.")
+    assert said(pieces).strip() == "Then this."
+
+
+def test_an_interrupted_reply_has_all_its_words_in_one_message():
+    reply = streamed("Let me look.")
+    reply.add(ToolCallDelta(0, "a", "read"))
+    reply.add(TextDelta("Then"))
+    pieces = reply.stored("Let me look.Then")
+    assert [piece.source.strip() for piece in pieces] == ["Let me look.", "Then"]
+    assert pieces[0].voice is not pieces[1].voice
+
+
+def test_what_the_database_cannot_hold_is_still_the_same_text():
+    reply = streamed("nul \0 and \ud800\n\nrest")
+    reply.saved(100)
+    assert said(reply.stored("nul \ufffd and \ufffd\n\nrest")).strip() == "rest"
+
+
+def test_another_text_than_was_streamed_is_shown_whole():
+    assert said(streamed("abc").stored("something else")).strip() == "something else"
+    assert said(LiveReply(1).stored("never streamed")).strip() == "never streamed"
+
+
+def test_thoughts_and_waits_come_and_go():
+    reply = LiveReply(1)
+    reply.add(Waiting(5.0, 2, "busy"))
+    assert reply.waiting
+    reply.add(ThinkingDelta("hm \x1b[2J"))
+    assert reply.waiting is None and reply.thinking and reply.thinking.last == "hm"
+    reply.add(TextDelta("So:"))
+    assert reply.thinking is None

@@ -1,0 +1,82 @@
+"""Marks for prompts: each once, in the scrollback, around what they mean; nothing of them can be seen."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ikigai.core.views.transcript import Block, Rule, Speaker, Thought
+from ikigai.terminal.output.entries import Entries
+from ikigai.terminal.output.live_reply import Folded, Piece
+from ikigai.terminal.output.prompt_marks import PromptMarks
+from ikigai.terminal.render.blocks import Voice
+from ikigai.terminal.render.theme import Theme, unstyled
+from tests.terminal.console import Console
+
+MARK = re.compile(r"\x1b\]133;([^\x1b]*)\x1b\\")
+USER, ANSWER = Block(1, Speaker.USER, "ask  this\nand that"), Block(2, Speaker.ASSISTANT, "So it is.")
+
+
+def marking(theme: Theme) -> Entries:
+    entries = Entries(theme, "fold")
+    entries.marks = PromptMarks()
+    return entries
+
+
+def told(entries: Entries, *shown: Block | Rule | None) -> str:
+    """What is drawn, with the marks in brackets; None is the end of the turn."""
+    made = [entry.text for each in shown for entry in (entries.of(each, 60) if each else entries.ended())]
+    return unstyled(MARK.sub(r"[\1]", "\n".join(made)))
+
+
+@pytest.mark.parametrize("theme", [Theme(), Theme(color=False), Theme(plain=True)])
+def test_a_turn(theme: Theme):
+    entries = marking(theme)
+    wanted = "[A;redraw=0]❯ [B]ask  this\n  and that\n[C]● So it is.\n[D;0]"
+    assert told(entries, USER, ANSWER, None) == told(entries, USER, ANSWER, None) == wanted
+    assert told(entries, None) == "", "once"
+    unmarked = Entries(theme, "fold")
+    assert [unstyled(e.text) for e in entries.of(USER, 60)] == [unstyled(e.text) for e in unmarked.of(USER, 60)]
+
+
+def test_how_it_ended():
+    entries, stopped = marking(Theme(plain=True)), Block(3, Speaker.STOPPED, "interrupted")
+    failed = Block(4, Speaker.STOPPED, "No key.", failed=True)
+    assert told(entries, USER, stopped, USER, failed, None).replace("\n  and that", "") == (
+        "[A;redraw=0]❯ [B]ask  this\n[C]✗ interrupted\n[D;130][A;redraw=0]❯ [B]ask  this\n[C]✗ No key.\n[D;1]"
+    )
+    assert told(entries, USER, None).endswith("[D;0]"), "the next one is another"
+
+
+def test_what_is_no_part_of_an_answer():
+    entries, note = marking(Theme(plain=True)), Block(5, Speaker.NOTE, "Mark x set.")
+    assert told(entries, note, Rule(1, 2, "w"), ANSWER).count("[") == 0
+    thought = Block(6, Speaker.ASSISTANT, "Yes.", thoughts=(Thought(0, "Hm."),))
+    assert told(entries, USER, note, Rule(1, 2, "w"), thought).split("\n")[-2:] == ["[C]∴ thought: Hm.", "● Yes."]
+    call, result = Block(7, Speaker.TOOL_CALL, "{}", "ls"), Block(8, Speaker.TOOL_RESULT, "x")
+    assert told(entries, USER, call, result).split("\n")[-2:] == ["[C]→ ls()", "← x"]
+
+
+def test_a_reply_that_streams():
+    entries, voice = marking(Theme(plain=True)), Voice()
+    told(entries, USER)
+    pieces = [Folded("Hm.", 2.0), Piece("One.\n", voice), Piece("Two.\n", voice)]
+    made = [entry.text for piece in pieces for entry in entries.risen(piece, 60)]
+    assert [MARK.sub(r"[\1]", text) for text in made] == ["[C]∴ thought for 2 s: Hm.", "● One.", "  Two."]
+    assert told(entries, None) == "[D;0]"
+
+
+def test_redraws_print_no_mark_again(tmp_path: Path):
+    with Console(tmp_path, DEMO_HISTORY="1") as console:
+        console.ready().send("stream 6\r")
+        console.until("P003")
+        for width in (70, 90, 80):
+            console.resize(width, 24)
+            console.send("typed \x0c")
+            console.pump(0.15)
+        console.send("\x15again\r")
+        console.until("You said: again")
+        console.until(lambda: "Esc stops" not in console.text)
+        marks = MARK.findall(console.raw.decode())
+        replayed = ["A;redraw=0", "B", "C", "D;0"]
+        assert marks == replayed * 2 + [*replayed] * 2, "two that were replayed, two that were sent"

@@ -1,0 +1,240 @@
+"""What themes look like, how the terminal's background is learnt, and what variables say about colours."""
+
+import os
+import re
+import select
+import termios
+import threading
+import tty
+from pathlib import Path
+
+import pytest
+
+from ikigai.config import terminal as keys
+from ikigai.terminal.render import blocks as render
+from ikigai.terminal.render import colors as colours
+from ikigai.terminal.render.theme import ELEMENTS, NAMES, Theme, depth, output, sgr, table, theme, unstyled
+from tests.terminal.console import DEMO, Console
+
+TERMINAL = {"TERM": "xterm-256color"}
+BACKGROUNDS = {
+    "dark": ("#000000", "#1e1e1e", "#002b36", "#282a36", "#282c34", "#2e3440"),  # the last: Nord, the lightest
+    "light": ("#ffffff", "#fafafa", "#fdf6e3", "#f6f8fa", "#eff1f5"),  # the last: Catppuccin Latte, the darkest
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_has_a_colour_reads_well_on_every_background_of_its_kind(name: str):
+    least = 7.0 if name.endswith("high-contrast") else 4.5
+    looked_at = 0
+    for element, style in table(1 + NAMES.index(name)).items():
+        words = style.split()
+        assert "dim" not in words, element  # nobody knows how dim that is
+        for word in words:
+            if word.isdecimal():
+                looked_at += 1
+                for background in BACKGROUNDS[name.partition("-")[0]]:
+                    found = colours.contrast(colours.rgb(word), colours.rgb(background))
+                    assert found >= least, (element, word, background, found)
+    assert looked_at > 15
+
+
+def test_contrast_is_that_of_wcag():
+    assert colours.contrast((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
+    assert colours.contrast(colours.rgb("#767676"), colours.rgb("#ffffff")) == pytest.approx(4.54, abs=0.01)
+    assert colours.rgb("244") == (128, 128, 128) and colours.rgb("208") == (255, 135, 0)
+
+
+@pytest.mark.parametrize(
+    "text, kind",
+    [
+        ("rgb:ffff/ffff/ffff", "light"),
+        ("rgb:ff/ff/ff", "light"),
+        ("rgb:f/f/f", "light"),
+        ("rgba:fdfd/f6f6/e3e3/ffff", "light"),
+        ("#ffffff", "light"),
+        ("#fffffffff", "light"),
+        ("rgb:0000/0000/0000", "dark"),
+        ("rgb:00/2b/36", "dark"),
+        ("rgba:2e2e/3434/4040/8080", "dark"),
+        ("rgb:7777/7777/7777", "light"),
+        ("rgb:7575/7575/7575", "dark"),
+        ("#000", "dark"),
+        ("?", ""),
+        ("", ""),
+        ("rgb:ffff/ffff", ""),
+        ("rgb:fffff/0/0", ""),
+        ("rgb:gg/gg/gg", ""),
+        ("#ffff", ""),
+        ("hsl:0/0/0", ""),
+    ],
+)
+def test_a_background_as_terminals_report_it(text: str, kind: str):
+    for end in ("\x07", "\x1b\\", ""):
+        assert colours.kind(f"\x1b]11;{text}{end}") == kind
+    assert colours.kind(f"\x1b]10;{text}\x07") == ""
+
+
+def test_what_colorfgbg_says():
+    said = {"15;0": "dark", "0;15": "light", "0;default;15": "light", "7;8": "dark", "12;7": "light"}
+    said |= dict.fromkeys(("", "15;default", "0;16", "x", "1;-1"), "")
+    assert {value: colours.guessed({"COLORFGBG": value}) for value in said} == said
+    assert colours.guessed({}) == ""
+
+
+def test_variables_say_whether_there_are_colours():
+    red, none, nothing = "\x1b[31mx\x1b[0m", "x", "x"
+    for environ, color, drawn in (
+        ({}, "auto", red),
+        ({}, "never", none),
+        ({"NO_COLOR": ""}, "auto", red),
+        ({"NO_COLOR": "1"}, "auto", none),
+        ({"NO_COLOR": "1"}, "always", none),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, "auto", none),
+        ({"NO_COLOR": "1", "IKIGAI_TERMINAL_COLOR": "always"}, "always", red),
+        ({"FORCE_COLOR": "1"}, "never", red),
+        ({"FORCE_COLOR": "0"}, "never", none),
+        ({"FORCE_COLOR": "1", "IKIGAI_TERMINAL_COLOR": "never"}, "never", none),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, "always", nothing),
+    ):
+        assert theme({**TERMINAL, **environ}, color).paint("error", "x") == drawn, (environ, color)
+    assert theme({**TERMINAL, "NO_COLOR": "1"}).paint("prompt", "x") == "\x1b[1mx\x1b[0m"
+    assert theme({"TERM": "dumb"}, "always").paint("bold", "x") == "x"
+
+
+def test_what_a_command_writes_is_plain_off_a_terminal_unless_it_is_forced():
+    bold, red = "\x1b[1mx\x1b[0m", "\x1b[31mx\x1b[0m"
+    for environ, is_terminal, drawn in (
+        (TERMINAL, True, (bold, red)),
+        (TERMINAL, False, ("x", "x")),
+        ({"TERM": "dumb"}, True, ("x", "x")),
+        ({**TERMINAL, "NO_COLOR": "1"}, True, (bold, "x")),
+        ({**TERMINAL, "NO_COLOR": "1", "FORCE_COLOR": "1"}, False, ("x", "x")),
+        ({"FORCE_COLOR": "1"}, False, (bold, red)),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, False, (bold, red)),
+        ({"FORCE_COLOR": "0"}, False, ("x", "x")),
+    ):
+        made = output(environ, is_terminal)
+        assert (made.paint("bold", "x"), made.paint("error", "x")) == drawn, environ
+
+
+def test_how_many_colours_there_are_and_whether_the_terminal_is_asked():
+    for environ, found in (
+        ({"TERM": "xterm"}, 16),
+        ({"TERM": "linux"}, 16),
+        (TERMINAL, 256),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, 1 << 24),
+        ({**TERMINAL, "FORCE_COLOR": "3"}, 1 << 24),
+        ({**TERMINAL, "FORCE_COLOR": "1"}, 16),
+        ({**TERMINAL, "FORCE_COLOR": "true"}, 256),
+    ):
+        assert depth(environ) == found
+        assert theme(environ).asks == (found > 16)
+    for environ, name in (({**TERMINAL, "NO_COLOR": "1"}, "auto"), ({"TERM": "dumb"}, "auto"), (TERMINAL, "light")):
+        assert not theme(environ, "auto", name).asks
+
+
+def test_styles_in_words():
+    assert sgr("bold cyan") == "1;36" and sgr("bright_red on 238") == "91;48;5;238"
+    assert sgr("underline #0a1b2c on bright_white") == "4;38;2;10;27;44;107"
+    uncoloured = Theme(color=False)
+    uncoloured.wear({"error": "bold #ffffff on red", "call": "red"})
+    assert uncoloured.paint("error", "x") == "\x1b[1mx\x1b[0m" and uncoloured.paint("call", "x") == "x"
+    drawn = render.reply("# One\n\nIs `two` **three**.\n\n```python\ndef f(): 1\n```", 40, Theme(color=False))
+    assert set(re.findall(r"\x1b\[([\d;]*)m", drawn)) == {"0", "1", "1;4"}
+    assert "Is `two` " in drawn and "Is two " in unstyled(render.reply("Is `two` three", 40, Theme()))
+
+
+def test_a_theme_of_ones_own_and_what_stands_for_it_on_less_colours():
+    own = {"mine": {"base": "light", "warning": "bold #ff8800", "error": "on 196", "call": ""}}
+    made = {colours_: colours.named("mine", own, colours_) for colours_ in (16, 256, 1 << 24)}
+    assert made[1 << 24]["warning"] == "bold #ff8800" and made[1 << 24]["error"] == "on 196"
+    assert made[256]["warning"] == "bold 208" and made[256]["error"] == "on 196"
+    assert made[16]["warning"] == "bold yellow" and made[16]["error"] == "on bright_red"
+    assert made[256]["call"] == table(2)["call"] and made[16]["call"] == table(0)["call"]
+    drawn = theme({**TERMINAL}, "auto", "mine", own).paint("warning", "x")
+    assert drawn == "\x1b[1;38;5;208mx\x1b[0m"
+
+
+def test_high_contrast_is_never_dim():
+    for name in NAMES[2:]:
+        assert not any("dim" in style for style in colours.named(name, {}, 16).values())
+    assert theme({**TERMINAL, "NO_COLOR": "1"}, "auto", NAMES[3]).paint("dim", "x") == "x"
+    assert theme({**TERMINAL, "NO_COLOR": "1"}, "auto", NAMES[0]).paint("dim", "x") == "\x1b[2mx\x1b[0m"
+    worn = Theme()
+    worn.wear(table(4))
+    assert (
+        worn.paint("dim", "x") == "\x1b[38;5;238mx\x1b[0m"
+        and worn.paint("control-character", "x") == "\x1b[38;5;238mx\x1b[0m"
+    )
+
+
+def test_the_configuration_knows_the_same_themes_and_elements():
+    assert tuple(keys.ELEMENTS) == tuple(ELEMENTS)
+    assert set(keys.THEMES) == {"auto", *NAMES}
+
+
+QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
+WHITE, NIGHT = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\", b"\x1b]11;rgb:00/2b/36\x07"
+
+
+class Asked(Console):
+    """A terminal that answers when it is asked for its background, in pieces."""
+
+    answer: tuple[bytes, ...] = ()
+    asked_at = -1
+
+    def _read(self) -> bool:
+        read = super()._read()
+        if self.asked_at < 0 and QUESTION in self.raw:
+            self.asked_at = self.raw.index(QUESTION)
+            for part in self.answer:
+                os.write(self.fd, part)
+        return read
+
+
+@pytest.mark.parametrize(
+    "answer, worn, typed", [((WHITE, b"\x1b[?62c"), 2, ""), ((b"typ", NIGHT, b"ed\x1b[?1;2c"), 1, "typed")]
+)
+def test_a_terminal_is_asked_behind_the_first_prompt(tmp_path: Path, answer: tuple[bytes, ...], worn: int, typed: str):
+    with Asked(tmp_path, DEMO_HISTORY="1", DEMO_PATIENCE="30") as console:
+        console.answer = answer
+        console.ready()
+        console.until(lambda: "It keeps whole turns" in console.text and console.prompt.strip() == typed)
+        assert "❯".encode() in console.raw[: console.asked_at] and console.raw.count(QUESTION) == 1
+        drawn = console.raw[console.asked_at :].decode()
+        for element, sign in (("prompt", "❯"), ("assistant", "●"), ("dim", "·")):
+            assert f"\x1b[{sgr(table(worn)[element])}m{sign}" in drawn, element
+        assert console.history.count("It keeps whole turns") == console.history.count("● It keeps") == 1
+        console.send(b"\x15bye\r")
+        console.ended()
+        console.assert_restored()
+
+
+@pytest.mark.parametrize("environ, worn", [({}, 0), ({"COLORFGBG": "0;15"}, 2)])
+def test_a_terminal_that_says_nothing(tmp_path: Path, environ: dict[str, str], worn: int):
+    with Asked(tmp_path, DEMO, (80, 24), DEMO_HISTORY="1", **environ) as console:
+        console.answer = (b"\x1b[?62c",) * (worn == 0)  # it knows no OSC 11, or not even DA1
+        console.ready()
+        console.until("It keeps whole turns")
+        assert console.raw.count(QUESTION) == 1
+        assert f"\x1b[{sgr(table(worn)['assistant'])}m●" in console.raw.decode()
+        if worn == 0:  # too late: what is drawn from now on is light, what stands there stays
+            console.send(WHITE)
+            console.until(lambda: f"\x1b[{sgr(table(2)['prompt'])}m❯" in console.raw.decode())
+            assert console.history.count("It keeps whole turns") == 1 and console.prompt.strip() == ""
+            assert f"\x1b[{sgr(table(2)['assistant'])}m●" not in console.raw.decode()
+        console.send("bye\r")  # at once: an answer may still be owed
+        console.ended()
+        console.assert_restored()
+
+
+def test_an_answer_that_is_still_owed_is_not_left_to_the_shell(tmp_path: Path):
+    with Asked(tmp_path, DEMO_PATIENCE="30") as console:
+        console.until(lambda: console.asked_at >= 0)
+        console.send("\x04")
+        threading.Timer(0.1, os.write, (console.fd, WHITE + b"\x1b[?62c")).start()
+        console.ended()
+        console.assert_restored()
+        tty.setraw(console.slave, termios.TCSANOW)
+        assert not select.select([console.slave], [], [], 0.1)[0]

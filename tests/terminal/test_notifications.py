@@ -1,0 +1,239 @@
+"""The title and the calls of a user who looks elsewhere: on a pseudo-terminal, byte for byte."""
+
+import os
+import pty
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.buffer import Buffer
+
+from ikigai.config.terminal import Terminal
+from ikigai.core.events import AssistantMessage, Ending, UserMessage
+from ikigai.core.messages import Text
+from ikigai.core.questions import yes_or_no
+from ikigai.core.state.fold import ended
+from ikigai.core.views.transcript import Block, Speaker
+from ikigai.terminal import capabilities
+from ikigai.terminal.keyboard import Parser
+from ikigai.terminal.notifications import FOCUS, NO_FOCUS, POP, PUSH, Attention, notification
+from ikigai.terminal.output.dialog import Dialog
+from ikigai.terminal.output.live_area import Area
+from ikigai.terminal.render.theme import Theme
+from ikigai.terminal.tty import RESET, Tty
+from tests.terminal.console import Console
+from tests.terminal.test_foreign import HOSTILE, OBEYED, memory
+
+KITTY = {"TERM": "xterm-kitty"}
+CALLED = "\x1b]9;ikigai: owl has answered\x07"
+IDLE, BUSY = memory(), memory(UserMessage("?"))
+DONE = memory(
+    UserMessage("?"),
+    AssistantMessage((Text("!"),)),
+    ended(memory(UserMessage("?"), AssistantMessage((Text("!"),))), (), Ending.COMPLETED, ""),
+)
+
+
+class Front:
+    """One end of a pseudo-terminal with a program's Tty on the other."""
+
+    def __init__(self, environ: dict[str, str], **wanted: object) -> None:
+        self.master, self.slave = pty.openpty()
+        self.tty, self.parser = Tty(self.slave, self.slave, environ), Parser()
+        self.tty.raw()
+        self.area = Area(Theme(plain=True), Buffer())
+        self.area.agent, self.area.memory = "owl", IDLE
+        settings = Terminal(**({"notify_after": 5} | wanted))  # pyright: ignore[reportArgumentType]
+        self.attention = Attention(self.tty, self.parser, settings, environ)
+        self.begun = self.read()
+
+    def read(self) -> str:
+        """What has been written since."""
+        os.write(self.slave, b"\0")
+        data = b""
+        while not data.endswith(b"\0"):
+            data += os.read(self.master, 4096)
+        return data[:-1].decode()
+
+    def look(self) -> str:
+        self.attention.look(self.area)
+        return self.read()
+
+    def turn(self, seconds: float, shown: Block | None = None) -> str:
+        """A turn of so many seconds; what is written at its end."""
+        self.area.memory, self.area.began = BUSY, time.monotonic() - seconds
+        self.look()
+        self.area.memory, self.area.shown = DONE, shown
+        return self.look()
+
+    def says(self, focus: str) -> None:
+        assert list(self.parser.feed(focus)) == []
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Front]]:
+    made: list[Front] = []
+    yield made
+    for each in made:
+        os.close(each.master)
+        os.close(each.slave)
+
+
+def terminal(opened: list[Front], environ: dict[str, str] = KITTY, **wanted: object) -> Front:
+    opened.append(Front(environ, **wanted))
+    return opened[-1]
+
+
+def test_the_title_says_what_goes_on_and_the_old_one_comes_back(opened: list[Front]):
+    made = terminal(opened, notify="off")
+    assert made.begun == ""
+    assert made.look() == PUSH + "\x1b]2;owl · idle\x1b\\" and made.look() == ""
+    made.area.memory = BUSY
+    assert made.look() == "\x1b]2;owl · working\x1b\\"
+
+    made.tty.restore()
+    assert made.read() == POP + RESET
+    made.tty.restore()
+    made.area.agent = "other"
+    assert made.look() == "", "somebody else has the terminal"
+    made.tty.raw()
+    made.tty.raw()
+    assert made.read() == PUSH + "\x1b]2;other · working\x1b\\"
+
+
+async def test_a_question_is_told_by_the_title_and_called_out(opened: list[Front]):
+    made = terminal(opened)
+    assert made.begun == FOCUS
+    made.look()
+    made.says("\x1b[O")
+    made.area.dialog = Dialog(yes_or_no("Run rm -rf secret?", ()))
+    assert made.look() == "\x1b]2;owl · asks\x1b\\\x1b]9;ikigai: owl waits for your answer\x07"
+    assert made.look() == ""
+    made.area.others = ("warning", "fox asks: /answer")
+    assert made.look() == "\x1b]9;ikigai: an agent in the background waits for you\x07"
+    made.area.others = ("warning", "fox asks: /answer · 2 at work")
+    assert made.look() == "", "it is the same one"
+    made.tty.restore()
+    assert made.read() == POP + NO_FOCUS + RESET
+
+
+def test_hostile_names_are_text_in_title_and_call(opened: list[Front]):
+    made = terminal(opened)
+    made.area.agent = HOSTILE + "x" * 500
+    title = made.look().removeprefix(PUSH + "\x1b]2;").removesuffix("\x1b\\")
+    assert not OBEYED.search(title) and title.endswith("… · idle") and len(title) <= 60
+    for way in ("osc9", "osc777"):
+        call = notification(HOSTILE + ";4;1" + "x" * 500, way, KITTY)
+        body = call.removeprefix("\x1b]9;ikigai: ").removeprefix("\x1b]777;notify;ikigai;").removesuffix("\x07")
+        assert not OBEYED.search(body) and ";" not in body and len(body) <= 60
+
+
+@pytest.mark.parametrize(
+    ("reported", "seconds", "after", "called"),
+    [
+        ("\x1b[O", 6, 5, True),
+        ("\x1b[I\x1b[O", 6, 5, True),
+        ("\x1b[O\x1b[I", 6, 5, False),
+        ("", 6, 5, False),
+        ("\x1b[O", 50, 60, False),
+        ("\x1b[O", 6, 0, False),
+    ],
+)
+def test_who_is_called_when(opened: list[Front], reported: str, seconds: float, after: int, called: bool):
+    made = terminal(opened, title=False, notify_after=after)
+    made.says(reported)
+    assert made.turn(seconds) == (CALLED if called else "")
+    assert made.look() == ""
+
+
+def test_a_call_says_how_it_ended_and_never_what(opened: list[Front]):
+    made = terminal(opened, title=False)
+    made.says("\x1b[O")
+    failed = made.turn(9, Block(1, Speaker.STOPPED, "The key sk-123 is refused.", failed=True))
+    assert failed == "\x1b]9;ikigai: owl has failed\x07"
+    assert made.turn(9, Block(1, Speaker.STOPPED, "interrupted")) == "\x1b]9;ikigai: owl was stopped\x07"
+    made.area.memory = BUSY
+    made.look()
+    made.area.memory = None  # another agent comes on stage
+    assert made.look() == ""
+
+
+@pytest.mark.parametrize(
+    ("environ", "notify", "written"),
+    [
+        ({"TERM": "xterm-256color"}, "auto", "\x07"),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "WezTerm"}, "auto", CALLED),
+        ({"TERM": "xterm-256color", "LC_TERMINAL": "iTerm2"}, "auto", CALLED),
+        ({"TERM": "foot"}, "auto", "\x1b]777;notify;ikigai;owl has answered\x07"),
+        (KITTY, "bell", "\x07"),
+        (KITTY, "off", ""),
+        (KITTY | {"TMUX": "x"}, "auto", "\x07"),
+        (KITTY | {"TMUX": "x"}, "osc9", "\x1bPtmux;\x1b\x1b]9;ikigai: owl has answered\x07\x1b\\"),
+        ({"TERM": "screen", "STY": "x"}, "osc777", "\x1bP\x1b]777;notify;ikigai;owl has answered\x07\x1b\\"),
+        ({"TERM": "linux"}, "bell", ""),
+        ({"TERM": "dumb"}, "bell", ""),
+        ({"TERM": ""}, "osc9", ""),
+    ],
+)
+def test_in_what_way(opened: list[Front], environ: dict[str, str], notify: str, written: str):
+    made = terminal(opened, environ, notify=notify, title=False)
+    assert made.begun == (FOCUS if written else "")
+    made.says("\x1b[O")
+    assert made.turn(9) == written
+
+
+@pytest.mark.parametrize(
+    ("environ", "strings", "titles", "hyperlinks"),
+    [
+        ({}, False, False, False),
+        ({"TERM": "dumb", "TERM_PROGRAM": "WezTerm"}, False, False, False),
+        ({"TERM": "linux"}, False, False, False),
+        ({"TERM": "vt100"}, False, False, False),
+        ({"TERM": "xterm-256color"}, True, True, False),
+        ({"TERM": "xterm-256color", "VTE_VERSION": "7600"}, True, True, False),
+        ({"TERM": "xterm-256color", "GNOME_TERMINAL_SCREEN": "/x"}, True, True, True),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, True, True, True),
+        (KITTY, True, True, True),
+        ({"TERM": "tmux-256color", "TMUX": "x", "TERM_PROGRAM": "WezTerm"}, True, True, False),
+        ({"TERM": "screen", "STY": "x"}, True, False, False),
+    ],
+)
+def test_what_terminals_can(environ: dict[str, str], strings: bool, titles: bool, hyperlinks: bool):
+    assert (capabilities.strings(environ), capabilities.titles(environ)) == (strings, titles)
+    assert capabilities.hyperlinks(environ) is hyperlinks
+
+
+def test_focus_reports_are_no_keys_however_they_come():
+    parser = Parser()
+    assert parser.focused is None
+    assert list(parser.feed("\x1b")) == list(parser.feed("[")) == list(parser.feed("O")) == []
+    assert parser.focused is False
+    assert [press.data for press in parser.feed("a\x1b[Ib")] == ["a", "b"] and parser.focused
+    paste = [*parser.feed("\x1b[200~x\x1b[Oy\x1b[201~"), *parser.flush()]
+    assert [press.data for press in paste] == ["x\x1b[Oy"] and parser.focused, "what is pasted reports nothing"
+
+
+def test_on_a_screen_with_suspension_and_editor(tmp_path: Path):
+    editor = tmp_path / "editor"
+    editor.write_text(f"#!/bin/sh\nprintf edited > $1; touch {tmp_path}/left\n")
+    editor.chmod(0o755)
+    with Console(tmp_path, VISUAL=str(editor), DEMO_NOTIFY="bell") as console:
+        console.ready()
+        console.until(lambda: console.screen.title == "amber-fox · idle")
+        console.send("\x07")  # Ctrl+G
+        console.until(lambda: console.prompt == "edited")
+        begun, lent, again = console.raw.partition(POP.encode())
+        assert FOCUS.encode() in begun and lent and NO_FOCUS.encode() in again
+        console.until(lambda: FOCUS.encode() in console.raw.partition(POP.encode())[2])
+        console.send("\x15\x1b[Oask 0\r")
+        console.until(lambda: console.screen.title == "amber-fox · asks")
+        console.until(lambda: console.raw.count(b"\x07") == 1)
+        console.send("\x1b")
+        console.until(lambda: console.screen.title == "amber-fox · idle")
+        console.send("\x1a")  # where no shell can resume it, it comes back by itself
+        console.until(lambda: console.raw.count(POP.encode()) == 2 and console.raw.count(PUSH.encode()) == 3)
+        console.send("bye\r")
+        assert console.ended() == 0
+        console.assert_restored()
+        assert console.sent[-1] == "bye", "a focus report is no text"

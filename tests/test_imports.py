@@ -1,0 +1,152 @@
+"""Much is loaded only when it is wanted, by the loop or in threads: two that load at once must not stop one another.
+
+Python locks a module while it is loaded, before the package that it is in. Where modules need one another in a circle,
+and two threads enter that by different ones, each holds what the other waits for, and one of them fails with a
+deadlock that the interpreter has seen. So into each circle there is one way only.
+"""
+
+import ast
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests import ROOT
+
+NAMED = ("import_module", "imported")
+"""Functions that load the module of this name."""
+
+
+def test_one_way_into_each_circle() -> None:
+    command, statements = [sys.executable, "-m", "tests.test_imports"], json.dumps(sorted(set(late())))
+    ran = subprocess.run(command, cwd=ROOT, input=statements, stdout=subprocess.PIPE, text=True, check=True)
+    loads = [tuple(load) for load in json.loads(ran.stdout)]
+    wanted = {name for _, name in loads}
+    assert {
+        "markdown_it",
+        "rich.console",
+        "anthropic",
+        "openai",
+        "google.genai",
+        "ikigai.app.build_tools",
+        "httpx2",
+    } <= wanted
+    needs = defaultdict[str, set[str]](set)
+    for holder, name in loads:
+        needs[name] |= {name.rpartition(".")[0]} - {""}
+        if holder:
+            needs[holder].add(name)
+    found = circles(needs)
+    assert found, "there are none: nothing was found out"
+    for circle in found:
+        ways = defaultdict[str, set[str]](set)
+        for holder, name in loads:
+            inside = holder.partition(".")[0] == name.partition(".")[0]  # of the package itself, which is there by then
+            if name in circle and holder not in circle and not inside:
+                ways[name].add(holder or "ikigai, where it runs")
+        assert len(ways) <= 1, f"two threads may stop one another in here: {dict(ways)}"
+
+
+def late() -> Iterator[str]:
+    """The imports that each function does while the program runs; not those of the programs that it starts."""
+    for file in (ROOT / "ikigai").rglob("*.py"):
+        if file.stem.endswith("_child"):
+            continue
+        for function in ast.walk(ast.parse(file.read_text())):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                nodes = (node for node in ast.walk(function) if isinstance(node, ast.stmt | ast.expr))
+                statements = (
+                    _load(node, file) for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
+                )
+                if together := "\n".join(filter(None, statements)):
+                    yield together
+
+
+def _load(node: ast.stmt | ast.expr, file: Path) -> str:
+    """The import that this is, with its name in full."""
+    match node:
+        case ast.ImportFrom(level=1):  # no module goes higher
+            here = ".".join(file.relative_to(ROOT).parent.parts)
+            return ast.unparse(ast.ImportFrom(f"{here}.{node.module or ''}".rstrip("."), node.names, 0))
+        case ast.Import() | ast.ImportFrom():
+            return ast.unparse(node)
+        case ast.Call(args=[*_, ast.Constant(value=str(name))]) if _called(node) in NAMED:
+            return f"import {name}" if name.replace(".", "").isidentifier() else ""
+        case _:
+            return ""
+
+
+def _called(node: ast.expr) -> str:
+    """Of what is called, or given to a thread to be called there."""
+    names = (each for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute))
+    return next((name for each in names if (name := each.id if isinstance(each, ast.Name) else each.attr) in NAMED), "")
+
+
+def circles(needs: dict[str, set[str]]) -> list[set[str]]:
+    """The sets of modules that all need one another."""
+
+    def reached(start: str) -> set[str]:
+        seen, waiting = set[str](), [start]
+        while waiting:
+            for name in needs.get(waiting.pop(), set()) - seen:
+                seen.add(name)
+                waiting.append(name)
+        return seen
+
+    after = {name: reached(name) for name in needs}
+    found: list[set[str]] = []
+    for name, seen in after.items():
+        if name in seen and not any(name in circle for circle in found):
+            found.append({each for each in seen if name in after.get(each, set())})
+    return found
+
+
+def _loads(statement: str) -> list[tuple[str, str]]:
+    """Who holds what while it loads what, when these run; "" for the statements themselves."""
+    import importlib._bootstrap
+
+    bootstrap: Any = importlib._bootstrap
+    held, loads, load = [""], list[tuple[str, str]](), bootstrap._find_and_load
+
+    def watched(name: str, import_: object) -> object:
+        loads.append((held[-1], name))
+        held.append(name)
+        try:
+            return load(name, import_)
+        finally:
+            held.pop()
+
+    bootstrap._find_and_load = watched
+    with contextlib.suppress(ImportError):  # of a package that not everybody has
+        exec(statement, {})
+    return loads
+
+
+def _all_loads(statements: list[str]) -> set[tuple[str, str]]:
+    """Each in a process of its own, that has loaded what is there before there are two threads."""
+    import ikigai.app.services
+    import ikigai.repl.repl
+    import ikigai.terminal.screen  # noqa: F401
+
+    found = set[tuple[str, str]]()
+    for statement in statements:
+        read, write = os.pipe()
+        if not (child := os.fork()):
+            os.close(read)
+            with open(write, "w") as file:
+                json.dump(_loads(statement), file)
+            os._exit(0)
+        os.close(write)
+        with open(read) as file:
+            found |= {(holder, name) for holder, name in json.load(file)}
+        os.waitpid(child, 0)
+    return found
+
+
+if __name__ == "__main__":
+    json.dump(sorted(_all_loads(json.load(sys.stdin))), sys.stdout)

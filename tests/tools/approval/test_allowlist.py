@@ -1,0 +1,384 @@
+"""The allow-list: nothing of the bypass corpus passes, daily use does, and what passes runs as it was judged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, event, example, given, settings
+from hypothesis import strategies as st
+
+from ikigai.core.errors import ConfigError
+from ikigai.tools.approval import allow_rules as rules
+from ikigai.tools.approval import allowlist
+from ikigai.tools.approval import shell_parser as shell_words
+from ikigai.tools.approval.allowlist import Allowlist
+from ikigai.tools.approval.path_policy import Place
+from tests import GOLDEN
+from tests.tools import project
+
+BYPASS = [
+    pytest.param(command, id=f"{group}-{number}")
+    for group, commands in tomllib.loads((GOLDEN / "approval_bypass.toml").read_text("utf-8")).items()
+    for number, command in enumerate(commands)
+]
+HARMLESS: list[str] = tomllib.loads((GOLDEN / "approval_harmless.toml").read_text("utf-8"))["commands"]
+
+OWN = rules.parsed(
+    ["npm test", "make *", {"command": "pytest", "options": ["-q", "-x", "-k=", "--maxfail=", "-v"]}], "test"
+)
+SHIPPED = {rule["command"] for rule in tomllib.loads(allowlist.SHIPPED.read_text("utf-8"))["allow"]}
+DANGEROUS = {
+    *(
+        "rm",
+        "mv",
+        "cp",
+        "touch",
+        "tee",
+        "chmod",
+        "kill",
+        "curl",
+        "ssh",
+        "nc",
+        "make",
+        "npm",
+        "pytest",
+        "run.sh",
+        "vim",
+        "less",
+    ),
+    *("sh", "bash", "dash", "zsh", "busybox", "python", "python3", "perl", "node", "awk", "git"),
+    *("env", "xargs", "sudo", "nice", "timeout", "command", "eval", "exec"),
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, Path]:
+    """A project whose commands find nothing but recorders, and where these record."""
+    folder = tmp_path_factory.mktemp("world")
+    programs, calls = project.recorders(folder, SHIPPED | DANGEROUS)
+    return project.place(project.made(folder), programs), calls
+
+
+def judged(command: str, place: Place, own: tuple[rules.Rule | rules.Exactly, ...] = ()) -> allowlist.Judgement:
+    return Allowlist(own).judge(command, place, place.root)
+
+
+def ran(command: str, place: Place, calls: Path) -> list[list[str]]:
+    """The calls that bash makes of a command, in the project; it must leave the project as it is."""
+    before = project.snapshot(Path(place.root))
+    subprocess.run(
+        ["/bin/bash", "--noprofile", "--norc", "-c", command],
+        cwd=place.root,
+        env={"PATH": place.path, "HOME": f"{Path(place.root).parent}/home", "LC_ALL": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+        check=False,
+    )
+    assert project.snapshot(Path(place.root)) == before, command
+    return project.calls_in(calls)
+
+
+@pytest.mark.parametrize("command", BYPASS)
+def test_nothing_of_the_bypass_corpus_is_approved(command: str, world: tuple[Place, Path]):
+    for own in ((), OWN):
+        judgement = judged(command, world[0], own)
+        assert not judgement.approved and judgement.why, judgement
+
+
+def test_the_corpus_is_large_and_says_nothing_twice():
+    commands = [param.values[0] for param in BYPASS]
+    assert len(commands) >= 300
+    assert [command for command, count in Counter(commands).items() if count > 1] == []
+    assert len(HARMLESS) == len(set(HARMLESS)) == 100
+
+
+def test_daily_use_is_approved(world: tuple[Place, Path]):
+    refused = {command: judged(command, world[0]).why for command in HARMLESS}
+    refused = {command: why for command, why in refused.items() if not why.startswith("allow-list")}
+    assert len(refused) <= 5, refused
+
+
+def test_what_is_approved_runs_only_programs_that_were_approved(world: tuple[Place, Path]):
+    place, calls = world
+    seen = 0
+    for command in HARMLESS:
+        if (judgement := judged(command, place)).approved:
+            names = {call[0] for call in ran(command, place, calls)}
+            assert names <= set(judgement.programs), command
+            seen += len(names)
+    assert seen > 100
+
+
+def test_the_programs_themselves_change_nothing(world: tuple[Place, Path]):
+    """The same commands with the programs of this machine, those that it has."""
+    root, own, _ = world[0].root, world[0].own, world[0].path
+    place = Place(root, own, "/usr/bin:/bin")
+    approved = [command for command in HARMLESS if judged(command, place).approved]
+    assert len(approved) > 60
+    for command in approved:
+        ran(command, place, world[1])
+
+
+# Pieces that meet at every seam: harmless words, and what turns them into something else.
+PIECES = [
+    *(
+        "ls",
+        "cat",
+        "grep",
+        "find",
+        "sort",
+        "echo",
+        "rg",
+        "head",
+        "test",
+        "[",
+        "]",
+        "uniq",
+        "cd",
+        "tr",
+        "rm",
+        "sh",
+        "env",
+    ),
+    *(
+        "README.md",
+        "src",
+        "src/app.py",
+        ".",
+        "..",
+        "main",
+        "/etc/passwd",
+        "-n",
+        "-l",
+        "-r",
+        "-o",
+        "-name",
+        "-exec",
+        "x",
+    ),
+    *(
+        " ",
+        " ",
+        " ",
+        " ",
+        "\t",
+        "\n",
+        ";",
+        "&&",
+        "||",
+        "|",
+        "&",
+        ">",
+        "<",
+        "2>&1",
+        "2>/dev/null",
+        ">/dev/null",
+        "#",
+        "!",
+    ),
+    *(
+        "'",
+        '"',
+        "\\",
+        "$",
+        "`",
+        "$(",
+        ")",
+        "(",
+        "{",
+        "}",
+        ",",
+        "*",
+        "?",
+        "~",
+        "=",
+        "--",
+        "-",
+        "$'",
+        "\\\n",
+        "<<E",
+        "1",
+        "a",
+    ),
+]
+noise = st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join)
+spliced = st.tuples(st.sampled_from(HARMLESS), st.integers(0, 80), st.integers(0, 3), noise).map(
+    lambda parts: parts[0][: parts[1]] + parts[3] + parts[0][parts[1] + parts[2] :]
+)
+argument = st.one_of(
+    st.sampled_from(["README.md", "src", "-n", "main", "*.md", "src/*", "'a b'", '"a$"', "a\\|b", "-l", "1", "2>&1"]),
+    st.text(st.sampled_from("ab.'\"\\*?$|;& -/!#=()~"), max_size=6),
+)
+typed = st.tuples(
+    st.sampled_from(["ls", "cat", "grep main", "find .", "sort", "echo", "head", "wc", "tr a b", "test"]),
+    st.lists(argument, max_size=4).map(" ".join),
+    st.sampled_from(["", " | head", "; ls", " && cat README.md", "\nls", " # x"]),
+).map(lambda parts: f"{parts[0]} {parts[1]}{parts[2]}")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(noise, spliced, typed))
+@example("echo \"a$|b\" \\; \\| '&' | head")
+@example("ls src/* *.md")
+@example("grep main --include=*.md -r .")
+@example("find . \\( -name '*.md' -o -name x \\) ! -name y")
+def test_bash_runs_what_was_judged_and_nothing_else(world: tuple[Place, Path], command: str):
+    """Whatever passes, bash makes only calls whose every word was judged (or is what a wildcard stands for)."""
+    place, calls = world
+    if not judged(command, place).approved:
+        event("refused")
+        return
+    event("approved")
+    words = [each.words for each in shell_words.commands(command)]
+    for call in ran(command, place, calls):
+        assert any(_is(call, each) for each in words), (command, call)
+
+
+def _is(call: list[str], words: tuple[shell_words.Word, ...]) -> bool:
+    """Whether a program was called with these words; wildcards stand for one or more names that fit."""
+    if not words or not call:
+        return not words and not call
+    if not words[0].wildcards:
+        return call[0] == words[0].text and _is(call[1:], words[1:])
+    return fnmatchcase(call[0], words[0].text) and (_is(call[1:], words[1:]) or _is(call[1:], words))
+
+
+def test_the_text_that_both_parsers_must_agree_on():
+    """What one of them alone would take is refused, for one of the two is wrong about it."""
+    for command in ("ls 2>&1 x", "ls 2>/dev/null x", "echo 10#", "ls 2>&1 -l"):
+        with pytest.raises(shell_words.Unclear):
+            shell_words.commands(command)
+    plain = 'grep "a\\.b\\"\\$" \'c d\' e\\ f *.py 2>/dev/null | head -5 # x\n[ ! -f x ] && ls'
+    assert [[word.text for word in each.words] for each in shell_words.commands(plain)] == [
+        ["grep", 'a\\.b"$', "c d", "e f", "*.py"],
+        ["head", "-5"],
+        ["[", "!", "-f", "x", "]"],
+        ["ls"],
+    ]
+    assert [each.piped for each in shell_words.commands(plain)] == [True, True, False, False]
+
+
+def test_size_is_bounded():
+    with pytest.raises(shell_words.Unclear, match="4,000"):
+        shell_words.commands("ls " + "a" * 4_000)
+    assert len(shell_words.commands("ls;" * 20)) == 20
+    with pytest.raises(shell_words.Unclear, match="20 programs"):
+        shell_words.commands("ls;" * 21)
+    with pytest.raises(shell_words.Unclear):
+        shell_words.commands("(" * 2_000)
+
+
+def test_the_users_rules(world: tuple[Place, Path]):
+    place, _ = world
+    for command in (
+        "npm test",
+        "npm 'test'",
+        "npm test 2>&1 | tail -20",
+        "cd src && npm test",
+        "make all",
+        "make",
+        "make all src/app.py",
+        "pytest",
+        "pytest -qx tests",
+        "pytest -k main --maxfail=1 tests/app/test_services.py",
+        "pytest --maxfail 1 -kmain",
+    ):
+        assert not judged(command, place).approved
+        assert judged(command, place, OWN).approved, (command, judged(command, place, OWN))
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("", "is no plain command"),
+        ("npm test; rm x", "is no plain command"),
+        ("make $x", "the shell would replace something in it"),
+        ("ls > x", "it redirects"),
+        ("*", "is no plain command"),
+        ("make*", "is no plain command"),
+        ("make * x", "is no plain command"),
+        ("X=1 make", "is no plain command"),
+        ("time ls", "is no plain command"),
+        ({}, "missing required field `command`"),
+        ({"command": "ls", "option": ["-l"]}, "unknown field `option`"),
+        ({"command": "ls", "options": "-l"}, "Expected `array`"),
+        ({"command": "ls", "options": ["-la"]}, "'-la' is no option of this style"),
+        ({"command": "ls", "options": ["l"]}, "'l' is no option of this style"),
+        ({"command": "ls", "options": ["-n=number"]}, "is no option"),
+        ({"command": "ls", "operands": "paths"}, "operands cannot be 'paths'"),
+        ({"command": "ls", "style": "gnu"}, "Invalid enum value 'gnu'"),
+        ({"command": "ls | sh"}, "is no plain command"),
+        ({"command": "grep", "first_given_by": ["-e"]}, "'-e' is not among its options"),
+    ],
+)
+def test_what_is_no_rule_is_said(rule: str | dict[str, object], words: str):
+    with pytest.raises(ConfigError) as caught:
+        rules.parsed(["ls", rule], "config.toml:3: tools.allow")
+    assert words in caught.value.what and caught.value.remedy
+    assert caught.value.what.startswith("config.toml:3: tools.allow: rule 2")
+
+
+def test_a_program_of_the_project_is_none_of_ours(world: tuple[Place, Path], tmp_path: Path):
+    root = project.made(tmp_path)
+    bin_folder = root / "node_modules" / ".bin"
+    bin_folder.mkdir(parents=True)
+    (bin_folder / "ls").write_text("#!/bin/sh\n")
+    (bin_folder / "ls").chmod(0o755)
+    place = Place(str(root), (), f"{bin_folder}:{world[0].path}")
+    assert "is a program of the working directory" in judged("ls", place).why
+    assert judged("cat README.md; echo x", place).approved
+    assert "depends on the folder" in judged("cat README.md", Place(str(root), (), f"{world[0].path}:.")).why
+    assert "is not installed" in judged("cat README.md", Place(str(root), (), str(tmp_path))).why
+
+
+def test_a_folder_that_holds_ikigais_own_is_too_wide(world: tuple[Place, Path]):
+    home = Path(world[0].root).parent
+    wide = Place(str(home), world[0].own, "/usr/bin:/bin")
+    assert "belongs to ikigai itself" in judged("grep -r key .", wide).why
+    assert judged("grep -r key .", Place(str(home), (), "/usr/bin:/bin")).approved
+    assert not Allowlist().judge("ls", world[0], str(home)).approved  # where the shell is now lies outside
+
+
+def test_a_file_called_like_an_option_is_none(world: tuple[Place, Path]):
+    """There is one in src."""
+    place = world[0]
+    for command, approved in (
+        ("rg main *", False),
+        ("sort *.py", False),
+        ("sort ./*.py", True),
+        ("rg main -- *", True),
+        ("rg main ./*", True),
+        ("ls *", True),
+        ("rg -*", False),
+    ):
+        assert Allowlist().judge(command, place, f"{place.root}/src").approved is approved, command
+
+
+def test_what_a_wildcard_stands_for_is_looked_at(tmp_path: Path, world: tuple[Place, Path]):
+    root = project.made(tmp_path)
+    place = Place(str(root), (), world[0].path)
+    assert judged("cat src/*", place).approved
+    (root / "src" / "z.txt").symlink_to("/etc/passwd")
+    assert "'src/z.txt' is outside" in judged("cat src/*", place).why
+    assert "'src/z.txt' is outside" in judged("cat */z.t?t", place).why
+    (root / "src" / "z.txt").unlink()
+    (root / "src" / "server.pem").write_text("")
+    assert "looks like a file with keys" in judged("cat src/*", place).why
+    for number in range(allowlist.MOST_FILES + 1):
+        (root / "docs" / str(number)).touch()
+    assert "stands for too much" in judged("ls docs/*", place).why
+
+
+def test_nothing_is_loaded_before_a_command_is_judged():
+    code = "import sys, ikigai.tools.approval.policy; print([name for name in sys.modules if 'tree_sitter' in name])"
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

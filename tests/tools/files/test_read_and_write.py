@@ -1,0 +1,500 @@
+"""read_file and write_file over real files: plain, odd, hostile, and changed behind the agent's back."""
+
+import asyncio
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image as Pillow
+
+from ikigai.core.errors import Refused
+from ikigai.images.mentioned_files import PNG
+from ikigai.tools.base import Kind
+from ikigai.tools.files.contents import WHOLE, present, replace
+from ikigai.tools.files.safe_paths import inside, opened, resolved
+from tests import ROOT
+from tests.tools.files.hands import Hands, call, look, run
+
+
+async def lines(hands: Hands, path: str, **more: object) -> tuple[str, list[str]]:
+    head, *body = (await call(hands.read, path=path, **more)).split("\n")
+    return head, body
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+async def test_lines_are_numbered_as_cat_does(hands: Hands, work: Path):
+    (work / "a.txt").write_text("one\n\n\tthree\nfour\n")
+    told = await call(hands.read, path="a.txt")
+    cat = ["cat", "-n", "a.txt"]
+    expected = subprocess.run(cat, cwd=work, capture_output=True, text=True, check=True).stdout  # noqa: ASYNC221
+    assert told == "[lines 1 to 4 of 4]\n" + expected.removesuffix("\n")
+
+
+async def test_pages_are_the_whole_file(hands: Hands, work: Path):
+    text = "".join(f"line {n}\n" for n in range(1, 5_001))
+    (work / "a.txt").write_text(text)
+    offset, found = 1, list[str]()
+    while True:
+        head, body = await lines(hands, "a.txt", offset=offset, **({"limit": 700} if offset > 1 else {}))
+        found += [line.partition("\t")[2] for line in body]
+        on = re.search(r"offset=(\d+) goes on", head)
+        if not on:
+            break
+        offset = int(on[1])
+    assert head == "[lines 4,801 to 5,000 of 5,000]" and "\n".join(found) + "\n" == text
+    with pytest.raises(LookupError, match="no line 5,001: the file has 5,000 lines"):
+        await run(hands.read, path="a.txt", offset=5_001)
+
+
+async def test_what_is_odd_about_a_file_is_said(hands: Hands, work: Path):
+    for data, head, first in (
+        (b"", "[the file is empty]", None),
+        (b"x", "[lines 1 to 1 of 1; no line end at the end]", "x"),
+        (b"x\r\ny\r\n", "[lines 1 to 2 of 2; CRLF line ends]", "x"),
+        (b"x\r\ny\n", "[lines 1 to 2 of 2; mixed line ends]", "x"),
+        (b"caf\xe9\n", "[lines 1 to 1 of 1; Latin-1]", "café"),
+        (b"5 \x80\n", "[lines 1 to 1 of 1; Windows-1252]", "5 €"),
+        ("\ufeffé\n".encode(), "[lines 1 to 1 of 1; UTF-8 with a byte order mark]", "é"),
+        ("é\n".encode("utf-16"), "[lines 1 to 1 of 1; utf-16-le with a byte order mark]", "é"),
+        ("日本語 \n".encode() + b"\xff\n", "[lines 1 to 2 of 2; UTF-8 with invalid bytes, shown as \ufffd]", "日本語 "),
+    ):
+        (work / "a").write_bytes(data)
+        told, *body = (await call(hands.read, path="a")).split("\n")
+        assert (told, body[0].partition("\t")[2] if body else None) == (head, first), data
+
+
+async def test_a_named_encoding(hands: Hands, work: Path):
+    (work / "a").write_bytes("日本語".encode("shift_jis"))
+    assert "日本語" in await call(hands.read, path="a", encoding="Shift_JIS")
+    for name in ("rot13", "zip", "idna", "no such", "a\0b", "utf-8"):
+        with pytest.raises(ValueError):
+            await run(hands.read, path="a", encoding=name)
+
+
+async def test_binary_files_are_named_and_not_shown(hands: Hands, work: Path):
+    for name in (sys.executable, "zeros", "controls"):
+        (work / "zeros").write_bytes(bytes(5000))
+        (work / "controls").write_bytes(bytes(range(1, 32)) * 100 + b"\xff")
+        with pytest.raises(ValueError, match=r"is a binary file of [\d,]+ bytes; it begins with"):
+            await call(hands.read, path=name)
+
+
+async def test_long_lines_and_long_answers_are_cut(hands: Hands, work: Path):
+    (work / "long").write_text("x" * 5_000_000 + "\nshort\n")
+    head, body = await lines(hands, "long")
+    assert head == "[lines 1 to 2 of 2]" and len(body[0]) < 2_100 and body[0].endswith("… [the line is longer]")
+    (work / "many").write_text(("y" * 1_000 + "\n") * 9_000)
+    told = await call(hands.read, path="many", limit=9_000)
+    assert len(told) < 410_000 and re.match(r"\[lines 1 to \d+ of 9,000; offset=\d+ goes on\]", told)
+
+
+async def test_a_huge_file_is_read_no_further_than_needed(hands: Hands, work: Path):
+    with (work / "huge").open("wb") as file:
+        for n in range(1, 300_001):
+            file.write(b"line %07d of a long file with some words in it\r\n" % n)
+        file.seek(3 << 30)
+        file.write(b"end")
+    began = time.monotonic()
+    head, body = await lines(hands, "huge", limit=3)
+    assert head == "[lines 1 to 3 of a file of 3,221,225,475 bytes; offset=4 goes on]"
+    assert body[2] == "     3\tline 0000003 of a long file with some words in it"
+    head, body = await lines(hands, "huge", offset=299_999, limit=1)
+    assert body == ["299999\tline 0299999 of a long file with some words in it"]
+    with pytest.raises(ValueError, match="not within the first 256,000,000 bytes"):
+        await call(hands.read, path="huge", offset=400_000)
+    assert time.monotonic() - began < 20
+
+
+async def test_large_and_small_files_read_alike(hands: Hands, work: Path):
+    text = "".join(f"{'é' * (n % 90)} {n}\n" for n in range(120_000))
+    (work / "large").write_text(text)
+    assert (work / "large").stat().st_size > WHOLE
+    wanted = text.split("\n")
+    for offset in (1, 2, 59_999, 119_990):
+        head, body = await lines(hands, "large", offset=offset, limit=20)
+        assert [line.partition("\t")[2] for line in body] == wanted[offset - 1 : offset + 19][: len(body)]
+    assert head == "[lines 119,990 to 120,000 of 120,000]" and len(body) == 11
+    with pytest.raises(LookupError, match="the file has 120,000 lines"):
+        await run(hands.read, path="large", offset=120_001)
+
+
+async def test_an_image_is_shown(hands: Hands, work: Path):
+    Pillow.new("RGB", (30, 20), (250, 10, 10)).save(work / "a.txt", "PNG")
+    Pillow.new("RGB", (30, 20)).save(work / "b.gif")
+    output = await run(hands.read, path="a.txt")
+    assert output.text == "[image a.txt, image/png, 30 × 20 pixels as shown]"
+    assert (output.images[0].width, output.images[0].media_type, output.images[0].name) == (30, PNG, "a.txt")
+    assert (await run(hands.read, path="b.gif")).images[0].media_type == PNG
+    (work / "broken.png").write_bytes((work / "a.txt").read_bytes()[:50])
+    with pytest.raises(Refused, match=r"broken\.png is damaged"):
+        await run(hands.read, path="broken.png")
+
+
+def test_pillow_is_imported_for_images_only():
+    program = (
+        "import asyncio, sys; from pathlib import Path; from tests.tools.files.hands import Hands, call;"
+        "asyncio.run(call(Hands(Path('.')).read, path='pyproject.toml')); print([m for m in sys.modules if m == 'PIL'"
+        " or m in ('httpx', 'pathspec', 'markdownify', 'bs4')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+# -- paths ----------------------------------------------------------------------------------------------------------
+
+
+async def test_where_a_path_leads_is_told_before(hands: Hands, work: Path):
+    (work / "sub").mkdir()
+    (work / "link").symlink_to("../outside")
+    (work / "good").symlink_to("sub")
+    outside = work.parent / "outside"
+    for name, path, within in (
+        ("a", work / "a", True),
+        ("sub/../a", work / "a", True),
+        ("good/a", work / "sub" / "a", True),
+        ("../outside/a", outside / "a", False),
+        ("link/a", outside / "a", False),
+        ("sub/../../outside/a", outside / "a", False),
+        ("link/../a", work.parent / "a", False),
+        (str(outside / "a"), outside / "a", False),
+        ("~/a", Path.home() / "a", False),
+        ("../work2/a", work.parent / "work2" / "a", False),
+    ):
+        for tool, more in ((hands.read, {}), (hands.write, {"content": "x"})):
+            touch = await look(tool, path=name, **more)
+            assert (touch.paths, touch.inside) == ((str(path),), within), name
+            assert touch.kind == (Kind.READ if tool is hands.read else Kind.EDIT)
+            assert touch.directory == str(work)
+
+
+async def test_a_working_directory_that_is_itself_a_link(tmp_path: Path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "alias").symlink_to("real")
+    assert (await look(Hands(tmp_path / "alias").read, path="a")).inside
+    assert inside(resolved("a/../b", tmp_path / "alias"), tmp_path / "alias")
+
+
+async def test_what_is_no_file_is_refused_without_waiting(hands: Hands, work: Path):
+    os.mkfifo(work / "fifo")
+    (work / "loop").symlink_to("loop")
+    (work / "sub").mkdir()
+    (work / "file").write_text("x")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(work / "socket"))
+    began = time.monotonic()
+    for name, words in (
+        ("fifo", "is a pipe, not a file"),
+        ("/dev/zero", "is a device, not a file"),
+        ("/dev/stdin", "not a file|there is no|no directory"),
+        ("socket", "is a socket, not a file"),
+        ("sub", "is a directory, not a file; list_files"),
+        (".", "is a directory, not a file"),
+        ("/", "is a directory, not a file|permission"),
+        ("missing", "there is no missing"),
+        ("sub/missing/deep", "there is no sub/missing/deep"),
+        ("file/below", "no directory"),
+        ("loop", "is a symbolic link, not a file|loop"),
+        ("x" * 300, "too long"),
+        ("x" * 5_000_000, "too long"),
+        ("a\0b", "holds a NUL"),
+        ("", "is empty"),
+    ):
+        with pytest.raises((OSError, ValueError), match=words) as caught:
+            await call(hands.read, path=name)
+        assert caught.type is not UnicodeEncodeError
+        if "there is no" not in words:
+            with pytest.raises((OSError, ValueError)):
+                await call(hands.write, path=name, content="x")
+    server.close()
+    assert time.monotonic() - began < 25
+    assert sorted(each.name for each in work.iterdir()) == ["fifo", "file", "loop", "socket", "sub"]
+
+
+async def test_files_that_may_not_be_touched():
+    nobody = 65534 if os.geteuid() == 0 else os.geteuid()  # root may everything, so root becomes somebody else
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        os.chown(work, nobody, -1)
+        for file, mode in (("secret", 0), ("fixed", 0o444)):
+            (work / file).write_text("x")
+            (work / file).chmod(mode)
+        was = os.geteuid()
+        os.seteuid(nobody)
+        try:
+            hands = Hands(work)
+            with pytest.raises(PermissionError, match="secret: permission denied"):
+                await call(hands.read, path="secret")
+            await call(hands.read, path="fixed")
+            with pytest.raises(PermissionError, match="fixed: permission denied"):
+                await call(hands.write, path="fixed", content="y")
+            await call(hands.write, path="new", content="y")
+        finally:
+            os.seteuid(was)
+        assert (work / "fixed").read_text() == "x" and sorted(os.listdir(work)) == ["fixed", "new", "secret"]
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_new_file(hands: Hands, work: Path):
+    old = os.umask(0o027)
+    try:
+        touch = await look(hands.write, path="new/deep/a.txt", content="one\ntwo")
+        assert touch.shown == "new/deep/a.txt" and not (work / "new").exists()
+        assert touch.diff.split("\n") == [
+            "--- /dev/null",
+            "+++ b/new/deep/a.txt",
+            "@@ -0,0 +1,2 @@",
+            "+one",
+            "+two",
+            "\\ No newline at end of file",
+        ]
+        told = await call(hands.write, path="new/deep/a.txt", content="one\ntwo")
+    finally:
+        os.umask(old)
+    assert told == ("Created new/deep/a.txt: 2 lines, 7 bytes.\nMade the directory new.\nMade the directory new/deep.")
+    assert (work / "new/deep/a.txt").read_bytes() == b"one\ntwo"
+    assert stat.S_IMODE((work / "new/deep/a.txt").stat().st_mode) == 0o640
+    assert os.listdir(work / "new/deep") == ["a.txt"]
+    assert (await call(hands.write, path="new/deep/a.txt", content="")).startswith("Wrote new/deep/a.txt: 0 lines")
+
+
+async def test_five_megabytes(hands: Hands, work: Path):
+    content = "é\n" * 1_700_000
+    await call(hands.write, path="a", content=content)
+    assert (work / "a").read_text() == content
+    touch = await look(hands.write, path="b", content=content)
+    assert len(touch.diff) < 100_000 and "more lines of this diff are not shown]" in touch.diff
+
+
+async def test_a_file_that_was_not_read_is_not_overwritten(hands: Hands, work: Path):
+    (work / "a").write_text("mine\n")
+    for do in (look, run):
+        with pytest.raises(ValueError, match="exists and was not read yet"):
+            await do(hands.write, path="a", content="theirs")
+    await call(hands.read, path="a")
+    assert (await call(hands.write, path="a", content="theirs\n")).startswith("Wrote a: 1 line, 7 bytes.")
+    await call(hands.write, path="a", content="again\n")
+    (work / "a").write_text("mine again\n")
+    for do in (look, run):
+        with pytest.raises(ValueError, match="changed since it was read"):
+            await do(hands.write, path="a", content="theirs")
+    assert (work / "a").read_text() == "mine again\n"
+
+
+async def test_a_touched_file_with_the_same_content_is_not_stale(hands: Hands, work: Path):
+    (work / "a").write_text("x\n")
+    await call(hands.read, path="a")
+    os.utime(work / "a", (1, 1))
+    await call(hands.write, path="a", content="y\n")
+    assert (work / "a").read_text() == "y\n"
+
+
+async def test_what_changes_after_it_was_shown_stays(hands: Hands, work: Path):
+    (work / "a").write_text("one\n")
+    await call(hands.read, path="a")
+    await look(hands.write, path="a", content="two\n")
+    (work / "a").write_text("mine\n")
+    await call(hands.read, path="a")  # the agent knows it, but nobody approved a change of it
+    with pytest.raises(OSError, match="changed after this call was shown"):
+        await run(hands.write, path="a", content="two\n")
+    await look(hands.write, path="b", content="new\n")
+    (work / "b").write_text("mine\n")
+    await call(hands.read, path="b")
+    with pytest.raises(OSError, match="changed after this call was shown"):
+        await run(hands.write, path="b", content="new\n")
+    assert (work / "a").read_text() == (work / "b").read_text() == "mine\n"
+
+
+async def test_encoding_line_ends_and_mode_are_kept(hands: Hands, work: Path):
+    for n, (data, content, expected) in enumerate(
+        (
+            (b"a\r\nb\r\n", "b\nc\n", b"b\r\nc\r\n"),
+            (b"a\r\nb\n", "b\nc\n", b"b\nc\n"),
+            (b"caf\xe9\n", "th\xe9\n", b"th\xe9\n"),
+            ("\ufeffa\n".encode(), "é\n", "\ufeffé\n".encode()),
+            ("é\r\n".encode("utf-16"), "日\n", b"\xff\xfe" + "日\r\n".encode("utf-16-le")),
+        )
+    ):
+        file = work / str(n)
+        file.write_bytes(data)
+        file.chmod(0o751)
+        await call(hands.read, path=file.name)
+        await call(hands.write, path=file.name, content=content)
+        assert file.read_bytes() == expected and stat.S_IMODE(file.stat().st_mode) == 0o751
+    (work / "binary").write_bytes(b"\x7fELF\0\0")
+    with pytest.raises(ValueError, match="is a binary file"):
+        await call(hands.read, path="binary")
+    with pytest.raises(ValueError, match="not read yet"):
+        await call(hands.write, path="binary", content="x")
+    (work / "a").write_bytes(b"caf\xe9\n")
+    await call(hands.read, path="a")
+    with pytest.raises(ValueError, match=r"Latin-1, the encoding of the file, cannot hold U\+65E5 \(日\)"):
+        await look(hands.write, path="a", content="日本\n")
+    assert (work / "a").read_bytes() == b"caf\xe9\n"
+
+
+def test_what_changes_while_it_is_written_stays(work: Path):
+    file = work / "a"
+    file.write_text("one\n")
+    before = present(file)
+    assert before
+    file.write_text("mine\n")
+    with pytest.raises(OSError, match="it changed while it was being written"):
+        replace(file, b"two\n", before.state)
+    with pytest.raises(OSError, match="something has taken this name"):
+        replace(file, b"two\n", None)
+    file.unlink()
+    file.symlink_to(work.parent / "outside" / "secret.txt")
+    for state in (None, before.state):
+        with pytest.raises(OSError):
+            replace(file, b"two\n", state)
+    assert (work.parent / "outside" / "secret.txt").read_text() == "the secret\n" and os.listdir(work) == ["a"]
+    file.unlink()
+    with pytest.raises(FileNotFoundError):
+        replace(file, b"two\n", before.state)
+    assert os.listdir(work) == []
+
+
+FULL = """
+import asyncio, resource, sys
+from pathlib import Path
+from ikigai.tools.seen import Seen
+from ikigai.tools.read_file import ReadFile, Arguments as Read
+from ikigai.tools.write_file import WriteFile, Arguments as Write
+
+async def main():
+    work, seen = Path(sys.argv[1]), Seen()
+    await ReadFile(work, seen).run(Read("a.txt"), print)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    try:
+        print(await WriteFile(work, seen).run(Write("a.txt", "x" * 5000), print))
+    except OSError as error:
+        print(error)
+
+asyncio.run(main())
+"""
+
+
+def test_what_finds_no_room_leaves_the_file_as_it_is(work: Path):
+    """A limit on the size of files stands for a full disk: the kernel refuses in the middle of the writing."""
+    (work / "a.txt").write_text("as it was\n")
+    done = subprocess.run([sys.executable, "-c", FULL, str(work)], capture_output=True, text=True, check=True)
+    assert done.stdout == "a.txt: File too large.\n", done
+    assert [(file.name, file.read_text()) for file in work.iterdir()] == [("a.txt", "as it was\n")]
+
+
+async def test_nobody_sees_half_a_file(hands: Hands, work: Path):
+    texts = ("a" * 3_000_000, "b" * 3_000_000)
+    await call(hands.write, path="a", content=texts[0])
+    seen, done = set[str](), threading.Event()
+
+    def watch() -> None:
+        while not done.is_set():
+            seen.add((work / "a").read_text())
+
+    watching = asyncio.create_task(asyncio.to_thread(watch))
+    try:
+        for n in range(1, 13):
+            await call(hands.write, path="a", content=texts[n % 2])
+    finally:
+        done.set()
+        await watching
+    assert seen == set(texts) and os.listdir(work) == ["a"]
+
+
+async def test_a_link_swapped_after_the_approval_leads_nowhere(hands: Hands, work: Path):
+    outside = work.parent / "outside"
+    (work / "sub").mkdir()
+    for tool, arguments in ((hands.write, {"content": "x"}), (hands.read, {})):
+        (work / "sub" / "secret.txt").write_text("harmless")
+        await call(hands.read, path="sub/secret.txt")
+        await look(tool, path="sub/secret.txt", **arguments)
+        shutil.rmtree(work / "sub")
+        (work / "sub").symlink_to(outside)
+        with pytest.raises(OSError, match=r"led to .*/work/sub/secret\.txt when this call was shown, and leads to"):
+            await run(tool, path="sub/secret.txt", **arguments)
+        (work / "sub").unlink()
+        (work / "sub").mkdir()
+    assert (outside / "secret.txt").read_text() == "the secret\n"
+
+
+@pytest.mark.long
+async def test_links_that_change_all_the_time_lead_nowhere_else(work: Path):
+    """Directory and link take turns under one name, while files are read and written through it."""
+    outside, turn = work.parent / "outside", work / "turn"
+    (work / "real").mkdir()
+    (work / "real" / "secret.txt").write_text("harmless")
+    (work / "link").symlink_to(outside)
+    done = threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            for name in ("real", "link"):
+                try:
+                    os.rename(work / name, turn)
+                except OSError:  # a write of a new file made it a directory
+                    shutil.rmtree(turn)
+                    os.rename(work / name, turn)
+                os.rename(turn, work / name)
+
+    swapping = asyncio.create_task(asyncio.to_thread(swap))
+    refused, through = 0, 0
+    try:
+        for _ in range(1_500):
+            hands = Hands(work)
+            try:
+                await look(hands.read, path="turn/secret.txt")
+                shown = (await look(hands.read, path="turn/secret.txt")).inside
+                told = await run(hands.read, path="turn/secret.txt")
+                through += 1
+                assert not shown or "the secret" not in told.text
+                if shown:
+                    await look(hands.write, path="turn/secret.txt", content="changed")
+                    await run(hands.write, path="turn/secret.txt", content="changed")
+            except (OSError, ValueError):
+                refused += 1
+            assert (outside / "secret.txt").read_text() == "the secret\n"
+    finally:
+        done.set()
+        await swapping
+    assert refused and through
+    for each in (outside, work):
+        assert not [name for name in os.listdir(each) if name.endswith(".tmp")]
+
+
+def test_opening_follows_no_link_on_the_way(work: Path):
+    (work / "link").symlink_to(work.parent / "outside")
+    (work / "file").symlink_to(work.parent / "outside" / "secret.txt")
+    assert opened(work.parent / "outside" / "secret.txt").read() == b"the secret\n"
+    for path in (work / "link" / "secret.txt", work / "file"):
+        with pytest.raises(OSError):
+            opened(path)
+
+
+@pytest.mark.long
+async def test_the_loop_goes_on_while_files_are_read(hands: Hands, work: Path):
+    (work / "a").write_text("a line of a large file\n" * 400_000)
+    longest, last = 0.0, time.monotonic()
+
+    async def tick() -> None:
+        nonlocal longest, last
+        while True:
+            await asyncio.sleep(0.005)
+            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.gather(*(call(hands.read, path="a", offset=n) for n in range(1, 9)))
+    ticking.cancel()
+    assert longest < 1

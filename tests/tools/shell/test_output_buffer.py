@@ -1,0 +1,86 @@
+"""What is kept of output, whatever the pieces it comes in; and which variables a command gets."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikigai.tools.shell.environment import FIXED, for_commands
+from ikigai.tools.shell.output_buffer import Kept, Recent, whole
+
+PIECES = st.lists(st.binary(max_size=40) | st.text(max_size=10).map(str.encode), max_size=20)
+
+
+@given(PIECES, st.integers(0, 30), st.integers(0, 30))
+def test_head_and_tail_are_those_of_the_whole(pieces: list[bytes], head: int, tail: int):
+    kept, data = Kept(head, tail), b"".join(pieces)
+    for piece in pieces:
+        kept.add(piece)
+    assert kept.cut == max(0, len(data) - head - tail) and kept.total == len(data)
+    if not kept.cut:
+        assert kept.text() == data.decode(errors="replace")
+        return
+    first, said, rest = kept.text().partition("\n[… ")
+    out, more, last = rest.partition(" bytes were left out …]\n")
+    assert said and more and kept.cut <= int(out.replace(",", "")) <= kept.cut + 6  # and halves of two characters
+    assert data[:head].decode(errors="replace").startswith(first)
+    assert data[len(data) - tail :].decode(errors="replace").endswith(last)
+
+
+def test_no_character_is_cut_in_two():
+    kept = Kept(10, 10)
+    kept.add("äöü€".encode() * 50)
+    assert kept.text() == "äöü€\n[… 432 bytes were left out …]\näöü€"
+
+
+@given(PIECES, st.lists(st.booleans(), min_size=20, max_size=20))
+def test_news_joined_are_the_whole(pieces: list[bytes], reads: list[bool]):
+    recent, found = Recent(10_000), ""
+    for piece, read in zip(pieces, reads, strict=False):
+        recent.add(piece)
+        if read:
+            text, lost = recent.news(final=False)
+            found += text
+            assert not lost
+    found += recent.news(final=True)[0]
+    assert found == b"".join(pieces).decode(errors="replace")
+    assert recent.news(final=True) == ("", 0)
+
+
+@given(st.lists(st.binary(max_size=30), max_size=20), st.integers(1, 40))
+def test_of_more_than_is_kept_the_last_is_there(pieces: list[bytes], most: int):
+    recent, data = Recent(most), b"".join(pieces)
+    for piece in pieces:
+        recent.add(piece)
+    text, lost = recent.news(final=True)
+    assert lost == max(0, len(data) - most) and text == data[lost:].decode(errors="replace")
+    assert recent.last(10**6) == data[lost:].decode(errors="replace")
+
+
+def test_last_lines():
+    recent = Recent(1000)
+    recent.add(b"a\nb\nc\n")
+    assert (recent.last(2), recent.last(1), recent.last(9)) == ("b\nc\n", "c\n", "a\nb\nc\n")
+    recent.add(b"d")
+    assert (recent.last(2), recent.last(1)) == ("c\nd", "d")
+
+
+@given(st.text(min_size=1))
+def test_a_character_that_is_still_coming_waits(text: str):
+    data = text.encode(errors="replace")
+    for end in range(len(data)):
+        begun = whole(data[:end])
+        assert data.startswith(begun) and end - len(begun) < 4
+        begun.decode()  # nothing is half there
+
+
+def test_a_command_gets_no_secrets():
+    given = {
+        "PATH": "/bin", "HOME": "/h", "LANG": "C", "SSH_AUTH_SOCK": "/s", "TERM": "xterm", "PAGER": "less",
+        "GOPATH": "/go", "https_proxy": "http://me:secret@proxy:3128",
+    }  # fmt: skip
+    secret = {
+        "OPENAI_API_KEY": "s", "DATABASE_URL": "s", "IKIGAI_DATABASE_URL": "s", "IKIGAI_CONFIG": "s", "PGPASSWORD": "s",
+        "PGPASSFILE": "s", "PGHOST": "s", "PGSERVICE": "s", "MYSQL_PWD": "s", "GITHUB_PAT": "s", "SMTP_PASS": "s",
+        "REDIS": "redis://:hunter2@host/0", "QUEUE": "amqp://me:hunter2@host", "BASH_ENV": "s", "BASH_FUNC_l%%": "()",
+        "MY_MODEL": "the name that api_key_env says",
+    }  # fmt: skip
+    assert for_commands({**given, **secret}, ["MY_MODEL"]) == {**given, **FIXED}

@@ -1,0 +1,226 @@
+"""The sandbox, by what commands in a real one can and cannot do."""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ikigai.core.errors import Refused
+from ikigai.tools.shell import supervised_process as supervised
+from ikigai.tools.shell.background import Processes
+from ikigai.tools.shell.exit_report import Finished
+from ikigai.tools.shell.run import run
+from ikigai.tools.shell.sandbox import Sandbox
+from ikigai.tools.shell.shell import Arguments, Shell
+from tests.tools.children import Witness
+
+bubblewrap = pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap (bwrap) is not installed")
+
+
+class Box:
+    """A project, ikigai's own folders beside it, and a sandbox that has been tried."""
+
+    def __init__(self, witness: Witness, root: Path) -> None:
+        self.work, self.own, self.environment = root / "work", root / "own", witness.environment
+        for folder in (self.work / ".git" / "hooks", self.own):
+            folder.mkdir(parents=True)
+        (self.own / "keys.json").write_text("secret")
+        (root / "beside").write_text("open")
+        self.sandbox = Sandbox(self.work, [self.own, root / "absent"], witness.environment)
+
+    async def run(self, command: str, timeout: float = 20) -> Finished:  # noqa: ASYNC109
+        return await run(command, self.work, self.environment, timeout, wrap=self.sandbox.wrap)
+
+
+@pytest.fixture
+async def box(witness: Witness) -> AsyncIterator[Box]:
+    """Not below /tmp, which is empty in the sandbox anyway."""
+    root = Path(os.path.realpath(f"/var/lib/ikigai-test-{witness.token}"))
+    try:
+        root.mkdir()
+    except OSError:
+        root = Path.home() / root.name
+        root.mkdir()
+    made = Box(witness, root)
+    try:
+        assert await made.sandbox.probe() == ""
+        yield made
+    finally:
+        shutil.rmtree(root)
+
+
+@bubblewrap
+async def test_only_the_working_directory_can_be_written_to(box: Box):
+    assert (await box.run("echo x >made && cat made")).text == "x\n"
+    assert (box.work / "made").read_text() == "x\n"
+    for path in ("../beside", "../new", "/usr/new", "/etc/passwd", "~/new", ".git/config", ".git/hooks/x", ".ikigai/x"):
+        done = await box.run(f"echo x >>{path}")
+        assert done.status and "Read-only file system" in done.text, (path, done)
+    for command in ("mv .git g", "rm -r .git", "mv .ikigai i", "rmdir .ikigai", "ln -sfn / .git"):
+        done = await box.run(command)
+        assert done.status, command
+    assert sorted(os.listdir(box.work)) == [".git", ".ikigai", "made"] and os.listdir(box.work / ".ikigai") == []
+    assert (await box.run("cat ../beside")).text == "open"
+
+
+@bubblewrap
+async def test_ikigais_own_folders_are_hidden(box: Box):
+    own = box.own
+    assert (await box.run(f"ls -A {own}; cat {own}/keys.json")).text == (
+        f"cat: {own}/keys.json: No such file or directory\n"
+    )
+    for command in (f"umount {own}", f"umount -l {own}", f"unshare -Urm umount {own}", f"mv {own} {own}2"):
+        done = await box.run(f"{command}; cat {own}/keys.json")
+        assert "secret" not in done.text and done.status, command
+    assert (await box.run(f"echo x >{own}/keys.json; true")).status == 0  # into the empty one
+    assert (own / "keys.json").read_text() == "secret"
+
+
+@bubblewrap
+async def test_temporary_files_are_private(box: Box, tmp_path: Path):
+    (tmp_path / "mine").write_text("x")
+    done = await box.run(
+        f"ls -A /tmp /var/tmp /run; cat {tmp_path}/mine; echo y >/tmp/made && mktemp >/dev/null && cat /tmp/made"
+    )
+    assert f"{tmp_path}/mine: No such file" in done.text and done.text.endswith("y\n")
+    assert not Path("/tmp/made").exists()
+    assert "No such file" in (await box.run("cat /tmp/made")).text
+
+
+@bubblewrap
+async def test_the_network_is_off_unless_it_is_allowed(box: Box):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        reach = f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]} && echo reached"
+        assert "reached" not in (await box.run(reach)).text
+        open_one = Sandbox(box.work, [box.own], box.environment, network=True)
+        assert await open_one.probe() == ""
+        done = await run(reach, box.work, box.environment, wrap=open_one.wrap)
+        assert done.text == "reached\n"
+
+
+@bubblewrap
+async def test_it_sees_no_process_but_its_own_and_has_no_rights(box: Box):
+    done = await box.run("ls /proc | grep -c '^[0-9]'; grep CapEff /proc/self/status; kill -9 -1; echo still; tty")
+    lines = done.text.splitlines()
+    assert int(lines[0]) < 8 and lines[1].split()[1] == "0" * 16
+    assert "No such file" in (await box.run(f"ls /proc/{os.getpid()}/environ")).text or os.getpid() < 20
+
+
+@bubblewrap
+async def test_statuses_directory_and_output_are_those_of_the_command(box: Box):
+    (box.work / "sub").mkdir()
+    done = await box.run("echo a; echo b >&2; cd sub; exit 7")
+    assert (done.text, done.status, done.directory) == ("a\nb\n", 7, str(box.work / "sub"))
+    assert (await box.run("kill -SEGV $$")).status == 139
+    done = await run(["no-such"], box.work, box.environment, wrap=box.sandbox.wrap)
+    assert done.status and "no-such" in done.text
+
+
+@bubblewrap
+async def test_nothing_is_left_after_end_timeout_and_cancelling(
+    box: Box, witness: Witness, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(supervised, "GRACE", 20)  # for the one that says bye; all others end with its sandbox
+    monkeypatch.setattr(supervised, "PATIENCE", 30)
+    forks = "setsid sleep 600 >/dev/null 2>&1 & (trap '' TERM; sleep 600) >/dev/null 2>&1 &"
+    began = time.monotonic()
+    assert (await box.run(f"{forks} echo x")).text == "x\n"
+    assert witness.alive() == {} and time.monotonic() - began < 23
+    done = await box.run(f"{forks} trap 'echo bye; exit 1' TERM; while :; do sleep 0.1; done 2>/dev/null", 4)
+    assert done.timed_out and "bye" in done.text and witness.alive() == {}  # there is time to tidy up in it, too
+    task = asyncio.create_task(box.run(f"{forks} sleep 600"))
+    while list(witness.alive().values()).count("sleep 600") < 3:
+        await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert witness.alive() == {}
+
+
+KILLED = """
+import asyncio, os, sys
+from pathlib import Path
+from ikigai.tools.process import run
+from ikigai.tools.sandbox import Sandbox
+
+async def main():
+    sandbox = Sandbox(Path(sys.argv[1]), [], dict(os.environ))
+    assert await sandbox.probe() == ""
+    await run(sys.argv[2], sys.argv[1], dict(os.environ), wrap=sandbox.wrap)
+
+asyncio.run(main())
+"""
+
+
+@bubblewrap
+@pytest.mark.parametrize("victim", ["ikigai", "supervisor"])
+async def test_nothing_is_left_after_kill_9(box: Box, witness: Witness, victim: str):
+    command = f"env -i setsid sh -c 'sleep 600; : {witness.token}' & trap '' TERM; while :; do sleep 1; done"
+    ikigai = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", KILLED, str(box.work), command, env={**witness.environment, "PYTHONPATH": os.getcwd()},
+        stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    while not any("sh -c sleep 600" in line for line in witness.alive().values()):
+        await asyncio.sleep(0.05)
+    if victim == "ikigai":
+        ikigai.kill()
+    else:
+        os.kill(next(pid for pid, line in witness.alive().items() if "supervisor.py" in line), signal.SIGKILL)
+    await ikigai.wait()
+    await witness.see(0)
+
+
+@bubblewrap
+async def test_shell_in_a_sandbox(box: Box, witness: Witness, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ikigai.tools.shell.shell.FIRST_WORDS", 30)  # it ends with the first words
+    processes = Processes(witness.environment, box.sandbox.wrap)
+    shell = Shell(box.work, witness.environment, processes, box.sandbox)
+    assert "sandbox" in shell.description and "no network" in shell.description
+    own = f"/tmp/{witness.token}"  # a name that nobody has outside
+    told = await shell.run(Arguments(f"mkdir {own}; cd {own}"), print)
+    assert "still" in told.text and shell.directory == box.work
+    told = await shell.run(Arguments("echo x >/usr/x; cd /usr"), print)
+    assert "Read-only" in told.text and shell.directory == Path("/usr")
+    told = await shell.run(Arguments("echo x >/usr/x; sleep 600", background=True), print)
+    assert "Read-only" in told.text and "[p1: running" in told.text
+    await processes.close()
+
+
+async def test_one_that_cannot_be_had_is_refused_with_the_reason(tmp_path: Path, witness: Witness):
+    own = tmp_path / "own"
+    own.mkdir()
+    for sandbox, words in (
+        (Sandbox(tmp_path, [own], witness.environment), "hold one another"),
+        (Sandbox(own / "deep", [own], witness.environment), "hold one another"),
+    ):
+        assert words in await sandbox.probe()
+        with pytest.raises(Refused, match=words):
+            sandbox.wrap(["true"], str(tmp_path))
+    with pytest.raises(Refused, match="not been tried"):
+        Sandbox(tmp_path, [], witness.environment).wrap(["true"], str(tmp_path))
+
+
+async def test_a_bwrap_that_does_not_work_is_found_out(
+    tmp_path: Path, witness: Witness, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("ikigai.tools.shell.sandbox.USUAL", "/nowhere")
+    environment = {**witness.environment, "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    bwrap = tmp_path / "bwrap"
+    for script, words in (
+        ("echo 'bwrap: No permissions to create new namespace' >&2; exit 1", "No permissions to create new namespace"),
+        ("exit 1", "bwrap: exit status 1"),
+        ('while [ "$1" != -- ]; do shift; done; shift; exec "$@"', "can be written to" if os.geteuid() == 0 else ""),
+    ):
+        bwrap.write_text(f"#!/bin/sh\n{script}\n")
+        bwrap.chmod(0o755)
+        assert words in await Sandbox(tmp_path, [], environment).probe()
+    bwrap.unlink()
+    missing = Sandbox(tmp_path, [], {"PATH": str(tmp_path)})
+    assert await missing.probe() == "bubblewrap (bwrap) is not installed"

@@ -1,0 +1,182 @@
+"""Which calls of a turn run side by side, which one behind the other; and that none waits for ever."""
+
+import asyncio
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ikigai.tools.base import Kind, Touch
+from ikigai.tools.scheduling import Order
+
+PATHS = ("/w/a", "/w/b", "/w", "/w/a/deep")
+
+
+class Call:
+    """What a call does in a test: it looks for `looks` steps, then runs for `steps`, unless it is denied or stopped.
+
+    `fate` is "runs", "fails" (looking raises), "denied", or "cancelled" (while it waits, looks, or runs).
+    """
+
+    def __init__(
+        self, kind: Kind, paths: Sequence[str] = (), steps: int = 1, fate: str = "runs", looks: int = 0
+    ) -> None:
+        self.touch = Touch(kind, "", paths=tuple(paths))
+        self.steps, self.fate, self.looks = steps, fate, looks
+
+    def __repr__(self) -> str:
+        return f"{self.touch.kind}{self.touch.paths}×{self.looks}+{self.steps} {self.fate}"
+
+
+async def played(calls: Sequence[Call]) -> list[tuple[str, int]]:
+    """Begins and ends of what ran, in order; raises TimeoutError when calls wait for one another for ever."""
+    order, seen = Order(), list[tuple[str, int]]()
+
+    async def steps(number: int) -> None:
+        for _ in range(number):
+            await asyncio.sleep(0)
+
+    async def one(number: int, call: Call) -> None:
+        with order.entered(1, str(number)) as place:
+            await place.after_commands()
+            await steps(call.looks)
+            if call.fate == "fails":
+                return
+            await place.after_conflicts(call.touch)
+            place.runs = call.fate != "denied"
+        if not place.runs:
+            return
+        try:
+            seen.append(("begins", number))
+            await steps(call.steps)
+        finally:
+            seen.append(("ends", number))
+            order.left(str(number))
+
+    tasks = [asyncio.create_task(one(number, call)) for number, call in enumerate(calls)]
+
+    async def cancel(number: int, call: Call) -> None:
+        await steps(call.steps + call.looks)
+        tasks[number].cancel()
+        await asyncio.wait([tasks[number]])
+        order.left(str(number))  # as the registry does when a call ends, however it does
+
+    stops = [cancel(number, call) for number, call in enumerate(calls) if call.fate == "cancelled"]
+    async with asyncio.timeout(25):
+        await asyncio.gather(*tasks, *stops, return_exceptions=True)
+    return seen
+
+
+def read(*paths: str, **more: object) -> Call:
+    return Call(Kind.READ, paths or ("/w/a",), **more)  # type: ignore[arg-type]
+
+
+def edit(*paths: str, **more: object) -> Call:
+    return Call(Kind.EDIT, paths or ("/w/a",), **more)  # type: ignore[arg-type]
+
+
+def command(**more: object) -> Call:
+    return Call(Kind.RUN, **more)  # type: ignore[arg-type]
+
+
+def together(seen: list[tuple[str, int]], one: int, other: int) -> bool:
+    """Whether two calls ran at the same time."""
+    spans = {number: (seen.index(("begins", number)), seen.index(("ends", number))) for number in (one, other)}
+    return spans[one][0] < spans[other][1] and spans[other][0] < spans[one][1]
+
+
+async def test_readers_run_side_by_side():
+    seen = await played([read(steps=20), read(steps=20), read("/w/b", steps=20)])
+    assert together(seen, 0, 1) and together(seen, 1, 2)
+
+
+async def test_writers_of_one_path_run_in_order_and_others_beside_them():
+    seen = await played([edit(steps=20), edit("/w/b", steps=20), edit(), read(), read("/w/b/c")])
+    assert together(seen, 0, 1) and not together(seen, 0, 2)
+    begun = [number for what, number in seen if what == "begins"]
+    assert [number for number in begun if number in (0, 2, 3)] == [0, 2, 3]
+    assert seen.index(("ends", 1)) < seen.index(("begins", 4))
+
+
+async def test_a_path_below_another_one_is_the_same_for_the_order():
+    for first, second in ((edit("/w"), read("/w/a")), (read("/w"), edit("/w/a")), (edit("/w/a"), read("/"))):
+        first.steps = 20
+        assert not together(await played([first, second]), 0, 1)
+    beside = await played([edit("/w/a", steps=20), edit("/w/ab", steps=20)])
+    assert together(beside, 0, 1)
+
+
+async def test_a_command_runs_alone():
+    seen = await played([read(steps=20), command(steps=20), read(steps=1), edit("/w/b"), command()])
+    assert seen[:6] == [("begins", 0), ("ends", 0), ("begins", 1), ("ends", 1), *seen[4:6]]
+    assert together(seen, 2, 3)
+    assert seen[-2:] == [("begins", 4), ("ends", 4)]
+
+
+async def test_what_looks_at_ikigais_own_log_waits_for_nothing_but_a_command_before_it():
+    seen = await played([Call(Kind.NOTHING, steps=20), command(), edit()])
+    assert seen.index(("begins", 1)) < seen.index(("ends", 0))
+
+
+async def test_a_call_behind_another_one_says_that_it_waited():
+    order = Order()
+    with order.entered(1, "a") as first:
+        await first.after_conflicts(edit().touch)
+        first.runs = True
+    with order.entered(1, "b") as second:
+        waiting = asyncio.create_task(second.after_conflicts(edit().touch))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        order.left("a")
+        await waiting
+        assert second.waited and not first.waited
+    with order.entered(2, "c") as third:  # another turn
+        await third.after_commands()
+        await third.after_conflicts(command().touch)
+        assert not third.waited
+
+
+CALLS = st.lists(
+    st.builds(
+        Call,
+        st.sampled_from(Kind),
+        st.lists(st.sampled_from(PATHS), min_size=1, max_size=2),
+        st.integers(0, 6),
+        st.sampled_from(("runs", "runs", "denied", "fails", "cancelled")),
+        st.integers(0, 6),
+    ),
+    max_size=8,
+)
+
+
+@settings(deadline=None)
+@given(CALLS)
+def test_whatever_becomes_of_the_others_a_call_gets_its_turn_and_no_two_conflict(calls: list[Call]):
+    seen = asyncio.run(played(calls))
+    began, ended = ({number for what, number in seen if what == kind} for kind in ("begins", "ends"))
+    assert began == ended >= {number for number, call in enumerate(calls) if call.fate == "runs"}
+    running = dict[int, Touch]()
+    for what, number in seen:
+        if what == "ends":
+            del running[number]
+            continue
+        touch = calls[number].touch
+        assert not any(clash(other, touch) for other in running.values()), (calls, seen)
+        running[number] = touch
+    order = [number for what, number in seen if what == "begins"]
+    for one, other in pairwise(order):
+        if clash(calls[one].touch, calls[other].touch):
+            assert one < other, "conflicting calls run in the order in which they were made"
+
+
+def clash(a: Touch, b: Touch) -> bool:
+    """By the words of the rule: a command alone, writers of one path in order; told apart from how it is done."""
+    kinds = {a.kind, b.kind}
+    if Kind.NOTHING in kinds:
+        return False
+    if Kind.RUN in kinds:
+        return True
+    meet = any((one + "/").startswith(other + "/") or (other + "/").startswith(one + "/")
+               for one in a.paths for other in b.paths)  # fmt: skip
+    return Kind.EDIT in kinds and meet

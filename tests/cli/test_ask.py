@@ -10,7 +10,7 @@ TIMES = 1500
 """Without a clock that ticks, one signal in a few hundred is not seen."""
 ASKING = f"""
 import readline
-from ikigai import questions
+from ikigai.cli import ask as questions
 for _ in range({TIMES}):
     try:
         questions.line("? ")

@@ -107,7 +107,8 @@ def small(tmp_path: Path):
 
 
 def test_programs_that_store_at_once_lose_nothing(file: Path):
-    code = "import sys; from pathlib import Path; from ikigai import keys; keys.store(Path(sys.argv[1]), *sys.argv[2:])"
+    code = "import sys; from pathlib import Path; from ikigai.config import api_keys as keys; "
+    code += "keys.store(Path(sys.argv[1]), *sys.argv[2:])"
     running = [subprocess.Popen([sys.executable, "-c", code, file, f"p{n}", f"k{n}"]) for n in range(6)]
     assert [process.wait(60) for process in running] == [0] * 6
     assert {name: keys.find(file, name) for name in keys.names(file)} == {f"p{n}": f"k{n}" for n in range(6)}

@@ -503,7 +503,8 @@ def test_words_of_a_command_line(album: Path):
 
 def test_pillow_is_imported_only_for_an_image(album: Path):
     code = (
-        "import sys; from ikigai import images; images.files.mentions('@cat.png @notes.txt');"
+        "import sys; from ikigai import images; from ikigai.images.mentioned_files import mentions;"
+        "mentions('@cat.png @notes.txt');"
         "assert not any(name.split('.')[0] == 'PIL' for name in sys.modules);"
         "import pathlib; images.attach(pathlib.Path('cat.png')); assert 'PIL' in sys.modules"
     )

@@ -149,8 +149,8 @@ async def test_overload_after_a_thought_is_not_tried_again():
 LATE = """
 import asyncio, sys
 from ikigai.core.messages import Message, Role, Text
-from ikigai.core.request import Request
-from ikigai.providers.{module} import {name}
+from ikigai.core.request.build import Request
+from ikigai.providers.{module}.provider import {name}
 
 async def main():
     provider = {name}("wire", sys.argv[1], "key-of-the-test")

@@ -223,7 +223,7 @@ def test_the_sdk_is_loaded_by_warm_and_not_before(form: Format):
     sdk = {"anthropic": "anthropic", "google": "google.genai"}.get(form.api, "openai")
     code = f"""
 import asyncio, sys
-from ikigai.core.request import Request
+from ikigai.core.request.build import Request
 from {form.make.__module__} import {form.make.__name__} as Provider
 provider = Provider("{form.provider}", "http://127.0.0.1:1", "key"{api})
 provider.encoder("{form.name}").body(Request("{form.name}"))

@@ -439,7 +439,7 @@ def test_defaults_are_models_that_are_sold():
 
 LOADED = """
 import sys
-import pathlib, msgspec, ikigai.core.commands, ikigai.core.ports
+import pathlib, msgspec, ikigai.core.commands.table, ikigai.core.ports
 before = set(sys.modules)
 import ikigai.providers.models as models
 assert not models.registry.load.cache_info().currsize, "read before it is needed"

@@ -20,7 +20,7 @@ from ikigai.repl.input_drafts import SKEW, without_sent
 KEEPS = """
 import asyncio, sys
 from pathlib import Path
-from ikigai.unsent import Unsent
+from ikigai.repl.draft_files import Unsent
 
 async def main():
     unsent = Unsent(Path(sys.argv[1]), {})

@@ -323,8 +323,8 @@ def test_nothing_of_the_environment_is_taken_for_ours(wire_server: WireServer, t
     code = """
 import asyncio
 from ikigai.core.messages import Message, Role, Text
-from ikigai.core.request import Request
-from ikigai.providers.anthropic import ANTHROPIC, AnthropicProvider
+from ikigai.core.request.build import Request
+from ikigai.providers.anthropic.provider import ANTHROPIC, AnthropicProvider
 
 assert str(AnthropicProvider("anthropic").connect()[0].base_url).rstrip("/") == ANTHROPIC
 

@@ -30,7 +30,7 @@ from ikigai.store.embedded import keeper as embedded_keeper
 from ikigai.store.embedded import location as embedded_place
 from ikigai.store.embedded import server as embedded
 
-REPOSITORY = Path(embedded.__file__).parents[2]
+REPOSITORY = Path(embedded.__file__).parents[3]
 PATIENCE_S = 30.0
 ROOT = os.geteuid() == 0
 
@@ -47,7 +47,7 @@ asked = json.loads(sys.argv[1])
 sys.path[:0] = asked["path"]
 from pathlib import Path
 from ikigai.core.errors import IkigaiError
-from ikigai.store import embedded, embedded_place
+from ikigai.store.embedded import server as embedded
 embedded.GRACE_S = asked["grace_s"]
 try:
     lease = embedded.start(Path(asked["data_dir"]))

@@ -64,7 +64,7 @@ def test_a_damaged_file_approves_nothing_and_is_kept(file: Path, content: bytes)
 
 def test_programs_do_not_take_each_others_away(file: Path):
     code = (
-        "import sys; from pathlib import Path; from ikigai import standing\n"
+        "import sys; from pathlib import Path; from ikigai.tools.approval import standing_approvals as standing\n"
         "for n in range(20): standing.approve(Path(sys.argv[1]), f'{int(sys.argv[2]) * 100 + n:064x}',"
         " standing.Approved('shell', 'x', '/', float(n)))"
     )

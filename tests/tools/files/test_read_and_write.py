@@ -370,9 +370,9 @@ def test_what_changes_while_it_is_written_stays(work: Path):
 FULL = """
 import asyncio, resource, sys
 from pathlib import Path
-from ikigai.tools.seen import Seen
-from ikigai.tools.read_file import ReadFile, Arguments as Read
-from ikigai.tools.write_file import WriteFile, Arguments as Write
+from ikigai.tools.files.read_tracker import Seen
+from ikigai.tools.files.read_file import ReadFile, Arguments as Read
+from ikigai.tools.files.write_file import WriteFile, Arguments as Write
 
 async def main():
     work, seen = Path(sys.argv[1]), Seen()

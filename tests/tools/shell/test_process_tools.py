@@ -167,7 +167,7 @@ async def test_all_end_with_the_program(desk: Desk, witness: Witness):
 PROGRAM = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from ikigai.tools.background import Processes
+from ikigai.tools.shell.background import Processes
 
 async def main():
     processes = Processes(dict(os.environ))

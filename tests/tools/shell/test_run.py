@@ -149,7 +149,7 @@ async def test_live_output_comes_in_pieces(witness: Witness, tmp_path: Path):
 
 FLOOD = """
 import asyncio, json, os, sys, time
-from ikigai.tools.process import run
+from ikigai.tools.shell.run import run
 
 def most():
     status = open("/proc/self/status").read()
@@ -309,7 +309,7 @@ async def test_a_command_that_attacks_its_supervisor(witness: Witness, tmp_path:
 
 KILLED = """
 import asyncio, os, sys
-from ikigai.tools.process import run
+from ikigai.tools.shell.run import run
 asyncio.run(run(sys.argv[1], "/", dict(os.environ)))
 """
 

@@ -147,8 +147,8 @@ async def test_nothing_is_left_after_end_timeout_and_cancelling(
 KILLED = """
 import asyncio, os, sys
 from pathlib import Path
-from ikigai.tools.process import run
-from ikigai.tools.sandbox import Sandbox
+from ikigai.tools.shell.run import run
+from ikigai.tools.shell.sandbox import Sandbox
 
 async def main():
     sandbox = Sandbox(Path(sys.argv[1]), [], dict(os.environ))

@@ -17,7 +17,7 @@ from ikigai.core.forget import matching
 from ikigai.core.forget.matching import Arguments, Part
 from ikigai.core.forget.selection import Ended, Selection, before, in_window, selecting, selection
 from ikigai.core.messages import StopReason, ToolCall, ToolResult
-from ikigai.core.ports import Provider
+from ikigai.core.model import Provider
 from ikigai.core.questions import Answered, Question, yes_or_no
 from ikigai.core.state.inputs import Filter, Forget, Input, Used
 from ikigai.core.state.loading import Reading

@@ -13,7 +13,8 @@ from ikigai.agent.reply_drafts import Link
 from ikigai.agent.usage_meter import Price
 from ikigai.core.errors import Bug
 from ikigai.core.messages import ToolResult
-from ikigai.core.ports import Log, Provider, Tools, View
+from ikigai.core.model import Provider
+from ikigai.core.ports import Log, Tools, View
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,

@@ -18,7 +18,8 @@ from ikigai.core.commands.arguments import is_id
 from ikigai.core.condense.threshold import Options
 from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.events import CHANGES_THE_PAST, Event
-from ikigai.core.ports import Appended, Log, Provider, Tools, View
+from ikigai.core.model import Provider
+from ikigai.core.ports import Appended, Log, Tools, View
 from ikigai.core.request.system_prompt import KEY, instructed
 from ikigai.core.state import overflow as exceeded
 from ikigai.core.state.inputs import (

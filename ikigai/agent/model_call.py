@@ -14,7 +14,8 @@ from ikigai.agent.reply_drafts import Drafts, Link
 from ikigai.agent.usage_meter import Meter, Price
 from ikigai.core.events import Ending, UsageReported
 from ikigai.core.messages import ReplyBlock, ToolCall
-from ikigai.core.ports import Log, Provider, View
+from ikigai.core.model import Provider
+from ikigai.core.ports import Log, View
 from ikigai.core.request.build import Request, closed, grow
 from ikigai.core.request.reply import Accumulator, Broke, Counted, Failure, Finished, Waiting, facts, storable_blocks
 from ikigai.core.state.inputs import CallModel, Exceeded, Failed, Input, Interrupted, Replied, Used

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ikigai.agent.usage_meter import Meter, Price, unpriced
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import Message, Role, StopReason, Text
-from ikigai.core.ports import Provider
+from ikigai.core.model import Provider
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import Accumulator, Broke, Counted, Finished, Waiting

@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from ikigai.core.errors import Busy, StoreError, Unavailable
-from ikigai.core.ports import Draft, Log, View
+from ikigai.core.ports import Log, View
 from ikigai.core.request.reply import Accumulator
-from ikigai.core.request.reply_draft import parts
+from ikigai.core.request.reply_draft import Draft, parts
 
 DRAFT_EVERY = 0.3
 """Seconds between two saves of a streaming reply; a kill loses what came since the last one, a second at most."""

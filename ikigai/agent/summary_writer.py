@@ -18,7 +18,7 @@ from ikigai.core.condense.threshold import Options
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import StopReason
-from ikigai.core.ports import Provider
+from ikigai.core.model import Provider
 from ikigai.core.state.inputs import Used
 from ikigai.core.state.memory import Memory, output_reserve
 

@@ -14,7 +14,7 @@ import msgspec
 
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import Usage
-from ikigai.core.ports import Provider
+from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import Broke, Counted, Failure, Finished, ProviderEvent, Waiting
 

@@ -128,6 +128,10 @@ class Crew:
             member.loop = asyncio.create_task(member.runtime.run(), name=f"{member.agent.name} loop")
             member.loop.add_done_callback(lambda loop: self._ended(member, loop))
 
+    async def start(self, agent: Agent) -> None:
+        """Open `agent` and start its loop. Raises as `open` does."""
+        self.begin(await self.open(agent))
+
     async def come_back(self, member: Member) -> Member:
         """Somebody is about to come in front of it. Where its pen was lost while it had nothing to do it is opened
         afresh, which raises Busy when another program has that.

@@ -129,6 +129,16 @@ def killed(dead: Sequence[Link], back: str = "/revive {}") -> str:
     return f"Killed {dead[-1].name}{below}. {back.format(dead[-1].name)} brings it back."
 
 
+async def kill_agreed(database: Database, agent: Agent, yes: bool) -> str:
+    """Kill the agent and all below it, if that was agreed to beforehand; the sentence that says so."""
+    dying = await doomed(database, agent)
+    if not yes:
+        below = f" and the {len(dying) - 1:,} below it" if len(dying) > 1 else ""
+        raise Refused(f"Nobody was killed: {agent.name}{below} would be.", "--yes agrees beforehand.")
+    await kill(database, dying)
+    return killed(dying, "ikigai agents revive {}")
+
+
 async def revive(database: Database, agent: Agent, back: str = "/switch {}") -> str:
     """Bring a dead agent back; the sentence that says so, and how to go there. Raises Refused."""
     there = f"{back.format(agent.name)} goes there."

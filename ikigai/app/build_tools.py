@@ -6,8 +6,9 @@ the background is its own, and still there when it is opened again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai.config import Config, under
 from ikigai.images import pictured
@@ -25,28 +26,46 @@ from ikigai.tools.subagents import agent_tools
 from ikigai.tools.web.factory import web_tools
 
 if TYPE_CHECKING:
-    from ikigai.app.tool_runtime import Workshop
     from ikigai.core.agents.subagents import Delegates
+    from ikigai.tools.approval.gate import Gate
+    from ikigai.tools.external import External
+    from ikigai.tools.shell.sandbox import Sandbox
+
+
+class ToolContext(NamedTuple):
+    """The part of a run that the tools of all its agents share.
+
+    `directory` is where the program was started, `environment` that of commands, without secrets. Without `brave_key`
+    there is no web search. `gate` returns the one gate of the run; it is loaded with the first call.
+    """
+
+    config: Config
+    directory: Path
+    environment: Mapping[str, str]
+    sandbox: Sandbox | None
+    external: tuple[External, ...]
+    brave_key: str
+    gate: Callable[[], Gate]
 
 
 def registry(
-    shop: Workshop, processes: Processes, whole: Whole, found: Found, delegates: Callable[[], Delegates]
+    context: ToolContext, processes: Processes, whole: Whole, found: Found, delegates: Callable[[], Delegates]
 ) -> Registry:
     """`whole` reads results in the agent's log, `found` searches everything ever said; `delegates` gives its agents."""
-    made = (*reaching(shop, processes), *remembering(shop.config, whole, found), *agent_tools(delegates))
-    return Registry((*made, *shop.external), lambda: shop.gate)
+    made = (*reaching(context, processes), *remembering(context.config, whole, found), *agent_tools(delegates))
+    return Registry((*made, *context.external), context.gate)
 
 
-def reaching(shop: Workshop, processes: Processes) -> tuple[Tool, ...]:
+def reaching(context: ToolContext, processes: Processes) -> tuple[Tool, ...]:
     """Those that reach the world."""
-    directory = shop.directory
-    ripgrep = program("rg", shop.environment.get("PATH", ""), directory)
-    private = shop.config.tools.private_hosts
+    directory = context.directory
+    ripgrep = program("rg", context.environment.get("PATH", ""), directory)
+    private = context.config.tools.private_hosts
     return (
         *file_tools(directory, Seen(), picture=pictured, ripgrep=ripgrep),
-        Shell(directory, shop.environment, processes, shop.sandbox),
+        Shell(directory, context.environment, processes, context.sandbox),
         *process_tools(processes),
-        *web_tools(directory, private=private, picture=pictured, brave_key=shop.brave_key),
+        *web_tools(directory, private=private, picture=pictured, brave_key=context.brave_key),
     )
 
 

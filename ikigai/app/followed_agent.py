@@ -30,8 +30,9 @@ from ikigai.core.state.memory import Memory, replace
 
 if TYPE_CHECKING:
     from ikigai.app.services import World
-    from ikigai.core.ports import Draft, View
+    from ikigai.core.ports import View
     from ikigai.core.request.reply import Delta
+    from ikigai.core.request.reply_draft import Draft
     from ikigai.store.agents import Agent
     from ikigai.store.follow import Follower, News
     from ikigai.store.write_lock import Holder

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from ikigai.core.agents.mail import MOST, Mail
 from ikigai.core.agents.tree import descendants
@@ -14,12 +15,43 @@ from ikigai.core.events import Ending, MailSent, StoredEvent, TurnEnded, UserMes
 from ikigai.core.state.inputs import Heard
 
 if TYPE_CHECKING:
-    from ikigai.app.agent_manager import Crew, Member
+    from ikigai.agent.loop import Runtime
+    from ikigai.app.buffered_view import Relay
+    from ikigai.app.services import World
+    from ikigai.store.agents import Agent
 
 log = logging.getLogger(__name__)
 
 TURNS = 8
 """Turns in a row that an agent may begin by mail without a word of the user's."""
+
+
+class Recipient(Protocol):
+    """An open agent that can receive mail."""
+
+    @property
+    def agent(self) -> Agent: ...
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def relay(self) -> Relay: ...
+
+
+class AgentOpener(Protocol):
+    """The open agents of this program, and the means to open another one."""
+
+    @property
+    def world(self) -> World: ...
+    @property
+    def members(self) -> Mapping[str, Recipient]:
+        """The open agents by their ids."""
+        ...
+
+    async def start(self, agent: Agent) -> None:
+        """Open `agent` and start its loop. Raises as `Crew.open` does."""
+        ...
+
+    def at_work(self, id: str) -> bool: ...
 
 
 class Post:
@@ -28,7 +60,7 @@ class Post:
     What is claimed for a call that waits is not given to another one; the end of the turn gives it free.
     """
 
-    def __init__(self, crew: Crew, opens: bool) -> None:
+    def __init__(self, crew: AgentOpener, opens: bool) -> None:
         self._crew, self._opens = crew, opens
         self.closed = False
         self.starting = asyncio.Lock()  # whoever makes an agent: limits are looked at and kept by one at a time
@@ -42,13 +74,13 @@ class Post:
 
     # ── what is told ──
 
-    def opened(self, member: Member) -> None:
+    def opened(self, member: Recipient) -> None:
         """An agent was opened: it looks for mail; its own agents that a dead program left are opened, and report."""
         self._due.add(member.agent.id)
         if self._opens:
             self._keep(self._recover(member.agent.id))
 
-    def heard(self, member: Member, stored: StoredEvent) -> None:
+    def heard(self, member: Recipient, stored: StoredEvent) -> None:
         """An agent has stored this."""
         id = member.agent.id
         match stored.event:
@@ -78,7 +110,7 @@ class Post:
 
     # ── mail that begins turns ──
 
-    async def collect(self, member: Member) -> tuple[Mail, ...]:
+    async def collect(self, member: Recipient) -> tuple[Mail, ...]:
         """What the agent, which does nothing, begins a turn with."""
         id = member.agent.id
         if self.closed or id not in self._due:
@@ -150,7 +182,7 @@ class Post:
         try:
             agent = await self._crew.world.database.agents.get(id)
             if agent and not self.closed:
-                self._crew.begin(await self._crew.open(agent))
+                await self._crew.start(agent)
                 await asyncio.sleep(0)  # its loop has begun then, and looks for mail
         finally:
             self.opening.discard(id)
@@ -162,7 +194,7 @@ class Post:
                 with contextlib.suppress(IkigaiError):  # another program has it, or it is damaged
                     await self._open(child)
 
-    async def _still_at_work(self, member: Member) -> None:
+    async def _still_at_work(self, member: Recipient) -> None:
         tree = await self._crew.world.database.mail.tree(member.agent.id)
         busy = [each.name for each in descendants(tree, member.agent.id) if self._crew.at_work(each.id)]
         if busy:

@@ -15,7 +15,7 @@ from ikigai.core.state import inputs
 
 if TYPE_CHECKING:
     from ikigai.agent.usage_meter import Price
-    from ikigai.core.ports import Provider
+    from ikigai.core.model import Provider
     from ikigai.store.database import Database
 
 EXCERPTS, MOST = 12, 12_000

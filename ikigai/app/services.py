@@ -1,4 +1,4 @@
-"""The composition root: what `opening` and `making` make of a configuration becomes a world with agents and runtimes.
+"""The composition root: makes a world with agents and runtimes of what `open_database` and `factories` give.
 
 With these two the only module that knows every edge but the screen. What is heavy (psycopg, the embedded server, SDKs,
 the local model) is imported and started in threads, so that a prompt that is already visible goes on taking keys.

@@ -42,7 +42,7 @@ BRAVE_KEY = "BRAVE_API_KEY"
 
 
 class Kept:
-    """Standing approvals in their file: `tools.gate.Standing`."""
+    """Standing approvals in their file: `approval.gate.Standing`."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -141,7 +141,16 @@ class Workshop:
 
         if not self._enabled:
             return toolbox.Registry()
-        return toolbox.registry(self, self._running(agent), whole, found, delegates)
+        context = toolbox.ToolContext(
+            self.config,
+            self.directory,
+            self.environment,
+            self.sandbox,
+            self.external,
+            self.brave_key,
+            lambda: self.gate,
+        )
+        return toolbox.registry(context, self._running(agent), whole, found, delegates)
 
     def _running(self, agent: str) -> Processes:
         """What the agent runs in the background; still there when it is opened again."""

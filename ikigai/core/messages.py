@@ -53,7 +53,7 @@ class ToolCall(Record, frozen=True, tag="tool_call"):
 class ToolResult(Record, frozen=True, tag="tool_result"):
     """What came of a tool call; block of a message and fact of the log in one.
 
-    `name` is the tool's: in a message it is always that of the call (`request.grow`), in the log it need not be there.
+    `name` is the tool's: in a message it is always that of the call (`build.grow`), in the log it need not be there.
     `images` are what it shows to a model that sees; `diff` is what it changed in a file, for people and no model.
     """
 

@@ -1,14 +1,13 @@
 """What the loop needs of the world: the protocols that the edges fulfil without knowing one another."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from ikigai.core.messages import Message, ToolCall, ToolResult
+from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.questions import Answered, Question
 from ikigai.core.record import Record
-from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Delta, ProviderEvent, Waiting
-from ikigai.core.request.reply_draft import Parts
+from ikigai.core.request.reply import Delta, Waiting
+from ikigai.core.request.reply_draft import Draft
 
 if TYPE_CHECKING:
     from ikigai.core.events import ApprovalDecided, Choices, Event, MailSent, MailTaken, StoredEvent
@@ -17,44 +16,6 @@ if TYPE_CHECKING:
     from ikigai.core.views.transcript import Block, Rule
 
 _T = TypeVar("_T")
-
-
-class Limits(Record, frozen=True):
-    """What a model can take and give, in tokens: the whole context, and the longest output."""
-
-    context: int
-    max_output: int
-
-
-class Encoder(Protocol):
-    """How big things are in the body of a request to one model: pure, no SDK needed.
-
-    For every request with at least one message, `envelope(request) + Σ message(m) == len(body)`, in bytes of the UTF-8
-    JSON that the provider's adapter sends; but an image's base64 counts as nothing, and its tokens, by the vendor's
-    formula, as four bytes each.
-    """
-
-    def envelope(self, request: Request) -> int:
-        """Bytes around the messages of `request`, less the one separator that the first message does not need."""
-        ...
-
-    def message(self, message: Message) -> int:
-        """Bytes of one message in the body, with the separator before it."""
-        ...
-
-
-class Provider(Protocol):
-    """A model somewhere."""
-
-    def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        """Send the request; yields what comes. Never raises but for cancellation, which ends the request."""
-        ...
-
-    async def count(self, request: Request) -> int | None:
-        """Tokens of the request by the provider's own count; None where it has none or did not answer."""
-        ...
-
-    async def close(self) -> None: ...
 
 
 class Started(Record, frozen=True):
@@ -84,18 +45,6 @@ class Tools(Protocol):
     def also(self, call_id: str) -> "tuple[MailSent | MailTaken, ...]":
         """The facts that the call, which is done, came to besides its result: to be stored with it."""
         ...
-
-
-class Draft(Record, frozen=True):
-    """What a reply still streaming has said and thought, as last saved; `asked_by` is the event it answers.
-
-    `parts` say how that follows one another, for who watches it; () where nobody needs to know.
-    """
-
-    asked_by: int
-    text: str
-    thinking: str = ""
-    parts: Parts = ()
 
 
 class Appended(Record, frozen=True):

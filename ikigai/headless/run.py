@@ -23,7 +23,6 @@ from ikigai.app.profiles import missed
 from ikigai.app.services import World
 from ikigai.app.spool import spool
 from ikigai.app.subagents import Delegation
-from ikigai.cli.commands import agents as roster
 from ikigai.config import Config
 from ikigai.core.commands import fork as forking
 from ikigai.core.commands.parsers import Local
@@ -164,7 +163,7 @@ async def _rearranged(world: World, agent: Agent, command: Local, yes: bool) -> 
             return agent, "", f"{agent.name} is called {new} now."
         case "kill":
             agent = await agents.find(command.argument) if command.argument else agent
-            return agent, "", await roster.killed(world.database, agent, yes)
+            return agent, "", await kin.kill_agreed(world.database, agent, yes)
         case _:
             agent = await agents.find(command.argument)
             return agent, "", await kin.revive(world.database, agent, "ikigai -r {}")

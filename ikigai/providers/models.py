@@ -1,14 +1,14 @@
 """What is known of a model by its name: what it takes and gives, how it thinks and sees; and which to start with.
 
 Three speak, and the first that says something counts: the configuration, the list endpoint of its provider as last
-asked (`providers.listing`), the registry that came with ikigai (`providers.registry`). Nobody is asked here.
+asked (`providers.model_list_cache`), the registry that came with ikigai (`providers.registry`). Nobody is asked here.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
 from ikigai.core.commands.arguments import LEVELS
 from ikigai.core.errors import ConfigError
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.record import Record
 from ikigai.providers import registry
 from ikigai.providers.registry import Family

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.ports import Encoder, Limits, Provider
+from ikigai.core.model import Encoder, Limits, Provider
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import Broke, Failure, ProviderEvent

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from ikigai.core.ports import Encoder, Provider
+from ikigai.core.model import Encoder, Provider
 from ikigai.providers.models import Listed
 
 FIRST = 300.0

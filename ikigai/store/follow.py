@@ -19,8 +19,7 @@ import msgspec
 import psycopg
 
 from ikigai.core.events import CHANGES_THE_PAST, StoredEvent
-from ikigai.core.ports import Draft
-from ikigai.core.request.reply_draft import Parts
+from ikigai.core.request.reply_draft import Draft, Parts
 from ikigai.core.state.loading import Loading
 from ikigai.core.state.memory import Memory
 from ikigai.store import reading

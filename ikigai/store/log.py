@@ -13,7 +13,8 @@ import psycopg
 from ikigai.core import codec
 from ikigai.core.errors import Busy, Refused, StoreError, Unavailable
 from ikigai.core.events import AgentKilled, AgentRevived, AssistantMessage, Event, StoredEvent, TurnEnded
-from ikigai.core.ports import Appended, Draft
+from ikigai.core.ports import Appended
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state.loading import Loading, Reading
 from ikigai.core.state.memory import Memory

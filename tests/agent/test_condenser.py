@@ -15,7 +15,7 @@ from ikigai.core.condense.prompt import PROMPT
 from ikigai.core.condense.threshold import Options
 from ikigai.core.events import StoredEvent, Summarised, UsageReported
 from ikigai.core.forget.selection import Wanted
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.state.inputs import (
     Change,
     Clear,

@@ -15,7 +15,7 @@ from ikigai.core.events import AssistantMessage, Ending, Event, Filtered, TurnEn
 from ikigai.core.forget.matching import ANSWER, SHOWN, SPEC
 from ikigai.core.forget.selection import Wanted
 from ikigai.core.messages import Text, ToolCall, ToolResult
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.questions import Answered, Question
 from ikigai.core.state.inputs import Forget, Input, Interrupted, Plan, Submitted
 from ikigai.core.state.loading import loading

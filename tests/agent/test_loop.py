@@ -23,10 +23,11 @@ from ikigai.core.events import (
     UserMessage,
 )
 from ikigai.core.messages import Message, Role, StopReason, Text, ToolCall, ToolResult, Usage
-from ikigai.core.ports import Appended, Draft
+from ikigai.core.ports import Appended
 from ikigai.core.questions import Answered, Question
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import Counted, Failure, Finished, ProviderEvent, TextDelta, Waiting
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state import inputs, machine
 from ikigai.core.state.inputs import Interrupted, SetMark, Submitted
 from ikigai.core.state.loading import loading

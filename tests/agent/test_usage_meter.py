@@ -10,7 +10,7 @@ import pytest
 from ikigai.agent.usage_meter import Meter, Price
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import StopReason, Usage
-from ikigai.core.ports import Provider
+from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
     Broke,

@@ -11,10 +11,10 @@ import pytest
 from ikigai.app.followed_agent import Following
 from ikigai.core import events as ev
 from ikigai.core.messages import StopReason, Text, Thinking, ToolResult, Usage
-from ikigai.core.ports import Draft, Limits
+from ikigai.core.model import Limits
 from ikigai.core.questions import Answered, Question
 from ikigai.core.request.reply import Accumulator, Delta, TextDelta, ThinkingDelta, ToolCallDelta, Waiting
-from ikigai.core.request.reply_draft import parts
+from ikigai.core.request.reply_draft import Draft, parts
 from ikigai.core.state.inputs import (
     CallModel,
     Change,

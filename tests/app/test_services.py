@@ -17,7 +17,7 @@ from ikigai.core.commands import parsers as meanings
 from ikigai.core.errors import IkigaiError, Unavailable
 from ikigai.core.events import SettingsChanged, StoredEvent, UserMessage
 from ikigai.core.messages import Usage
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.state.fold import evolve
 from ikigai.providers.models import Listed
 from ikigai.store.database import Database

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.state.lineage import Span
 from ikigai.core.state.loading import AskAncestry, AskControls, AskPage, AskSpans, Loading, loading
 from ikigai.core.state.memory import Memory, replace

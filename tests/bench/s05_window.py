@@ -6,7 +6,7 @@ from random import Random
 from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
 from ikigai.core.messages import Text
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.state.fold import blank, ended, evolve
 from ikigai.core.state.memory import request
 from ikigai.core.state.run_config import Run

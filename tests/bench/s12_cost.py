@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
 from ikigai.core.messages import Message, Role, Text, ToolSpec
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.request.build import Request
 from ikigai.core.state.fold import blank, ended, evolve
 from ikigai.core.state.memory import Memory, replace, request

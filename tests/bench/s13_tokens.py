@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ikigai.core import tokens
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.request.reply import Accumulator, Broke, Finished, TextDelta
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.memory import plain_size, request

@@ -7,7 +7,7 @@ from typing import Any
 
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.request.build import Request
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.memory import request

@@ -11,7 +11,7 @@ from typing import Any
 
 from ikigai.core import tokens
 from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.ports import Encoder, Limits
+from ikigai.core.model import Encoder, Limits
 from ikigai.core.request.build import Request
 
 

@@ -19,7 +19,7 @@ from ikigai.core.agents.mail import Mail
 from ikigai.core.errors import Refused
 from ikigai.core.forget.selection import Selection, Wanted, selecting
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
-from ikigai.core.ports import Draft
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state import loading as loading_module
 from ikigai.core.state.inputs import (

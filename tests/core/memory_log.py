@@ -10,7 +10,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from ikigai.core import codec
 from ikigai.core.events import Event, StoredEvent, Undone
-from ikigai.core.ports import Appended, Draft
+from ikigai.core.ports import Appended
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state.lineage import Ancestor, Span
 from ikigai.core.state.loading import (

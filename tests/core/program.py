@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Refused
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.state.fold import accepts, evolve
 from ikigai.core.state.inputs import Input, Instructed, Job, Opened, Replied
 from ikigai.core.state.loading import loading

@@ -2,7 +2,8 @@
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Text
-from ikigai.core.ports import Draft, Log
+from ikigai.core.ports import Log
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import loading
 from tests.core.agent import RUN, Agent
 from tests.core.memory_log import LogOf, MemoryLog

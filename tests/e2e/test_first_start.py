@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from ikigai.providers.local import weights
+from ikigai.store.embedded import account as embedded_account
 from ikigai.store.embedded import location as embedded_place
 from ikigai.store.embedded import server as embedded
 from tests.e2e.program import Program, run
@@ -38,7 +39,7 @@ def home() -> Iterator[Path]:
         yield Path(name)
         until(lambda: not embedded.status(data).running, "the end of the server")
         if os.geteuid() == 0:
-            shutil.rmtree(embedded_place.SYSTEM_DIR / "data" / name[1:], ignore_errors=True)
+            shutil.rmtree(embedded_account.SYSTEM_DIR / "data" / name[1:], ignore_errors=True)
 
 
 def until(true: Callable[[], bool], what: str) -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 from psycopg import conninfo
 
-from ikigai.store.embedded import location as embedded_place
+from ikigai.store.embedded import account as embedded_account
 from ikigai.store.embedded import server as embedded
 from ikigai.store.embedded.server import binaries
 from tests.conftest import address
@@ -124,7 +124,7 @@ def test_the_embedded_server_runs_as_long_as_psql_does(account: Account):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         if os.geteuid() == 0:
-            shutil.rmtree(embedded_place.SYSTEM_DIR / "data" / str(account.home)[1:], ignore_errors=True)
+            shutil.rmtree(embedded_account.SYSTEM_DIR / "data" / str(account.home)[1:], ignore_errors=True)
 
 
 def test_the_stand_in_carries_out_what_it_is_given(talk: Account):

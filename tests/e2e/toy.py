@@ -20,7 +20,8 @@ from ikigai.core import codec
 from ikigai.core.agents.subagents import Delegates
 from ikigai.core.events import Event
 from ikigai.core.messages import ToolSpec
-from ikigai.core.ports import Appended, Draft
+from ikigai.core.ports import Appended
+from ikigai.core.request.reply_draft import Draft
 from ikigai.store.log import AgentLog
 from ikigai.tools import base
 from ikigai.tools.read_result import ReadResult, Whole

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ikigai.core.events import AssistantMessage, Event, UsageReported, UserMessage
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec
-from ikigai.core.ports import Provider
+from ikigai.core.model import Provider
 from ikigai.core.request.cross_model import acceptable
 from ikigai.core.request.reply import Broke, Finished
 from ikigai.core.state.inputs import Approved, CallModel, Failed, Replied, RunTool, StartTool, Submitted, ToolDone

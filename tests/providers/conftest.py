@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ikigai.core.messages import Message, Role, Text
-from ikigai.core.ports import Provider
+from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
     Accumulator,

@@ -15,7 +15,7 @@ from ikigai.agent.one_shot import complete
 from ikigai.core.events import AssistantMessage, UsageReported
 from ikigai.core.forget.matching import ANSWER
 from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import Accumulator, Broke, Counted, Failure, Finished, TextDelta
 from ikigai.core.state.inputs import CallModel, Change, Interrupted, Replied, Submitted

@@ -8,7 +8,7 @@ import pytest
 
 from ikigai.core.commands.arguments import LEVELS
 from ikigai.core.errors import ConfigError
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.providers import registry
 from ikigai.providers.models import DEFAULTS, Listed, Models, Traits, default
 from tests.core.vectors import cases

@@ -11,7 +11,7 @@ import pytest
 
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.messages import Image, Message, Role, Text
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import Broke, Failure, Finished, TextDelta, Waiting
 from ikigai.providers.failures import Untold

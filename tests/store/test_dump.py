@@ -12,7 +12,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase, IkigaiError, Refused
-from ikigai.core.ports import Draft
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, SetMark, Submitted
 from ikigai.store import dump, schema
 from ikigai.store.database import Database

@@ -13,7 +13,7 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.errors import Busy, Unavailable
 from ikigai.core.messages import Text
-from ikigai.core.ports import Draft
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import loading
 from ikigai.store import write_lock as pen
 from ikigai.store.database import Database

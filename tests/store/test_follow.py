@@ -10,7 +10,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Unavailable
-from ikigai.core.ports import Draft
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark
 from ikigai.core.state.loading import loading
 from ikigai.store import follow

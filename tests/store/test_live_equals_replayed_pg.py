@@ -8,7 +8,8 @@ import pytest
 
 from ikigai.core import codec
 from ikigai.core.events import Event, StoredEvent
-from ikigai.core.ports import Appended, Draft
+from ikigai.core.ports import Appended
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import Loading
 from ikigai.core.state.memory import Memory
 from ikigai.store.agents import Agent

@@ -7,7 +7,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
-from ikigai.core.ports import Draft
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Change, Clear, Opened, RewindTo, SetMark, Submitted
 from ikigai.core.state.loading import loading
 from ikigai.store.database import Database

@@ -13,7 +13,8 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.errors import Busy, Refused
 from ikigai.core.messages import Image, Role, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.ports import Draft, Limits
+from ikigai.core.model import Limits
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.memory import request
 from ikigai.core.state.run_config import Run

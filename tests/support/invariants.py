@@ -7,7 +7,7 @@ import psycopg
 from ikigai.core import codec
 from ikigai.core.events import ToolStarted
 from ikigai.core.messages import Role, ToolCall, ToolResult
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.request.build import Request
 from ikigai.core.state.loading import TURN_KINDS, loading
 from ikigai.core.state.memory import Memory, Status, request

@@ -20,7 +20,7 @@ from typing import Any
 from ikigai.agent.loop import Runtime
 from ikigai.app.recall import EXCERPTS, MOST
 from ikigai.core.condense.threshold import Options
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.loading import loading
 from ikigai.core.state.memory import Status

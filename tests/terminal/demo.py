@@ -21,7 +21,7 @@ from ikigai.config.terminal import Terminal  # noqa: E402
 from ikigai.core.commands.table import COMMANDS  # noqa: E402
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage  # noqa: E402
 from ikigai.core.messages import Message, Text, Thinking, ToolCall, ToolResult  # noqa: E402
-from ikigai.core.ports import Limits  # noqa: E402
+from ikigai.core.model import Limits  # noqa: E402
 from ikigai.core.questions import Choice, Question  # noqa: E402
 from ikigai.core.request.build import Request  # noqa: E402
 from ikigai.core.request.reply import TextDelta, ThinkingDelta, ToolCallDelta, Waiting  # noqa: E402

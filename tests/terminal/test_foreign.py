@@ -13,7 +13,7 @@ from prompt_toolkit.layout.processors import TransformationInput
 
 from ikigai.core.events import AssistantMessage, Event, StoredEvent, UserMessage
 from ikigai.core.messages import Text, ToolCall
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.questions import yes_or_no
 from ikigai.core.request.reply import Delta, TextDelta, ThinkingDelta, ToolCallDelta, Waiting
 from ikigai.core.sanitize import Cleaner, clean, storable

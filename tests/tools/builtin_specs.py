@@ -4,12 +4,10 @@ from pathlib import Path
 
 import msgspec
 
-from ikigai.app.build_tools import registry
 from ikigai.app.tool_runtime import Workshop, alone
 from ikigai.config import Config
 from ikigai.core.messages import ToolSpec
 from ikigai.tools import builtin_specs as told
-from ikigai.tools.shell.background import Processes
 
 
 async def nothing(asked: str) -> str:
@@ -25,7 +23,7 @@ class Searching(Workshop):
 def made() -> tuple[ToolSpec, ...]:
     """What the tools themselves tell."""
     shop = Searching(Config(), Path.cwd())
-    return registry(shop, Processes({}), nothing, nothing, alone).specs
+    return shop._registry(nothing, nothing, alone).specs
 
 
 if __name__ == "__main__":

@@ -57,20 +57,10 @@ async def run(database: Database, arguments: argparse.Namespace) -> str:
             await database.family.rename(agent, names[1])
             done = f"{agent.name} is called {names[1]} now."
         case "kill":
-            done = await killed(database, agent, arguments.yes)
+            done = await kin.kill_agreed(database, agent, arguments.yes)
         case _:
             done = await kin.revive(database, agent, back="ikigai -r {}")
     return json.dumps({"did": what, "agent": agent.id, "text": done}) if arguments.json else done
-
-
-async def killed(database: Database, agent: Agent, yes: bool) -> str:
-    """Kill the agent and all below it, if that was agreed to beforehand; the sentence that says so."""
-    dying = await kin.doomed(database, agent)
-    if not yes:
-        below = f" and the {len(dying) - 1:,} below it" if len(dying) > 1 else ""
-        raise Refused(f"Nobody was killed: {agent.name}{below} would be.", "--yes agrees beforehand.")
-    await kin.kill(database, dying)
-    return kin.killed(dying, "ikigai agents revive {}")
 
 
 async def _find(database: Database, name: str) -> Agent:

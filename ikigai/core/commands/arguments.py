@@ -4,15 +4,7 @@ import re
 
 from ikigai.core.errors import Refused
 from ikigai.core.events import Choices
-from ikigai.core.record import Record
-
-
-class Wanted(Record, frozen=True):
-    """The events from `first` to `last`, both included; or, with `back`, that many of the newest turns."""
-
-    first: int = 0
-    last: int = 0
-    back: int = 0
+from ikigai.core.state.inputs import Wanted
 
 
 def wanted(text: str) -> tuple[Wanted, ...]:

@@ -17,7 +17,7 @@ from ikigai.core.condense.prompt import ASIDE, ASKED
 from ikigai.core.condense.threshold import DEFAULT_RESERVE, Decision, Options, pressed
 from ikigai.core.events import Cleared, StoredEvent, Summarised, Undone
 from ikigai.core.messages import Image, Message, Role, Text, ToolCall, ToolResult
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request, summarised
 from ikigai.core.state.lineage import Ancestor, Span, void

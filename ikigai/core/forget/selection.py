@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from ikigai.core import codec, tokens
-from ikigai.core.commands.arguments import Wanted
 from ikigai.core.errors import Refused
 from ikigai.core.events import AssistantMessage, StoredEvent, Summarised, ToolStarted, TurnEnded, UserMessage
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.state.fold import REMOVED, replay
+from ikigai.core.state.inputs import Wanted
 from ikigai.core.state.lineage import Span
 from ikigai.core.state.loading import PAGE, AskEvents, AskPage, Reach, Reading, reaching
 from ikigai.core.state.memory import Memory, replace

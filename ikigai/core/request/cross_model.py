@@ -7,7 +7,7 @@ a call id or tool name the vendor refuses    a name made of it, the same for the
 an image for a model that sees none          a line that says so, also within a result
 nothing                                      [empty]: vendors refuse a message without content
 
-Pairs and the order of roles are whole before this (`core.request`). It works on one message at a time, so that sizes
+Pairs and the order of roles are whole before this (`request.build`). It works on one message at a time, so that sizes
 add up, and done twice it changes nothing.
 """
 

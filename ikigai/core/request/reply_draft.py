@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ikigai.core.messages import ReplyBlock, Text, Thinking
+from ikigai.core.record import Record
 from ikigai.core.request.reply import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 
 Parts: TypeAlias = tuple[tuple[str, int | str], ...]
@@ -12,6 +13,18 @@ and the other, and ("call", name)."""
 
 APART = "\n\n"
 """What stands between two thoughts in the thinking of a draft (`reply.Accumulator.thinking`)."""
+
+
+class Draft(Record, frozen=True):
+    """What a reply still streaming has said and thought, as last saved; `asked_by` is the event it answers.
+
+    `parts` say how that follows one another, for who watches it; () where nobody needs to know.
+    """
+
+    asked_by: int
+    text: str
+    thinking: str = ""
+    parts: Parts = ()
 
 
 def parts(blocks: Sequence[ReplyBlock]) -> Parts:

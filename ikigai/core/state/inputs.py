@@ -3,12 +3,19 @@
 from typing import TypeAlias, TypeGuard, get_args
 
 from ikigai.core.agents.mail import Mail
-from ikigai.core.commands.arguments import Wanted
 from ikigai.core.events import ApprovalDecided, Choices, FilterPlanned, MailSent, MailTaken, Summarised, UsageReported
 from ikigai.core.messages import Image, ReplyBlock, StopReason, ToolCall, ToolResult
-from ikigai.core.ports import Draft
 from ikigai.core.record import Record
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.memory import Beginning
+
+
+class Wanted(Record, frozen=True):
+    """The events from `first` to `last`, both included; or, with `back`, that many of the newest turns."""
+
+    first: int = 0
+    last: int = 0
+    back: int = 0
 
 
 class CallModel(Record, frozen=True):

@@ -30,7 +30,7 @@ A Replied, Failed, Exceeded, Approved or ToolDone whose job is no longer wanted 
 """
 
 from ikigai.core import tokens
-from ikigai.core.agents.mail import report, together
+from ikigai.core.agents.mail import together
 from ikigai.core.errors import Refused
 from ikigai.core.events import (
     Cleared,
@@ -46,9 +46,9 @@ from ikigai.core.events import (
     UserMessage,
 )
 from ikigai.core.messages import Image, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall
-from ikigai.core.ports import Draft
 from ikigai.core.request.build import grow
 from ikigai.core.request.reply import facts, interrupted, storable_blocks
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state.fold import ended
 from ikigai.core.state.inputs import (
@@ -103,6 +103,7 @@ from ikigai.core.state.memory import (
 )
 from ikigai.core.state.rewind import before_newest, next_number, rewound, rewound_at, undone
 from ikigai.core.state.settings import chosen, reconfigured, reinstructed
+from ikigai.core.state.turn_report import report
 
 CERTAINLY = 4
 """Times the model's context from which a message is refused unsent: below that, bytes may have counted too many."""

@@ -8,7 +8,7 @@ import msgspec
 from ikigai.core import tokens
 from ikigai.core.events import Choices, Summarised
 from ikigai.core.messages import Message, ToolSpec
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request, notice, paired, summarised
 from ikigai.core.request.system_prompt import system

@@ -5,7 +5,7 @@ from functools import cache
 
 from ikigai.core import tokens
 from ikigai.core.messages import Role, ToolResult
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.state.memory import Memory, measured, replace
 
 TRIES = 3

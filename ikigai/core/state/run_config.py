@@ -6,7 +6,7 @@ import msgspec
 
 from ikigai.core.events import Choices
 from ikigai.core.messages import ToolSpec
-from ikigai.core.ports import Encoder, Limits
+from ikigai.core.model import Encoder, Limits
 from ikigai.core.record import Record
 from ikigai.core.state.project_limits import Bounds, bounded
 from ikigai.core.state.tool_results import Caps

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai.core.errors import BadDatabase
-from ikigai.store.embedded.location import OWN_SERVER, SYSTEM_DIR
 
 if TYPE_CHECKING:
     import pwd
-    from pathlib import Path
 
 NAME = "ikigai"
+SYSTEM_DIR = Path("/var/lib/ikigai")
+"""Where everything lies when root runs ikigai: the server's account cannot enter root's home."""
+OWN_SERVER = "name a server of your own in IKIGAI_DATABASE_URL."
 
 
 class Account(NamedTuple):

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai.core.errors import BadDatabase
+from ikigai.store.embedded.account import OWN_SERVER, SYSTEM_DIR
 from ikigai.store.embedded.keeper import try_lock
-from ikigai.store.embedded.location import MAJOR, OWN_SERVER, SYSTEM_DIR, make_private
+from ikigai.store.embedded.location import MAJOR, make_private
 
 if TYPE_CHECKING:
     from ikigai.store.embedded.account import Account

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai.core.errors import BadDatabase, StoreError, Unavailable
-from ikigai.store.embedded.location import MAJOR, OWN_SERVER, PORT
+from ikigai.store.embedded.account import OWN_SERVER
+from ikigai.store.embedded.location import MAJOR, PORT
 
 if TYPE_CHECKING:
     from ikigai.store.embedded.account import Account

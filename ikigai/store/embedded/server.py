@@ -1,6 +1,6 @@
 """The embedded PostgreSQL: made on first use, shared by parallel programs, stopped with the last of them.
 
-What the lock files mean, and why no program is refused while the server stops, is told in `embedded_keeper`.
+What the lock files mean, and why no program is refused while the server stops, is told in `keeper`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from ikigai.core.errors import BadDatabase, StoreError, Unavailable
 from ikigai.store.embedded import keeper
 from ikigai.store.embedded import location as place
+from ikigai.store.embedded.account import OWN_SERVER
 from ikigai.store.embedded.binaries import binaries
 
 __all__ = ["Lease", "Status", "binaries", "running", "start", "status"]
@@ -241,4 +242,4 @@ def _plain(error: OSError, folder: Path) -> StoreError:
     sentence = f"The folder of the embedded database, {folder}, cannot be used: {error.strerror}{where}."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Unavailable(sentence, "Make room there, then start again.")
-    return BadDatabase(sentence, f"See to it that the folder is yours and on a local disk, or {place.OWN_SERVER}")
+    return BadDatabase(sentence, f"See to it that the folder is yours and on a local disk, or {OWN_SERVER}")

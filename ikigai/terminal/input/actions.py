@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from ikigai.terminal.input.input_line import Input
 from ikigai.terminal.keyboard import LONGEST_PASTE
@@ -10,11 +10,19 @@ from ikigai.terminal.output.application import Stage
 from ikigai.terminal.output.conversation import HINTED, Showing
 from ikigai.terminal.output.dialog import Dialogs
 
-if TYPE_CHECKING:
-    from ikigai.terminal.external_programs import Lending
-
 LEAVE = HINTED
 """Seconds in which Ctrl+C has to be pressed again to leave: as long as that is told."""
+
+On = Callable[..., Any]
+"""Binds what follows it to keys, while no search is under way, or while one is."""
+
+
+class FullScreenPrograms(Protocol):
+    """Hand the terminal to the editor, the pager or the history browser."""
+
+    def edit(self) -> None: ...
+    def unfold(self, behind: "Actions") -> None: ...
+    def browse(self, behind: "Actions", rewinding: bool) -> None: ...
 
 
 class Actions:
@@ -31,7 +39,7 @@ class Actions:
         input: Input,
         dialogs: Dialogs,
         stage: Stage,
-        lending: "Callable[[], Lending]",
+        lending: Callable[[], FullScreenPrograms],
         *,
         submit: Callable[[str], object],
         steer: Callable[[str], object],
@@ -108,7 +116,7 @@ class Actions:
         """What can complete the input is gone through for the first time."""
         state = self._input.buffer.complete_state
         if self._shown.bare and state and len(state.completions) > 1:
-            from ikigai.terminal.render import screen_reader as words  # most never need it
+            from ikigai.terminal.output import screen_reader as words  # most never need it
 
             self._shown.print_text(words.menu(state.completions))
 

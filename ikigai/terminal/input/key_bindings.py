@@ -9,7 +9,7 @@ from prompt_toolkit.filters import Condition, emacs_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from ikigai.terminal.input.actions import Actions
+from ikigai.terminal.input.actions import Actions, On
 from ikigai.terminal.input.completion import Menu
 from ikigai.terminal.input.pastes import Pastes
 from ikigai.terminal.input.prompt import Ghost
@@ -50,10 +50,6 @@ def bindings(
 
     _finding(lambda *combination: keys.add(*combination, filter=finding, eager=True), actions)
     return keys
-
-
-On = Callable[..., Any]
-"""Binds what follows it to keys, while no search is under way, or while one is."""
 
 
 def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:

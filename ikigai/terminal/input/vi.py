@@ -8,9 +8,8 @@ from prompt_toolkit.filters import Condition, vi_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyPressEvent
 from prompt_toolkit.key_binding.vi_state import InputMode, ViState
 
-from ikigai.terminal.input.actions import Actions
+from ikigai.terminal.input.actions import Actions, On
 from ikigai.terminal.input.completion import Menu
-from ikigai.terminal.input.key_bindings import On
 from ikigai.terminal.keyboard import ESC
 
 

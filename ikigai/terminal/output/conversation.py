@@ -244,7 +244,7 @@ class Showing:
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _in_words(self) -> "ModuleType":
-        from ikigai.terminal.render import screen_reader as words  # most never need it
+        from ikigai.terminal.output import screen_reader as words  # most never need it
 
         return words
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from ikigai.terminal.render.theme import ATTRIBUTES, NAMES, SIXTEEN, Styles, table
+from ikigai.terminal.render.styles import ATTRIBUTES, NAMES, SIXTEEN, Styles, table
 
 REPORT = re.compile(r"\x1b\]11;(.*?)(?:\x07|\x1b\\)?\Z", re.DOTALL)
 EVEN = 0.179

@@ -12,7 +12,7 @@ from ikigai.terminal.render.theme import Theme
 def rule(rule: Rule, width: int, theme: Theme) -> str:
     """The line where the context begins: as wide as the terminal, its label in the middle, as much of it as fits."""
     if theme.words:
-        from ikigai.terminal.render import screen_reader as words
+        from ikigai.terminal.render import plain_words as words
 
         return words.rule(rule)
     label = next((label for label in _labels(rule) if columns(label) + 6 <= width), "")

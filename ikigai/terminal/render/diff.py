@@ -52,7 +52,7 @@ def told(line: str, style: str, theme: Theme) -> str:
     """A line with its sign, or with words for that."""
     if not theme.words:
         return line
-    from ikigai.terminal.render import screen_reader as words
+    from ikigai.terminal.render import plain_words as words
 
     return words.changed(line, style)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ikigai.core.sanitize import Cleaner, clean
 from ikigai.system.commonmark import ended, parser
-from ikigai.terminal.render.theme import Styles, table
+from ikigai.terminal.render.styles import Styles, table
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

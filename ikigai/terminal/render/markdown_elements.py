@@ -1,6 +1,6 @@
 """How each Markdown block looks: rich's elements, redrawn for light and dark screens, narrow ones, and copying.
 
-Colours are those of the theme (`terminal.theme`). Nothing is padded: a line ends where its text does. Links are text
+Colours are those of the theme (`render.theme`). Nothing is padded: a line ends where its text does. Links are text
 followed by their target; where the terminal makes links of text, and the target is safe, it is hidden behind words that
 are honest about it.
 """
@@ -30,7 +30,7 @@ from rich.theme import Theme
 
 from ikigai.core.sanitize import clean
 from ikigai.terminal.render import links
-from ikigai.terminal.render.theme import Styles
+from ikigai.terminal.render.styles import Styles
 
 _NARROWEST_COLUMN = 6
 _LONGEST_HIGHLIGHTED = 1 << 16  # characters of code; a lexer manages about a million a second

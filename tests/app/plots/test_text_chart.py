@@ -11,8 +11,8 @@ from ikigai.app.plots.data import Figures, Window
 from ikigai.app.plots.text_chart import NOTHING, amount, drawn, money, worded
 from ikigai.core.views.usage_totals import Spent
 from ikigai.store.window_history import Filled
+from ikigai.terminal.render.styles import NAMES as THEMES
 from ikigai.terminal.render.text_width import columns
-from ikigai.terminal.render.theme import NAMES as THEMES
 from ikigai.terminal.render.theme import Theme, theme, unstyled
 
 PLAIN, COLOURED = Theme(plain=True), Theme()

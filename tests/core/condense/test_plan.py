@@ -26,7 +26,7 @@ from ikigai.core.condense.threshold import Decision, Options, Verdict, pressed
 from ikigai.core.errors import Refused
 from ikigai.core.forget.selection import Wanted, selecting, turn_of
 from ikigai.core.messages import Image, Text, ToolCall, ToolResult
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.state.inputs import Approved, Change, Condensed, RunTool, StartTool, Submitted, ToolDone, Undo
 from ikigai.core.state.memory import Memory, request
 from ikigai.core.state.run_config import Rules, Run

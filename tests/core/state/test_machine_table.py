@@ -11,7 +11,7 @@ from ikigai.core.agents.mail import WORKS_FOR, Mail
 from ikigai.core.errors import Refused
 from ikigai.core.forget.selection import Wanted
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
-from ikigai.core.ports import Draft
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import (
     NEEDS_IDLE,
     Approved,

@@ -4,8 +4,8 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Role, Text, ToolCall, ToolResult
-from ikigai.core.ports import Draft
 from ikigai.core.request.build import NOT_RUN, OUTCOME_UNKNOWN
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.fold import accepts, evolve
 from ikigai.core.state.inputs import (
     Approved,

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.state.fold import blank, evolve, replay
 from ikigai.core.state.open_turn import MOST_OF_MESSAGE, most_of
 from ikigai.core.state.run_config import Rules, Run

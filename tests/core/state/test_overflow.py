@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.overflow import learned
 from tests.core.agent import Agent

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ikigai.core import tokens
 from ikigai.core.events import UserMessage
 from ikigai.core.messages import Message, Role, Text, ToolCall, ToolResult
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.request.build import notice
 from ikigai.core.state.fold import blank, history_room
 from ikigai.core.state.inputs import Change, Submitted

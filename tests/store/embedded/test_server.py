@@ -223,7 +223,7 @@ def empty_folder(user: User) -> Iterator[Path]:
     """A private folder of the user with a short path; what root's server made of it goes with it."""
     with tempfile.TemporaryDirectory(prefix="ikigai-test-", dir="/tmp") as name:
         yield user.own(Path(name))
-    shutil.rmtree(embedded_place.SYSTEM_DIR / "data" / name[1:], ignore_errors=True)
+    shutil.rmtree(embedded_account.SYSTEM_DIR / "data" / name[1:], ignore_errors=True)
 
 
 @pytest.fixture
@@ -617,7 +617,7 @@ def test_root_copies_binaries_that_the_account_cannot_reach(user: User, place: P
     embedded_binaries._copy_programs(package, hidden)
     (hidden / package.name / "__init__.py").touch()
     hidden.chmod(0o700)
-    copies = embedded_place.SYSTEM_DIR / "binaries"
+    copies = embedded_account.SYSTEM_DIR / "binaries"
     before = set(copies.glob("18-*"))
     place.user = user._replace(path=[str(hidden), *user.path])
     try:

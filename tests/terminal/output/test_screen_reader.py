@@ -6,11 +6,11 @@ from pathlib import Path
 from prompt_toolkit.completion import Completion
 
 from ikigai.core.views.transcript import Block, Rule, Speaker, Thought
+from ikigai.terminal.output import screen_reader as words
 from ikigai.terminal.output.entries import Entries
 from ikigai.terminal.render import blocks as render
 from ikigai.terminal.render import context_rule as rules
-from ikigai.terminal.render import screen_reader as words
-from ikigai.terminal.render import theme
+from ikigai.terminal.render import plain_words, theme
 from ikigai.terminal.render.theme import Theme
 from tests.terminal.console import DEMO, Console
 
@@ -56,9 +56,9 @@ def test_every_block_says_in_words_what_it_is():
 
 
 def test_where_the_context_begins_is_said():
-    assert words.rule(Rule(1, 0, "", cleared=True)) == "The context begins here."
+    assert plain_words.rule(Rule(1, 0, "", cleared=True)) == "The context begins here."
     assert rules.rule(Rule(3, 1, "why not"), 80, SPOKEN) == 'The context begins here, 1 turn out of it: "why not".'
-    assert words.rule(Rule(3, 2, "", summarised=4, left=2)) == (
+    assert plain_words.rule(Rule(3, 2, "", summarised=4, left=2)) == (
         "The context begins here, 4 turns condensed, 2 turns out of it, 2 just now."
     )
 

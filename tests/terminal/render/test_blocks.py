@@ -11,7 +11,7 @@ from prompt_toolkit.buffer import Buffer
 
 from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.core.messages import Message
-from ikigai.core.ports import Limits
+from ikigai.core.model import Limits
 from ikigai.core.questions import yes_or_no
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import Waiting

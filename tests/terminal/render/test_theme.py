@@ -13,7 +13,8 @@ import pytest
 from ikigai.config import terminal as keys
 from ikigai.terminal.render import blocks as render
 from ikigai.terminal.render import colors as colours
-from ikigai.terminal.render.theme import ELEMENTS, NAMES, Theme, depth, output, sgr, table, theme, unstyled
+from ikigai.terminal.render.styles import ELEMENTS, NAMES, table
+from ikigai.terminal.render.theme import Theme, depth, output, sgr, theme, unstyled
 from tests.terminal.console import DEMO, Console
 
 TERMINAL = {"TERM": "xterm-256color"}

@@ -1,7 +1,5 @@
 """What a screen says without words, said in words: for readers of screens, where nothing is drawn but lines.
 
-    rule       where the context begins
-    changed    a line of a diff
     question   what can be pressed to answer one
     menu       what can complete the input
     wrapped    lines as wide as the terminal
@@ -10,14 +8,12 @@
 All of it is plain text.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 
 from prompt_toolkit.completion import Completion
 
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views import usage_totals as spending
-from ikigai.core.views.transcript import Rule
 from ikigai.terminal.output.dialog import Dialog
 from ikigai.terminal.output.live_area import Area
 from ikigai.terminal.render.text_width import wrap
@@ -26,26 +22,6 @@ MOST = 10
 """Choices of a menu that are said."""
 UNWRAPPED = 1000
 """Columns for which entries are drawn: `wrapped` breaks them where the terminal would, but never within a word."""
-
-
-def rule(rule: Rule) -> str:
-    if rule.cleared:
-        return "The context begins here."
-    turns = f"{rule.turns:,} turn{'s' * (rule.turns != 1)} out of it"
-    if rule.summarised:
-        condensed = f"{rule.summarised:,} turn{'s' * (rule.summarised != 1)} condensed"
-        turns = f"{condensed}, {turns}" if rule.turns else condensed
-    if rule.left:
-        turns += f", {rule.left:,} just now"
-    words = f': "{clean_line(rule.words)}"' if rule.words else ""
-    return f"The context begins here, {turns}{words}."
-
-
-def changed(line: str, style: str) -> str:
-    """A line of a unified diff; `style` is what it is drawn with."""
-    if style == "hunk" and (found := re.match(r"@@ -\S+ \+(\d+)", line)):
-        return f"At line {found[1]}:"
-    return f"{style.capitalize()}: {line[1:]}" if style in ("added", "removed") else line
 
 
 def wrapped(text: str, columns: int) -> str:

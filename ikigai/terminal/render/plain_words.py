@@ -1,0 +1,26 @@
+"""The context rule and the lines of a diff in plain words, for screen readers."""
+
+import re
+
+from ikigai.core.sanitize import clean_line
+from ikigai.core.views.transcript import Rule
+
+
+def rule(rule: Rule) -> str:
+    if rule.cleared:
+        return "The context begins here."
+    turns = f"{rule.turns:,} turn{'s' * (rule.turns != 1)} out of it"
+    if rule.summarised:
+        condensed = f"{rule.summarised:,} turn{'s' * (rule.summarised != 1)} condensed"
+        turns = f"{condensed}, {turns}" if rule.turns else condensed
+    if rule.left:
+        turns += f", {rule.left:,} just now"
+    words = f': "{clean_line(rule.words)}"' if rule.words else ""
+    return f"The context begins here, {turns}{words}."
+
+
+def changed(line: str, style: str) -> str:
+    """A line of a unified diff; `style` is what it is drawn with."""
+    if style == "hunk" and (found := re.match(r"@@ -\S+ \+(\d+)", line)):
+        return f"At line {found[1]}:"
+    return f"{style.capitalize()}: {line[1:]}" if style in ("added", "removed") else line

@@ -1,0 +1,47 @@
+"""The table of elements and themes: what each looks like, in words."""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+NAMES = ("dark", "light", "dark-high-contrast", "light-high-contrast")
+"""Themes there are, as the columns of the table behind the first."""
+ELEMENTS = {
+    # element          any background   dark            light          dark, high contrast  light, high contrast
+    "user":            ("bold",         "bold",         "bold",        "bold",              "bold"),
+    "prompt":          ("bold cyan",    "bold 80",      "bold 23",     "bold 87",           "bold 18"),
+    "assistant":       ("bold green",   "bold 114",     "bold 22",     "bold 120",          "bold 22"),
+    "call":            ("blue",         "111",          "25",          "153",               "19"),
+    "dim":             ("dim",          "247",          "242",         "252",               "238"),
+    "warning":         ("yellow",       "221",          "94",          "228",               "52"),
+    "error":           ("red",          "210",          "124",         "bold 217",          "bold 88"),
+    "bold":            ("bold",         "bold",         "bold",        "bold",              "bold"),
+    "found":           ("bold yellow",  "bold 221",     "bold 94",     "reverse",           "reverse"),
+    "selected":        ("reverse",      "reverse",      "reverse",     "reverse",           "reverse"),
+    "thought":         ("dim italic",   "italic 247",   "italic 242",  "italic 252",        "italic 238"),
+    "added":           ("green",        "114",          "22",          "120",               "22"),
+    "removed":         ("red",          "210",          "124",         "217",               "88"),
+    "hunk":            ("cyan",         "80",           "23",          "87",                "18"),
+    "heading":         ("",             "",             "",            "",                  ""),
+    "link":            ("underline",    "underline",    "underline",   "underline",         "underline"),
+    "quote":           ("italic",       "italic",       "italic",      "italic",            "italic"),
+    "border":          ("dim",          "247",          "242",         "252",               "238"),
+    "code":            ("cyan",         "116",          "24",          "123",               "18"),
+    "code_keyword":    ("magenta",      "176",          "90",          "219",               "53"),
+    "code_name":       ("cyan",         "116",          "24",          "123",               "18"),
+    "code_definition": ("bold",         "bold",         "bold",        "bold",              "bold"),
+    "code_string":     ("green",        "114",          "22",          "120",               "22"),
+    "code_number":     ("cyan",         "116",          "24",          "123",               "18"),
+    "code_comment":    ("dim italic",   "italic 247",   "italic 242",  "italic 252",        "italic 238"),
+}  # fmt: skip
+
+SIXTEEN = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+"""Colours that every terminal defines itself, each also as bright_…"""
+ATTRIBUTES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
+
+Styles: TypeAlias = Mapping[str, str]
+"""Elements, each with its style in words."""
+
+
+def table(column: int) -> Styles:
+    """A column of the table: 0 for any background, else one more than the theme's place in NAMES."""
+    return {element: row[column] for element, row in ELEMENTS.items()}

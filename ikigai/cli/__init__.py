@@ -1,0 +1,1 @@
+"""This package parses the command line, runs the subcommands and chooses exit codes."""

@@ -1,8 +1,8 @@
 """The table of keys, and the frozen Config that holds their values.
 
 A field of Config, and of the records of `config.records` and `config.terminal`, is a key, its default the key's. Its
-type (of `config.allowed`) is what is allowed, with a `title` that says so in words; the `description` behind it is its
-help. Names of variables, errors, `ikigai config` and the test of config.example.toml all come from here.
+type (of `config.value_types`) is what is allowed, with a `title` that says so in words; the `description` behind it is
+its help. Names of variables, errors, `ikigai config` and the test of config.example.toml all come from here.
 """
 
 import re

@@ -1,5 +1,5 @@
 """What agents work with, a record for each table: [context], [database], [providers], [models], [tools], [agents] and
-[profiles.NAME]. How a field is a key, `config.table` says.
+[profiles.NAME]. How a field is a key, `config.key_table` says.
 """
 
 from typing import Annotated

@@ -1,5 +1,5 @@
 """How things look and what the terminal is told, a record for each table: [terminal] and [themes.NAME]. How a field is
-a key, `config.table` says.
+a key, `config.key_table` says.
 """
 
 from typing import Annotated

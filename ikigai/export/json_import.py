@@ -1,4 +1,4 @@
-"""Reads what `interchange` wrote, or what somebody says it wrote: each event is looked at before it is believed.
+"""Reads what `json_export` wrote, or what somebody says it wrote: each event is looked at before it is believed.
 
 A file that another program has laid out anew is read, too, but as a whole. Every refusal names the line.
 """

@@ -1,4 +1,4 @@
-"""What an export for people tells of each event: the pieces of a conversation, turn by turn, as `core.transcript` does.
+"""What an export for people tells of each event: the pieces of a conversation, turn by turn, as `views.transcript`.
 
 Every text that leaves here is safe for a terminal: exports are looked at in one, too.
 """

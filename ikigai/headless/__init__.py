@@ -1,0 +1,1 @@
+"""This package answers once without a screen: print mode."""

@@ -1,0 +1,1 @@
+"""This package is the interactive program: it connects the screen to the agents."""

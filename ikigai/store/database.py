@@ -178,7 +178,7 @@ class Database:
             return await usage.over_time(cursor, most, agent, since)
 
     async def filled(self, agent: str, most: int, since: float | None = None) -> list[Filled]:
-        """How full the window of the agent with this id was, in its newest turns; see `plotting.turns`."""
+        """How full the window of the agent with this id was, in its newest turns; see `window_history.turns`."""
         from ikigai.store import window_history as plotting
 
         async with self._session.use() as cursor:

@@ -30,7 +30,7 @@ HELP = r"""SQL ends with a semicolon; nothing can be changed here.
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add this command to those of a parser; what it does not know itself is for psql, see `admin.parse`."""
+    """Add this command to those of a parser; what it does not know itself is for psql, see `subcommands.parse`."""
     command = commands.add_parser(
         "psql",
         parents=[common],

@@ -1,0 +1,1 @@
+"""This package describes the slash commands as data and parses what is typed behind them."""

@@ -1,0 +1,1 @@
+"""This package decides when old turns are replaced by a summary, and which ones."""

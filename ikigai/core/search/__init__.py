@@ -1,0 +1,1 @@
+"""This package turns text into index words, parses queries and cuts snippets."""

@@ -4,7 +4,7 @@
     *word*      anywhere in a word                      word*         the same as word
     a.b()       just so, from the beginning of a word   =>            just so; no index helps
 
-A hit holds every term of the query, in the same piece of its text; `lexemes` says what is folded.
+A hit holds every term of the query, in the same piece of its text; `lexer` says what is folded.
 """
 
 import re

@@ -1,0 +1,1 @@
+"""This package derives what users are shown from memory and stored events."""

@@ -1,0 +1,1 @@
+"""This package speaks Anthropic's Messages API."""

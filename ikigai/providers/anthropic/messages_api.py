@@ -55,7 +55,7 @@ class MessagesEncoder(BodyEncoder):
     """Bodies of requests to one model.
 
     `thoughts` says whether its thinking goes back to it; without, no budget for thinking is asked for either, as then a
-    tool turn has to begin with the thinking before it. `binding` see `claude.thinking`.
+    tool turn has to begin with the thinking before it. `binding` see `models.thinking`.
     """
 
     def __init__(

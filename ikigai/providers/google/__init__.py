@@ -1,0 +1,1 @@
+"""This package speaks Google's Gemini API."""

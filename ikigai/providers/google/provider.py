@@ -1,8 +1,8 @@
 """Google's Gemini API: the official SDK under `Streaming`.
 
-Body and meaning are `contents.py`'s. The SDK's public methods serialise requests and parse replies by themselves, which
-changes bytes that Google wants back unchanged. So this goes one step below them, to the SDK's own request function: it
-sends bytes as they are and gives the decoded events of a stream.
+Body and meaning are `generate_content_api`'s. The SDK's public methods serialise requests and parse replies by
+themselves, which changes bytes that Google wants back unchanged. So this goes one step below them, to the SDK's own
+request function: it sends bytes as they are and gives the decoded events of a stream.
 """
 
 import asyncio

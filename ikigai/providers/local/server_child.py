@@ -1,6 +1,6 @@
 """The child program in which llama.cpp runs: loads one GGUF file and serves it on a loopback port until told to end.
 
-`local.py` starts it by path, so it needs nothing but `xllamacpp`. Standard input brings one line of JSON
+`server.py` starts it by path, so it needs nothing but `xllamacpp`. Standard input brings one line of JSON
     {"model": path, "name": alias, "context": tokens, "api_key": secret}
 and then stays open: its end, also by the death of the parent, ends the child. Standard output gives one line
     {"address": "http://127.0.0.1:PORT", "context": tokens}

@@ -1,0 +1,1 @@
+"""This package speaks OpenAI's Chat Completions and Responses APIs."""

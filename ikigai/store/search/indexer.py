@@ -2,7 +2,7 @@
 
 Within an agent events are committed in the order of `seq`, because there is one pen; so a number for each agent says
 how far its log is indexed, and no slow transaction of another agent's is missed. Programs that index at once take
-different agents. A lexeme is three letters for the stretch of ids and one of `lexemes.keys`, so that every look-up is
+different agents. A lexeme is three letters for the stretch of ids and one of `lexer.keys`, so that every look-up is
 bounded by its stretch.
 """
 

@@ -1,0 +1,1 @@
+"""This package holds the SQL statements of the store."""

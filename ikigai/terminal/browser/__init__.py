@@ -1,0 +1,1 @@
+"""This package is the full-screen browser of the history."""

@@ -1,8 +1,8 @@
 """Decides which shell commands run without a question: those that follow a rule, as far as can be known for certain.
 
-A command passes when it is plain (see `shell_words`), each of its programs follows a rule (see `rules`), and each file
-it names lies inside the working directory, links resolved, and does not look like one with keys. `cd` passes into a
-folder inside; what follows must then be right in either folder, for a `cd` may fail.
+A command passes when it is plain (see `shell_parser`), each of its programs follows a rule (see `allow_rules`), and
+each file it names lies inside the working directory, links resolved, and does not look like one with keys. `cd` passes
+into a folder inside; what follows must then be right in either folder, for a `cd` may fail.
 
 What is judged is the text and the files as they are now, so judge right before running; and it holds for
 `bash --noprofile --norc -c` with an environment in which nothing else decides what a command is: no BASH_ENV, BASHOPTS,

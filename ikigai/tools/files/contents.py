@@ -53,7 +53,7 @@ def whole(file: BinaryIO, encoding: str = "", known: Encoding | None = None) -> 
 
 
 def present(path: Path, known: Encoding | None = None) -> Content | None:
-    """What the file at this resolved path holds now; None when there is none. OSError as `paths.opened` raises it."""
+    """What the file at this resolved path holds now; None when there is none. OSError as `opened` raises it."""
     try:
         with opened(path) as file:
             return whole(file, known=known)

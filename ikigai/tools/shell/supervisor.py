@@ -1,6 +1,6 @@
 """The supervisor: a small process that starts one command and sees to it that nothing of it outlives its end.
 
-`process.py` runs it as a script (`python -I -S supervisor.py CONTROL NOTE GRACE WRAPPED PROGRAM ARGUMENT …`), in a
+`run.py` runs it as a script (`python -I -S supervisor.py CONTROL NOTE GRACE WRAPPED PROGRAM ARGUMENT …`), in a
 session of its own. CONTROL is the number of a socket. What comes in on it:
 
     s             end everything: SIGTERM, GRACE seconds, SIGKILL
@@ -20,7 +20,7 @@ NOTE is a pipe for the command alone, -1 for none; WRAPPED is 1 when the command
 Linux makes it the parent of every orphan below it (PR_SET_CHILD_SUBREAPER), so no daemon escapes, whatever session or
 group it moved to, and "no child left" means that nothing is left at all. Elsewhere only the command's process group is
 reached. Not reached anywhere: work that another program was asked to do (at, docker, systemd-run), what runs as
-another user, and what a command keeps alive after it has killed its supervisor and removed the marker (`process.py`)
+another user, and what a command keeps alive after it has killed its supervisor and removed the marker (`run.py`)
 from the environment. A sandbox leaves none of these.
 """
 

@@ -32,6 +32,7 @@ ROWS = {
     "S13": ("s13_tokens", "error of the token figure against what the provider counts"),
     "FORK": ("s15_depth", "an agent at the end of 200 forks loaded, against the same turns in one agent"),
     "TYPE": ("s16_typing", "what a key waits for behind an @ in a folder of 100,000 files"),
+    "HOPS": ("s17_hops", "modules and packages entered from Enter to the request, and from a delta to the terminal"),
     "REQ": ("s14_request", "building a request for a window of 100,000 tokens, against encoding it all anew"),
 }
 

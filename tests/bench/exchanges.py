@@ -1,5 +1,6 @@
 """A server on this machine that speaks every format, and knows when a request came and when its first byte went out."""
 
+import json
 import socket
 import threading
 import time
@@ -18,9 +19,11 @@ class Exchanges:
     """`with Exchanges() as server`: answers each request with its number as a word, by the format its path tells.
 
     `came` and `went` are times of `time.perf_counter`, one for each request: of its first byte, and of its answer's.
+    `pause` is how many seconds the end of an answer comes after its word.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pause: float = 0.0) -> None:
+        self._pause = pause
         self.came: list[float] = []
         self.went: list[float] = []
         self._rng = Random(11)
@@ -57,8 +60,14 @@ class Exchanges:
                 connection.sendall(HEAD)
                 time.sleep(self._rng.uniform(*BEFORE))
                 self.came.append(came)
-                stream = _stream(head.split(b" ", 2)[1].decode(), word(len(self.came)))
+                text = word(len(self.came))
+                stream = _stream(head.split(b" ", 2)[1].decode(), text)
                 self.went.append(time.perf_counter())
+                if self._pause:
+                    cut = stream.index(b"\n\n", stream.index(json.dumps(text)[1:-1].encode())) + 2
+                    connection.sendall(b"%x\r\n%b\r\n" % (cut, stream[:cut]))
+                    time.sleep(self._pause)
+                    stream = stream[cut:]
                 connection.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (len(stream), stream))
 
 

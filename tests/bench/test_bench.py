@@ -21,6 +21,7 @@ from tests.bench import (
     s14_request,
     s15_depth,
     s16_typing,
+    s17_hops,
 )
 from tests.bench.figures import Figure, as_json, percentile, table
 from tests.bench.generator import LAST_WORD, history
@@ -126,6 +127,15 @@ def test_an_exchange_is_measured_over_every_format(dsn: str) -> None:
     fill(dsn, 10)
     figures = s11_delay.compare(list(FORMATS), 1, dsn, {"IKIGAI_DATABASE_URL": dsn}, warm_up=0)
     assert len(_judged(figures)) == 2 * len(FORMATS)
+
+
+def test_modules_on_the_way_of_a_message_are_counted(dsn: str) -> None:
+    with home() as environ:
+        taken = s17_hops.ways(1, {**environ, "IKIGAI_DATABASE_URL": dsn}, warm_up=0)
+    (request,), (delta,) = taken["request"], taken["delta"]
+    assert {"agent/loop", "core/state/machine", "store/log", "providers/openai/chat_api"} <= {*request}
+    assert {"agent/model_call", "terminal/output/live_reply"} <= {*delta}
+    assert "repl/repl" not in delta and "terminal/output/live_reply" not in request
 
 
 async def test_tokens_are_compared_with_what_the_provider_counts() -> None:

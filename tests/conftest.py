@@ -16,6 +16,7 @@ from ikigai.store import schema
 from ikigai.store.database import Database
 from ikigai.store.embedded import server as embedded
 from tests import ROOT
+from tests.support.bubblewrap import refusal
 from tests.support.wire_server import WireServer
 
 MIGRATIONS = ROOT / "migrations"
@@ -122,3 +123,11 @@ async def wire_provider(wire_model: WireServer) -> AsyncIterator[Retrying]:
     provider = OpenAIProvider("wire", wire_model.base_url, "key", traits=lambda model: Traits())
     yield Retrying(provider, jitter=lambda: 0.01)
     await provider.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say aloud that the sandbox was not tested: a run without it shows nothing of what commands are kept from."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", ()) if "bubblewrap" in str(report.longrepr)]
+    if skipped:
+        terminalreporter.section("THE SANDBOX WAS NOT TESTED", sep="!", red=True, bold=True)
+        terminalreporter.line(f"{len(skipped)} tests were skipped. {refusal()}", red=True)

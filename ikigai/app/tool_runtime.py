@@ -177,7 +177,8 @@ class Workshop:
             if self.config.kind(SANDBOX) == "project":
                 who, place = "project", f"take it out of {self.config.settings[SANDBOX].place}."
             raise IkigaiError(
-                f"The sandbox that the {who} demands cannot be used: {why}", f"Install bubblewrap, or {place}"
+                f"The sandbox that the {who} demands cannot be used: {why}",
+                f"Install bubblewrap, or ikigai with the extra `sandbox`; or {place}",
             )
 
         own = paths.config_dir() / "tools"

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import time
 import uuid
@@ -17,6 +16,7 @@ from ikigai.core.request.build import NOT_RUN, OUTCOME_UNKNOWN
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.patient import PAUSE
 from tests.e2e.program import Program
+from tests.support.bubblewrap import needs_bubblewrap
 from tests.support.local_weights import smol_weights
 from tests.support.wire_server import completion
 
@@ -163,7 +163,7 @@ def test_esc_in_the_middle_of_a_command_leaves_nothing_running(account: Account,
     assert account.endings() == ["interrupted"]
 
 
-@pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap (bwrap) is not installed")
+@needs_bubblewrap
 def test_in_the_sandbox_commands_reach_nothing_else_and_a_kill_leaves_nothing(account: Account, traces: Traces):
     work = account.home / "work"
     work.mkdir()

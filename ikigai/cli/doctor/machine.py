@@ -17,10 +17,12 @@ from ikigai.config import Config
 from ikigai.config import api_keys as keys
 from ikigai.core.errors import IkigaiError
 from ikigai.system import paths
+from ikigai.tools.shell.sandbox import program as sandbox_program
 
 LIBRARIES = ("prompt_toolkit", "rich", "psycopg", "msgspec", "httpx", "anthropic", "openai", "google-genai", "pillow")
 CLUSTER = "postgres-"
 """How the folder of the embedded server begins; PostgreSQL looks after what is in it."""
+SANDBOX_REMEDY = "Install bubblewrap, or ikigai with the extra `sandbox`."
 MOST_FILES, SHOWN = 20_000, 3
 
 
@@ -36,10 +38,10 @@ def configuration(config: Config) -> list[Finding]:
     said = f"{', '.join(sorted(places))} is sound" if places else "none: every key stands at its default"
     found = [Finding("configuration", OK, said)]
     if config.tools.sandbox == "bwrap":
-        if shutil.which("bwrap"):
+        if sandbox_program(os.environ.get("PATH")):
             found.append(Finding("sandbox", OK, "bwrap is asked for, and installed"))
         else:
-            remedy = 'Install bubblewrap, or set sandbox = "off" under [tools].'
+            remedy = f'{SANDBOX_REMEDY} Or set sandbox = "off" under [tools].'
             found.append(Finding("sandbox", BAD, "bwrap is asked for, and not installed: no command can run", remedy))
     return found
 
@@ -71,14 +73,16 @@ def _programs() -> Iterator[Finding]:
     from ikigai.terminal import editor, pager
 
     yield _program("rg", "grep and glob are fast", "grep and glob are slower without it", "Install ripgrep.")
-    yield _program("bwrap", "commands can be shut in", 'no sandbox ("bwrap" under [tools])', "Install bubblewrap.", OK)
+    found = sandbox_program(os.environ.get("PATH"))
+    yield _program("bwrap", "commands can be shut in", 'no sandbox ("bwrap" under [tools])', SANDBOX_REMEDY, OK, found)
     yield _program("git", "repositories can be looked into", "repositories cannot be looked into", "", OK)
     yield _wanted("editor", "VISUAL or EDITOR", editor.command)
     yield _wanted("pager", "PAGER", pager.command)
 
 
-def _program(name: str, good: str, missing: str, remedy: str, state: str = WARN) -> Finding:
-    if found := shutil.which(name):
+def _program(name: str, good: str, missing: str, remedy: str, state: str = WARN, found: str | None = None) -> Finding:
+    """Look for a program in PATH, unless `found` says where it is."""
+    if found := shutil.which(name) if found is None else found:
         return Finding(name, OK, f"{found}: {good}")
     return Finding(name, state, f"not installed: {missing}", remedy)
 

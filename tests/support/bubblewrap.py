@@ -1,0 +1,23 @@
+"""Says whether bubblewrap works on this machine, and marks the tests that need it."""
+
+import os
+import subprocess
+from functools import cache
+
+import pytest
+
+from ikigai.tools.shell.sandbox import program
+
+
+@cache
+def refusal() -> str:
+    """Return why no sandbox can be made here; "" if one can."""
+    bwrap = program(os.environ.get("PATH"))
+    if not bwrap:
+        return "bubblewrap (bwrap) is not installed"
+    command = [bwrap, "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else f"bubblewrap does not work here: {done.stderr.strip()}"
+
+
+needs_bubblewrap = pytest.mark.skipif(bool(refusal()), reason=refusal())

@@ -34,15 +34,25 @@ _SECRET_NAMES = re.compile(
 )
 _PROTECTED_FOLDERS = re.compile(
     r".*\.git|\.(hg|svn|jj|ikigai|vscode|idea|zed|husky|githooks|devcontainer|circleci|buildkite|claude|codex|cursor"
-    r"|gemini|direnv|config)|autostart"
+    r"|gemini|direnv|config|woodpecker|windsurf|roo|clinerules|kiro|continue|mise|emacs\.d|vim|nvim)|autostart"
 )
-_PROTECTED_PAIRS = ((".github", "workflows"), (".github", "actions"), (".gitea", "workflows"), (".local", "bin"))
+_PROTECTED_PAIRS = (
+    *((".github", "workflows"), (".github", "actions"), (".github", "copilot-instructions.md")),
+    *((".gitea", "workflows"), (".forgejo", "workflows"), (".local", "bin"), ("node_modules", ".bin")),
+    *((".venv", "bin"), (".venv", "scripts"), ("venv", "bin"), ("venv", "scripts")),
+    *((".cargo", "config"), (".cargo", "config.toml")),
+)
 _PROTECTED_NAMES = re.compile(
     r"\.(bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile|zlogin|zlogout|kshrc|cshrc"
     r"|tcshrc|login|logout|mkshrc|xprofile|xinitrc|xsession|xsessionrc|inputrc|pam_environment|vimrc|exrc|nvimrc|emacs"
     r"|gdbinit|lldbinit|pythonrc|psqlrc|sqliterc|irbrc|tmux\.conf|screenrc|ripgreprc|curlrc|wgetrc|gemrc)"
     r"|\.gitconfig|\.gitmodules|\.gitattributes|\.envrc|\.mcp\.json|\.pre-commit-config\.ya?ml|lefthook\.ya?ml"
-    r"|\.gitlab-ci\.yml|jenkinsfile|azure-pipelines\.yml|\.travis\.yml|agents\.md|claude\.md|crontab",
+    r"|\.gitlab-ci\.yml|jenkinsfile|azure-pipelines\.yml|\.travis\.yml|\.drone\.ya?ml|\.woodpecker\.ya?ml"
+    r"|bitbucket-pipelines\.yml|\.?appveyor\.yml|cloudbuild\.ya?ml|crontab"
+    r"|agents?\.md|claude\.md|gemini\.md|\.cursorrules|\.windsurfrules|\.clinerules|\.roorules|\.aider\.conf\.yml"
+    # Loaded by interpreters, editors and package managers that nobody tells to.
+    r"|.*\.pth|pyvenv\.cfg|(site|user)customize\.py|\.pdbrc(\.py)?|\.rprofile|\.nvim\.lua|\.nvimrc|\.lvimrc"
+    r"|\.dir-locals(-2)?\.el|\.?mise(\..+)?\.toml|\.pnpmfile\.cjs|\.pnp\.(cjs|loader\.mjs)",
     re.IGNORECASE,
 )
 
@@ -91,6 +101,8 @@ def protected(place: Place, path: str) -> str:
     for part in parts:
         if _PROTECTED_FOLDERS.fullmatch(part):
             return f"other programs read {part}, and may run what stands in it"
+    if name == "HEAD" or (name == "config" and os.path.lexists(f"{path.rpartition('/')[0]}/HEAD")):
+        return "git takes a folder with HEAD for a repository, and its config names programs to run"
     if any(pair in _PROTECTED_PAIRS for pair in pairwise(parts)):
         return "other programs run what stands in its folder"
     if _PROTECTED_NAMES.fullmatch(name):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ikigai.core.messages import ToolCall
 from ikigai.tools.approval.allowlist import Allowlist
-from ikigai.tools.approval.path_policy import Place
+from ikigai.tools.approval.path_policy import Place, protected
 from ikigai.tools.approval.policy import (
     Allow,
     Ask,
@@ -84,6 +84,23 @@ def test_the_table_of_modes(what: Touch, expected: str):
         *(".ikigai/tools/x", ".ikigai", "sub/.ikigai/config.toml", "data/ikigai/log", "AGENTS.md", "docs/Claude.md"),
         *(".bashrc", ".profile", "home/.zshrc", ".inputrc", ".envrc", ".gitconfig", ".ssh/authorized_keys", ".vimrc"),
         *(".github/workflows/a.yml", ".gitlab-ci.yml", "Jenkinsfile", ".vscode/tasks.json", ".husky/pre-commit"),
+        *(
+            ".forgejo/workflows/a.yml",
+            ".drone.yml",
+            ".woodpecker.yml",
+            ".woodpecker/test.yml",
+            "bitbucket-pipelines.yml",
+        ),
+        *(
+            "appveyor.yml",
+            "cloudbuild.yaml",
+            "kept/HEAD",
+            ".venv/lib/python3.11/site-packages/a.pth",
+            ".venv/bin/python",
+        ),
+        *("node_modules/.bin/eslint", "src/sitecustomize.py", ".nvim.lua", ".dir-locals.el", ".emacs.d/init.el"),
+        *(".pdbrc", ".Rprofile", ".cargo/config.toml", ".mise.toml", "mise.toml", ".pnpmfile.cjs", "GEMINI.md"),
+        *(".cursorrules", ".windsurfrules", ".github/copilot-instructions.md", ".clinerules", "pyvenv.cfg"),
         *(".env", "conf/prod.env", "id_rsa", "secrets.yaml", ".npmrc", "venv/bin/ls", ".mcp.json", ".ripgreprc"),
     ],
 )
@@ -93,9 +110,30 @@ def test_what_other_programs_run_or_obey_is_never_edited_unasked(path: str):
         assert isinstance(asked, Ask) and asked.why[0].startswith("Be careful: ")
 
 
+def test_config_beside_head_is_never_edited_unasked(tmp_path: Path):
+    place, file = Place(str(tmp_path), (), "/usr/bin"), tmp_path / "bare" / "config"
+    file.parent.mkdir()
+    assert protected(place, str(file)) == ""
+    (file.parent / "HEAD").write_text("ref: refs/heads/main\n")
+    assert "git takes" in protected(place, str(file))
+
+
 @pytest.mark.parametrize(
     "path",
-    ["src/git.py", "github/a.yml", "config.toml", "docs/agents.txt", ".gitignore", ".env.example", "env.py", "k.pub"],
+    [
+        "src/head.py",
+        "hooks/config",
+        "docs/bin/a",
+        ".cargo/audit.toml",
+        "src/git.py",
+        "github/a.yml",
+        "config.toml",
+        "docs/agents.txt",
+        ".gitignore",
+        ".env.example",
+        "env.py",
+        "k.pub",
+    ],
 )
 def test_ordinary_files_are_edited(path: str):
     assert isinstance(judged(Mode.EDITS, touch(Kind.EDIT, f"{ROOT}/{path}")), Allow)

@@ -32,11 +32,19 @@ _MARKED = (
     "\ud800-\udfff\ufdd0-\ufdef"
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000))
 )
-# Where a decision is made nothing may look like nothing, or like a space: fillers, other spaces, private use.
-_STRICT = (
-    _MARKED + _JOINERS + "\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200a\u202f\u205f\u2800\u3000"
-    "\u3164\uffa0\ue000-\uf8ff\U000f0000-\U0010fffd"
+# Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt, the same from version 14.0 (Python 3.11's
+# unicodedata) to 16.0; unassigned code points are in it. Tests derive it again from unicodedata.
+_IGNORABLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+# Blank in the code charts without that property: braille pattern blank, Tifinagh consonant joiner, Khitan
+# filler, Brahmi number joiner, hieroglyph mirror and blanks, null notehead.
+_BLANK = "\u2800\u2d7f\U00016fe4\U0001107f\U00013440-\U00013442\U0001d159"
+_SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"  # Zs without U+0020
+_PRIVATE = "\ue000-\uf8ff\U000f0000-\U0010fffd"
+# Where a decision is made nothing may look like nothing, or like a space.
+_STRICT = _MARKED + _IGNORABLE + _BLANK + _SPACES + _PRIVATE
 
 _SYMBOL = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 _IDEOGRAPH = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
@@ -54,10 +62,10 @@ def clean(text: str) -> str:
 def clean_line(text: str) -> str:
     """`text` on one line, for names, titles and approvals: hides nothing.
 
-    Escape sequences are shown instead of dropped, joiners, odd spaces and private-use characters are marked,
-    a line break becomes ⏎ and a tab a space.
+    Escape sequences are shown instead of dropped. Joiners, fillers, other characters that draw nothing, odd spaces and
+    private-use characters are marked. A line break becomes ⏎ and a tab a space.
     """
-    if not _plain(text):
+    if not (text.isascii() and _plain(text)):  # other text can be printable for Python and blank on screen
         text = _strict().sub(lambda found: "\n" if found[0][0] == "\r" else _mark(found[0]), text)
     return text.replace("\n", "⏎").replace("\t", " ")
 
@@ -98,6 +106,14 @@ def _plain(text: str) -> bool:
     if text.isascii():
         return not text.encode("ascii").translate(None, _PLAIN)
     return text.replace("\n", " ").replace("\t", " ").isprintable() and not _selectors().search(text)
+
+
+def fillers(text: str) -> list[str]:
+    """Return the characters of `text` that `clean` keeps although they draw nothing, where no script needs them.
+
+    Text are: blanks beside braille, fillers beside Hangul jamo, variation selectors behind Mongolian letters.
+    """
+    return [] if text.isascii() else [char for found in _fillers().findall(text) for char in found]
 
 
 def _mark(char: str) -> str:
@@ -162,6 +178,16 @@ def _selectors() -> re.Pattern[str]:
 @cache
 def _strict() -> re.Pattern[str]:
     return re.compile(f"\r\n?|[{_STRICT}]")
+
+
+@cache
+def _fillers() -> re.Pattern[str]:
+    braille, jamo = "\u2800-\u28ff", "\u1100-\u11ff\ua960-\ua97c\ud7b0-\ud7fb"
+    alone = "\u034f\u17b4\u17b5\u3164\uffa0\U00013440-\U00013442\U0001d159"
+    return re.compile(
+        rf"[{alone}]|(?<![\u1820-\u18aa])[\u180b-\u180d\u180f]|(?<![{braille}])\u2800++(?![{braille}])"
+        rf"|(?<![{jamo}])[\u115f\u1160]++(?![{jamo}])"
+    )
 
 
 @cache

@@ -1,5 +1,6 @@
 """Foreign text: nothing a terminal obeys or hides gets through, nothing else is touched, splits do not matter."""
 
+import re
 import sys
 import unicodedata
 from itertools import pairwise
@@ -31,6 +32,33 @@ def forbidden(char: str) -> bool:
     )
 
 
+# Other_Default_Ignorable_Code_Point of PropList.txt; with it the derivation at the head of the property holds.
+OTHER_IGNORABLE = {
+    *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2065, 0x3164, 0xFFA0, *range(0xFFF0, 0xFFF9), 0xE0000),
+    *(*range(0xE0002, 0xE0020), *range(0xE0080, 0xE0100), *range(0xE01F0, 0xE1000)),
+}
+FREE_SELECTORS = {0x180B, 0x180C, 0x180D, 0x180F, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
+BLANK = re.compile(r"\b(FILLER|BLANK|NULL NOTEHEAD|INVISIBLE|ZERO WIDTH|NUMBER JOINER|JOINER)\b")
+DRAWN = re.compile(r"BLANK SYMBOL|(GAP|LINE) FILLER")  # in spite of the name
+
+
+def ignorable(char: str) -> bool:
+    """Default_Ignorable_Code_Point, as DerivedCoreProperties.txt derives it from other properties."""
+    code = ord(char)
+    drawn = 0xFFF9 <= code <= 0xFFFB or 0x13430 <= code <= 0x13440
+    prepended = code in (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)
+    return (
+        code in OTHER_IGNORABLE
+        or code in FREE_SELECTORS
+        or (unicodedata.category(char) == "Cf" and not drawn and not prepended)
+    )
+
+
+def blank(char: str) -> bool:
+    name = unicodedata.name(char, "")
+    return bool(BLANK.search(name)) and not DRAWN.search(name)
+
+
 # Pieces that meet at every seam: sequences whole and cut, joiners with and without context, line ends, letters.
 PIECES = [
     *("\x1b", "\x1b[", "\x1b[31", "31;1m", "\x1b[0m", "\x9b", "\x9b2J", "m", "\x1b[?25l", "\x1b(B", "\x1b(", "\x1bc"),
@@ -55,6 +83,21 @@ def test_no_forbidden_code_point_survives_alone():
             assert clean(char) == "\n"
         elif forbidden(char):
             assert clean(char) == clean_line(char) == f"<U+{ord(char):04X}>"
+
+
+def test_a_line_marks_each_code_point_that_does_not_show():
+    """What is left is drawn: letters, marks, digits, signs, and unassigned code points, which fonts draw as boxes."""
+    for char in EVERY:
+        line, kind = clean_line(char), unicodedata.category(char)
+        if char in "\n\r":
+            assert line == "⏎"
+        elif char in "\t ":
+            assert line == " "
+        elif forbidden(char) or ignorable(char) or blank(char) or kind in ("Zs", "Co"):
+            assert line == f"<U+{ord(char):04X}>", f"U+{ord(char):04X} does not show"
+        elif kind != "Cn":
+            assert line == char, f"U+{ord(char):04X} shows"
+    assert clean_line("a\u3164b") == "a<U+3164>b"
 
 
 def test_all_other_assigned_code_points_pass():

@@ -37,12 +37,13 @@ def test_what_is_hidden_is_named():
         ("écho 日本 привет", ""),
         ("a\u202eb\u202ec\u200b", "Hidden characters: 2 × U+202E RIGHT-TO-LEFT OVERRIDE, U+200B ZERO WIDTH SPACE."),
         ("a\r", "Hidden characters: U+000D."),
-        ("l\u0455", "Look-alikes: U+0455 CYRILLIC SMALL LETTER DZE."),
+        ("l\u0455", 'Look-alikes: U+0455 CYRILLIC SMALL LETTER DZE in "l\u0455".'),
         ("ls \u2013l", "Look-alikes: U+2013 EN DASH."),
         ("ls\uff1brm", "Look-alikes: U+FF1B FULLWIDTH SEMICOLON."),
         (
             "\uff4cs\u00a0",
-            "Hidden characters: U+00A0 NO-BREAK SPACE. Look-alikes: U+FF4C FULLWIDTH LATIN SMALL LETTER L.",
+            "Hidden characters: U+00A0 NO-BREAK SPACE. "
+            'Look-alikes: U+FF4C FULLWIDTH LATIN SMALL LETTER L in "\uff4cs".',
         ),
     ):
         assert hidden(text) == said
@@ -55,3 +56,58 @@ def test_what_an_edit_brings():
     assert brought("+x\u202e\r\n+\u202e\n-\u202e\n") == "Hidden characters: U+202E RIGHT-TO-LEFT OVERRIDE."
     assert brought("+one\rtwo\n") == "Hidden characters: U+000D."
     assert brought(" context \u202e\n") == ""
+
+
+def test_fillers_are_marked_and_named():
+    for code in (
+        0x34F,
+        0x115F,
+        0x1160,
+        0x17B4,
+        0x17B5,
+        *range(0x180B, 0x1810),
+        0x2800,
+        0x3164,
+        0xFFA0,
+        0xE0100,
+        0x1D159,
+    ):
+        filler, mark = chr(code), f"<U+{code:04X}>"
+        assert revealed(f"rm -rf build {filler} /x") == f"rm -rf build {mark} /x"
+        assert hidden(f"rm -rf build {filler} /x").startswith(f"Hidden characters: U+{code:04X}")
+
+
+def test_an_edit_that_brings_a_filler_is_named():
+    assert brought("+const { timeout,\u3164} = q;\n") == "Hidden characters: U+3164 HANGUL FILLER."
+    assert brought("-a\u3164\n+b\u3164\n") == ""
+    for filler in "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180d\u180f\u2800\uffa0":
+        assert brought(f"+a{filler} = 1\n").startswith(f"Hidden characters: U+{ord(filler):04X}")
+
+
+def test_an_edit_may_bring_what_a_script_needs():
+    for text in (
+        "👩\u200d💻 ❤\ufe0f 1\ufe0f\u20e3",
+        "می\u200cشود",
+        "שָׁלוֹם",
+        "Bonjour\u00a0! 12\u202f%",
+        "日本\u3000語",
+        "⣿\u2800\u2800⣿\u2800",
+        "ᠠ\u180bᠡ",
+        "\u1100\u1160\u11a8 \u115f\u1161",
+    ):
+        assert brought(f"+{text}\n") == ""
+
+
+def test_mixed_scripts_in_a_word_are_named_with_it():
+    for text, said in (
+        ("py\u0440i x", 'Look-alikes: U+0440 CYRILLIC SMALL LETTER ER in "py\u0440i".'),
+        ("\u0441url x", 'Look-alikes: U+0441 CYRILLIC SMALL LETTER ES in "\u0441url".'),
+        ("cat n\u03bfde", 'Look-alikes: U+03BF GREEK SMALL LETTER OMICRON in "n\u03bfde".'),
+        (
+            "p\u0430yp\u0430l p\u0430",
+            'Look-alikes: 3 × U+0430 CYRILLIC SMALL LETTER A in "p\u0430yp\u0430l".',
+        ),
+        ("foo_\u0441", 'Look-alikes: U+0441 CYRILLIC SMALL LETTER ES in "foo_\u0441".'),
+        ("cat отчёт.txt отчёт_v2.pdf 報告_v2 λόγος/readme", ""),
+    ):
+        assert hidden(text) == said

@@ -162,6 +162,11 @@ def test_hidden_characters_are_said_and_never_pass():
     diff = "--- a\n+++ b\n-if admin:\n+if admin\u2066:\n"
     hiding = judged(Mode.EDITS, touch(Kind.EDIT, f"{ROOT}/a", diff=diff))
     assert hiding == Ask(("The new text hides something. Hidden characters: U+2066 LEFT-TO-RIGHT ISOLATE.",))
+    back_door = "+const { timeout,\u3164} = q;\n"
+    filler = Ask(("The new text hides something. Hidden characters: U+3164 HANGUL FILLER.",))
+    assert [judged(mode, touch(Kind.EDIT, f"{ROOT}/a", diff=back_door)) for mode in (Mode.EDITS, Mode.AUTO)] == [
+        filler
+    ] * 2
     for harmless in ("-a\u2066\n+b\u2066\n", "+日本 é 👩\u200d💻 می\u200cخواهم\r\n", "-\u202e\n"):
         assert isinstance(judged(Mode.EDITS, touch(Kind.EDIT, f"{ROOT}/a", diff=harmless)), Allow), harmless
 

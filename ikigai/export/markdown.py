@@ -1,7 +1,8 @@
 """A history as Markdown: turns as headings, questions quoted, replies as they are, the rest folded.
 
 What was said cannot get out of its place: tool results and thoughts stand in fences longer than any in them; of
-questions and replies HTML is shown as text, and a fence left open is closed.
+questions and replies HTML is shown as text, and a fence left open is closed. A picture becomes "!" and a link to it,
+because a viewer would fetch it, and so tell its server that the file was opened.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ APART = "<!-- -->"
 DEEPEST = 90
 """Levels; a list takes two for each of its own."""
 _TAG = re.compile(r"(?<!\\)<(?=[A-Za-z/!?])")
-_SUSPECT = re.compile(r"<|```|~~~|^[ \t]{40}|^(?:[ \t]*(?:[>*+-]|\d{1,9}[.)])){12}", re.MULTILINE)
-"""What a text has that holds HTML, a fence, or is nested deep; parsing the others would only take time."""
+_PICTURE = re.compile(r"(?<!\\)((?:\\\\)*)!(?=\[)")
+_SUSPECT = re.compile(r"<|!\[|```|~~~|^[ \t]{40}|^(?:[ \t]*(?:[>*+-]|\d{1,9}[.)])){12}", re.MULTILINE)
+"""What a text has that holds HTML, a picture, a fence, or is nested deep; parsing the others would only take time."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 _SIGNS = {Kind.THOUGHT: "∴", Kind.CALL: "→", Kind.RESULT: "←"}
 
@@ -80,7 +82,9 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def contained(text: str, before: str = "") -> str:
-    """Markdown that ends where it ends and holds no HTML; what cannot be made so is shown as it is written.
+    """Return `text` as Markdown that ends where it ends and holds no HTML and no picture.
+
+    What cannot be made so is shown as it is written.
 
     ``before`` comes before each of its lines. The text is judged as it will stand: of a tab, "> " takes columns away,
     and what was code is none then.
@@ -92,11 +96,11 @@ def contained(text: str, before: str = "") -> str:
         if tokens is None:
             break
         lines = text.split("\n")
-        touched = {n for token in tokens if _is_html(token) and token.map for n in range(*token.map)}
+        touched = {n for token in tokens if _is_active(token) and token.map for n in range(*token.map)}
         if not touched:
             return _behind(before, _closed(text, tokens))
         for n in touched & {*range(len(lines))}:
-            lines[n] = _TAG.sub(r"\<", lines[n])
+            lines[n] = _PICTURE.sub(r"\1\!", _TAG.sub(r"\<", lines[n]))
         text = "\n".join(lines)
     return _behind(before, fenced(text, "markdown"))
 
@@ -111,8 +115,16 @@ def _standing(text: str) -> str:
     return f"{APART}\n\n{text}" if text.startswith((" ", "\t")) else text
 
 
-def _is_html(token: Token) -> bool:
-    return token.type == "html_block" or any(child.type == "html_inline" for child in token.children or ())
+def _is_active(token: Token) -> bool:
+    """Whether a viewer would run or fetch something in `token`.
+
+    A picture whose reference is not in this text counts: another text of the document may define it.
+    """
+    children = token.children or ()
+    if token.type == "html_block" or any(child.type in ("html_inline", "image") for child in children):
+        return True
+    named = "".join(child.content if child.type == "text" else " " for child in children)
+    return bool(re.search(r"!\[[^]]*\]", named)) and bool(_PICTURE.search(token.content))
 
 
 def _closed(text: str, tokens: list[Token]) -> str:

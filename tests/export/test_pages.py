@@ -156,6 +156,10 @@ HOSTILE = (
     "</summary></details></blockquote>\n\n# out",
     "[a](javascript:alert(1)) [b](data:text/html,x) [c](vbscript:x) [d](file:///etc/passwd) [e]( JaVaScRiPt:x)",
     "![a](https://evil.example/track.png) [![b](javascript:x)](https://example.org)",
+    "![a][r]\n\n[r]: https://evil.example/track.png",
+    "[r]: https://evil.example/track.png\n\n![r] ![r][] ![a][r]",
+    "| a |\n|---|\n| ![a](https://evil.example/track.png) |\n\n- > ![b ![c](http://e.org/c)](http://e.org/b)",
+    "\\\\![a](https://evil.example/track.png) \\![b](c) `![d](e)` !\\[f](g)",
     "<javascript:alert(1)> <https://example.org/?a=\"onmouseover='x'>",
     "[a]: javascript:alert(1)\n\n[a]",
     "[x](https://e.org \"title\\\" onclick=\\\"alert(1)\")",
@@ -216,6 +220,7 @@ def stays_in_its_place(text: str) -> None:
     tokens = parser.parse(written)
     htmls = [token.content for token in tokens if token.type == "html_block"]
     htmls += [child.content for token in tokens for child in token.children or () if child.type == "html_inline"]
+    assert not any(child.type == "image" for token in tokens for child in token.children or ())
     for tag in htmls:
         assert re.fullmatch(r"<details><summary>[^<>\n]*</summary>\n?|</details>\n?|<!-- -->\n?", tag), tag
     assert sum("<summary>" in tag for tag in htmls) == sum("</details>" in tag for tag in htmls) <= 5
@@ -264,6 +269,24 @@ def test_a_reply_that_begins_indented_stands_for_itself(text: str) -> None:
     written = page(markdown.Markdown(), raws(*(ev.AssistantMessage((Text(each),)) for each in ("- a\n  1. b", text))))
     rendered = MarkdownIt("commonmark").render
     assert rendered(written).endswith("<!-- -->\n" + rendered(text)) and "<ol>\n<li>b</li>\n</ol>" in rendered(written)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a ![x](http://h/p.png) b", "a \\![x](http://h/p.png) b"),
+        ("[![x](http://h/p.png)](http://h)", "[\\![x](http://h/p.png)](http://h)"),
+        ("![x][r]\n\n[r]: http://h/p.png", "\\![x][r]\n\n[r]: http://h/p.png"),
+        ("![x][defined elsewhere]", "\\![x][defined elsewhere]"),
+        ('<img src="http://h/p.png">', '\\<img src="http://h/p.png">'),
+        ("```md\n![x](http://h/p.png)\n```", "```md\n![x](http://h/p.png)\n```"),
+        ("`![x](http://h/p.png)` \\![x](y) no!", "`![x](http://h/p.png)` \\![x](y) no!"),
+    ],
+)
+def test_markdown_export_fetches_no_picture(text: str, written: str) -> None:
+    assert markdown.contained(text) == written
+    rendered = MarkdownIt("commonmark").enable("table").render(written + "\n\n[defined elsewhere]: http://h/p.png")
+    assert "<img" not in rendered
 
 
 def test_replies_look_in_markdown_as_they_do_alone() -> None:

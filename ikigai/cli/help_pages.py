@@ -246,7 +246,8 @@ examples:
   ikigai -p --json "hello" | jq -r .text     for programs
 
 print mode (-p, or when input is piped in):
-  --output-format text         the words, as they come
+  --output-format text         the words, as they come, made safe for a
+                               terminal also in pipes; --raw: as they are
   --output-format json         one object: text, agent, model, usage, turn
                                (its id), stop; reason if it failed
   --output-format stream-json  one object per line; its type is "event" (as it

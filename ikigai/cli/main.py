@@ -79,6 +79,8 @@ def _run(words: list[str]) -> int:
     prints = arguments.print or arguments.output_format or not interactive
     if arguments.follow and (prints or arguments.new or arguments.resume):
         raise ConfigError("--follow shows one agent at a terminal.", "Leave out -p, --new, -r and redirections.")
+    if arguments.raw and (not arguments.print or arguments.output_format not in (None, "text")):
+        raise ConfigError("--raw is for the text of print mode.", "Add -p, and leave out --json and --output-format.")
     if prints:
         from ikigai.headless import run as oneshot
 
@@ -158,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--json", action="store_const", const="json", dest="output_format", help="short for --output-format json"
     )
+    parser.add_argument("--raw", action="store_true", help="with -p, write text as it is, escape sequences too")
     parser.add_argument("-c", "--continue", action="store_true", help="go on with the agent used last (the default)")
     parser.add_argument("-r", "--resume", metavar="NAME|ID", help="go on with this agent")
     parser.add_argument("--follow", metavar="NAME|ID", help="watch this agent as another program writes it")

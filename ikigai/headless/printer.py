@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import math
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from ikigai.agent.loop import Runtime
 
 
+_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""DEL, C1 controls, line separators and bidirectional controls; JSON escapes C0 controls anyway."""
+
+
 class Printer:
     """The view of print mode: words to standard output as they come, everything else to standard error.
 
@@ -48,17 +53,18 @@ class Printer:
     A command that changes something prints what it did; one that a model answers says so besides, the object in `did`.
     Questions are answered with `yes`, or else with no.
 
-    Text for a terminal is made safe; a pipe gets it as it is. When nobody takes it any more, the turn goes on all the
-    same and is stored; `lost` says why the words ended.
+    Text is made safe for a terminal, also where it goes into a pipe or a file: it is often read in a terminal later.
+    With `raw` it is written as it is. JSON escapes what a terminal would obey. When nobody takes it any more, the turn
+    goes on all the same and is stored; `lost` says why the words ended.
     """
 
-    def __init__(self, format: str, agent: str, yes: bool = False) -> None:
+    def __init__(self, format: str, agent: str, yes: bool = False, raw: bool = False) -> None:
         self._format, self._agent, self._yes = format, agent, yes
         self.notes: list[Block] = []
         self._out = sys.stdout
         if isinstance(self._out, io.TextIOWrapper):
             self._out.reconfigure(errors="replace")  # not every encoding has every character
-        self._cleaner = Cleaner() if self._out.isatty() else None
+        self._cleaner = None if raw or format != "text" else Cleaner()
         self._idle = asyncio.Event()
         self._turn = 0
         self._wished = True  # whether what was stored last is what the user wanted, and not how the run begins
@@ -214,7 +220,7 @@ class Printer:
         pass
 
     def _line(self, value: dict[str, Any]) -> None:
-        self._put(msgspec.json.encode(value).decode() + "\n")
+        self._put(_escaped(msgspec.json.encode(value).decode()) + "\n")
 
     def _put(self, text: str) -> None:
         if self.lost is None:
@@ -223,6 +229,11 @@ class Printer:
                 self._out.flush()
             except OSError as error:
                 self.lost = error
+
+
+def _escaped(text: str) -> str:
+    """Return JSON with the characters escaped that a terminal would obey and the encoder leaves as they are."""
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 async def carry_out(runtime: Runtime, printer: Printer, command: Command) -> int:

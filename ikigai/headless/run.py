@@ -91,7 +91,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
             world.check(memory, command.values)
             values, fitted = world.fitting(memory, command.values)
             command = Change(values)
-        printer = headless.Printer(arguments.output_format or "text", agent.name, arguments.yes)
+        printer = headless.Printer(arguments.output_format or "text", agent.name, arguments.yes, arguments.raw)
         for notice in filter(None, (*world.problems(), fitted, missed(memory), world.level_notice(memory.own))):
             printer.notice(notice)
         model = str(world.run.resolve(memory.own).get("model"))
@@ -143,7 +143,7 @@ def _print(arguments: argparse.Namespace, text: str, figures: dict[str, Any]) ->
         case "stream-json":
             say(reports.json({"type": "result", **figures}))
         case _:
-            say(text)
+            say(text, painted=arguments.raw)
 
 
 async def _rearranged(world: World, agent: Agent, command: Local, yes: bool) -> tuple[Agent, str, str]:

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,34 @@ def test_text_for_a_terminal_is_made_safe(account: Account):
         assert program.ended() == 0
         assert program.raw.strip() == b"Safe words."
         program.assert_restored()
-    assert account.run(*model, "-p", "go").stdout == "Safe \x1b]0;pwned\x07\x1b[2Jwords.\n"
+
+
+def test_text_for_a_pipe_is_made_safe(account: Account):
+    model = account.script("Safe \x1b]0;pwned\x07\x1b[2Jwords. \x9b31m\u202e 👩\u200d💻")
+    assert account.run(*model, "-p", "go").stdout == "Safe words. <U+202E> 👩\u200d💻\n"
+    assert account.run(*model, "-p", "go", "--output-format", "text").stdout == "Safe words. <U+202E> 👩\u200d💻\n"
+    assert account.run(*ECHO, "-p", "ends in \x1b[3").stdout == "ends in <U+001B>[3\n"
+
+
+def test_raw_text_is_written_as_it_is(account: Account):
+    said = "Safe \x1b]0;pwned\x07\x1b[2Jwords. \x9b31m\u202e"
+    assert account.run(*account.script(said), "-p", "--raw", "go").stdout == f"{said}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("-p", "--json"), ("-p", "--output-format", "json"), ("-p", "--output-format", "stream-json"), ()]
+)
+def test_raw_is_refused_except_for_text_of_print_mode(account: Account, arguments: tuple[str, ...]):
+    refused(account.run(*ECHO, *arguments, "--raw", "go"), 2, "--raw is for the text of print mode.")
+    assert account.rows("user") == []
+
+
+@pytest.mark.parametrize("format", ["json", "stream-json"])
+def test_json_escapes_what_a_terminal_obeys(account: Account, format: str):
+    said = "a \x1b[2J\x07\x7f\x9b31m\x9d0;x\x9c\u2028\u202e b"
+    out = account.run(*account.script(said), "-p", "go", "--output-format", format).stdout
+    assert not any(char != "\n" and unicodedata.category(char) in ("Cc", "Cf", "Zl") for char in out)
+    assert json.loads(out.splitlines()[-1])["text"] == said
 
 
 def test_what_is_asked_and_noticed_is_made_safe(account: Account):

@@ -278,7 +278,8 @@ files:
 
 environment:
   ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or GOOGLE_API_KEY
-  IKIGAI_DATABASE_URL, DATABASE_URL  a PostgreSQL server of your own
+  IKIGAI_DATABASE_URL, DATABASE_URL  a PostgreSQL server of your own; as --db,
+                                     and may hold the password
   IKIGAI_MODEL                       as -m; so for every key of config.toml
   NO_COLOR, TERM, VISUAL, EDITOR, PAGER, XDG_CONFIG_HOME and the like
 

@@ -8,6 +8,7 @@ import gc
 import io
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -63,6 +64,7 @@ def _run(words: list[str]) -> int:
         from ikigai.cli import completion as completions
 
         return completions.name_agents(lambda: _config(options))
+    _check_address(options.db)
     if rest[:1] in SUBCOMMANDS:
         from ikigai.cli import subcommands as admin
 
@@ -128,6 +130,19 @@ def _config(arguments: argparse.Namespace) -> Config:
     return load(file, os.environ, flags, must_exist=bool(arguments.config), logins=logins)
 
 
+def _check_address(dsn: str | None) -> None:
+    """Raise ConfigError if the address of --db holds a password: all users of the machine see command lines."""
+    if dsn and re.search(r":.*@|password|secret|%", dsn, re.IGNORECASE):  # psycopg is imported only where it may be so
+        from ikigai.store.pg_programs import has_secret
+
+        if has_secret(dsn):
+            raise ConfigError(
+                "The address of --db holds a password, which every user of this machine can see (ps).",
+                "Put the whole address into IKIGAI_DATABASE_URL or [database] url of your configuration, or the "
+                "password into ~/.pgpass or a service file.",
+            )
+
+
 class _Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         from ikigai.cli import help_pages as manual  # nobody else waits for it
@@ -141,7 +156,7 @@ def _common(default: str | None = None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ikigai", add_help=False, allow_abbrev=False, argument_default=default)
     group = parser.add_argument_group("options of every command")
     group.add_argument("--config", metavar="FILE", help="read this configuration instead of your own")
-    group.add_argument("--db", metavar="DSN", help="the database for this run")
+    group.add_argument("--db", metavar="DSN", help="the database for this run, without password")
     group.add_argument("--debug", action="store_true", default=default or False, help="say more in the log file")
     return parser
 

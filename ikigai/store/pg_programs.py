@@ -5,6 +5,9 @@ from pathlib import Path
 
 from psycopg import conninfo, pq
 
+from ikigai.core.errors import BadDatabase
+from ikigai.store import address
+
 
 def find(name: str, binaries: Path | None) -> str | None:
     """The path of a program in the folder `binaries`, or on the PATH when there is none; None where it is missing."""
@@ -13,7 +16,19 @@ def find(name: str, binaries: Path | None) -> str | None:
 
 def without_secrets(parameters: dict[str, str]) -> tuple[str, dict[str, str]]:
     """An address that all users may see in a list of processes, and the environment with the password."""
-    secret = {option.keyword.decode() for option in pq.Conninfo.get_defaults() if option.dispchar == b"*"}
+    secret = _secrets()
     public = {key: value for key, value in parameters.items() if key not in secret}
     password = parameters.get("password")
     return conninfo.make_conninfo(**public), {"PGPASSWORD": password} if password else {}
+
+
+def has_secret(dsn: str) -> bool:
+    """Return True if `dsn` is an address with a password or another secret in it."""
+    try:
+        return any(value for key, value in address.given(dsn).items() if key in _secrets())
+    except BadDatabase:  # a word like "embedded", or an address that is refused anyway
+        return False
+
+
+def _secrets() -> set[str]:
+    return {option.keyword.decode() for option in pq.Conninfo.get_defaults() if option.dispchar == b"*"}

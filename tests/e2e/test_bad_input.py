@@ -41,6 +41,59 @@ def test_a_database_that_is_not_there(tmp_path: Path, dsn: str, code: int, words
     refused(account.run("db", "status"), code, words)
 
 
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://me:canary@127.0.0.1:1/x",
+        "postgresql://me@127.0.0.1:1/x?password=canary",
+        "postgres://me@127.0.0.1:1/x?pass%77ord=canary",
+        "host=127.0.0.1 port=1 password=canary",
+        "host=127.0.0.1 port=1 password = 'canary bird'",
+        "host=127.0.0.1 port=1 sslpassword=canary",
+    ],
+)
+def test_a_password_on_the_command_line_is_refused(tmp_path: Path, dsn: str):
+    account = Account(tmp_path, "postgresql://127.0.0.1:1/y")
+    for arguments in (
+        ("--db", dsn, *ECHO, "-p", "hi"), (f"--db={dsn}", "db", "status"), ("db", "status", "--db", dsn),
+        ("--db", dsn, "doctor"), ("db", "psql", "--db", dsn),
+    ):  # fmt: skip
+        result = account.run(*arguments)
+        refused(result, 2, "The address of --db holds a password", "IKIGAI_DATABASE_URL", "~/.pgpass")
+        assert "canary" not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://me@127.0.0.1:1/x",
+        "host=127.0.0.1 port=1 require_auth=password",
+        "postgresql://me:@127.0.0.1:1/x?user=a%40b",
+    ],
+)
+def test_an_address_without_a_password_is_taken(tmp_path: Path, dsn: str):
+    refused(Account(tmp_path, "").run("--db", dsn, "db", "status"), 75, "No database answers at 127.0.0.1:1.")
+
+
+def test_a_password_in_the_environment_is_in_no_process_list(account: Account, wire: Wire):
+    answer = completion("Half a reply")
+    answer.cut, answer.end = answer.body.index(b'"finish_reason":"stop"'), "hang"
+    wire.answers(answer)
+    dsn = address(account.dsn, password="canary")
+    program = account.start(*WIRE, "-p", "go", IKIGAI_DATABASE_URL=dsn)
+    assert program.stdout and program.stdout.read(4) == "Half"
+    processes = [program.pid, *_children(program.pid)]
+    seen = [Path(f"/proc/{pid}/cmdline").read_text() for pid in processes]
+    program.terminate()
+    program.communicate()
+    assert "ikigai" in seen[0] and not any("canary" in each for each in seen)
+
+
+def _children(pid: int) -> list[int]:
+    found = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [*found, *(below for child in found for below in _children(child))]
+
+
 def test_a_server_that_never_answers(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         place = f"127.0.0.1:{listening.getsockname()[1]}"

@@ -33,6 +33,9 @@ STATISTICS = "pg_statistic"
 TRIES = 3
 """Times that a table is rewritten while others can still see what was in it."""
 
+MOST_SEGMENTS = 1_000
+"""Segments of the write-ahead log that are passed: far more than one server keeps."""
+
 Ids: TypeAlias = Sequence[tuple[int, int]]
 """Ids from … to …, both included."""
 
@@ -147,13 +150,35 @@ class Purge:
                         await cursor.execute(statement, (ids,))
         return turns
 
-    async def rewrite(self, found: Found) -> list[Rewritten]:
+    async def rewrite(self) -> list[Rewritten]:
         """Write the tables anew, so that their files do not hold what was purged; programs that store have to wait.
 
-        Also the statistics of the server, which sample them. What goes wrong is told, and nothing is raised.
+        Also tables in which no row holds it now: the files keep rows that were deleted or replaced. And the statistics
+        of the server, which sample them. What goes wrong is told, and nothing is raised.
         """
-        tables = ["messages", *(["drafts"] if found.drafts else []), *queries.PURGE_COPIES, STATISTICS]
+        tables = [*queries.WRITTEN, *queries.PURGE_COPIES, STATISTICS]
         return [done for table in tables if (done := await self._rewrite(table))]
+
+    async def clear_write_ahead_log(self) -> str:
+        """Remove every segment of the embedded server's write-ahead log that was written so far.
+
+        Returns why that failed, "" if it did not. Call it after `rewrite`, as the checkpoint in here also removes the
+        files that the tables had before.
+        """
+        try:
+            async with self._session.use(patient=True) as cursor:
+                await cursor.execute(queries.PURGE_SETTINGS)
+                for _ in range(MOST_SEGMENTS):
+                    await cursor.execute(queries.BEGIN_SEGMENT)
+                    await cursor.execute(queries.SEGMENTS_AHEAD)
+                    ahead = await cursor.fetchall()
+                    await cursor.execute(queries.SWITCH_SEGMENT)
+                    if ahead == [(0,)]:  # one that was recycled holds what was written under its old name
+                        break
+                await cursor.execute(queries.CHECKPOINT)
+        except StoreError as error:
+            return error.what
+        return ""
 
     async def _rewrite(self, table: str) -> Rewritten | None:
         try:

@@ -1,6 +1,8 @@
 """`ikigai db purge`: what is shown, what is asked, what is refused, and that the talk goes on afterwards."""
 
+import fcntl
 import json
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -50,7 +52,7 @@ def test_at_the_terminal_the_word_is_asked_for(talk: Account):
         program.assert_restored()
         assert "Purged: 2 events (1 user, 1 assistant)." in program.words()
         assert "Rewritten: the table messages with its indexes" in program.words()
-        assert "What it cannot reach: the server's write-ahead log" in program.words()
+        assert "What it cannot reach: the write-ahead log of a server of yours" in program.words()
         assert SECRET.encode() not in program.raw
     assert SECRET not in everything(talk) and SECRET not in talk.log_file()
     assert talk.said("user") == ["hello there", GONE, "and on"]
@@ -97,7 +99,7 @@ def test_without_a_terminal_it_is_shown_and_refused(talk: Account):
     unseen(result)
     assert SECRET not in everything(talk) and talk.endings() == ["completed"] * 3
     again = talk.run("db", "purge", "--match", SECRET, "--yes")
-    assert (again.returncode, again.stdout) == (0, "There is nothing to purge: no event holds that.\n")
+    assert again.returncode == 0 and again.stdout.startswith("No event holds that. The tables are rewritten")
 
 
 def test_a_secret_that_is_not_on_the_command_line(talk: Account):
@@ -163,17 +165,57 @@ def test_an_agent_that_is_open_is_not_touched(talk: Account):
     assert talk.run("db", "purge", "--match", SECRET, "--yes").returncode == 0
 
 
+def left_over(account: Account) -> list[Path]:
+    """Files of unsent input and of unsaved events that hold the text."""
+    folder = account.home / ".local" / "state" / "ikigai"
+    files = [folder / "unsaved-1.jsonl", folder / "unsent-0-1.txt"]
+    for file in files:
+        file.write_text(json.dumps({"content": f"<{SECRET}>"}))
+    return files
+
+
 def test_where_else_it_stands_is_said(talk: Account):
-    file = talk.home / ".local" / "state" / "ikigai" / "unsaved-1.jsonl"
-    file.write_text(json.dumps({"content": f"<{SECRET}>"}))
+    kept = talk.home / ".local" / "state" / "ikigai" / "other.txt"
+    kept.write_text(SECRET)
     folder = talk.home / SECRET
     folder.mkdir()
     with psycopg.connect(talk.dsn) as other:
         other.execute("update agents set directory = %s", (str(folder),))
     result = talk.run("db", "purge", "--match", SECRET, "--yes")
-    assert f"It stands in a file of ikigai's as well, which stays: {file}" in result.stdout
+    assert f"It stands in a file of ikigai's as well, which stays: {kept}" in result.stdout and kept.exists()
     assert "The name or the folder of an agent holds it, and stays: its id is " in result.stdout
     unseen(result)
+
+
+def test_files_that_hold_the_text_are_deleted_with_yes(talk: Account):
+    files = left_over(talk)
+    harmless = files[0].with_name("unsent-2-2.txt")
+    harmless.write_text("other")
+    result = talk.run("db", "purge", "--match", SECRET, "--yes")
+    assert all(f"Deleted: {file}" in result.stdout and not file.exists() for file in files)
+    assert harmless.exists()
+    unseen(result)
+
+
+def test_file_of_a_running_program_is_not_deleted(talk: Account):
+    file = left_over(talk)[1]
+    with file.open() as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        result = talk.run("db", "purge", "--match", SECRET, "--yes")
+    assert f"Not deleted, as a running ikigai has it open: {file}" in result.stdout and file.exists()
+
+
+@pytest.mark.parametrize(("key", "stay"), [("y", False), ("n", True), ("", True)])
+def test_files_that_hold_the_text_are_asked_about_once(talk: Account, key: str, stay: bool):
+    files = left_over(talk)
+    with talk.terminal("db", "purge", "--match", SECRET, columns=140, rows=40) as program:
+        program.wait_for("Type purge to go on:")
+        program.type("purge\r")
+        program.wait_for("Delete these files?")
+        program.type(f"{key}\r")
+        assert program.ended() == 0
+        assert program.words().count("Delete these files?") == 1
+    assert [file.exists() for file in files] == [stay, stay]
 
 
 def test_what_is_shown_is_safe_and_short(talk: Account):

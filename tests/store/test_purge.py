@@ -57,7 +57,7 @@ async def purged(database: Database, what: str | purge.Ids, agent: str | None = 
     task = database.purge(wanted, ids, agent)
     found = await task.find()
     await task.carry_out(found)
-    for done in await task.rewrite(found):
+    for done in await task.rewrite():
         assert not done.why and not done.kept, done
     return found
 
@@ -285,10 +285,10 @@ async def test_what_somebody_can_still_see_is_said(
         other.execute("set transaction isolation level repeatable read")
         other.execute("select 1")
         await task.carry_out(found)
-        done = {each.table: each for each in await task.rewrite(found)}
+        done = {each.table: each for each in await task.rewrite()}
         assert done["messages"].kept >= 1 and not done["messages"].why
         assert holding(dsn, SECRET)
-    done = {each.table: each for each in await task.rewrite(found)}
+    done = {each.table: each for each in await task.rewrite()}
     assert not done["messages"].kept and holding(dsn, SECRET) == []
 
 
@@ -302,7 +302,7 @@ async def test_it_waits_for_those_who_are_about_to_end(dsn: str, database: Datab
     await other.execute("set transaction isolation level repeatable read")
     await other.execute("select 1")
     await task.carry_out(found)
-    rewriting = asyncio.create_task(task.rewrite(found))
+    rewriting = asyncio.create_task(task.rewrite())
     await asyncio.sleep(0.5)
     await other.close()
     assert all(not done.kept and not done.why for done in await rewriting)
@@ -322,7 +322,7 @@ async def test_who_does_not_own_the_tables_is_told(dsn: str, role: str, database
     found = await task.find()
     await task.carry_out(found)
     assert SECRET not in repr(log(dsn))
-    done = {each.table: each.why for each in await task.rewrite(found)}
+    done = {each.table: each.why for each in await task.rewrite()}
     assert done["messages"] == done["pg_statistic"] == "the database user is not its owner"
     await theirs.close()
 
@@ -418,3 +418,15 @@ async def test_a_purged_log_is_dumped_and_restored(
     await dump.restore(empty_dsn, binaries(), tmp_path / "d", MIGRATIONS)
     assert contents(empty_dsn) == contents(dsn)
     check(empty_dsn)
+
+
+async def test_purge_rewrites_drafts_when_only_dead_rows_hold_the_text(dsn: str, database: Database) -> None:
+    talk = await Talk.open(database)
+    (asked,) = await stored(talk, ev.UserMessage("?"))
+    await talk.log.save_draft(Draft(asked.id, f"the output was {SECRET}", ""))
+    await stored(talk, ev.AssistantMessage((Text("hidden"),), model="a/b"))
+    await talk.log.close()
+    rows(dsn, "checkpoint")
+    assert rows(dsn, "select text from drafts") == [] and holding(dsn, SECRET) != []
+    found = await purged(database, SECRET)
+    assert found.hits == () and found.drafts == () and holding(dsn, SECRET) == []

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import getpass
 import re
 import sys
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ikigai.app.open_database import PREPARING, open_database
 from ikigai.cli import ask as questions
+from ikigai.cli.commands import purge_files as files
 from ikigai.config import Config
 from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.sanitize import clean_line
 from ikigai.core.transfer.redact import GONE, Wanted
-from ikigai.system import paths
 from ikigai.system.output import say, table
 from ikigai.system.progress import progress, waiting
 
 if TYPE_CHECKING:
     from ikigai.store.database import Database
+    from ikigai.store.embedded.server import Lease
     from ikigai.store.purge import Found, Purge, Rewritten
 
 WORD = "purge"
 """What has to be typed."""
 LISTED = 40
 """Events that are shown one by one."""
-LARGEST_FILE = 64_000_000
-"""Bytes of a file in the state folder that is looked through."""
 ELSEWHERE = (
-    "What it cannot reach: the server's write-ahead log until that is overwritten, and archives of it; backups, "
-    "replicas and dumps; the server's own log; files you exported; programs that read along; what was sent to a "
-    "provider. A key that was seen is best revoked."
+    "What it cannot reach: the write-ahead log of a server of yours until that is overwritten, and archives of it; "
+    "backups, replicas and dumps; that server's own log; files you exported; the terminal's scrollback; what the file "
+    "system keeps of deleted files; programs that read along; what was sent to a provider. "
+    "A key that was seen is best revoked."
 )
 
 
@@ -46,7 +44,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="take a text out of the log for good",
         description=f"Replace what was said in events by {GONE}, for good: texts, arguments of tool calls, results, "
         "images, thinking, unfinished replies. The events stay, with their ids. It shows what it found, asks for the "
-        "word purge, and rewrites the tables, for which programs that store have to wait.",
+        "word purge, and rewrites the tables, for which programs that store have to wait. Then it offers to delete the "
+        "files of unsent input and of unsaved events that hold the text; with --yes it deletes them.",
         epilog=ELSEWHERE,
     )
     what = command.add_mutually_exclusive_group(required=True)
@@ -83,10 +82,18 @@ async def purge(config: Config, arguments: argparse.Namespace) -> int:
             await task.check_pens(found)
             _confirmed(arguments.yes)
             await _carry_out(task, found)
+        elif wanted:
+            say("No event holds that. The tables are rewritten all the same: their files keep deleted rows.")
         else:
-            say("There is nothing to purge: " + ("no event holds that." if wanted else "those events hold no words."))
+            say("There is nothing to purge: those events hold no words.")
+            return 0
+        await _rewrite(task, lease)
+        if (found.hits or found.drafts) and not task.by_ids and (newer := (await task.find(found.last)).hits):
+            say(f"More of it came in meanwhile ({_many(len(newer), 'event')}). Purge again.")
+        say(ELSEWHERE)
         if wanted:
             await _rest(database, wanted)
+            files.offer(wanted, arguments.yes)
         return 0
     finally:
         await database.close()
@@ -152,13 +159,19 @@ async def _carry_out(task: Purge, found: Found) -> None:
     say(f"Purged: {_many(len(found.hits), 'event')} ({_kinds(found)}){drafts}.")
     if turns:
         say(f"{_many(turns, 'turn')} lost the count of tokens, and will be measured by bytes.")
+
+
+async def _rewrite(task: Purge, lease: Lease | None) -> None:
+    """Rewrite the tables and, on the embedded server, remove its write-ahead log; say what became of each."""
     async with waiting("Rewriting the tables"):
-        rewritten = await task.rewrite(found)
+        rewritten = await task.rewrite()
+        failure = await task.clear_write_ahead_log() if lease else ""
     for done in rewritten:
         say(_rewritten(done))
-    if newer := (await task.find(found.last)).hits if not task.by_ids else ():
-        say(f"More of it came in meanwhile ({_many(len(newer), 'event')}). Purge again.")
-    say(ELSEWHERE)
+    if failure:
+        say(f"The write-ahead log still holds it ({failure.rstrip('.')}). Purge again.")
+    elif lease:
+        say("Removed: the write-ahead log up to now.")
 
 
 def _rewritten(done: Rewritten) -> str:
@@ -177,21 +190,10 @@ def _rewritten(done: Rewritten) -> str:
 
 
 async def _rest(database: Database, wanted: Wanted) -> None:
-    """Where else the text stands that a purge does not touch: names, folders, our own files."""
+    """Say which agents' names or folders hold the text: a purge does not touch them."""
     for agent in await database.agents.all(1_000_000):
         if wanted.said(agent.name) or wanted.said(agent.directory):
             say(f"The name or the folder of an agent holds it, and stays: its id is {agent.id}.")
-    for file in _files(paths.state_dir()):
-        with contextlib.suppress(OSError):
-            if wanted.said(file.read_bytes().decode(errors="replace")):
-                say(f"It stands in a file of ikigai's as well, which stays: {file}")
-
-
-def _files(folder: Path) -> list[Path]:
-    try:
-        return [file for file in sorted(folder.iterdir()) if file.is_file() and file.stat().st_size <= LARGEST_FILE]
-    except OSError:
-        return []
 
 
 def _kinds(found: Found) -> str:

@@ -47,6 +47,9 @@ SAFETY = {
     "fsync": "on",
     "full_page_writes": "on",
     "synchronous_commit": "on",
+    # A segment under a new name keeps its old bytes, which a purge is to remove.
+    "wal_recycle": "off",
+    "wal_init_zero": "on",
     "cluster_name": "ikigai",
     "logging_collector": "off",
     "log_destination": "stderr",

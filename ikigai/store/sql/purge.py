@@ -44,6 +44,8 @@ where data ?| '{tokens,counted}' and id in (
 )
 """
 PURGE_DRAFT = "update drafts set text = %s, thinking = '', parts = '[]' where agent_id = any(%s)"
+# The tables whose rows hold what was said, or a name that was given.
+WRITTEN = ("messages", "drafts", "agents")
 HAS_TABLE = "select to_regclass(%s) is not null"
 # What else keeps a copy of what was said: by the table, the statement that takes the copies of these events out of it.
 # The index of the search; the words of a stretch of ids are listed anew from what is left.
@@ -55,3 +57,11 @@ update search_segments set words = null where segment = any(select id / 16384 fr
 }
 FILE_OF = "select pg_relation_filenode(%s::regclass), pg_table_size(%s::regclass)"
 REWRITE = "vacuum (full, analyze, verbose) {}"
+# At the very beginning of a segment a switch does nothing, and the name of the segment is the one before.
+BEGIN_SEGMENT = "select pg_logical_emit_message(false, 'ikigai', 'switch')"
+SWITCH_SEGMENT = "select pg_switch_wal()"
+SEGMENTS_AHEAD = """
+select count(*) from pg_ls_waldir()
+where name ~ '^[0-9A-F]{24}$' and name > pg_walfile_name(pg_current_wal_insert_lsn())
+"""
+CHECKPOINT = "checkpoint"

@@ -1,0 +1,72 @@
+"""Deletes the files of unsent input and of unsaved events that hold a purged text, after a question."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sys
+from pathlib import Path
+
+from ikigai.cli import ask as questions
+from ikigai.core.transfer.redact import Wanted
+from ikigai.system import paths
+from ikigai.system.output import say
+
+LARGEST_FILE = 64_000_000
+"""Bytes of a file in the state folder that is looked through."""
+DELETABLE = ("unsent-*.txt", "unsaved-*.jsonl")
+
+
+def offer(wanted: Wanted, yes: bool) -> None:
+    """Name the files in the state folder that hold the text, and delete those that can go.
+
+    With `yes` they are deleted unasked. Without a terminal to ask at they stay.
+    """
+    holding = [file for file in _files(paths.state_dir()) if _holds(file, wanted)]
+    deletable = [file for file in holding if any(file.match(pattern) for pattern in DELETABLE)]
+    for file in holding:
+        if file not in deletable:
+            say(f"It stands in a file of ikigai's as well, which stays: {file}")
+    if not deletable:
+        return
+    if not yes:
+        for file in deletable:
+            say(f"It stands in {file}")
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            say("They stay, as there is no terminal to ask at. Add --yes to delete them.")
+            return
+        if questions.answer("Delete these files? What was typed or not saved is lost. [y/N] ").lower() != "y":
+            say("They stay.")
+            return
+    for file in deletable:
+        say(_deleted(file))
+
+
+def _deleted(file: Path) -> str:
+    """Delete the file unless a running program has it open, and return the sentence that says what happened."""
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.unlink()
+        finally:
+            os.close(descriptor)
+    except BlockingIOError:
+        return f"Not deleted, as a running ikigai has it open: {file}. Clear its input there, then purge again."
+    except OSError as error:
+        return f"Not deleted ({error.strerror}): {file}"
+    return f"Deleted: {file}"
+
+
+def _holds(file: Path, wanted: Wanted) -> bool:
+    with contextlib.suppress(OSError):
+        return wanted.said(file.read_bytes().decode(errors="replace"))
+    return False
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return [file for file in sorted(folder.iterdir()) if file.is_file() and file.stat().st_size <= LARGEST_FILE]
+    except OSError:
+        return []

@@ -1,6 +1,7 @@
 """What the working directory brings with it, as far as the user trusts it: AGENTS.md, tools and settings of its own.
 
-Until the folder is trusted nothing of it is read: only whether these names are there is looked at. Instructions are
+Until the folder is trusted nothing of it is read: only whether these names are there is looked at. Then each file is
+used as long as it is what the user has trusted; one that has come or changed since is asked about. Instructions are
 AGENTS.md, or CLAUDE.md where there is none; they are read again when the file has become another one.
 """
 
@@ -8,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
+from collections.abc import Iterable
 from pathlib import Path
 
+from ikigai.config import project_files
 from ikigai.config import trusted_folders as trust
 from ikigai.core.errors import IkigaiError
 from ikigai.core.request.system_prompt import headed
@@ -21,6 +23,8 @@ INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md")
 TOOLS, CONFIG = Path(".ikigai/tools"), Path(".ikigai/config.toml")
 MOST = 64 * 1024
 """Bytes of instructions that are read: they are sent with every request."""
+CHANGED = "it has come or changed since the folder was trusted"
+CONFIRM = "Read it, then type /trust yes, or start ikigai there without -p and answer."
 
 Stamp = tuple[str, int, int, int, int]
 
@@ -28,12 +32,14 @@ Stamp = tuple[str, int, int, int, int]
 class Project:
     """One working directory. `trusted` holds for this run; `file` is where what holds for longer is kept.
 
-    `problems` are sentences about what cannot be used; whoever tells the user takes them out.
+    `approved` are the digests of its files that may be used, by relative path. `problems` are sentences about what
+    cannot be used; whoever tells the user takes them out.
     """
 
     def __init__(self, folder: Path, file: Path) -> None:
         self.folder, self.file = Path(os.path.realpath(folder)), file
         self.trusted = False
+        self.approved: dict[str, str] = {}
         self.problems: list[str] = []
         self._stamp: Stamp | None = None
         self._value = ""
@@ -42,6 +48,20 @@ class Project:
     def brings(self) -> tuple[str, ...]:
         """What is here that nobody obeys before the folder is trusted, by name."""
         return tuple(name for name in (*INSTRUCTIONS, str(TOOLS), str(CONFIG)) if os.path.lexists(self.folder / name))
+
+    @property
+    def executables(self) -> tuple[str, ...]:
+        """The files in its folder of tools that may be tools, by relative path; nothing of them is read."""
+        with contextlib.suppress(OSError):
+            names = sorted(name for name in os.listdir(self.tools) if name[0] != "." and name[-1] != "~")  # noqa: PTH208
+            return tuple(f"{TOOLS}/{name}" for name in names if not (self.tools / name).is_dir())
+        return ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file here that is used once it is trusted, by relative path."""
+        names = (*INSTRUCTIONS, str(CONFIG))
+        return (*(name for name in names if os.path.lexists(self.folder / name)), *self.executables)
 
     @property
     def tools(self) -> Path:
@@ -54,21 +74,71 @@ class Project:
     def look(self) -> None:
         """Find out whether the folder is trusted already; a damaged file trusts nothing."""
         try:
-            self.trusted = trust.is_trusted(self.file, self.folder)
+            kept = trust.files(self.file, self.folder)
+            self.trusted, self.approved = kept is not None, kept or {}
         except IkigaiError as error:
             self.problems.append(str(error))
 
-    def trust(self, now: float) -> str:
-        """From `now` on (seconds since 1970), in later runs, too; the real path. Raises IkigaiError, Refused."""
+    def digests(self, names: Iterable[str]) -> dict[str, str]:
+        """What these files hold now, by relative path; without those that cannot be used."""
+        found = dict[str, str]()
+        for name in names:
+            with contextlib.suppress(OSError):
+                found[name] = self._digest(name)
+        return found
+
+    def changes(self) -> dict[str, str]:
+        """The digests of files of a trusted folder that have come or changed since; empty when it is not trusted."""
+        now = self.digests(self.files) if self.trusted else {}
+        return {name: digest for name, digest in now.items() if self.approved.get(name) != digest}
+
+    def report_unasked(self) -> None:
+        """Add to `problems` what is left out because the user cannot be asked about it."""
+        try:
+            is_stale = not self.trusted and trust.is_listed(self.file, self.folder)
+        except IkigaiError:
+            return  # `look` has said so
+        if is_stale and self.brings:
+            self.problems.append(
+                f"Nothing of {self.folder} is used ({', '.join(self.brings)}): trust in it has to be confirmed. "
+                "Start ikigai there without -p."
+            )
+        elif str(CONFIG) in self.changes():  # who reads instructions and tools says it of them
+            self.problems.append(f"{CONFIG} is left out: {CHANGED}. {CONFIRM}")
+
+    def refusal(self, path: Path) -> str:
+        """Why this file of the folder may not be used now, as the second half of a sentence; "" when it may."""
+        if not self.trusted:
+            return "the user no longer trusts its folder"
+        name = str(path.relative_to(self.folder))
+        try:
+            return "" if self.approved.get(name) == self._digest(name) else CHANGED
+        except OSError as error:
+            return project_files.reason(error)
+
+    def _digest(self, name: str) -> str:
+        is_tool = name.startswith(f"{TOOLS}/")
+        return project_files.read_own(self.folder, self.folder / name, is_text=not is_tool)[0]
+
+    def trust(self, now: float, files: dict[str, str] | None = None) -> str:
+        """Trust the folder from `now` on (seconds since 1970), in later runs, too; return its real path.
+
+        `files` are the digests to go by; None takes the files as they are. Raises IkigaiError, Refused.
+        """
         with contextlib.suppress(OSError):  # then writing says why
             paths.private(self.file.parent)
-        path = trust.trust(self.file, self.folder, now)
-        self.trusted = True
+        files = self.digests(self.files) if files is None else files
+        path = trust.trust(self.file, self.folder, now, files)
+        self.trust_for_run(files)
         return path
+
+    def trust_for_run(self, files: dict[str, str]) -> None:
+        """Trust the folder with these files, by their digests, until the program ends."""
+        self.trusted, self.approved, self._stamp = True, files, None
 
     def revoke(self) -> bool:
         """No more, from now on; False when the folder was not trusted. Raises IkigaiError."""
-        was, self.trusted = self.trusted, False
+        was, self.trusted, self.approved = self.trusted, False, {}
         return trust.revoke(self.file, self.folder) or was
 
     def instructions(self) -> str:
@@ -92,28 +162,16 @@ class Project:
 
     def _read(self, name: str) -> str:
         try:
-            data = self._bytes(name)
+            digest, data = project_files.read_own(self.folder, self.folder / name, MOST + 1)
         except OSError as error:
-            why = error.strerror or str(error)
+            why = project_files.reason(error)
             self.problems.append(f"{name} cannot be used as instructions: {why}. Mend or remove it.")
+            return ""
+        if self.approved.get(name) != digest:
+            self.problems.append(f"{name} is left out: {CHANGED}. {CONFIRM}")
             return ""
         text = whole(data[:MOST]).decode(errors="replace") if len(data) > MOST else data.decode(errors="replace")
         if len(data) > MOST:
             text += f"\n[cut: only the first {MOST:,} bytes of the file are here]"
             self.problems.append(f"{name} is longer than {MOST // 1024} KiB: the rest is left out. Make it shorter.")
         return headed(name, text)
-
-    def _bytes(self, name: str) -> bytes:
-        """What the file begins with, one byte more than is used. Raises OSError for all but a file of this folder."""
-        real = Path(os.path.realpath(self.folder / name))
-        if not real.is_relative_to(self.folder):
-            raise OSError("it is a link that leads out of the folder")
-        # A FIFO would be waited for, and what has just become a link be followed.
-        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError("it is no regular file")
-            with open(descriptor, "rb", closefd=False) as file:
-                return file.read(MOST + 1)
-        finally:
-            os.close(descriptor)

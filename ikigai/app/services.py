@@ -79,6 +79,7 @@ class World:
         if project is None:
             project = make_project()
             project.look()
+            project.report_unasked()
         config, bounds = tightened(config, project)
         pool, opening = make_pool(config), asyncio.ensure_future(open_database(config, told=told))
         workshop = None

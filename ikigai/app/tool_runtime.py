@@ -202,7 +202,7 @@ class Workshop:
             wrap = partial(self.sandbox.wrap, seen=(Path(os.path.realpath(own)),)) if self.sandbox else None
             folders.append(Folder(own, wrap=wrap))
         if project:
-            folders.append(Folder(project.tools, lambda: project.trusted, self.sandbox.wrap if self.sandbox else None))
+            folders.append(Folder(project.tools, project.refusal, self.sandbox.wrap if self.sandbox else None))
         return folders
 
     async def end(self, agent: str) -> None:

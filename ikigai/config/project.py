@@ -9,6 +9,7 @@ A value that is looser than the user's own is no error, and changes nothing: a p
 environment or a flag says for this run goes before it.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ikigai.config import diagnostics as mistakes
-from ikigai.config import toml_file
+from ikigai.config import project_files, toml_file
 from ikigai.config.key_table import KEYS, TABLES, Config, KeyPath, Setting, dotted, pattern
 from ikigai.core.errors import ConfigError
 from ikigai.core.state.project_limits import ALL, Bounds, smaller, stricter
@@ -87,13 +88,13 @@ def tightened(config: Config, file: Path, folder: Path) -> tuple[Config, Bounds]
 
 
 def _entries(file: Path, folder: Path) -> list[toml_file.Entry]:
+    if not os.path.lexists(file):
+        return []
     try:
-        real = file.resolve()
-        inside = real.is_relative_to(folder.resolve())
-    except (OSError, RuntimeError, ValueError):
-        inside = False
-    if not inside:
-        raise ConfigError(f"{file} is a link that leads out of the folder.", "Put a file of the project's own there.")
+        os.close(project_files.open_own(folder.resolve(), folder.resolve() / file.relative_to(folder)))
+    except (OSError, RuntimeError, ValueError) as error:
+        why = project_files.reason(error) if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"{file} cannot be used: {why}.", "Put a file of the project's own there.") from None
     return toml_file.read(file, must_exist=False)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai.app.tool_runtime import standing_file
+from ikigai.config import project_files
 from ikigai.config import trusted_folders as trust
 from ikigai.core.commands.arguments import is_id
 from ikigai.core.errors import IkigaiError, Refused
@@ -34,6 +36,8 @@ MEANS = {
 }
 LONGEST = 100_000
 """Characters of a command's output that go into the conversation."""
+SHOWN_LINES, SHOWN_BYTES = 8, 4_000
+"""How much of a changed text is shown in the question about it."""
 
 
 async def approve(argument: str, memory: Memory, ask: Callable[[Question], Awaitable[Answered]]) -> str | inputs.Change:
@@ -114,17 +118,56 @@ def tools(argument: str, memory: Memory) -> str | inputs.Change:
 
 async def asked(project: Project, brings: Sequence[str], ask: Callable[[Question], Awaitable[Answered]]) -> None:
     """Ask whether the folder is trusted; a no holds for this run, and so does a yes that cannot be kept."""
+    names, tools = project.files, project.executables
     lines = (
         f"{clean_line(str(project.folder))} has {', '.join(brings)}.",
         "Trusted, it tells models what to do, its tools are offered to them, and its settings can forbid them things. "
         "Nothing of it has been read yet.",
+        *_runs(tools),
     )
     if (await ask(yes_or_no("Trust this folder?", lines))).key == "y":
-        try:
-            project.trust(time.time())
-        except IkigaiError as error:
-            project.trusted = True
-            project.problems.append(f"{error} The folder is trusted for this run only.")
+        _keep(project, project.digests(names))
+
+
+async def asked_about_changes(project: Project, ask: Callable[[Question], Awaitable[Answered]]) -> None:
+    """Ask about the files of a trusted folder that have come or changed; after a no they are left out."""
+    if not (changes := project.changes()):
+        return
+    rows = [f"{'changed' if name in project.approved else 'new'}: {clean_line(name)}" for name in changes]
+    lines = (
+        f"In {clean_line(str(project.folder))}, since you trusted it:",
+        *rows,
+        *(line for name in changes for line in _beginning(project, name)),
+        *_runs([name for name in changes if name in project.executables]),
+    )
+    if (await ask(yes_or_no("Trust these files as they are now?", lines))).key == "y":
+        _keep(project, {**project.approved, **changes})
+
+
+def _runs(tools: Sequence[str]) -> tuple[str, ...]:
+    """The line that says which programs a yes runs; none without programs."""
+    return (f"A yes runs these programs, now and at every start: {clean_line(', '.join(tools))}.",) if tools else ()
+
+
+def _beginning(project: Project, name: str) -> list[str]:
+    """How a changed text begins; nothing of a program."""
+    if name in project.executables:
+        return []
+    with contextlib.suppress(OSError):
+        _, data = project_files.read_own(project.folder, project.folder / name, SHOWN_BYTES)
+        text = data.decode(errors="replace").splitlines()
+        more = ["…"] if len(text) > SHOWN_LINES or len(data) == SHOWN_BYTES else []
+        return [f"  {clean_line(line)}" for line in text[:SHOWN_LINES]] + more
+    return []
+
+
+def _keep(project: Project, files: dict[str, str]) -> None:
+    """Trust the folder with these files; for this run only if that cannot be kept."""
+    try:
+        project.trust(time.time(), files)
+    except IkigaiError as error:
+        project.trust_for_run(files)
+        project.problems.append(f"{error} The folder is trusted for this run only.")
 
 
 def trusted(argument: str, project: Project) -> str:
@@ -153,6 +196,8 @@ def _is(project: Project, folder: str) -> bool:
 def _trust_shown(project: Project) -> str:
     here = f"{clean_line(str(project.folder))} is {'trusted' if project.trusted else 'not trusted'}."
     brings = f"It has {', '.join(project.brings) or 'nothing that this is about'}."
+    if changes := project.changes():
+        brings += f" Come or changed since, and not used: {clean_line(', '.join(changes))}."
     kept = trust.trusted(project.file)
     rows = [f"{time.strftime('%Y-%m-%d', time.localtime(since))}  {clean_line(path)}" for path, since in kept.items()]
     listed = ("Trusted folders, and since when:", *rows) if rows else ()

@@ -174,13 +174,16 @@ class Repl(Commanding):
         await self._name_agents()
 
     async def _trusting(self, project: Project) -> Project:
-        """The working directory; where it brings something and is not trusted yet, the user is asked once."""
+        """The working directory; the user is asked once about one that is not trusted, and about changed files."""
         brings = project.brings
         await asyncio.to_thread(project.look)
-        if brings and not project.trusted and not project.problems:
+        if brings and not project.problems:
             from ikigai.repl import permission_commands as permissions
 
-            await permissions.asked(project, brings, self.screen.ask)
+            if project.trusted:
+                await permissions.asked_about_changes(project, self.screen.ask)
+            else:
+                await permissions.asked(project, brings, self.screen.ask)
         return project
 
     async def _close(self) -> None:

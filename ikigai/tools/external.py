@@ -36,10 +36,10 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 class Folder(Record, frozen=True):
-    """Where executables are. `permitted` says whether they may still be run; `wrap` puts a sandbox around them."""
+    """Where executables are. `refusal` says why one may not be run, "" if it may; `wrap` puts a sandbox around them."""
 
     path: Path
-    permitted: Callable[[], bool] = lambda: True
+    refusal: Callable[[Path], str] = lambda path: ""
     wrap: Wrap | None = None
 
 
@@ -57,15 +57,23 @@ class Broken(Exception):
 
 
 class External:
-    """One executable. `directory` is where it runs, `schema` the JSON text of its arguments' schema."""
+    """One executable: `listed` in its folder, and its real `path`. `directory` is where it runs, `schema` the JSON
+    text of its arguments' schema.
+    """
 
     set, arguments = SET, dict[str, Any]
 
     def __init__(
-        self, path: Path, described: Described, directory: Path, environment: Mapping[str, str], folder: Folder
+        self,
+        listed: Path,
+        path: Path,
+        described: Described,
+        directory: Path,
+        environment: Mapping[str, str],
+        folder: Folder,
     ) -> None:
         asked = described.input_schema or described.parameters or {}
-        self.path, self.name = path, described.name
+        self.path, self.name, self._listed = path, described.name, listed
         self.description = storable(described.description).strip() or f"The user's own tool {described.name}."
         self.schema = msgspec.json.encode({"type": "object", "properties": {}, **asked}).decode()
         self._required = [name for name in asked.get("required", ()) if isinstance(name, str)]
@@ -78,9 +86,14 @@ class External:
         shown = f"{self.path} {_encoded(arguments).decode()}"
         return Touch(Kind.RUN, shown, str(self._directory), (str(self.path),))
 
+    def _refusal(self) -> str:
+        if os.path.realpath(self._listed) != str(self.path):
+            return "its file is another one now"
+        return self._folder.refusal(self._listed)
+
     async def run(self, arguments: dict[str, Any], progress: Progress) -> Output:
-        if not self._folder.permitted():
-            raise PermissionError("nothing was run: the user no longer trusts the folder of this tool.")
+        if why := await asyncio.to_thread(self._refusal):
+            raise PermissionError(f"nothing was run: {why}.")
         done = await run(
             (str(self.path),),
             self._directory,
@@ -176,6 +189,8 @@ async def _asked(
         raise Broken("it is not executable")
     real = Path(os.path.realpath(path))
     async with turn:
+        if why := await asyncio.to_thread(folder.refusal, path):
+            raise Broken(why)
         try:
             done = await run(
                 (str(real), "--schema"),
@@ -188,7 +203,7 @@ async def _asked(
             )
         except (OSError, ValueError) as error:
             raise Broken(f"it cannot be started ({str(error).rstrip('.')})") from None
-    return External(real, _described(done), directory, environment, folder)
+    return External(path, real, _described(done), directory, environment, folder)
 
 
 def _described(done: Finished) -> Described:

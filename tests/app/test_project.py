@@ -40,31 +40,35 @@ def test_nothing_is_read_before_it_is_trusted_nor_behind(project: Project):
     assert not again.trusted
 
 
-def test_it_is_read_again_when_it_is_another_one(project: Project):
-    project.trust(1.0)
+def test_it_is_read_again_when_it_is_another_one_that_is_trusted(project: Project):
     file = write(project, "One.")
+    project.trust(1.0)
     assert project.instructions().endswith("\nOne.")
     found = file.stat()
     file.write_text("Two.")
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
     assert project.instructions().endswith("\nOne."), "the same in size and time is not read again"
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
-    assert project.instructions().endswith("\nTwo.")
+    assert project.instructions() == "" and len(project.problems) == 1
+    assert "AGENTS.md is left out: it has come or changed" in project.problems.pop()
     write(project, "Mine.", "CLAUDE.md")
+    project.trust(2.0)
     assert project.instructions().endswith("\nTwo."), "AGENTS.md goes before"
     file.unlink()
     assert project.instructions() == headed("CLAUDE.md", "Mine.") and named(project.instructions()) == "CLAUDE.md"
     write(project, " \n", "CLAUDE.md")
+    project.trust(3.0)
     assert project.instructions() == ""
     (project.folder / "CLAUDE.md").unlink()
     assert project.instructions() == "" and project.problems == []
 
 
 def test_any_bytes_become_text_that_can_be_stored(project: Project):
-    project.trust(1.0)
     write(project, b"\xff caf\xc3\xa9 \0 end")
+    project.trust(1.0)
     assert project.instructions() == headed("AGENTS.md", "\ufffd café \ufffd end")
     write(project, "é" * MOST)
+    project.trust(2.0)
     said = project.instructions()
     assert "é" * (MOST // 2) + "\n[cut: only the first 65,536 bytes" in said and "\ufffd" not in said
     assert len(project.problems) == 1 and "longer than 64 KiB" in project.problems[0]
@@ -75,14 +79,20 @@ def test_any_bytes_become_text_that_can_be_stored(project: Project):
 def test_what_is_no_file_of_the_folder_is_named_and_left_out(project: Project, tmp_path: Path):
     project.trust(1.0)
     (tmp_path / "secret").write_text("the secret")
+    write(project, "KEY=sk-1", ".env")
+    (project.folder / "notes").mkdir()
+    write(project, "sk-1", "notes/.key.md")
     file = project.folder / "AGENTS.md"
     made = (
         (lambda: file.symlink_to(tmp_path / "secret"), "leads out of the folder"),
         (lambda: file.symlink_to("/dev/zero"), "leads out of the folder"),
-        (lambda: file.symlink_to("nothing"), "No such file"),
+        (lambda: file.symlink_to("nothing.md"), "No such file"),
         (lambda: os.mkfifo(file), "no regular file"),
         (lambda: file.mkdir(), "no regular file"),
         (lambda: file.symlink_to(file), "oo many"),
+        (lambda: file.symlink_to(".env"), "another kind of file (.env)"),
+        (lambda: file.symlink_to("notes/.key.md"), "another kind of file"),
+        (lambda: file.hardlink_to(tmp_path / "secret"), "hard link"),
     )
     for number, (make, why) in enumerate(made):
         make()
@@ -92,6 +102,7 @@ def test_what_is_no_file_of_the_folder_is_named_and_left_out(project: Project, t
         file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
     write(project, "Within.", "real.md")
     file.symlink_to("real.md")
+    project.trust(2.0)
     assert project.instructions() == headed("AGENTS.md", "Within.")
 
 
@@ -139,3 +150,104 @@ def test_the_command_shows_trusts_and_revokes(project: Project, tmp_path: Path):
     for argument in ("maybe", "yes /", f"no {tmp_path / 'other'}"):
         with pytest.raises(Refused):
             permissions.trusted(argument, project)
+
+
+async def answered(project: Project, key: str) -> list[Question]:
+    """Answer the question about changes; return the questions."""
+    questions: list[Question] = []
+
+    async def ask(question: Question) -> Answered:
+        questions.append(question)
+        return Answered(key)
+
+    await permissions.asked_about_changes(project, ask)
+    return questions
+
+
+def tool(project: Project, text: str, name: str = "owl") -> Path:
+    project.tools.mkdir(parents=True, exist_ok=True)
+    file = write(project, text, f".ikigai/tools/{name}")
+    file.chmod(0o755)
+    return file
+
+
+def reopened(project: Project) -> Project:
+    """Return the project as a later run sees it."""
+    again = Project(project.folder, project.file)
+    again.look()
+    return again
+
+
+async def test_changed_and_new_files_are_shown_and_asked_about_before_use(project: Project):
+    write(project, "Obey.")
+    owl = tool(project, "#!/bin/sh\necho 1")
+    project.trust(1.0)
+    project = reopened(project)
+    assert project.trusted and await answered(project, "y") == [] and project.refusal(owl) == ""
+    owl.write_text("#!/bin/sh\necho 2")
+    raven = tool(project, "#!/bin/sh\necho 3", "raven")
+    write(project, "Obey me.\x1b[31m\n" + "more\n" * 20)
+    write(project, "[tools]\n", ".ikigai/config.toml")
+    project = reopened(project)
+    (question,) = await answered(project, "n")
+    said = "\n".join(question.lines)
+    assert "changed: AGENTS.md" in said and "new: .ikigai/config.toml" in said and "new: .ikigai/tools/raven" in said
+    assert "  Obey me." in said and "\x1b" not in said and "…" in said
+    assert "A yes runs these programs" in said and ".ikigai/tools/owl, .ikigai/tools/raven" in said
+    assert "has come or changed" in project.refusal(owl) and "has come or changed" in project.refusal(raven)
+    assert project.instructions() == ""
+    assert len(await answered(project, "y")) == 1
+    project = reopened(project)
+    assert project.changes() == {} and project.refusal(owl) == project.refusal(raven) == ""
+    assert "Obey me." in project.instructions()
+
+
+async def test_a_file_that_changes_during_the_question_is_not_trusted(project: Project):
+    write(project, "One.")
+    project.trust(1.0)
+    write(project, "Two!")
+
+    async def ask(question: Question) -> Answered:
+        write(project, "Three.")
+        return Answered("y")
+
+    await permissions.asked_about_changes(project, ask)
+    assert project.instructions() == "" and "left out" in project.problems[0]
+
+
+async def test_the_question_says_that_trusting_runs_programs(project: Project):
+    tool(project, "#!/bin/sh")
+    questions: list[Question] = []
+
+    async def ask(question: Question) -> Answered:
+        questions.append(question)
+        return Answered("n")
+
+    await permissions.asked(project, project.brings, ask)
+    assert "runs these programs, now and at every start: .ikigai/tools/owl." in questions[0].lines[-1]
+
+
+def test_tool_that_becomes_executable_or_a_link_is_refused(project: Project, tmp_path: Path):
+    owl = tool(project, "#!/bin/sh")
+    owl.chmod(0o644)
+    project.trust(1.0)
+    owl.chmod(0o755)
+    assert "has come or changed" in project.refusal(owl)
+    outside = tmp_path / "outside"
+    outside.write_text("#!/bin/sh")
+    owl.unlink()
+    owl.symlink_to(outside)
+    project.trust(2.0)
+    assert "leads out of the folder" in project.refusal(owl)
+    owl.unlink()
+    owl.hardlink_to(outside)
+    project.trust(3.0)
+    assert "hard link" in project.refusal(owl)
+    owl.unlink()
+    (project.folder / "bin").mkdir()
+    within = write(project, "#!/bin/sh", "bin/owl.sh")
+    owl.symlink_to(within)
+    project.trust(4.0)
+    assert project.refusal(owl) == ""
+    within.write_text("#!/bin/sh\n")
+    assert "has come or changed" in project.refusal(owl)

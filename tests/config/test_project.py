@@ -127,7 +127,7 @@ def test_only_a_file_of_the_folder_is_read(tmp_path: Path):
     assert tightened(config, file, folder) == (config, Bounds())
     file.parent.mkdir()
     os.mkfifo(file)
-    with pytest.raises(ConfigError, match="is a pipe"):
+    with pytest.raises(ConfigError, match="it is no regular file"):
         tightened(config, file, folder)
     for target in ("/dev/zero", str(tmp_path / "own.toml"), "config.toml", "../.."):
         file.unlink()
@@ -135,8 +135,18 @@ def test_only_a_file_of_the_folder_is_read(tmp_path: Path):
         with pytest.raises(ConfigError):
             tightened(config, file, folder)
     file.unlink()
+    (folder / ".env").write_text("KEY = 1")
+    file.symlink_to("../.env")
+    with pytest.raises(ConfigError, match="another kind of file"):
+        tightened(config, file, folder)
+    file.unlink()
+    (tmp_path / "outside.toml").write_text("")
+    file.hardlink_to(tmp_path / "outside.toml")
+    with pytest.raises(ConfigError, match="hard link"):
+        tightened(config, file, folder)
+    file.unlink()
     file.mkdir()
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="cannot be"):
         tightened(config, file, folder)
 
 

@@ -1,5 +1,6 @@
 """Folder trust: for one real path alone, kept in a private file, taken back, and never assumed."""
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -83,3 +84,21 @@ def test_a_damaged_file_trusts_nothing_and_is_kept(file: Path, tmp_path: Path, c
 def test_where_nothing_can_be_written(tmp_path: Path):
     with pytest.raises(IkigaiError, match="cannot be written: No such file or directory"):
         trust.trust(tmp_path / "none" / trust.FILE, tmp_path, 0)
+
+
+def test_another_folder_at_the_same_path_is_not_trusted(file: Path, tmp_path: Path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    trust.trust(file, folder, 0, {"AGENTS.md": "-1"})
+    assert trust.files(file, folder) == {"AGENTS.md": "-1"}
+    folder.rename(tmp_path / "before")
+    folder.mkdir()
+    assert not trust.is_trusted(file, folder) and trust.is_listed(file, folder)
+    assert not trust.is_trusted(file, tmp_path / "before")
+
+
+def test_an_entry_that_is_only_a_time_is_asked_about_once_more(file: Path, tmp_path: Path):
+    file.write_text(json.dumps({str(tmp_path.resolve()): 12.5}))
+    assert not trust.is_trusted(file, tmp_path) and trust.is_listed(file, tmp_path)
+    trust.trust(file, tmp_path, 13.5)
+    assert trust.is_trusted(file, tmp_path) and trust.trusted(file) == {str(tmp_path.resolve()): 13.5}

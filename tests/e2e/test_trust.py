@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from ikigai.app.project import Project
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.program import Program
 from tests.support.wire_server import completion
 
 QUESTION = "Trust this folder?"
+CHANGES = "Trust these files as they are now?"
 HEAD = "Instructions of this project (AGENTS.md):"
 
 
@@ -21,9 +23,9 @@ def agents(account: Account) -> Path:
     return file
 
 
-def answer(program: Program, key: str) -> None:
+def answer(program: Program, key: str, question: str = QUESTION) -> None:
     """Press a key once the question has been on screen for long enough."""
-    program.wait_for(QUESTION)
+    program.wait_for(question)
     deadline = time.monotonic() + 0.6
     while time.monotonic() < deadline:
         program.pump(0.05)
@@ -68,11 +70,16 @@ def test_yes_is_kept_and_a_changed_file_is_read_again(account: Account, wire: Wi
         ask(program, account, "And now?")
         assert settings(account) == []
         agents.write_text("Answer like a raven.\n")
+        ask(program, account, "Untrusted?")
+        assert system(wire) == "" and settings(account) == [""]
+        program.wait_for("AGENTS.md is left out: it has come or changed")
+        program.say("/trust yes")
+        program.wait_for("Its instructions, if it has any, go with the next message.")
         ask(program, account, "Nevermore?")
         assert system(wire) == f"{HEAD}\n\nAnswer like a raven."
-        assert settings(account) == ["Answer like a raven."]
+        assert settings(account) == ["", "Answer like a raven."]
         kinds = [kind for kind, _, _ in account.rows("settings", "user")]
-        assert kinds == ["user", "user", "settings", "user"], "the change stands before the message"
+        assert kinds == ["user", "user", "settings", "user", "settings", "user"], "the change stands before the message"
         program.wait_for("Project instructions: AGENTS.md, 16 tokens")
         program.say("/system Be brief.")
         program.wait_for("System: changed")
@@ -83,16 +90,18 @@ def test_yes_is_kept_and_a_changed_file_is_read_again(account: Account, wire: Wi
         program.leave()
     agents.write_text("Answer like a crow.\n")
     with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+        answer(program, "y", CHANGES)
+        assert "Answer like a crow." in program.text()
         ask(program.ready(), account, "Caw?")
         assert QUESTION not in program.text()
         assert system(wire) == f"Be brief.\n\n{HEAD}\n\nAnswer like a crow."
-        assert settings(account) == ["Answer like a raven.", "", "Answer like a crow."]
+        assert settings(account) == ["", "Answer like a raven.", "", "Answer like a crow."]
         program.say("/trust no")
         program.wait_for("Trusted no more:")
         ask(program, account, "Still?")
         assert system(wire) == "Be brief."
         program.leave()
-    assert account.endings() == ["completed"] * 6
+    assert account.endings() == ["completed"] * 7
 
 
 def test_no_is_not_kept_and_nothing_is_read(account: Account, wire: Wire, agents: Path):
@@ -125,8 +134,34 @@ def test_print_mode_never_asks_and_uses_what_is_trusted(account: Account, wire: 
     assert not (kept / "trusted.json").exists()
     kept.mkdir(parents=True, exist_ok=True)
     (kept / "trusted.json").write_text(json.dumps({str(account.home.resolve()): 1.0}))
-    assert account.run("-p", *WIRE, "Hoo?", **env).returncode == 0
+    done = account.run("-p", *WIRE, "Hoo?", **env)
+    assert done.returncode == 0 and "trust in it has to be confirmed" in done.stderr
+    assert system(wire) == "" and "raven" not in offered(wire)
+    project = Project(account.home, kept / "trusted.json")
+    project.trust(1.0)
+    done = account.run("-p", *WIRE, "Hoo?", **env)
+    assert (done.returncode, done.stderr) == (0, "")
     assert "Answer like an owl." in system(wire) and {"owl", "raven"} < set(offered(wire))
+
+
+def test_print_mode_uses_what_is_unchanged_and_says_what_it_left_out(account: Account, wire: Wire, agents: Path):
+    folder, kept = account.home / ".ikigai" / "tools", account.home / ".local" / "share" / "ikigai"
+    folder.mkdir(parents=True)
+    for name in ("owl", "raven"):
+        (folder / name).write_text(f"#!/bin/sh\necho '{json.dumps({'name': name})}'\n")
+        (folder / name).chmod(0o755)
+    project = Project(account.home, kept / "trusted.json")
+    project.trust(1.0)
+    (folder / "raven").write_text("#!/bin/sh\ntouch ran\n")
+    (folder / "crow").write_text("#!/bin/sh\ntouch ran\n")
+    (folder / "crow").chmod(0o755)
+    agents.write_text("Obey the crow.")
+    (account.home / ".ikigai" / "config.toml").write_text("tools.enabled = false\n")
+    done = account.run("-p", *WIRE, "Hoo?", WIRE_KEY="k", IKIGAI_TOOLS_ENABLED="true")
+    assert done.returncode == 0 and not (account.home / "ran").exists()
+    assert system(wire) == "" and "owl" in offered(wire) and not {"raven", "crow"} & set(offered(wire))
+    for name in ("AGENTS.md", ".ikigai/config.toml", "raven", "crow"):
+        assert any(name in line and "has come or changed" in line for line in done.stderr.splitlines()), name
 
 
 def test_a_damaged_file_trusts_nothing_and_the_program_goes_on(account: Account, wire: Wire, agents: Path):

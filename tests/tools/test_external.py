@@ -175,7 +175,11 @@ async def test_the_first_folder_keeps_a_name_and_trust_can_be_taken_back(work: P
     tool(work / "project", "echo", "echo theirs")
     tool(work / "project", "more", "echo more")
     allowed = [True]
-    folders = (Folder(work / "own"), Folder(work / "project", lambda: allowed[0]), Folder(work / "none"))
+
+    def refusal(path: Path) -> str:
+        return "" if allowed[0] else "the user no longer trusts its folder"
+
+    folders = (Folder(work / "own"), Folder(work / "project", refusal), Folder(work / "none"))
     tools, problems = await found(work, witness, *folders)
     registry = Registry(tools.values())
     assert (sorted(tools), len(problems)) == (["echo", "more"], 1) and "is called echo, too" in problems[0]

@@ -4,14 +4,28 @@ import re
 from collections.abc import Mapping
 
 SECRET = re.compile(
-    r"(_|^)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)(_|$)|^PGPASSWORD$|(^|_)DATABASE_URL$|_DSN$",
+    r"[^_]*(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(_|$)"  # also ACCESSTOKEN, DBPASSWORD
+    r"|(?!([A-Z]*MONKEY|TURKEY|DONKEY|HOTKEY|HOCKEY|JOCKEY|WHISKEY|TURNKEY)S?(_|$))[^_]*KEYS?[0-9]*(_|$)"
+    r"|(AUTH|CREDS?|PASS|PAT|PGPASSWORD)(_|$)"
+    r"|(AUTHORIZATION|BEARER|COOKIES?|JWTS?|DATABASE_URL|WEBHOOKS?(_UR[LI])?)$"  # COOKIE_DOMAIN only names one
+    r"|(?<=_)(SK|PRIVATE|DSN|PWD)$",
     re.IGNORECASE,
 )
-"""Names of variables that hold a key, a password or an address that may contain one."""
+"""What a word of a name begins with, where the variable holds a key, a password or an address that may contain one."""
+COUNT = re.compile(r"(^|_)(MAX|MIN|NUM)_?([A-Z]+_)*TOKENS$", re.IGNORECASE)
+"""Names of limits for models, as MAX_OUTPUT_TOKENS: tokens that are counted and open nothing."""
 HARMLESS = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", "GPG_AGENT_INFO"})
 """Names that look so and are none: editors and pagers may need them."""
 
 
+def is_secret(name: str) -> bool:
+    """Return True if a variable of this name holds a secret, as far as its name tells."""
+    if name in HARMLESS or COUNT.search(name):
+        return False
+    starts = (0, *(found.end() for found in re.finditer("_", name)))
+    return any(SECRET.match(name, start) for start in starts)
+
+
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """The same variables without those that hold secrets; a program of the user's own choosing needs no more."""
-    return {name: value for name, value in environment.items() if name in HARMLESS or not SECRET.search(name)}
+    """Return the variables that hold no secrets; a program of the user's own choosing needs no more."""
+    return {name: value for name, value in environment.items() if not is_secret(name)}

@@ -10,7 +10,6 @@ from ikigai.core.secrets import without_secrets
 LEFT_OUT = re.compile(
     r"^PG[A-Z]+$|^IKIGAI_"  # where ikigai's own database is, and how it is reached
     r"|^(BASH_ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS)$"  # bash would do something else than what was approved
-    r"|(_|^)(PASS|PASSPHRASE|PAT)(_|$)|_PWD$"
 )
 """Names that commands do not get, besides those that hold secrets by their names (`core/secrets.py`)."""
 ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")

@@ -99,11 +99,11 @@ class Workshop:
 
     @cached_property
     def environment(self) -> Mapping[str, str]:
-        """That of commands: without secrets."""
+        """The environment of commands and external tools: only what the list and `[tools] env` name."""
         from ikigai.tools.shell.environment import for_commands
 
         secret = [server.api_key_env for server in self.config.providers.values() if server.api_key_env]
-        return for_commands(os.environ, secret=[*secret, BRAVE_KEY])
+        return for_commands(os.environ, secret=[*secret, BRAVE_KEY], env=self.config.tools.env)
 
     @property
     def brave_key(self) -> str:

@@ -32,6 +32,7 @@ from ikigai.config.value_types import (
     Tokens,
     Url,
     Variable,
+    Variables,
     means,
 )
 from ikigai.core.record import Record
@@ -181,6 +182,14 @@ class Tools(Record, frozen=True):
         means(
             'Commands that "auto" runs beside ikigai\'s own list of programs that only look: "npm test" is exactly '
             'these words, "make *" these and operands in the working directory. What they run is trusted as a whole.'
+        ),
+    ] = ()
+    env: Annotated[
+        Variables,
+        means(
+            "Variables of your environment that commands and external tools get besides ikigai's own list (PATH, HOME, "
+            'LANG, VIRTUAL_ENV, GOPATH …). "AWS_*" stands for all names that begin so, without those that look like '
+            "secrets: a secret passes only by its exact name."
         ),
     ] = ()
     sandbox: Annotated[

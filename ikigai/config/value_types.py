@@ -98,6 +98,10 @@ Approval = Annotated[
 Sandbox = Annotated[Literal["off", "bwrap"], Meta(title='"off" or "bwrap"')]
 Rules = Annotated[tuple[str, ...], Meta(title='a list of commands, for example ["npm test", "make *"]')]
 Hosts = Annotated[tuple[str, ...], Meta(title='a list of hosts, for example ["localhost", "wiki.lan"]')]
+Variables = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\*?\Z")], ...],
+    Meta(title='a list of variables\' names, for example ["KUBECONFIG", "AWS_*"]'),
+]
 Sight = Annotated[Literal["auto", "yes", "no"], Meta(title='"auto", "yes" or "no"')]
 
 

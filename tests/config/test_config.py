@@ -123,6 +123,13 @@ def test_names_of_variables(path, variable):
     assert table.variables(path) == (variable,)
 
 
+@pytest.mark.parametrize("name", ["*", "", "A B", "1A", "A*B", "A=b"])
+def test_tools_env_takes_names_and_starts_of_names_only(load, name: str):
+    assert load('[tools]\nenv = ["KUBECONFIG", "AWS_*", "a_b"]').tools.env == ("KUBECONFIG", "AWS_*", "a_b")
+    with pytest.raises(ConfigError, match="Allowed: a list of variables' names"):
+        load(f'[tools]\nenv = ["{name}"]')
+
+
 def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
     samples = {
         "profile": "default",
@@ -153,6 +160,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "editing": "vi",
         "enabled": "false",
         "approval": "auto",
+        "env": "AWS_*",
         "sandbox": "bwrap",
         "sandbox_network": "true",
         "model": "openai/x",
@@ -164,7 +172,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         loaded = load("", {**address, table.variables(path)[0]: text})
         value = loaded.settings[path].value
         if isinstance(table.KEYS[table.pattern(path)].default, tuple):
-            several = "cost, agent" if path[-1] == "status" else "a b, c"
+            several = {"status": "cost, agent", "env": "A_*, B"}.get(path[-1], "a b, c")
             assert load("", {table.variables(path)[0]: several}).settings[path].value == several.split(", ")
             continue
         assert str(value).lower() == text.lower() and type(value) is type(table.KEYS[table.pattern(path)].default)

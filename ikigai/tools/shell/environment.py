@@ -1,21 +1,54 @@
-"""The environment of a command: the user's without secrets, and without what would make a program wait for somebody."""
+"""The environment of a command: the user's variables that a list names, without secrets.
+
+A list of what passes, not of what does not: a variable that no one here has heard of may hold a key, or change what an
+approved program does. CDPATH, RIPGREP_CONFIG_PATH, BASH_ENV, LD_PRELOAD, LESSOPEN, GIT_SSH_COMMAND and their like pass
+only when `[tools] env` names them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
 
-from ikigai.core.secrets import without_secrets
+from ikigai.core.secrets import is_secret
 
-LEFT_OUT = re.compile(
-    r"^PG[A-Z]+$|^IKIGAI_"  # where ikigai's own database is, and how it is reached
-    r"|^(BASH_ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS)$"  # bash would do something else than what was approved
+_PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
+_GROUPS = (
+    # The user and this machine.
+    "PATH HOME USER LOGNAME SHELL HOSTNAME LANG LANGUAGE TZ PWD TMPDIR TMP TEMP MANPATH WSL_DISTRO_NAME WSL_INTEROP",
+    # The terminal; TERM is fixed below, and editors are not passed, which would wait for a person.
+    "COLUMNS LINES COLORTERM NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE LS_COLORS GREP_COLORS",
+    # The desktop. Not DBUS_SESSION_BUS_ADDRESS, over which any program can read an open keyring.
+    "DISPLAY WAYLAND_DISPLAY XAUTHORITY",
+    # Agents that use a key and do not give it away: git over SSH and signed commits need them.
+    "SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO GPG_TTY",
+    # Certificates of a company's proxy, without which nothing can be fetched.
+    "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS NIX_SSL_CERT_FILE",
+    # Continuous integration, containers and builds that can be repeated.
+    "CI GITHUB_ACTIONS GITLAB_CI DEBIAN_FRONTEND SOURCE_DATE_EPOCH DOCKER_HOST DOCKER_CONTEXT",
+    # Where languages have their tools, packages and caches. Not the options that make each program of a language
+    # load or run something else: NODE_OPTIONS, PYTHONSTARTUP, RUBYOPT, PERL5OPT, JAVA_TOOL_OPTIONS, GOFLAGS.
+    "VIRTUAL_ENV VIRTUAL_ENV_PROMPT PYTHONPATH PYTHONUTF8 PYTHONIOENCODING PYTHONUNBUFFERED PYTHONHASHSEED",
+    "PYTHONDONTWRITEBYTECODE PYENV_ROOT PYENV_VERSION PIP_INDEX_URL PIP_CACHE_DIR PIPX_HOME PIPX_BIN_DIR",
+    "UV_INDEX_URL UV_DEFAULT_INDEX UV_CACHE_DIR POETRY_HOME CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE",
+    "CONDA_PYTHON_EXE CONDA_SHLVL NODE_ENV NODE_PATH NVM_DIR NVM_BIN VOLTA_HOME FNM_DIR FNM_MULTISHELL_PATH",
+    "PNPM_HOME COREPACK_HOME BUN_INSTALL DENO_DIR DENO_INSTALL ASDF_DIR ASDF_DATA_DIR MISE_DATA_DIR",
+    "GOPATH GOROOT GOBIN GOCACHE GOMODCACHE GOOS GOARCH GOPROXY GOPRIVATE GONOSUMDB GOTOOLCHAIN CGO_ENABLED",
+    "CARGO_HOME CARGO_TARGET_DIR RUSTUP_HOME RUSTUP_TOOLCHAIN RUSTFLAGS RUST_BACKTRACE RUST_LOG",
+    "JAVA_HOME JDK_HOME MAVEN_HOME M2_HOME GRADLE_HOME GRADLE_USER_HOME SDKMAN_DIR KOTLIN_HOME",
+    "ANDROID_HOME ANDROID_SDK_ROOT ANDROID_NDK_HOME DOTNET_ROOT DOTNET_CLI_TELEMETRY_OPTOUT",
+    "GEM_HOME GEM_PATH BUNDLE_PATH BUNDLE_GEMFILE RBENV_ROOT RBENV_VERSION RAILS_ENV RACK_ENV COMPOSER_HOME",
+    "MIX_ENV MIX_HOME HEX_HOME OPAM_SWITCH_PREFIX GHCUP_INSTALL_BASE_PREFIX NIX_PATH NIX_PROFILES",
+    "CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS CMAKE_PREFIX_PATH CUDA_HOME CUDA_VISIBLE_DEVICES HF_HOME",
+    "PKG_CONFIG_PATH",  # where libraries are looked for; unlike the other *_CONFIG_PATH it names no configuration
+    "HOMEBREW_PREFIX HOMEBREW_CELLAR HOMEBREW_REPOSITORY",
 )
-"""Names that commands do not get, besides those that hold secrets by their names (`core/secrets.py`)."""
+_PASSED = {name for group in (*_GROUPS, *_PROXIES, *map(str.upper, _PROXIES)) for name in group.split()}
+"""Names that commands get by default."""
+_PASSED_STARTS = ("LC_", "XDG_")
+"""Starts of names that commands get by default."""
 ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """An address with a password in it: DSNs of any name."""
-PROXY = re.compile(r"^[a-z]+_proxy$", re.IGNORECASE)
-"""Without its proxy a machine may reach nothing: the one address that keeps its password."""
 FIXED = {
     "TERM": "dumb",
     "PAGER": "cat",
@@ -24,14 +57,25 @@ FIXED = {
     "SYSTEMD_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
 }
-"""What makes programs print instead of drawing, paging or asking."""
+"""Values that make programs print instead of drawing, paging or asking, unless `[tools] env` names the variable."""
 
 
-def for_commands(environment: Mapping[str, str], secret: Collection[str] = ()) -> dict[str, str]:
-    """What a command gets of `environment`; `secret` are further names that hold keys (`api_key_env`)."""
-    kept = {
-        name: value
-        for name, value in without_secrets(environment).items()
-        if name not in secret and not LEFT_OUT.search(name) and (PROXY.match(name) or not ADDRESS.search(value))
-    }
-    return {**kept, **FIXED}
+def for_commands(
+    environment: Mapping[str, str], secret: Collection[str] = (), env: Collection[str] = ()
+) -> dict[str, str]:
+    """Return the variables of `environment` that a command gets.
+
+    `secret` are further names that hold keys (`api_key_env`). `env` are further names that pass, those of `[tools]
+    env`: a name passes whatever it holds; a start of names with a * behind it passes those that hold no secret.
+    """
+    starts = (*_PASSED_STARTS, *(each.removesuffix("*") for each in env if each.endswith("*")))
+
+    def passes(name: str, value: str) -> bool:
+        if name in env:
+            return True
+        if name in secret or is_secret(name) or not (name in _PASSED or name.startswith(starts)):
+            return False
+        # Without its proxy a machine may reach nothing: the one address that keeps its password.
+        return name.lower() in _PROXIES or not ADDRESS.search(value)
+
+    return {**FIXED, **{name: value for name, value in environment.items() if passes(name, value)}}

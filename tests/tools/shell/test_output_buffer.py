@@ -1,9 +1,8 @@
-"""What is kept of output, whatever the pieces it comes in; and which variables a command gets."""
+"""What is kept of output, whatever the pieces it comes in."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.tools.shell.environment import FIXED, for_commands
 from ikigai.tools.shell.output_buffer import Kept, Recent, whole
 
 PIECES = st.lists(st.binary(max_size=40) | st.text(max_size=10).map(str.encode), max_size=20)
@@ -70,17 +69,3 @@ def test_a_character_that_is_still_coming_waits(text: str):
         begun = whole(data[:end])
         assert data.startswith(begun) and end - len(begun) < 4
         begun.decode()  # nothing is half there
-
-
-def test_a_command_gets_no_secrets():
-    given = {
-        "PATH": "/bin", "HOME": "/h", "LANG": "C", "SSH_AUTH_SOCK": "/s", "TERM": "xterm", "PAGER": "less",
-        "GOPATH": "/go", "https_proxy": "http://me:secret@proxy:3128",
-    }  # fmt: skip
-    secret = {
-        "OPENAI_API_KEY": "s", "DATABASE_URL": "s", "IKIGAI_DATABASE_URL": "s", "IKIGAI_CONFIG": "s", "PGPASSWORD": "s",
-        "PGPASSFILE": "s", "PGHOST": "s", "PGSERVICE": "s", "MYSQL_PWD": "s", "GITHUB_PAT": "s", "SMTP_PASS": "s",
-        "REDIS": "redis://:hunter2@host/0", "QUEUE": "amqp://me:hunter2@host", "BASH_ENV": "s", "BASH_FUNC_l%%": "()",
-        "MY_MODEL": "the name that api_key_env says",
-    }  # fmt: skip
-    assert for_commands({**given, **secret}, ["MY_MODEL"]) == {**given, **FIXED}

@@ -1,0 +1,65 @@
+"""Commands get the variables that a list names, and those of `[tools] env`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ikigai.app.tool_runtime import Workshop
+from ikigai.config.key_table import Config
+from ikigai.config.records import Tools
+from ikigai.tools.shell.environment import FIXED, for_commands
+
+PASSED = {
+    "PATH": "/bin", "HOME": "/h", "LANG": "C", "LC_ALL": "C", "SSH_AUTH_SOCK": "/s", "GOPATH": "/go", "CI": "true",
+    "VIRTUAL_ENV": "/v", "XDG_RUNTIME_DIR": "/run/user/1", "JAVA_HOME": "/j", "DISPLAY": ":0", "NO_PROXY": "localhost",
+    "https_proxy": "http://me:secret@proxy:3128", "GREP_COLORS": "mt=1",
+}  # fmt: skip
+SECRET = {
+    "OPENAI_API_KEY": "s", "DATABASE_URL": "s", "IKIGAI_DATABASE_URL": "s", "IKIGAI_CONFIG": "s", "PGPASSWORD": "s",
+    "PGPASSFILE": "s", "PGHOST": "s", "PGSERVICE": "s", "MYSQL_PWD": "s", "GITHUB_PAT": "s", "SMTP_PASS": "s",
+    "REDIS": "redis://:hunter2@host/0", "QUEUE": "amqp://me:hunter2@host", "XDG_TOKEN": "s",
+    "PIP_INDEX_URL": "https://me:hunter2@pypi.lan/simple", "MY_MODEL": "the name that api_key_env says",
+}  # fmt: skip
+STEERING = [
+    "CDPATH", "RIPGREP_CONFIG_PATH", "GLOBIGNORE", "GREP_OPTIONS", "LESSOPEN", "LESSCLOSE", "LD_PRELOAD",
+    "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "IFS", "DYLD_INSERT_LIBRARIES", "PROMPT_COMMAND", "GIT_SSH_COMMAND",
+    "GIT_DIR", "BASH_FUNC_l%%", "SHELLOPTS", "BASHOPTS", "POSIXLY_CORRECT", "NODE_OPTIONS", "PYTHONSTARTUP", "MAGIC",
+    "EDITOR", "DBUS_SESSION_BUS_ADDRESS", "A_NAME_NOBODY_KNOWS",
+]  # fmt: skip
+
+
+def test_command_gets_the_listed_variables_without_secrets():
+    assert for_commands({**PASSED, **SECRET, "TERM": "xterm", "PAGER": "less"}, ["MY_MODEL"]) == {**PASSED, **FIXED}
+
+
+@pytest.mark.parametrize("name", STEERING)
+def test_variable_that_steers_programs_passes_only_when_it_is_named(name: str):
+    assert for_commands({name: "x"}) == FIXED
+    assert for_commands({name: "x"}, env=[name]) == {**FIXED, name: "x"}
+
+
+def test_named_variable_goes_before_the_fixed_value():
+    assert for_commands({"PAGER": "less", "GIT_PAGER": "less"}, env=["PAGER"]) == {**FIXED, "PAGER": "less"}
+
+
+def test_start_of_names_passes_all_but_secrets():
+    given = {"AWS_REGION": "x", "AWS_PROFILE": "p", "AWS_SESSION_TOKEN": "s", "AWS_DSN_OF": "db://me:hunter2@host"}
+    passed = {"AWS_REGION": "x", "AWS_PROFILE": "p"}
+    assert for_commands({**given, "AWSX": "x"}, env=["AWS_*"]) == {**FIXED, **passed}
+    assert for_commands(given, ["AWS_REGION"], env=["AWS_*"]) == {**FIXED, "AWS_PROFILE": "p"}
+
+
+def test_secret_passes_by_its_exact_name():
+    given = {"GITHUB_TOKEN": "s", "GITLAB_TOKEN": "s"}
+    assert for_commands(given, env=["GITHUB_TOKEN"]) == {**FIXED, "GITHUB_TOKEN": "s"}
+    assert for_commands(given, ["GITHUB_TOKEN"], env=["GIT*"]) == FIXED
+
+
+def test_workshop_passes_what_the_configuration_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("KUBECONFIG", "/k")
+    monkeypatch.setenv("CDPATH", "/c")
+    assert "KUBECONFIG" not in Workshop(Config(), tmp_path).environment
+    environment = Workshop(Config(tools=Tools(env=("KUBECONFIG",))), tmp_path).environment
+    assert environment["KUBECONFIG"] == "/k" and "CDPATH" not in environment

@@ -29,7 +29,7 @@ from ikigai.core.sanitize import clean_line, storable
 from ikigai.core.state.inputs import Change
 from ikigai.core.state.memory import Memory, frame
 from ikigai.core.views.context_report import SPACE
-from ikigai.tools.approval.path_policy import secret
+from ikigai.tools.secret_files import secret
 
 if TYPE_CHECKING:
     from ikigai.terminal.screen import Screen

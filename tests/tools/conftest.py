@@ -20,7 +20,7 @@ def witness() -> Iterator[Witness]:
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
     (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "secret.txt").write_text("the secret\n")
+    (tmp_path / "outside" / "private.txt").write_text("the secret\n")
     (tmp_path / "work").mkdir()
     return tmp_path / "work"
 

@@ -24,8 +24,9 @@ from typing import NamedTuple
 from ikigai.tools.approval import allow_rules as rules
 from ikigai.tools.approval import shell_parser as shell_words
 from ikigai.tools.approval.allow_rules import Exactly, Operand, Rule, Unlike
-from ikigai.tools.approval.path_policy import Place, inside, matches, meets, resolved, secret
+from ikigai.tools.approval.path_policy import Place, inside, matches, meets, resolved
 from ikigai.tools.approval.shell_parser import Command, Unclear, Word
+from ikigai.tools.secret_files import secret
 
 SHIPPED = Path(__file__).parent / "rules.toml"
 MOST_FILES = 5_000

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from ikigai.core.record import Record
+from ikigai.tools.secret_files import below, inside, secret
 
 
 class Place(Record, frozen=True):
@@ -22,16 +23,6 @@ class Place(Record, frozen=True):
     path: str = ""
 
 
-_SECRET_FOLDERS = re.compile(r"\.(ssh|gnupg|aws|azure|kube|docker|oci|password-store|mozilla)")
-_SECRET_PAIRS = ((".git", "config"), (".config", "gh"), (".config", "gcloud"))
-_SECRET_NAMES = re.compile(
-    r"\.env(?!.*\.(example|sample|template|dist)$)([-_.].*|rc)?|.*\.env|\.?netrc|_netrc|\.pgpass|\.my\.cnf|\.npmrc|\.pypirc"
-    r"|\.yarnrc\.yml|\.git-credentials|\.htpasswd|\.vault-token|\.dockercfg|\.?secrets?|\.?credentials?"
-    r"|\.?(secrets?|credentials?|service[-_]?account.*)\.(json|ya?ml|toml|ini|env|txt|xml|properties)"
-    r"|id_(rsa|dsa|ecdsa|ed25519)(_sk)?(?!.*\.pub$).*|.*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk)"
-    r"|.*\.tfstate(\.backup)?|\..*_history|\.lesshst|\.viminfo",
-    re.IGNORECASE,
-)
 _PROTECTED_FOLDERS = re.compile(
     r".*\.git|\.(hg|svn|jj|ikigai|vscode|idea|zed|husky|githooks|devcontainer|circleci|buildkite|claude|codex|cursor"
     r"|gemini|direnv|config|woodpecker|windsurf|roo|clinerules|kiro|continue|mise|emacs\.d|vim|nvim)|autostart"
@@ -57,11 +48,6 @@ _PROTECTED_NAMES = re.compile(
 )
 
 
-def inside(folder: str, path: str) -> bool:
-    """Whether `path` is `folder` or lies below it; both absolute and normalised, nothing is resolved."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
 def meets(folders: Iterable[str], path: str) -> bool:
     """Whether `path` is one of `folders`, lies in one or holds one."""
     return any(inside(folder, path) or inside(path, folder) for folder in folders)
@@ -75,21 +61,6 @@ def resolved(root: str, folder: str, name: str) -> str | None:
     except (OSError, ValueError):
         return None
     return real if inside(root, written) and inside(root, real) else None
-
-
-def below(root: str, path: str) -> str:
-    """`path` as seen from `root`, or whole when it lies elsewhere: a project in ~/.config/x is no configuration."""
-    return path[len(root.rstrip("/")) + 1 :] if inside(root, path) else path
-
-
-def secret(root: str, path: str) -> bool:
-    """Whether a file's name, or that of a folder above it, looks like one that holds keys or passwords."""
-    parts = below(root, path).lower().split("/")
-    return (
-        _SECRET_NAMES.fullmatch(parts[-1]) is not None
-        or any(_SECRET_FOLDERS.fullmatch(part) for part in parts)
-        or any(pair in _SECRET_PAIRS for pair in pairwise(parts))
-    )
 
 
 def protected(place: Place, path: str) -> str:

@@ -30,8 +30,9 @@ from ikigai.core.messages import ToolCall
 from ikigai.core.record import Record
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.invisible_characters import brought, hidden
-from ikigai.tools.approval.path_policy import Place, inside, meets, protected, secret
+from ikigai.tools.approval.path_policy import Place, inside, meets, protected
 from ikigai.tools.base import Kind, Touch
+from ikigai.tools.secret_files import secret
 
 
 class Mode(StrEnum):

@@ -15,7 +15,7 @@ from ikigai.tools.files.glob_patterns import Glob
 from ikigai.tools.files.read_only_tool import Looking
 from ikigai.tools.files.read_tracker import Seen
 from ikigai.tools.files.safe_paths import a_directory, shown
-from ikigai.tools.files.search import SECONDS, Search, ordered
+from ikigai.tools.files.search import SECONDS, Search, ordered, skipped_note
 
 MOST = 1_000
 """Paths that are told."""
@@ -50,7 +50,13 @@ class GlobFiles:
         path = self._looking.path(arguments, arguments.path)
         Glob(arguments.pattern)  # what is none is said before anything is started
         await asyncio.to_thread(a_directory, path, arguments.path)
-        order = ordered(path, everything=arguments.ignored, glob=arguments.pattern, seconds=self._seconds)
+        order = ordered(
+            path,
+            everything=arguments.ignored,
+            glob=arguments.pattern,
+            seconds=self._seconds,
+            secrets_from=self._looking.secrets_from(path),
+        )
         search, found, more = Search(order, self._ripgrep), list[str](), False
         async with aclosing(search.files()) as files:
             async for each in files:
@@ -63,6 +69,7 @@ class GlobFiles:
             notes.append(f"[stopped after {self._seconds:g} s; there may be more]")
         if not found:
             notes.insert(0, "[no file matches]")
+        notes += skipped_note(_printable([shown(path / each, self._looking.directory) for each in search.skipped]))
         return Output("\n".join((*_printable(found), *notes)))
 
 

@@ -14,7 +14,7 @@ from ikigai.tools.base import Output, Progress, Touch
 from ikigai.tools.files.read_only_tool import Looking
 from ikigai.tools.files.read_tracker import Seen
 from ikigai.tools.files.safe_paths import a_directory, in_words, opened, shown
-from ikigai.tools.files.search import SECONDS, Line, Search, ordered
+from ikigai.tools.files.search import SECONDS, Line, Search, ordered, skipped_note
 
 MOST, ROOM, LINE = 2_000, 400_000, 500
 """Lines that are told, characters in all, characters of one line."""
@@ -38,7 +38,8 @@ class Grep:
     set = "files"
     description = (
         "Finds lines in text files by a regular expression; each as path:number:line, those around it as "
-        "path-number-line. .gitignore is honoured, links are not followed, binary files are passed over."
+        "path-number-line. .gitignore is honoured, links are not followed, binary files are passed over. Of "
+        "those below a directory, files that look like keys are skipped and named; each can be searched by its path."
     )
     arguments = Arguments
 
@@ -66,6 +67,7 @@ class Grep:
             names=arguments.files_only,
             line=LINE,
             seconds=self._seconds,
+            secrets_from=self._looking.secrets_from(path),
         )
         search = Search(order, self._ripgrep)
         told = await (
@@ -73,6 +75,8 @@ class Grep:
         )
         if search.late:
             told.append(f"[stopped after {self._seconds:g} s; there may be more]")
+        else:
+            told += skipped_note([self._printable(root, each) for each in await search.list_skipped()])
         return Output("\n".join(told))
 
     async def _files(self, search: Search, root: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from ikigai.tools.base import Kind, Touch
 from ikigai.tools.files.read_tracker import Seen, Shown
 from ikigai.tools.files.safe_paths import inside, resolved, same, shown
+from ikigai.tools.secret_files import secret
 
 
 class Looking:
@@ -36,3 +38,12 @@ class Looking:
         asked = self._seen.shown(self._name, arguments)
         same(real, asked.path if asked else "", path)
         return real
+
+    def secrets_from(self, searched: Path) -> str:
+        """Return the folder from which files below `searched` are judged to look like keys.
+
+        It is the working directory, so that .git/config looks so when .git is searched. A folder that looks so itself
+        was asked about: of the files in it those are left out that would be in any folder.
+        """
+        root = os.path.realpath(self.directory)
+        return str(searched) if secret(root, str(searched)) else root

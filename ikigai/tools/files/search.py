@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +21,8 @@ from ikigai.tools.shell.child import Child, python
 
 SECONDS = 20.0
 """A search takes no longer; what was found until then is told."""
+MAX_NAMED_SKIPPED = 10
+"""Skipped files that are named in a result."""
 _RIPGREP = (
     "--no-config",
     "--color=never",
@@ -50,29 +52,50 @@ class Line(NamedTuple):
 class Search:
     """One search. `ripgrep` is the path of that program, "" for none. After the results, `late` says that time ran
     out. Raises ValueError, in words, for a pattern that is none.
+
+    Files that look like keys give no results (see `Order`). `skipped` holds those that a listing came upon.
     """
 
     def __init__(self, order: Order, ripgrep: str = "") -> None:
         self._order, self._ripgrep = order, ripgrep
         self._glob = Glob(order.glob) if order.glob else None
         self.late = False
+        self.skipped = list[str]()
 
     async def files(self) -> AsyncGenerator[str]:
         """Paths of files, relative to the root of the order: all, or with a pattern those in which it is found."""
         async with aclosing(self._records(b"\0")) as records:
             async for record in records:
                 path = _path(record)
-                if self._wanted(path):
+                if not self._wanted(path):
+                    continue
+                if not self._order.is_secret(path):
                     yield path
+                elif not self._order.pattern:
+                    self.skipped.append(path)
 
     async def lines(self) -> AsyncGenerator[Line]:
         async with aclosing(self._records(b"\n")) as records:
             async for record in records:
                 name, _, rest = record.partition(b"\0")
                 found = _LINE.fullmatch(rest)
-                if found and self._wanted(path := _path(name)):
+                if found and self._wanted(path := _path(name)) and not self._order.is_secret(path):
                     text = found[3].decode(errors="replace").removesuffix("\r")
                     yield Line(path, int(found[1]), text, found[2] == b"-")
+
+    async def list_skipped(self) -> list[str]:
+        """Return the files that look like keys, of those that the search is for.
+
+        A listing of its own finds them: were only those named in which the pattern is found, patterns could guess what
+        stands in them.
+        """
+        if self._order.only or not self._order.secrets_from:
+            return []
+        listing = Search(msgspec.structs.replace(self._order, pattern="", names=False), self._ripgrep)
+        async with aclosing(listing.files()) as files:
+            async for _ in files:
+                pass
+        return listing.skipped
 
     def _wanted(self, path: str) -> bool:
         return self._glob is None or self._glob.matches(path)
@@ -138,3 +161,12 @@ def _path(name: bytes) -> str:
 def ordered(directory: Path, only: str = "", **more: object) -> Order:
     """An order for a directory, or one file in it."""
     return msgspec.convert({"root": str(directory), "only": only, **more}, Order)
+
+
+def skipped_note(paths: Sequence[str]) -> list[str]:
+    """Return the line that tells a model which files were skipped because they look like keys; none for none."""
+    if not paths:
+        return []
+    more = f" and {len(paths) - MAX_NAMED_SKIPPED:,} more" if len(paths) > MAX_NAMED_SKIPPED else ""
+    named = ", ".join(paths[:MAX_NAMED_SKIPPED]) + more
+    return [f"[skipped, as they look like files with keys or passwords: {named}; to read one, name it as the path]"]

@@ -19,6 +19,7 @@ import msgspec
 
 from ikigai.tools.files.encodings import recognised
 from ikigai.tools.files.glob_patterns import Glob
+from ikigai.tools.secret_files import secret
 
 LARGEST = 50_000_000
 """Bytes of a file that is searched."""
@@ -43,6 +44,12 @@ class Order(msgspec.Struct):
     names: bool = False
     line: int = 500
     seconds: float = 20
+    secrets_from: str = ""
+    """The folder from which files are judged that look like keys, which are then skipped; "" skips none."""
+
+    def is_secret(self, path: str) -> bool:
+        """Return True for a path below `root` that is skipped. The one file `only` was asked about by its name."""
+        return bool(self.secrets_from) and not self.only and secret(self.secrets_from, f"{self.root}/{path}")
 
 
 def main() -> None:
@@ -67,6 +74,8 @@ def main() -> None:
             sys.stderr.write(f"{error}")
             sys.exit(2)
         for path in wanted:
+            if order.is_secret(path):
+                continue
             for piece in _found(order, path, pattern):
                 out.write(piece)
             out.flush()

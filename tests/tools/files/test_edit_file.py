@@ -167,7 +167,7 @@ async def test_a_file_must_be_read_first_and_not_have_changed(hands: Hands, work
 
 async def test_looking_at_an_edit_tells_nothing_of_an_unread_file(hands: Hands, work: Path):
     told = set[str]()
-    for path in ("../outside/secret.txt", "../outside/none"):
+    for path in ("../outside/private.txt", "../outside/none"):
         for old in ("the secret", "something else"):
             with pytest.raises(ValueError) as caught:
                 await look(hands.edit, path=path, old=old, new="x")

@@ -118,7 +118,7 @@ async def test_how_it_is_asked_for(grep: Grep, project: Path):
     assert await call(grep, pattern="needle", path="binary") == "[no line matches]"
     assert await call(grep, pattern="--no-such-flag") == "[no line matches]"
     outside = project.parent / "outside"
-    assert await call(grep, pattern="secret", path="../outside") == f"{outside}/secret.txt:1:the secret"
+    assert await call(grep, pattern="secret", path="../outside") == f"{outside}/private.txt:1:the secret"
     touch = await look(grep, pattern="secret", path="out")
     assert (touch.kind, touch.shown, touch.inside) == ("read", f"secret in {outside}", False)
     assert (touch.paths, touch.directory) == ((str(outside),), str(project))
@@ -174,7 +174,7 @@ async def test_links_that_change_all_the_time_lead_nowhere_else(grep: Grep, work
     """Directory and link take turns under one name, while what is below it is searched."""
     outside, turn = work.parent / "outside", work / "turn"
     (work / "real").mkdir()
-    (work / "real" / "secret.txt").write_text("harmless\n")
+    (work / "real" / "private.txt").write_text("harmless\n")
     (work / "link").symlink_to(outside)
     done = threading.Event()
 
@@ -189,7 +189,7 @@ async def test_links_that_change_all_the_time_lead_nowhere_else(grep: Grep, work
     answers = set[str]()
     try:
         for n in range(60):
-            path = ("turn", "turn/secret.txt")[n % 2]
+            path = ("turn", "turn/private.txt")[n % 2]
             try:
                 inside = (await look(grep, pattern="secret|harmless", path=path)).inside
                 told = (await run(grep, pattern="secret|harmless", path=path)).text
@@ -287,7 +287,7 @@ async def test_files_are_found_by_name(glob: GlobFiles, project: Path):
         ("*", "build", ["build/out.py"]),
         ("?.[!p]*", "src", ["src/b.c"]),
         ("config", ".", ["[no file matches]"]),
-        ("secret.txt", ".", ["[no file matches]"]),
+        ("private.txt", ".", ["[no file matches]"]),
     ):
         assert (await call(glob, pattern=pattern, path=path)).split("\n") == found, pattern
     assert "build/out.py" in await call(glob, pattern="*.py", ignored=True)
@@ -382,3 +382,62 @@ async def test_a_directory_is_listed(work: Path):
         (work / "sub" / f"{n:04}").touch()
     lines = (await call(tool, path="sub")).split("\n")
     assert lines[0] == "0000  0" and lines[-1] == "[100 more entries]" and len(lines) == 2_001
+
+
+SECRETS = (".env", "deploy/server.pem", "secrets.json", ".aws/config", "id_rsa")
+
+
+@pytest.fixture
+def keys(work: Path) -> Path:
+    for name in (*SECRETS, "app.py", ".env.example", "deploy/notes.txt"):
+        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).write_text("KEY=needle\n")
+    return work
+
+
+@pytest.mark.parametrize("arguments", [{}, {"ignored": True}, {"context": 2}, {"files_only": True}])
+async def test_grep_skips_files_that_look_like_keys_and_names_them(grep: Grep, keys: Path, arguments: dict[str, Any]):
+    *found, note = (await call(grep, pattern="KEY", **arguments)).split("\n")
+    assert {line.partition(":")[0].partition("-")[0] for line in found if line != "--"} == {
+        ".env.example", "app.py", "deploy/notes.txt",
+    }  # fmt: skip
+    assert note == (
+        "[skipped, as they look like files with keys or passwords: .aws/config, .env, deploy/server.pem, id_rsa, "
+        "secrets.json; to read one, name it as the path]"
+    )
+
+
+async def test_grep_skips_what_the_glob_asks_for_whether_it_matches_or_not(grep: Grep, keys: Path):
+    for pattern in ("needle", "no such line"):
+        answer = await call(grep, pattern=pattern, glob=".env", ignored=True)
+        assert answer.startswith("[no line matches]\n[skipped, ") and ": .env; to read one" in answer
+
+
+async def test_grep_searches_a_file_that_looks_like_keys_when_it_is_the_path(grep: Grep, keys: Path):
+    assert (await look(grep, pattern="KEY", path=".env")).paths == (str(keys.resolve() / ".env"),)
+    assert await call(grep, pattern="KEY", path=".env") == ".env:1:KEY=needle"
+
+
+async def test_grep_skips_the_configuration_of_git_in_its_folder(grep: Grep, keys: Path):
+    tree(keys, DOTgit__config="KEY\n", DOTgit__description="KEY\n")
+    assert (await call(grep, pattern="KEY", path=".git")).startswith(".git/description:1:KEY\n[skipped, ")
+
+
+async def test_grep_searches_a_folder_that_looks_like_keys_when_it_is_the_path(grep: Grep, keys: Path):
+    tree(keys, DOTaws__credentials="KEY\n")
+    found = await call(grep, pattern="KEY", path=".aws")
+    assert found.startswith(".aws/config:1:KEY=needle\n[skipped, ") and ".aws/credentials; to read" in found
+
+
+async def test_glob_skips_files_that_look_like_keys_and_names_them(glob: GlobFiles, keys: Path):
+    *found, note = (await call(glob, pattern="*")).split("\n")
+    assert found == [".env.example", "app.py", "deploy/notes.txt"]
+    assert ": .aws/config, .env, deploy/server.pem, id_rsa, secrets.json; to read one" in note
+    assert (await call(glob, pattern="*.pem")).startswith("[no file matches]\n[skipped, ")
+
+
+async def test_names_of_skipped_files_are_capped(glob: GlobFiles, work: Path):
+    for number in range(25):
+        (work / f"{number:02}.pem").write_text("KEY\n")
+    answer = await call(glob, pattern="*")
+    assert "08.pem, 09.pem and 15 more; to read one" in answer and "10.pem" not in answer

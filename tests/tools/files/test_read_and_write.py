@@ -356,11 +356,11 @@ def test_what_changes_while_it_is_written_stays(work: Path):
     with pytest.raises(OSError, match="something has taken this name"):
         replace(file, b"two\n", None)
     file.unlink()
-    file.symlink_to(work.parent / "outside" / "secret.txt")
+    file.symlink_to(work.parent / "outside" / "private.txt")
     for state in (None, before.state):
         with pytest.raises(OSError):
             replace(file, b"two\n", state)
-    assert (work.parent / "outside" / "secret.txt").read_text() == "the secret\n" and os.listdir(work) == ["a"]
+    assert (work.parent / "outside" / "private.txt").read_text() == "the secret\n" and os.listdir(work) == ["a"]
     file.unlink()
     with pytest.raises(FileNotFoundError):
         replace(file, b"two\n", before.state)
@@ -418,16 +418,16 @@ async def test_a_link_swapped_after_the_approval_leads_nowhere(hands: Hands, wor
     outside = work.parent / "outside"
     (work / "sub").mkdir()
     for tool, arguments in ((hands.write, {"content": "x"}), (hands.read, {})):
-        (work / "sub" / "secret.txt").write_text("harmless")
-        await call(hands.read, path="sub/secret.txt")
-        await look(tool, path="sub/secret.txt", **arguments)
+        (work / "sub" / "private.txt").write_text("harmless")
+        await call(hands.read, path="sub/private.txt")
+        await look(tool, path="sub/private.txt", **arguments)
         shutil.rmtree(work / "sub")
         (work / "sub").symlink_to(outside)
-        with pytest.raises(OSError, match=r"led to .*/work/sub/secret\.txt when this call was shown, and leads to"):
-            await run(tool, path="sub/secret.txt", **arguments)
+        with pytest.raises(OSError, match=r"led to .*/work/sub/private\.txt when this call was shown, and leads to"):
+            await run(tool, path="sub/private.txt", **arguments)
         (work / "sub").unlink()
         (work / "sub").mkdir()
-    assert (outside / "secret.txt").read_text() == "the secret\n"
+    assert (outside / "private.txt").read_text() == "the secret\n"
 
 
 @pytest.mark.long
@@ -435,7 +435,7 @@ async def test_links_that_change_all_the_time_lead_nowhere_else(work: Path):
     """Directory and link take turns under one name, while files are read and written through it."""
     outside, turn = work.parent / "outside", work / "turn"
     (work / "real").mkdir()
-    (work / "real" / "secret.txt").write_text("harmless")
+    (work / "real" / "private.txt").write_text("harmless")
     (work / "link").symlink_to(outside)
     done = threading.Event()
 
@@ -455,17 +455,17 @@ async def test_links_that_change_all_the_time_lead_nowhere_else(work: Path):
         for _ in range(1_500):
             hands = Hands(work)
             try:
-                await look(hands.read, path="turn/secret.txt")
-                shown = (await look(hands.read, path="turn/secret.txt")).inside
-                told = await run(hands.read, path="turn/secret.txt")
+                await look(hands.read, path="turn/private.txt")
+                shown = (await look(hands.read, path="turn/private.txt")).inside
+                told = await run(hands.read, path="turn/private.txt")
                 through += 1
                 assert not shown or "the secret" not in told.text
                 if shown:
-                    await look(hands.write, path="turn/secret.txt", content="changed")
-                    await run(hands.write, path="turn/secret.txt", content="changed")
+                    await look(hands.write, path="turn/private.txt", content="changed")
+                    await run(hands.write, path="turn/private.txt", content="changed")
             except (OSError, ValueError):
                 refused += 1
-            assert (outside / "secret.txt").read_text() == "the secret\n"
+            assert (outside / "private.txt").read_text() == "the secret\n"
     finally:
         done.set()
         await swapping
@@ -476,9 +476,9 @@ async def test_links_that_change_all_the_time_lead_nowhere_else(work: Path):
 
 def test_opening_follows_no_link_on_the_way(work: Path):
     (work / "link").symlink_to(work.parent / "outside")
-    (work / "file").symlink_to(work.parent / "outside" / "secret.txt")
-    assert opened(work.parent / "outside" / "secret.txt").read() == b"the secret\n"
-    for path in (work / "link" / "secret.txt", work / "file"):
+    (work / "file").symlink_to(work.parent / "outside" / "private.txt")
+    assert opened(work.parent / "outside" / "private.txt").read() == b"the secret\n"
+    for path in (work / "link" / "private.txt", work / "file"):
         with pytest.raises(OSError):
             opened(path)
 

@@ -6,8 +6,8 @@ into a folder inside; what follows must then be right in either folder, for a `c
 
 What is judged is the text and the files as they are now, so judge right before running; and it holds for
 `bash --noprofile --norc -c` with an environment in which nothing else decides what a command is: no BASH_ENV, BASHOPTS,
-SHELLOPTS, exported functions, CDPATH, GLOBIGNORE or RIPGREP_CONFIG_PATH. Where a program walks through a folder
-(`grep -r`), what lies in it is not looked at: a file with keys is read then, but no link is followed.
+SHELLOPTS, exported functions, CDPATH, GLOBIGNORE or RIPGREP_CONFIG_PATH. Where a program searches a folder (`grep -r`,
+`rg`), no file in it that it could read looks like one with keys; no link is followed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ikigai.tools.approval import allow_rules as rules
+from ikigai.tools.approval import recursive_search
 from ikigai.tools.approval import shell_parser as shell_words
 from ikigai.tools.approval.allow_rules import Exactly, Operand, Rule, Unlike
 from ikigai.tools.approval.path_policy import Place, inside, matches, meets, resolved
@@ -78,6 +79,7 @@ class Allowlist:
                     _look_at(".", Operand(Word(".")), place, each)  # what a program without operands may read
                     for operand in operands:
                         _look(operand, place, each)
+                    _look_below(command.words, operands, place, each)
 
     def _follow(self, words: Sequence[Word], place: Place) -> list[Operand]:
         """The operands of the first rule that the words follow; the user's own rules come first."""
@@ -153,6 +155,26 @@ def _look(operand: Operand, place: Place, folder: str) -> None:
             _look_at(name, operand, place, folder)
     except LookupError:
         raise Unlike(f"{word.text!r} stands for too much") from None
+
+
+def _look_below(words: Sequence[Word], operands: Sequence[Operand], place: Place, folder: str) -> None:
+    """Raises Unlike if a recursive search could read a file that looks like one with keys."""
+    search = recursive_search.search_of([word.text for word in words])
+    if search is None:
+        return
+    named = [name for each in operands for name in _names(each.word, folder)]
+    for name in named or ["."]:
+        real = os.path.realpath(os.path.join(folder, name))  # noqa: PTH118
+        try:
+            found = recursive_search.reached(search, place.root, real)
+        except LookupError:
+            raise Unlike(f"{name!r} holds too many files to look whether one has keys or passwords") from None
+        if found:
+            raise Unlike(f"it could read {found!r}, which looks like a file with keys or passwords")
+
+
+def _names(word: Word, folder: str) -> Iterable[str]:
+    return matches(folder, word.text, MOST_FILES) if word.wildcards else (word.text,)
 
 
 def _look_at(name: str, operand: Operand, place: Place, folder: str) -> None:

@@ -342,8 +342,8 @@ def test_a_program_of_the_project_is_none_of_ours(world: tuple[Place, Path], tmp
 def test_a_folder_that_holds_ikigais_own_is_too_wide(world: tuple[Place, Path]):
     home = Path(world[0].root).parent
     wide = Place(str(home), world[0].own, "/usr/bin:/bin")
-    assert "belongs to ikigai itself" in judged("grep -r key .", wide).why
-    assert judged("grep -r key .", Place(str(home), (), "/usr/bin:/bin")).approved
+    assert "belongs to ikigai itself" in judged("grep -r --include=*.md key .", wide).why
+    assert judged("grep -r --include=*.md key .", Place(str(home), (), "/usr/bin:/bin")).approved
     assert not Allowlist().judge("ls", world[0], str(home)).approved  # where the shell is now lies outside
 
 

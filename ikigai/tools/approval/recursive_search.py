@@ -1,0 +1,149 @@
+"""Which file that looks like keys a recursive search by `grep -r` or `rg` could read, by the files as they are now."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from ikigai.tools.secret_files import secret
+
+MAX_ENTRIES = 100_000
+"""Entries of folders that are looked at for one search, in 0.5 s."""
+_IGNORE_FILES = frozenset({".gitignore", ".ignore", ".rgignore"})
+_GREP_RECURSIVE = re.compile(r"-[A-Za-z0-9]*[rRd]|--(dereference-)?rec|--dir")
+_RG_HIDDEN = re.compile(r"-[A-Za-z0-9.]*[u.]|--(unr|hid|no-ig)")
+_RG_GLOB = re.compile(r"-[A-Za-z0-9.]*g|--i?gl")
+_RG_TYPE = re.compile(r"-[A-Za-z0-9.]*t|--type")
+_RG_LISTS = frozenset({"--files", "--type-list"})
+"""Options with which ripgrep prints names alone."""
+_NO_TYPE = frozenset({"local", "development", "production", "staging", "test"})
+"""Endings, as of .env.local, that no type of ripgrep has."""
+_SIMPLE = re.compile(r"[A-Za-z0-9_.*?+-]+")
+"""Patterns that grep, ripgrep and fnmatch read alike."""
+
+
+class Search(NamedTuple):
+    """A recursive search.
+
+    `hidden` files are read, too, those with a type among them (`types`: it goes by what is behind the last dot of a
+    name). Unless `names` is empty only files are read whose names match one of them. `left_out` are folders.
+    """
+
+    hidden: bool
+    types: bool = False
+    names: tuple[str, ...] = ()
+    left_out: frozenset[str] = frozenset()
+
+
+def search_of(words: Sequence[str]) -> Search | None:
+    """Return the recursive search that a command of the allow-list makes, None if it makes none.
+
+    Options that widen a search are found by their letters, also where these are the value of another: rather too many.
+    Those that narrow it count only when they are written out.
+    """
+    options = tuple(words[1:])
+    before = options[: options.index("--")] if "--" in options else options
+    if words[0] == "grep" and any(_GREP_RECURSIVE.match(each) for each in options):
+        contrary = any(each.partition("=")[0] == "--exclude" for each in options)  # the last that matches would decide
+        names = () if contrary else _patterns(_values(before, "--include"))
+        left_out = {each for each in _values(before, "--exclude-dir") if _SIMPLE.fullmatch(each)}
+        return Search(True, names=names, left_out=frozenset(left_out - {"", ".", ".."}))
+    if words[0] == "rg" and _RG_LISTS.isdisjoint(before):
+        hidden = any(_RG_HIDDEN.match(each) for each in options)
+        types = any(_RG_TYPE.match(each) for each in options)
+        written = _values(before, "-g", "--glob")
+        if len(written) < sum(_RG_GLOB.match(each) is not None for each in options):
+            return Search(True)
+        wanted = [each for each in written if not each.startswith("!")]
+        return Search(hidden or bool(wanted), types, _patterns(wanted))  # a glob brings hidden files back
+    return None
+
+
+def _values(options: Sequence[str], *names: str) -> list[str]:
+    """The values of the options of these names, as --include=*.py or --include *.py."""
+    found: list[str] = []
+    for each, following in zip(options, (*options[1:], ""), strict=False):
+        name, equals, value = each.partition("=")
+        if name in names and not (equals and not name.startswith("--")):
+            found.append(value if equals else following)
+    return found
+
+
+def _patterns(written: Sequence[str]) -> tuple[str, ...]:
+    """The patterns, none (which stands for all files) if one of them may be read otherwise than here."""
+    return tuple(written) if all(_SIMPLE.fullmatch(each) for each in written) else ()
+
+
+def reached(search: Search, root: str, folder: str) -> str:
+    """Return the path, below `root`, of a file that looks like keys and that the search of `folder` could read.
+
+    "" for none. Raises LookupError for a folder that holds more than is looked at.
+    """
+    looked = 0
+    hidden: list[str] = []
+    shown_again = set[str]() if search.hidden else _shown_again(_ignore_files_above(folder))
+    pending = [folder]
+    while pending:
+        at = pending.pop()
+        try:
+            with os.scandir(at) as entries:
+                found = list(entries)
+        except OSError:
+            continue
+        looked += len(found)
+        if looked > MAX_ENTRIES:
+            raise LookupError(folder)
+        for entry in found:
+            if not search.hidden and entry.name in _IGNORE_FILES:
+                shown_again |= _shown_again([entry.path])
+            if entry.is_symlink():  # neither program follows those that it comes upon
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name in search.left_out:
+                    continue
+                pending.append(entry.path)
+            elif _is_wanted(search, entry.name) and secret(root, entry.path):
+                if search.hidden or not _is_hidden(search, os.path.relpath(entry.path, folder)):
+                    return os.path.relpath(entry.path, root)
+                hidden.append(entry.path)
+    for path in hidden:
+        parts = [part for part in os.path.relpath(path, folder).split("/") if part.startswith(".")]
+        if any(fnmatchcase(part, pattern) for part in parts for pattern in shown_again):
+            return os.path.relpath(path, root)
+    return ""
+
+
+def _is_wanted(search: Search, name: str) -> bool:
+    return not search.names or any(fnmatchcase(name, pattern) for pattern in search.names)
+
+
+def _is_hidden(search: Search, path: str) -> bool:
+    """Return True if ripgrep passes over this path because a part of it is hidden."""
+    *folders, name = path.split("/")
+    if any(part.startswith(".") for part in folders):
+        return True
+    _, dot, ending = name[1:].rpartition(".")
+    return name.startswith(".") and not (search.types and dot and ending not in _NO_TYPE)
+
+
+def _ignore_files_above(folder: str) -> Iterator[str]:
+    """The ignore files of the folders above, which hold below them, too."""
+    while folder != "/":
+        folder = os.path.dirname(folder)  # noqa: PTH120
+        yield from (os.path.join(folder, name) for name in _IGNORE_FILES)  # noqa: PTH118
+
+
+def _shown_again(files: Iterable[str]) -> set[str]:
+    """The names in the lines of ignore files that begin with !, by which ripgrep reads hidden files, too."""
+    found: set[str] = set()
+    for path in files:
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                lines = file.read(1 << 20).splitlines()
+        except OSError:
+            continue
+        found.update(part for line in lines if line.startswith("!") for part in line[1:].strip().split("/") if part)
+    return found

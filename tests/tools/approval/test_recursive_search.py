@@ -1,0 +1,82 @@
+"""Recursive searches by commands are asked about when they could read a file that looks like one with keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ikigai.tools.approval import recursive_search
+from ikigai.tools.approval.allowlist import Allowlist, Judgement
+from ikigai.tools.approval.path_policy import Place
+from tests.tools import project
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A project with .env and .git/config, and in sub a visible key, in odd a hidden one with a type."""
+    root = project.made(tmp_path)
+    for name in ("sub/deep/server.pem", "odd/.credentials.json", "clean/a.py"):
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_text("KEY\n")
+    programs, _ = project.recorders(tmp_path, {"grep", "rg", "cat"})
+    return project.place(root, programs)
+
+
+def judged(command: str, place: Place) -> Judgement:
+    return Allowlist().judge(command, place, place.root)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -r KEY", "grep -rn KEY .", "grep --recursive KEY .", "grep -inr KEY ./", "grep -r KEY sub",
+        "grep -r KEY s*", "grep -r KEY . --include=*", "grep -r KEY . --include='.e*'",
+        "grep -r KEY . --include='\\.env'",
+        "grep -r KEY . --include='[^a]*'", "grep -r --include=*.py --exclude=*.md KEY .",
+        "grep -r --include=*.py --include=*.pem KEY .", "grep -r --exclude-dir=.git KEY .",
+        "grep -r -- '--include=*.py' .", "grep -r -- --exclude-dir=deep sub", "cd sub && grep -r KEY",
+        "rg -uu KEY", "rg -nuu KEY", "rg --hidden KEY", "rg --no-ignore --hidden KEY", "rg --unrestricted KEY",
+        "rg KEY", "rg KEY sub", "rg -g '.env' KEY clean .", "rg --glob=.env KEY", "rg -g.env KEY", "rg -ng .env KEY",
+        "rg --iglob .ENV KEY", "rg -t json KEY odd", "rg -g '*.py' -g '*.pem' KEY", "rg -g '!*.py' KEY sub",
+        "rg -- --files",
+    ],
+)  # fmt: skip
+def test_search_that_could_read_keys_is_asked_about(place: Place, command: str):
+    judgement = judged(command, place)
+    assert not judgement.approved and "looks like a file with keys or passwords" in judgement.why
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -r KEY src", "grep -rn KEY . --include=*.py", "grep -rn KEY . --include '*.py' --include=*.md",
+        "grep -r --exclude-dir=deep KEY sub", "grep -r --exclude-dir deep KEY sub", "grep KEY README.md",
+        "cat README.md | grep KEY", "rg KEY src", "rg KEY odd", "rg -uu KEY clean", "rg -t py KEY clean",
+        "rg -g '*.py' KEY", "rg --glob '*.py' -g '!clean' KEY", "rg --files", "rg --files --hidden", "rg KEY README.md",
+    ],
+)  # fmt: skip
+def test_search_that_reads_no_keys_is_approved(place: Place, command: str):
+    assert judged(command, place).approved, judged(command, place).why
+
+
+def test_plain_ripgrep_is_approved_beside_hidden_keys(place: Place):
+    (Path(place.root) / "sub/deep/server.pem").unlink()
+    (Path(place.root) / "odd/.credentials.json").rename(Path(place.root) / ".env.local")
+    for command in ("rg KEY", "rg -n KEY .", "rg -t py KEY", "rg -g '!*.md' KEY"):
+        assert judged(command, place).approved, command
+
+
+@pytest.mark.parametrize(
+    "lines, approved", [("!.env\n", False), ("*\n!/.e*\n", False), ("!.env.example\n.env\n", True)]
+)
+@pytest.mark.parametrize("name", [".gitignore", ".ignore", "../.rgignore"])
+def test_ignore_file_that_brings_keys_back_is_heeded(place: Place, name: str, lines: str, approved: bool):
+    (Path(place.root) / "sub/deep/server.pem").unlink()
+    (Path(place.root) / name).write_text(lines)
+    assert judged("rg KEY", place).approved is approved
+
+
+def test_search_of_too_many_files_is_asked_about(place: Place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recursive_search, "MAX_ENTRIES", 2)
+    assert "holds too many files" in judged("rg KEY src", place).why

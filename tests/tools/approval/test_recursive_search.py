@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from ikigai.tools.approval import recursive_search
 from ikigai.tools.approval.allowlist import Allowlist, Judgement
 from ikigai.tools.approval.path_policy import Place
 from tests.tools import project
+from tests.tools.files.hands import ripgrep
 
 
 @pytest.fixture
@@ -80,3 +83,27 @@ def test_ignore_file_that_brings_keys_back_is_heeded(place: Place, name: str, li
 def test_search_of_too_many_files_is_asked_about(place: Place, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(recursive_search, "MAX_ENTRIES", 2)
     assert "holds too many files" in judged("rg KEY src", place).why
+
+
+@pytest.mark.parametrize("lines", ["", "!.env\n", "!.e*\n", "*.pem\n", "!/odd/.cred*\n"])
+@pytest.mark.parametrize("ignore", [".gitignore", ".ignore"])
+def test_approved_search_prints_nothing_of_files_with_keys(place: Place, ignore: str, lines: str):
+    """Every combination of options that passes is run by the programs themselves."""
+    root = Path(place.root)
+    for name in (".env", ".env.local", "sub/deep/server.pem", "odd/.credentials.json", ".git/config", "src/.aws/x.py"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("needle canary\n")
+    (root / ignore).write_text(lines)
+    path = f"{Path(ripgrep()).parent}:/usr/bin:/bin"
+    place, approved = Place(place.root, place.own, path), 0
+    for program, options in (
+        ("rg", ("", "-u", "-uu", "--hidden", "-g '*.py'", "-g '.e*'", "-g '!*.pem'", "-t py", "-t json", "-t all")),
+        ("grep -r", ("", "--include='*.py'", "--include=.env", "--exclude-dir=deep", "--exclude='*.pem'")),
+    ):
+        for option, folder in product(options, ("", ".", "src", "sub", "odd", "clean", "src clean")):
+            command = f"{program} {option} needle {folder}".strip()
+            if judged(command, place).approved:
+                approved += 1
+                given = {"cwd": root, "env": {"PATH": path}, "stdin": subprocess.DEVNULL, "capture_output": True}
+                assert b"canary" not in subprocess.run(["/bin/bash", "-c", command], **given).stdout, command
+    assert approved > 20

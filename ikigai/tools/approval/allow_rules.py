@@ -17,7 +17,9 @@ A rule is a command as text, or a table:
                      "words": -name, as find and go have it; "text": nothing is an option, as with echo
     first_given_by   options that say what else the first operand would say, as grep's -e
     signs            words with a meaning of their own that may stand among the operands, as find's "!"
-    any_wildcards    a wildcard may begin an operand: no option whatever does harm here, should a file be called so
+
+A wildcard never begins a word: a file with the name of an option would become that option. The files that are there
+now do not matter, as others may be there when the command runs. `./*` passes, and `*` behind the option `--`.
 """
 
 from __future__ import annotations
@@ -55,7 +57,6 @@ class Rule(Record, frozen=True, forbid_unknown_fields=True):
     style: Literal["letters", "words", "text"] = "letters"
     first_given_by: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
-    any_wildcards: bool = False
 
 
 class Exactly(Record, frozen=True):
@@ -147,7 +148,7 @@ def _open(rule: Exactly, rest: Sequence[Word]) -> list[Operand]:
     if rest and not rule.open:
         raise Unlike(f"only {' '.join(rule.words)} is allowed, with nothing behind it")
     for word in rest:
-        if word.text[:1] in ("-", "*", "?", "") or "=" in word.text:
+        if word.text[:1] in ("-", "") or may_be_option(word) or "=" in word.text:
             raise Unlike(f"{word.text!r} is more than an operand")
     return [Operand(word) for word in rest]
 
@@ -164,9 +165,9 @@ class _Reading:
 
     def read(self, words: Sequence[Word]) -> list[Operand]:
         rest = iter(words)
-        ended = self._rule.style == "text"
+        ended = False
         for word in rest:
-            if ended or not word.text.startswith("-") or word.text == "-":
+            if ended or self._rule.style == "text" or not word.text.startswith("-") or word.text == "-":
                 self._operands.append((word, ended))
             elif word.text == "--":
                 if "--" not in self._values:
@@ -241,12 +242,17 @@ class _Reading:
         if word.wildcards:
             if not repeated or kind not in ("path", "file", "text"):
                 raise Unlike(f"{word.text!r} may stand for more than one word")
-            if word.text[0] in "*?" and not (ended or self._rule.any_wildcards):
+            if not ended and may_be_option(word):
                 raise Unlike(f"{word.text!r} may stand for a file that is called like an option; write ./{word.text}")
         if kind in _SHAPES and not _SHAPES[kind].fullmatch(word.text):
             raise Unlike(f"{word.text!r} is not allowed here")
         if kind in ("path", "file") or word.wildcards:
             self._found.append(Operand(word, kind == "file"))
+
+
+def may_be_option(word: Word) -> bool:
+    """Return if the shell may put a name with a leading dash in its place. The parser refuses [, {, ~ and $ before."""
+    return word.wildcards and word.text[0] in "*?"
 
 
 def _values(options: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,7 @@ class Touch(Record, frozen=True):
 
     `paths` are real absolute paths (symlinks resolved) that are read or written; `inside` says that all of them lie in
     the working directory. `shown` is the whole command, URL or path in plain text; `diff` a unified diff of an edit.
-    `directory` is where it happens.
+    `directory` is where it happens, `background` says that it goes on after the call.
     """
 
     kind: Kind
@@ -35,6 +35,7 @@ class Touch(Record, frozen=True):
     paths: tuple[str, ...] = ()
     inside: bool = True
     diff: str = ""
+    background: bool = False
 
 
 class Output(Record, frozen=True):

@@ -180,7 +180,8 @@ def described(call: ToolCall, touch: Touch, why: tuple[str, ...]) -> tuple[str, 
     command = revealed(touch.shown) if touch.kind is Kind.RUN else _on_a_line(touch.shown)
     shown = revealed(touch.diff) if touch.diff else command
     paths = [f"touches {_on_a_line(path)}" for path in touch.paths if _on_a_line(path) not in shown]
-    return (f"{call.name} {where}".strip(), *shown.splitlines(), *paths, *why)
+    how = " (in the background)" if touch.background else ""
+    return (f"{call.name}{how} {where}".strip(), *shown.splitlines(), *paths, *why)
 
 
 def _on_a_line(name: str) -> str:

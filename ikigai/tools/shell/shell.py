@@ -61,7 +61,7 @@ class Shell:
             )
 
     async def look(self, arguments: Arguments) -> Touch:
-        return Touch(Kind.RUN, arguments.command, str(self.directory))
+        return Touch(Kind.RUN, arguments.command, str(self.directory), background=arguments.background)
 
     async def run(self, arguments: Arguments, progress: Progress) -> Output:
         if not self.directory.is_dir():

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ikigai.app.tool_runtime import Kept
@@ -14,10 +15,13 @@ from ikigai.core.questions import Answered, Question
 from ikigai.headless import printer as headless
 from ikigai.tools.approval import standing_approvals as standing
 from ikigai.tools.approval.allowlist import Allowlist
-from ikigai.tools.approval.gate import DENIED, Gate, question
+from ikigai.tools.approval.batch import Waiting
+from ikigai.tools.approval.gate import DENIED, Gate, question, whole
 from ikigai.tools.approval.path_policy import Place
 from ikigai.tools.base import Kind, Touch
 from ikigai.tools.files.diffs import unified
+from ikigai.tools.shell.background import Processes
+from ikigai.tools.shell.shell import Arguments, Shell
 
 ASKS: Choices = {"approval": "ask"}
 
@@ -175,3 +179,19 @@ def test_the_question_shows_everything():
     edit = Touch(Kind.EDIT, "a.py", "/w", ("/w/a.py", "/real/a.py"), diff="--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a\n+b")
     lines = question(ToolCall("1", "edit_file"), edit, ()).lines
     assert lines[1:6] == ("--- a/a.py", "+++ b/a.py", "@@ -1 +1 @@", "-a", "+b") and "touches /real/a.py" in lines
+
+
+@pytest.mark.parametrize("directory", ["/w", ""])
+async def test_question_says_that_a_long_command_goes_on_in_the_background(work: Path, directory: str):
+    """The arguments are cut in the line of the call; the question says it beside the command."""
+    processes = Processes({})
+    tool = Shell(work, {}, processes)
+    command = f"server {'x' * 150}"
+    for background in (True, False):
+        touch = await tool.look(Arguments(command, background=background))
+        touch = msgspec.structs.replace(touch, directory=directory)
+        asked = question(ToolCall("1", "shell"), touch, ())
+        assert asked.lines[0] == f"shell{' (in the background)' * background}{' in /w' * bool(directory)}"
+        assert asked.lines[1] == command
+        both = whole((Waiting(ToolCall("1", "shell"), touch, ()),), 1, 2)
+        assert any("in the background" in line for line in both.lines) is background

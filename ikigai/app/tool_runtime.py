@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ikigai.core.agents.subagents import Delegates
     from ikigai.tools.approval.allow_rules import Exactly, Rule
     from ikigai.tools.approval.gate import Gate
-    from ikigai.tools.approval.policy import Lasting
+    from ikigai.tools.approval.policy import Approval
     from ikigai.tools.base import Touch
     from ikigai.tools.external import External, Folder
     from ikigai.tools.read_result import Whole
@@ -47,16 +47,17 @@ class Kept:
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def known(self) -> Mapping[str, Lasting]:
-        from ikigai.tools.approval.policy import Lasting
+    def known(self) -> Mapping[str, Approval]:
+        from ikigai.tools.approval.policy import Approval, Lasting
 
         try:
-            return dict.fromkeys(standing.approved(self._file), Lasting.ALWAYS)
+            kept = standing.approved(self._file)
+            return {key: Approval(Lasting.ALWAYS, tuple(sorted(each.scripts.items()))) for key, each in kept.items()}
         except IkigaiError:  # damaged: then nothing is approved, and /approve says so
             return {}
 
     def approve(self, fingerprint: str, call: ToolCall, touch: Touch) -> None:
-        given = standing.Approved(call.name, touch.shown, touch.directory, time.time())
+        given = standing.Approved(call.name, touch.shown, touch.directory, time.time(), dict(touch.scripts))
         with contextlib.suppress(OSError):  # what stands against it is said by who writes there
             paths.private(self._file.parent)  # beside a database elsewhere nothing has made it yet
         standing.approve(self._file, fingerprint, given)

@@ -16,7 +16,7 @@ from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.batch import Together, Waiting
 from ikigai.tools.approval.invisible_characters import revealed
 from ikigai.tools.approval.path_policy import Place
-from ikigai.tools.approval.policy import Allow, Deny, Lasting, Mode, fingerprint, unasked, verdict
+from ikigai.tools.approval.policy import Allow, Approval, Deny, Lasting, Mode, fingerprint, unasked, verdict
 from ikigai.tools.approval.policy import Ask as Asked
 from ikigai.tools.base import Kind, Touch
 
@@ -26,7 +26,7 @@ DENIED = "The user said no. Do not try the same again, and do not work around it
 class Standing(Protocol):
     """What was approved for always."""
 
-    def known(self) -> Mapping[str, Lasting]: ...
+    def known(self) -> Mapping[str, Approval]: ...
 
     def approve(self, fingerprint: str, call: ToolCall, touch: Touch) -> None:
         """Raises IkigaiError when it cannot be kept."""
@@ -38,7 +38,7 @@ class Gate:
 
     def __init__(self, place: Place, allowlist: Allowlist, standing: Standing) -> None:
         self._place, self._allowlist, self._standing = place, allowlist, standing
-        self._session: dict[str, Lasting] = {}
+        self._session: dict[str, Approval] = {}
 
     async def decide(
         self, call: ToolCall, touch: Touch, settings: Choices, ask: Ask, together: Together | None = None
@@ -62,7 +62,7 @@ class Gate:
         """What the policy says of the call, with what was approved before."""
         return verdict(mode(settings), call, touch, self._place, self._allowlist, self._lasting())
 
-    def _lasting(self) -> dict[str, Lasting]:
+    def _lasting(self) -> dict[str, Approval]:
         return {**self._standing.known(), **self._session}
 
     async def _asked(self, waiting: Waiting, ask: Ask, together: Together) -> Started:
@@ -106,7 +106,7 @@ class Gate:
             case "y":
                 return Started(decision=ApprovalDecided(call.id, True, "user, once"))
             case "s":
-                self._session[fingerprint(call, touch)] = Lasting.SESSION
+                self._session[fingerprint(call, touch)] = Approval(Lasting.SESSION, touch.scripts)
                 return Started(decision=ApprovalDecided(call.id, True, "user, for this session"))
             case "a":
                 try:
@@ -114,6 +114,7 @@ class Gate:
                 except IkigaiError as error:  # what cannot be revoked later is not run now
                     told = f"Not run: the approval could not be kept. {error}"
                     return Started(told, ApprovalDecided(call.id, False, "policy", told))
+                self._session.pop(fingerprint(call, touch), None)  # it may hold for an older script
                 return Started(decision=ApprovalDecided(call.id, True, "user, for always"))
             case "r" if answered.words:
                 told = f"{DENIED} The user's reason: {answered.words}"

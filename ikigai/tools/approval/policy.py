@@ -13,8 +13,8 @@
 "list" is the allow-list: what follows a rule runs, all else is asked about. "Elsewhere" is outside the working
 directory, ikigai's own folders, what looks like a file with keys, and for edits also what other programs run or obey
 (.git, shell start files, CI …).
-A standing approval, for exactly this call, answers what would be asked. Having agents runs, as each of their calls is
-judged like the agent's own.
+A standing approval, for exactly this call and with the same scripts, answers what would be asked. Having agents runs,
+as each of their calls is judged like the agent's own.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import msgspec
 
 from ikigai.core.messages import ToolCall
 from ikigai.core.record import Record
+from ikigai.core.sanitize import clean_line
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.invisible_characters import brought, hidden
 from ikigai.tools.approval.path_policy import Place, inside, meets, protected
@@ -51,6 +52,13 @@ class Lasting(StrEnum):
     ONCE = "once"
     SESSION = "session"
     ALWAYS = "always"
+
+
+class Approval(Record, frozen=True):
+    """A lasting approval of a call: how long it holds, and for which `scripts` (see `Touch`)."""
+
+    lasting: Lasting
+    scripts: tuple[tuple[str, str], ...] = ()
 
 
 class Allow(Record, frozen=True):
@@ -79,7 +87,7 @@ STANDING = {Lasting.SESSION: "approved for this session", Lasting.ALWAYS: "appro
 
 
 def verdict(
-    mode: Mode, call: ToolCall, touch: Touch, place: Place, allowlist: Allowlist, standing: Mapping[str, Lasting]
+    mode: Mode, call: ToolCall, touch: Touch, place: Place, allowlist: Allowlist, standing: Mapping[str, Approval]
 ) -> Verdict:
     """What becomes of a call. `standing` are the lasting approvals by `fingerprint`.
 
@@ -89,8 +97,26 @@ def verdict(
         return Allow("approval mode yolo")
     if mode == Mode.READ_ONLY and touch.kind not in (Kind.NOTHING, Kind.READ):
         return Deny("The approval mode is read-only: files can be read, nothing can be changed or run.")
-    if why := STANDING.get(standing.get(fingerprint(call, touch), Lasting.ONCE)):
+    approval = standing.get(fingerprint(call, touch)) or Approval(Lasting.ONCE)
+    why = STANDING.get(approval.lasting)
+    if why and approval.scripts == touch.scripts:
         return Allow(why)
+    found = _by_mode(mode, call, touch, place, allowlist)
+    if why and isinstance(found, Ask):
+        return Ask((_changed(dict(approval.scripts), dict(touch.scripts)), *found.why))
+    return found
+
+
+def _changed(approved: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Say which scripts are others than when the call was approved."""
+    paths = sorted(path for path in {*approved, *now} if approved.get(path) != now.get(path))
+    names = ", ".join(clean_line(path) for path in paths[:3]) + ", …" * (len(paths) > 3)
+    if not approved:
+        return f"This was approved, but not with what is in the script now: {names}."
+    return f"The script has changed since this was approved: {names}."
+
+
+def _by_mode(mode: Mode, call: ToolCall, touch: Touch, place: Place, allowlist: Allowlist) -> Verdict:
     match touch.kind:
         case Kind.NOTHING:
             return Allow("changes nothing")
@@ -124,7 +150,7 @@ def fingerprint(call: ToolCall, touch: Touch) -> str:
     """What a lasting approval holds for, as 64 hexadecimal digits: the tool, its arguments, the directory, the paths.
 
     Arguments count as values: blanks and the order of keys do not matter. The real paths are in it so that a link that
-    leads elsewhere later is another call.
+    leads elsewhere later is another call. What is in the scripts of a command stands beside it, in `Approval`.
     """
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")

@@ -4,8 +4,8 @@
     approve    one more
     revoke     one less
 
-The file is a JSON object, fingerprint → what was approved, in the user's data folder. The fingerprint decides; the
-words beside it are for the list.
+The file is a JSON object, fingerprint → what was approved, in the user's data folder. The fingerprint decides, and the
+scripts; the words beside them are for the list.
 """
 
 from __future__ import annotations
@@ -28,12 +28,16 @@ _DAMAGED = ("what you approved for always", "Delete it: ikigai then asks again."
 
 
 class Approved(msgspec.Struct, frozen=True):
-    """One standing approval: the tool, its command, path or address, where, and when (seconds since 1970)."""
+    """One standing approval: the tool, its command, path or address, where, and when (seconds since 1970).
+
+    `scripts` are those that the command runs, path → digest; it holds as long as they are the same.
+    """
 
     tool: str
     shown: str
     directory: str
     at: float
+    scripts: dict[str, str] = {}
 
 
 def approved(file: Path) -> dict[str, Approved]:
@@ -47,7 +51,7 @@ def approve(file: Path, fingerprint: str, given: Approved) -> None:
     if not re.fullmatch("[0-9a-f]{64}", fingerprint):
         raise ValueError(f"no fingerprint: {fingerprint!r}")
     shown = given.shown if len(given.shown) <= LONGEST else f"{given.shown[: LONGEST - 1]}…"
-    kept_as = Approved(storable(given.tool), storable(shown), storable(given.directory), given.at)
+    kept_as = Approved(storable(given.tool), storable(shown), storable(given.directory), given.at, given.scripts)
     with private_json.changing(file, Approved, *_DAMAGED) as kept:
         if len(kept) >= MOST and fingerprint not in kept:
             raise Refused(f"{MOST:,} calls are approved for always, and no more can be.", "Revoke some of them first.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from ikigai.tools.shell.exit_report import Finished, told
 from ikigai.tools.shell.process_tools import report
 from ikigai.tools.shell.run import TIMEOUT, Limits, run
 from ikigai.tools.shell.sandbox import Sandbox
+from ikigai.tools.shell.scripts import scripts
 
 LONGEST = 600
 """Seconds that a model may give a command."""
@@ -61,7 +63,9 @@ class Shell:
             )
 
     async def look(self, arguments: Arguments) -> Touch:
-        return Touch(Kind.RUN, arguments.command, str(self.directory), background=arguments.background)
+        directory = str(self.directory)
+        found = await asyncio.to_thread(scripts, arguments.command, directory)
+        return Touch(Kind.RUN, arguments.command, directory, background=arguments.background, scripts=found)
 
     async def run(self, arguments: Arguments, progress: Progress) -> Output:
         if not self.directory.is_dir():

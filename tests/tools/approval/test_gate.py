@@ -18,6 +18,7 @@ from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.batch import Waiting
 from ikigai.tools.approval.gate import DENIED, Gate, question, whole
 from ikigai.tools.approval.path_policy import Place
+from ikigai.tools.approval.policy import fingerprint
 from ikigai.tools.base import Kind, Touch
 from ikigai.tools.files.diffs import unified
 from ikigai.tools.shell.background import Processes
@@ -195,3 +196,39 @@ async def test_question_says_that_a_long_command_goes_on_in_the_background(work:
         assert asked.lines[1] == command
         both = whole((Waiting(ToolCall("1", "shell"), touch, ()),), 1, 2)
         assert any("in the background" in line for line in both.lines) is background
+
+
+@pytest.mark.parametrize("key", ["s", "a"])
+@pytest.mark.parametrize("command", ["bash s.sh", "./s.sh", "python s.sh", "sh -x s.sh"])
+async def test_lasting_yes_for_a_script_ends_when_the_script_changes(
+    gate: Callable[[], Gate], work: Path, key: str, command: str
+):
+    made, no, script = gate(), User(), work / "s.sh"
+    script.write_text("ls\n")
+    tool, call = Shell(work, {}, Processes({})), ToolCall("1", "shell", f'{{"command": "{command}"}}')
+
+    async def refused(user: User) -> bool:
+        return bool((await decided(made, user.ask, (call, await tool.look(Arguments(command))))).refused)
+
+    assert not await refused(User(key)) and not await refused(no) and not no.asked
+    script.write_text("rm -rf .\n")
+    assert await refused(no) and await refused(no)
+    for asked in no.asked:
+        assert f"The script has changed since this was approved: {script}." in asked.lines
+    assert not await refused(User("a")) and not await refused(no)
+    script.unlink()
+    assert await refused(no)
+
+
+async def test_always_without_the_content_of_the_script_asks_again(gate: Callable[[], Gate], work: Path, file: Path):
+    (work / "s.sh").write_text("ls\n")
+    tool, no = Shell(work, {}, Processes({})), User()
+    for command, holds in (("bash s.sh", False), ("npm test", True)):
+        call, touch = shell(work, command)
+        file.parent.mkdir(exist_ok=True)
+        kept = {fingerprint(call, touch): {"tool": "shell", "shown": command, "directory": str(work), "at": 1.0}}
+        file.write_bytes(msgspec.json.encode(kept))
+        touch = await tool.look(Arguments(command))
+        assert bool((await decided(gate(), no.ask, (call, touch))).refused) is not holds, command
+    (asked,) = no.asked
+    assert any(line.startswith("This was approved, but not with what is in the script now: ") for line in asked.lines)

@@ -15,6 +15,7 @@ from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.path_policy import Place, protected
 from ikigai.tools.approval.policy import (
     Allow,
+    Approval,
     Ask,
     Deny,
     Lasting,
@@ -32,7 +33,7 @@ OWN = ("/home/u/.config/ikigai", "/srv/project/data/ikigai")
 CALL = ToolCall("1", "tool", '{"path": "x"}')
 
 
-def judged(mode: Mode, touch: Touch, call: ToolCall = CALL, standing: Mapping[str, Lasting] | None = None) -> Verdict:
+def judged(mode: Mode, touch: Touch, call: ToolCall = CALL, standing: Mapping[str, Approval] | None = None) -> Verdict:
     place = Place(ROOT, OWN, "/usr/bin:/bin:/srv/project/venv/bin")
     return verdict(mode, call, touch, place, Allowlist(), standing or {})
 
@@ -173,13 +174,15 @@ def test_hidden_characters_are_said_and_never_pass():
 
 def test_a_lasting_approval_holds_for_exactly_this_call():
     what = touch(Kind.RUN, "rm x")
-    standing = {fingerprint(CALL, what): Lasting.ALWAYS}
+    standing = {fingerprint(CALL, what): Approval(Lasting.ALWAYS)}
     for mode in (Mode.ASK, Mode.EDITS, Mode.AUTO):
         assert judged(mode, what, standing=standing) == Allow("approved for always")
     assert isinstance(judged(Mode.READ_ONLY, what, standing=standing), Deny)
-    assert judged(Mode.ASK, what, standing={fingerprint(CALL, what): Lasting.ONCE}) == Ask()
+    assert judged(Mode.ASK, what, standing={fingerprint(CALL, what): Approval(Lasting.ONCE)}) == Ask()
     secret = touch(Kind.READ, f"{ROOT}/.env")
-    assert isinstance(judged(Mode.READ_ONLY, secret, standing={fingerprint(CALL, secret): Lasting.SESSION}), Allow)
+    assert isinstance(
+        judged(Mode.READ_ONLY, secret, standing={fingerprint(CALL, secret): Approval(Lasting.SESSION)}), Allow
+    )
     calls = [
         CALL,
         ToolCall("1", "tool", '{"path": "y"}'),

@@ -1,0 +1,87 @@
+"""The memory of ikigai: closed to other processes of the same user, and open again in the programs that it starts."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="prctl and /proc are Linux's")
+NOBODY = 65534
+
+_PROTECT = "from ikigai.system.process_memory import protect_process_memory as protect; protect()"
+
+
+def child(code: str, **how: object) -> str:
+    """Return what Python writes that runs `code`, with a secret in its environment."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "TEST_KEY": "canary"},
+        capture_output=True,
+        text=True,
+        check=False,
+        **how,  # pyright: ignore
+    )
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
+@LINUX
+@pytest.mark.parametrize("protected", [False, True])
+def test_environment_is_closed_to_another_process_of_the_same_user(protected: bool):
+    """As root it becomes another user first: root may read everything."""
+    code = f"""
+import ctypes, os, subprocess
+from ikigai.system.process_memory import protect_process_memory
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
+    ctypes.CDLL(None).prctl(4, 1)  # the change of user has closed it
+if {protected}:
+    protect_process_memory()
+command = ["/bin/cat", f"/proc/{{os.getpid()}}/environ"]
+done = subprocess.run(command, env={{}}, capture_output=True, text=True, cwd="/")
+print(done.stdout, done.stderr)
+"""
+    told = child(code)
+    assert ("canary" in told) is not protected
+    assert ("Permission denied" in told) is protected
+
+
+@LINUX
+def test_process_is_undumpable_and_its_programs_are_not():
+    dumpable = "import ctypes; print(ctypes.CDLL(None).prctl(3))"
+    assert child(dumpable).split() == ["1"]
+    both = f"import subprocess, sys; {_PROTECT}; {dumpable}; sys.stdout.flush()"
+    assert child(f"{both}; subprocess.run([sys.executable, '-c', {dumpable!r}])").split() == ["0", "1"]
+
+
+def test_core_files_are_off_and_programs_can_turn_them_on():
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    assert child(f"import resource; {_PROTECT}; print(*resource.getrlimit(resource.RLIMIT_CORE))").split() == [
+        "0",
+        str(hard),
+    ]
+
+
+@LINUX
+def test_program_is_protected_from_its_start_on(tmp_path: Path):
+    """Also where it only prints its version: what comes later stands behind it."""
+    code = (
+        "import sys, ctypes; from ikigai.cli.main import main; main(['--version']); print(ctypes.CDLL(None).prctl(3))"
+    )
+    assert child(code).split()[-1] == "0"
+
+
+def test_protection_is_cheap():
+    code = f"""
+import sys, time
+began = time.perf_counter()
+{_PROTECT}
+print(time.perf_counter() - began, "ctypes" in sys.modules)
+"""
+    seconds, ctypes = zip(*(child(code).split() for _ in range(5)), strict=True)
+    assert min(map(float, seconds)) < 0.005 and set(ctypes) == {"False"}

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ikigai.tools.approval import allow_rules as rules
-from ikigai.tools.approval import recursive_search
 from ikigai.tools.approval import shell_parser as shell_words
 from ikigai.tools.approval.allow_rules import Exactly, Operand, Rule, Unlike
 from ikigai.tools.approval.path_policy import Place, inside, matches, meets, resolved
+from ikigai.tools.approval.recursive_search import Walks, search_of
 from ikigai.tools.approval.shell_parser import Command, Unclear, Word
 from ikigai.tools.secret_files import secret
 
@@ -65,7 +65,7 @@ class Allowlist:
     def _walk(self, found: Sequence[Command], place: Place, folder: str) -> None:
         if not inside(place.root, folder):
             raise Unlike("it runs outside the working directory")
-        folders = {folder}
+        folders, walks = {folder}, Walks()
         for command in found:
             if command.words[0].text == "cd":
                 if command.piped:
@@ -79,7 +79,7 @@ class Allowlist:
                     _look_at(".", Operand(Word(".")), place, each)  # what a program without operands may read
                     for operand in operands:
                         _look(operand, place, each)
-                    _look_below(command.words, operands, place, each)
+                    _look_below(command.words, operands, place, each, walks)
 
     def _follow(self, words: Sequence[Word], place: Place) -> list[Operand]:
         """The operands of the first rule that the words follow; the user's own rules come first."""
@@ -157,16 +157,16 @@ def _look(operand: Operand, place: Place, folder: str) -> None:
         raise Unlike(f"{word.text!r} stands for too much") from None
 
 
-def _look_below(words: Sequence[Word], operands: Sequence[Operand], place: Place, folder: str) -> None:
+def _look_below(words: Sequence[Word], operands: Sequence[Operand], place: Place, folder: str, walks: Walks) -> None:
     """Raises Unlike if a recursive search could read a file that looks like one with keys."""
-    search = recursive_search.search_of([word.text for word in words])
+    search = search_of([word.text for word in words])
     if search is None:
         return
     named = [name for each in operands for name in _names(each.word, folder)]
     for name in named or ["."]:
         real = os.path.realpath(os.path.join(folder, name))  # noqa: PTH118
         try:
-            found = recursive_search.reached(search, place.root, real)
+            found = walks.reached(search, place.root, real)
         except LookupError:
             raise Unlike(f"{name!r} holds too many files to look whether one has keys or passwords") from None
         if found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -21,6 +22,9 @@ _RG_LISTS = frozenset({"--files", "--type-list"})
 """Options with which ripgrep prints names alone."""
 _NO_TYPE = frozenset({"local", "development", "production", "staging", "test"})
 """Endings, as of .env.local, that no type of ripgrep has."""
+MAX_IGNORE_BYTES = 1 << 20
+_PLAIN = re.compile(r"[A-Za-z0-9_./*?+-]+")
+"""Lines of ignore files that are read here as ripgrep reads them."""
 _SIMPLE = re.compile(r"[A-Za-z0-9_.*?+-]+")
 """Patterns that grep, ripgrep and fnmatch read alike."""
 
@@ -77,43 +81,54 @@ def _patterns(written: Sequence[str]) -> tuple[str, ...]:
     return tuple(written) if all(_SIMPLE.fullmatch(each) for each in written) else ()
 
 
-def reached(search: Search, root: str, folder: str) -> str:
-    """Return the path, below `root`, of a file that looks like keys and that the search of `folder` could read.
+class Walks:
+    """The walks of the recursive searches of one command line: each folder once for a search, and a limit for all."""
 
-    "" for none. Raises LookupError for a folder that holds more than is looked at.
-    """
-    looked = 0
-    hidden: list[str] = []
-    shown_again = set[str]() if search.hidden else _shown_again(_ignore_files_above(folder))
-    pending = [folder]
-    while pending:
-        at = pending.pop()
-        try:
-            with os.scandir(at) as entries:
-                found = list(entries)
-        except OSError:
-            continue
-        looked += len(found)
-        if looked > MAX_ENTRIES:
-            raise LookupError(folder)
-        for entry in found:
-            if not search.hidden and entry.name in _IGNORE_FILES:
-                shown_again |= _shown_again([entry.path])
-            if entry.is_symlink():  # neither program follows those that it comes upon
+    def __init__(self) -> None:
+        self._found: dict[tuple[Search, str], str] = {}
+        self._looked = 0
+
+    def reached(self, search: Search, root: str, folder: str) -> str:
+        """Return the path, below `root`, of a file that looks like keys and that the search of `folder` could read.
+
+        "" for none. Raises LookupError where the searches of the line have more to look at than `MAX_ENTRIES`.
+        """
+        if (search, folder) not in self._found:
+            self._found[search, folder] = self._walked(search, root, folder)
+        return self._found[search, folder]
+
+    def _walked(self, search: Search, root: str, folder: str) -> str:
+        hidden: list[str] = []
+        shown_again = set[str]() if search.hidden else _shown_again(_ignore_files_above(folder))
+        pending = [folder]
+        while pending:
+            at = pending.pop()
+            try:
+                with os.scandir(at) as entries:
+                    found = list(entries)
+            except OSError:
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name in search.left_out:
+            self._looked += len(found)
+            if self._looked > MAX_ENTRIES:
+                raise LookupError(folder)
+            for entry in found:
+                if not search.hidden and entry.name in _IGNORE_FILES:
+                    shown_again |= _shown_again([entry.path])
+                if entry.is_symlink():  # neither program follows those that it comes upon
                     continue
-                pending.append(entry.path)
-            elif _is_wanted(search, entry.name) and secret(root, entry.path):
-                if search.hidden or not _is_hidden(search, os.path.relpath(entry.path, folder)):
-                    return os.path.relpath(entry.path, root)
-                hidden.append(entry.path)
-    for path in hidden:
-        parts = [part for part in os.path.relpath(path, folder).split("/") if part.startswith(".")]
-        if any(fnmatchcase(part, pattern) for part in parts for pattern in shown_again):
-            return os.path.relpath(path, root)
-    return ""
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name in search.left_out:
+                        continue
+                    pending.append(entry.path)
+                elif _is_wanted(search, entry.name) and secret(root, entry.path):
+                    if search.hidden or not _is_hidden(search, os.path.relpath(entry.path, folder)):
+                        return os.path.relpath(entry.path, root)
+                    hidden.append(entry.path)
+        for path in hidden:
+            parts = [part for part in os.path.relpath(path, folder).split("/") if part.startswith(".")]
+            if any(fnmatchcase(part, pattern) for part in parts for pattern in shown_again):
+                return os.path.relpath(path, root)
+        return ""
 
 
 def _is_wanted(search: Search, name: str) -> bool:
@@ -131,9 +146,11 @@ def _is_hidden(search: Search, path: str) -> bool:
 
 def _ignore_files_above(folder: str) -> Iterator[str]:
     """The ignore files of the folders above, which hold below them, too."""
+    yield os.path.join(folder, ".git", "info", "exclude")  # noqa: PTH118
     while folder != "/":
         folder = os.path.dirname(folder)  # noqa: PTH120
-        yield from (os.path.join(folder, name) for name in _IGNORE_FILES)  # noqa: PTH118
+        for name in (*_IGNORE_FILES, ".git/info/exclude"):
+            yield os.path.join(folder, name)  # noqa: PTH118
 
 
 def _shown_again(files: Iterable[str]) -> set[str]:
@@ -141,9 +158,16 @@ def _shown_again(files: Iterable[str]) -> set[str]:
     found: set[str] = set()
     for path in files:
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-                lines = file.read(1 << 20).splitlines()
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123  (a FIFO must not block)
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    continue
+                text = file.read(MAX_IGNORE_BYTES + 1)
         except OSError:
             continue
-        found.update(part for line in lines if line.startswith("!") for part in line[1:].strip().split("/") if part)
+        lines = text.decode(errors="replace").removeprefix("\ufeff").split("\n")
+        brought = [line[1:].strip() for line in lines if line.startswith("!")]
+        # fnmatch reads plain patterns alone as ripgrep does.
+        if len(text) > MAX_IGNORE_BYTES or not all(_PLAIN.fullmatch(each) for each in brought):
+            return {"*"}
+        found.update(part for each in brought for part in each.split("/") if part)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from itertools import product
 from pathlib import Path
@@ -107,3 +108,41 @@ def test_approved_search_prints_nothing_of_files_with_keys(place: Place, ignore:
                 given = {"cwd": root, "env": {"PATH": path}, "stdin": subprocess.DEVNULL, "capture_output": True}
                 assert b"canary" not in subprocess.run(["/bin/bash", "-c", command], **given).stdout, command
     assert approved > 20
+
+
+UNCLEAR = (
+    *("!\\.env", "!.en\\v", "!{.env,zz}", "!.en[^a]", "!.en[v\x0c]", "!.en[v\x1c]", "\ufeff!.env"),
+    "# " + "x" * (1 << 20),
+)
+"""Lines that ripgrep may read otherwise than fnmatch does, and one behind which nothing is read."""
+
+
+@pytest.mark.parametrize("line", UNCLEAR, ids=range(len(UNCLEAR)))
+def test_line_of_an_ignore_file_that_may_be_read_otherwise_is_asked_about(place: Place, line: str):
+    (Path(place.root) / "sub/deep/server.pem").unlink()
+    assert judged("rg KEY", place).approved
+    (Path(place.root) / ".ignore").write_text(f"{line}\n!.env.example\n")
+    assert not judged("rg KEY", place).approved
+
+
+def test_exclude_file_of_git_that_brings_keys_back_is_heeded(place: Place):
+    (Path(place.root) / "sub/deep/server.pem").unlink()
+    (Path(place.root) / ".git/info").mkdir(parents=True, exist_ok=True)
+    (Path(place.root) / ".git/info/exclude").write_text("!.env\n")
+    assert not judged("rg KEY", place).approved
+
+
+def test_pipe_in_place_of_an_ignore_file_blocks_nothing(place: Place):
+    os.mkfifo(Path(place.root) / "clean/.ignore")
+    assert judged("rg KEY clean", place).approved
+
+
+def test_each_folder_is_walked_once_for_a_command_line(place: Place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recursive_search, "MAX_ENTRIES", 8)
+    assert judged("rg KEY clean clean/. ./clean; rg KEY clean", place).approved
+    folders = [Path(place.root) / "clean" / str(number) for number in range(9)]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "a.py").touch()
+    many = judged(f"rg KEY {' '.join(f'clean/{folder.name}' for folder in folders)}", place)
+    assert not many.approved and "too many files" in many.why

@@ -13,6 +13,7 @@ import re
 import shlex
 import stat
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from itertools import islice
 
 from ikigai.core.sanitize import storable
@@ -23,6 +24,8 @@ MAX_SHLEX_CHARACTERS = 20_000
 """Longer commands are only cut at blanks and signs: shlex takes 1 ms for 1,000 characters."""
 MAX_FILES = 200
 MAX_FOLDERS = 8
+MAX_ENTRIES = 10_000
+"""Entries of folders that wildcards of a command are compared with."""
 MAX_DEPTH = 3  # of commands in the words of commands: bash -c "sh -c …"
 
 _INTERPRETER = re.compile(
@@ -66,6 +69,7 @@ class _Search:
     def __init__(self, directory: str) -> None:
         self._folders = [directory]
         self._known: dict[tuple[str, int], frozenset[str]] = {}
+        self._looked = 0
 
     def files(self, text: str, depth: int = 0) -> set[str]:
         words = _words(text)
@@ -142,11 +146,25 @@ class _Search:
             for folder in self._folders:
                 path = os.path.join(folder, name)  # noqa: PTH118
                 try:
-                    paths = islice(glob.iglob(path), MAX_FILES) if glob.has_magic(name) else (path,)  # noqa: PTH207
+                    paths = self._matching(path) if glob.has_magic(name) else (path,)
                     found |= {os.path.realpath(each) for each in paths if _regular(each)}
                 except (OSError, ValueError):
                     continue
         return found
+
+    def _matching(self, pattern: str) -> Iterator[str]:
+        """Yield the paths that a pattern may mean, while few enough entries have been looked at.
+
+        A pattern for folders would walk through the machine, in a thread that nothing can end.
+        """
+        folder, name = os.path.split(pattern)
+        if glob.has_magic(folder) or self._looked > MAX_ENTRIES:
+            return
+        with os.scandir(folder) as entries:
+            for entry in islice(entries, MAX_ENTRIES):
+                self._looked += 1
+                if fnmatchcase(entry.name, name):
+                    yield entry.path
 
 
 def _regular(path: str) -> bool:

@@ -202,6 +202,14 @@ async def test_changed_and_new_files_are_shown_and_asked_about_before_use(projec
     assert "Obey me." in project.instructions()
 
 
+async def test_tool_with_a_name_that_is_no_text_is_left_out(project: Project):
+    odd = tool(project, "#!/bin/sh\necho 1", os.fsdecode(b"\xff"))
+    owl = tool(project, "#!/bin/sh\necho 1")
+    project.trust(1.0)
+    project = reopened(project)
+    assert project.trusted and project.refusal(owl) == "" and project.refusal(odd)
+
+
 async def test_a_file_that_changes_during_the_question_is_not_trusted(project: Project):
     write(project, "One.")
     project.trust(1.0)

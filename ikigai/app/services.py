@@ -39,6 +39,7 @@ from ikigai.core.state.memory import Memory
 from ikigai.core.state.run_config import Run
 from ikigai.providers.pool import Pool
 from ikigai.system.paths import directory
+from ikigai.system.process_memory import protect_process_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,6 +77,7 @@ class World:
         Without a `project` somebody has asked about, its folder brings something only if it is trusted already. `told`
         hears of migrations.
         """
+        protect_process_memory()  # not before the prompt, which would wait 1 ms; no command can run yet
         if project is None:
             project = make_project()
             project.look()

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from ikigai import __version__
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.system import paths
-from ikigai.system.process_memory import protect_process_memory
 
 if TYPE_CHECKING:
     from ikigai.config import Config
@@ -32,7 +31,6 @@ SUBCOMMANDS = tuple(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ikigai and return the exit code. No exception and no traceback leaves here."""
     os.umask(0o077)
-    protect_process_memory()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception in the middle of an import can crash Python
     _open_streams()

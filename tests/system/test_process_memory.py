@@ -68,12 +68,14 @@ def test_core_files_are_off_and_programs_can_turn_them_on():
 
 
 @LINUX
-def test_program_is_protected_from_its_start_on(tmp_path: Path):
-    """Also where it only prints its version: what comes later stands behind it."""
+def test_program_is_protected_when_it_opens_the_database(tmp_path: Path):
+    """Before that no tool can run, in either way to use the program."""
     code = (
-        "import sys, ctypes; from ikigai.cli.main import main; main(['--version']); print(ctypes.CDLL(None).prctl(3))"
+        "import os, ctypes; from ikigai.cli.main import main; before = ctypes.CDLL(None).prctl(3);"
+        f"os.environ.update(HOME={str(tmp_path)!r}, IKIGAI_DATABASE_URL='postgresql://nobody@127.0.0.1:1/none');"
+        "code = main(['-m', 'scripted/echo', '-p', 'hi']); print(before, code, ctypes.CDLL(None).prctl(3))"
     )
-    assert child(code).split()[-1] == "0"
+    assert child(code).split()[-3:] == ["1", "75", "0"]
 
 
 def test_protection_is_cheap():

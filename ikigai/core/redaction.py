@@ -1,0 +1,153 @@
+"""Replaces secrets in texts by markers: ikigai's own keys, and what looks like a token of a well-known format.
+
+A `Redactor` has the keys and passwords that ikigai itself uses. `own` replaces those alone; `foreign`, for what comes
+from tools and files, replaces tokens of other programs, too. A `StreamRedactor` does what `own` does to a text that
+arrives in pieces.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+MARKER = "[redacted: {}]"
+"""Stands where a secret was, with its name."""
+MIN_OWN_SECRET = 12
+"""Characters of the shortest value that is taken for a secret: shorter ones may stand in any text."""
+
+_MARKED = re.compile(r"\[redacted: [^\[\]\n]{1,100}\]")
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+def marker(name: str) -> str:
+    """Return what stands in a text in place of the secret of this name."""
+    return MARKER.format(name)
+
+
+def has_marker(text: str) -> bool:
+    """Return True if something has been redacted in `text`."""
+    return "[redacted: " in text and _MARKED.search(text) is not None
+
+
+def markers(text: str) -> set[str]:
+    """Return the different markers in `text`."""
+    return set(_MARKED.findall(text))
+
+
+def looks_like_key(text: str) -> str | None:
+    """Return the name of the first token of a well-known format in `text`, None if there is none."""
+    from ikigai.core.token_formats import find_tokens
+
+    found = find_tokens(text)
+    return found[0].name if found else None
+
+
+class Redactor:
+    """Replaces ikigai's own secrets, by name of variable or setting, and with `formats` tokens of known formats.
+
+    Both methods return the very object they were given if there is nothing to replace.
+    """
+
+    __slots__ = ("_formats", "_names", "_pattern")
+
+    def __init__(self, own: Mapping[str, str], formats: bool) -> None:
+        self._formats = formats
+        self._names: dict[str, str] = {}
+        for name, value in own.items():
+            if len(value) >= MIN_OWN_SECRET:
+                for spelling in _spellings(value):
+                    self._names.setdefault(spelling, name)
+        # Where one is the beginning of another, the longer one goes first.
+        longest_first = sorted(self._names, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Every text that `own` replaces."""
+        return tuple(self._names)
+
+    def own(self, text: str) -> str:
+        """Return `text` without ikigai's own secrets."""
+        # The pattern reads a text ten times as slowly as the search for each of a few spellings.
+        if self._pattern is None or not any(spelling in text for spelling in self._names):
+            return text
+        return self._pattern.sub(lambda match: marker(self._names[match[0]]), text)
+
+    def foreign(self, text: str) -> str:
+        """Return `text` without ikigai's own secrets and, with `formats`, without tokens of known formats."""
+        text = self.own(text)
+        if not self._formats:
+            return text
+        from ikigai.core.token_formats import find_tokens
+
+        pieces: list[str] = []
+        end = 0
+        for token in find_tokens(text):
+            pieces += text[end : token.start], marker(token.name)
+            end = token.end
+        return "".join((*pieces, text[end:])) if pieces else text
+
+    def key_in(self, text: str) -> str:
+        """Return the name of a secret in `text`, of ikigai's own or of a known format; "" if there is none."""
+        if self._pattern is not None and (found := self._pattern.search(text)):
+            return self._names[found[0]]
+        return looks_like_key(text) or ""
+
+    def own_matches(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield start, end and marker of each of ikigai's own secrets in `text`."""
+        if self._pattern is not None:
+            for match in self._pattern.finditer(text):
+                yield match.start(), match.end(), marker(self._names[match[0]])
+
+
+class StreamRedactor:
+    """Does what `Redactor.own` does to a text that arrives in pieces, however it is split.
+
+    Held back is only what may be the beginning of a secret: the longest end of the text so far that one begins with.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._spellings = redactor.spellings
+        self._held = ""
+
+    def feed(self, delta: str) -> str:
+        """Take the next piece of the text and return what can be shown of it by now."""
+        if not self._spellings:
+            return delta
+        text = self._held + delta
+        shown: list[str] = []
+        open_from = self._open_from(text, 0)
+        done = 0
+        for start, end, replacement in self._redactor.own_matches(text):
+            if start >= open_from:
+                break
+            shown += text[done:start], replacement
+            done = end
+            open_from = self._open_from(text, done)
+        shown.append(text[done:open_from])
+        self._held = text[open_from:]
+        return "".join(shown)
+
+    def finish(self) -> str:
+        """Return the rest, when the text has ended."""
+        rest, self._held = self._redactor.own(self._held), ""
+        return rest
+
+    def _open_from(self, text: str, done: int) -> int:
+        """Return where the longest end of text[done:] begins that is the beginning of a secret, and not all of it."""
+        open_from = len(text)
+        for spelling in self._spellings:
+            start = text.find(spelling[0], max(done, len(text) - len(spelling) + 1))
+            while 0 <= start < open_from:
+                if spelling.startswith(text[start:]):
+                    open_from = start
+                start = text.find(spelling[0], start + 1)
+        return open_from
+
+
+def _spellings(value: str) -> tuple[str, ...]:
+    """Return `value` as it is, as JSON writes it and as it stands in an address."""
+    escaped = json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]
+    encoded = value.encode("utf-8", "replace")
+    percent = "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in encoded)
+    return tuple(dict.fromkeys((value, *escaped, percent, percent.replace("%2F", "/"))))

@@ -1,0 +1,69 @@
+"""What ikigai hides of a text: its own keys in every spelling, whole or in pieces, and tokens of known formats."""
+
+import json
+from urllib.parse import quote
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikigai.core.redaction import MIN_OWN_SECRET, Redactor, StreamRedactor, has_marker, looks_like_key
+
+KEY = "k7" * 20
+PASSWORD = 'p"ä/ss\\w@rd+1'
+
+
+def test_own_secret_is_replaced_in_each_of_its_spellings() -> None:
+    redactor = Redactor({"DB_PASSWORD": PASSWORD}, formats=False)
+    for spelling in (PASSWORD, json.dumps(PASSWORD)[1:-1], json.dumps(PASSWORD, ensure_ascii=False)[1:-1]):
+        assert redactor.own(f"a {spelling} b {spelling}") == "a [redacted: DB_PASSWORD] b [redacted: DB_PASSWORD]"
+    for spelling in (quote(PASSWORD), quote(PASSWORD, safe="")):
+        assert redactor.own(f"x://u:{spelling}@h") == "x://u:[redacted: DB_PASSWORD]@h"
+
+
+def test_text_without_a_secret_is_the_same_object() -> None:
+    text = "nothing " * 100
+    for redactor in (Redactor({}, formats=True), Redactor({"KEY": KEY}, formats=True)):
+        assert redactor.own(text) is text
+        assert redactor.foreign(text) is text
+
+
+def test_short_value_is_no_own_secret() -> None:
+    short, long = "a" * (MIN_OWN_SECRET - 1), "b" * MIN_OWN_SECRET
+    assert Redactor({"S": short, "L": long}, formats=True).foreign(f"{short} {long}") == f"{short} [redacted: L]"
+
+
+def test_longer_secret_goes_before_the_one_it_begins_with() -> None:
+    assert Redactor({"A": "x" * 12, "B": "x" * 12 + "y"}, formats=False).own("x" * 12 + "y") == "[redacted: B]"
+
+
+def test_marker_is_recognized_and_is_no_secret() -> None:
+    redacted = Redactor({"KEY": KEY}, formats=True).foreign(f"postgres://u:{KEY}@h")
+    assert redacted == "postgres://u:[redacted: KEY]@h"
+    assert has_marker(redacted) and not has_marker("redacted: KEY")
+    assert looks_like_key(redacted) is None
+
+
+SECRETS = st.lists(st.text("ab/", min_size=12, max_size=16), min_size=1, max_size=4)
+
+
+@given(st.data(), SECRETS)
+def test_stream_in_any_pieces_is_redacted_as_the_whole_text(data: st.DataObject, secrets: list[str]) -> None:
+    redactor = Redactor({f"S{index}": secret for index, secret in enumerate(secrets)}, formats=False)
+    part = st.sampled_from(secrets) | st.sampled_from(redactor.spellings) | st.text("ab/c", max_size=6)
+    cut = part.flatmap(lambda text: st.integers(0, len(text)).map(lambda end: text[:end]))
+    text = "".join(data.draw(st.lists(part | cut, max_size=8)))
+    stream = StreamRedactor(redactor)
+    shown, rest = "", text
+    while rest:
+        length = data.draw(st.integers(1, max(1, len(rest))))
+        shown += stream.feed(rest[:length])
+        rest = rest[length:]
+    assert shown + stream.finish() == redactor.own(text)
+
+
+def test_stream_holds_back_only_what_may_begin_a_secret() -> None:
+    stream = StreamRedactor(Redactor({"KEY": "sk-abcdefghijkl"}, formats=False))
+    assert stream.feed("my key is sk") == "my key is "
+    assert stream.feed("y high") == "sky high"
+    assert stream.feed(" sk-abcdefghijkl s") == " [redacted: KEY] "
+    assert stream.finish() == "s"

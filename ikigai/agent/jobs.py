@@ -12,7 +12,7 @@ from ikigai.agent.model_call import Asking
 from ikigai.agent.reply_drafts import Link
 from ikigai.agent.usage_meter import Price
 from ikigai.core.errors import Bug
-from ikigai.core.messages import ToolResult
+from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.model import Provider
 from ikigai.core.ports import Log, Tools, View
 from ikigai.core.state.inputs import (
@@ -34,6 +34,7 @@ from ikigai.core.state.memory import Memory
 
 if TYPE_CHECKING:
     from ikigai.agent.forget import Planner, World
+    from ikigai.core.redaction import Redactor
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class Jobs:
     """What is under way for one agent. `memory` gives what its log means now, `tell` takes what came of a job.
 
     `planning` gives what a planning talk may ask. `max_requests` bounds the requests of a turn, 0 does not.
+    `redactor` gives what replaces ikigai's own keys, as they are now.
     """
 
     def __init__(
@@ -56,7 +58,10 @@ class Jobs:
         planning: Callable[[], World],
         tell: Callable[[Input], None],
         max_requests: int,
+        redactor: Callable[[], Redactor],
     ) -> None:
+        self._redactor = redactor
+        self._calls: dict[str, ToolCall] = {}  # of the last reply, as the model wrote those that the log has otherwise
         self._memory, self._store, self._provider, self._tools, self._view = memory, store, provider, tools, view
         self._link, self._price, self._planning = link, price, planning
         self._tell, self._max_requests = tell, max_requests
@@ -113,7 +118,8 @@ class Jobs:
         opened = self._memory().open
         if opened is None or opened.planning:
             return Approved(job)
-        started = await self._tools.start(job.call, opened.first, self._memory().settings, self._view.ask)
+        call = self._calls.get(job.call.id, job.call)
+        started = await self._tools.start(call, opened.first, self._memory().settings, self._view.ask)
         if started.refused:
             return Denied(job, ToolResult(job.call.id, started.refused, is_error=True), started.decision)
         return Approved(job, started.decision)
@@ -121,7 +127,8 @@ class Jobs:
     async def _run_tool(self, job: RunTool) -> ToolDone:
         opened = self._memory().open
         if not (opened and opened.planning):
-            result = await self._tools.run(job.call, partial(self._view.progress, job.call.id))
+            call = self._calls.get(job.call.id, job.call)
+            result = await self._tools.run(call, partial(self._view.progress, job.call.id))
             return ToolDone(job, result, self._tools.also(job.call.id))
         from ikigai.agent.forget import Planner
 
@@ -136,7 +143,9 @@ class Jobs:
             why = f"Stopped after {requests} requests in one turn (--max-turns). Allow more, or send another message."
             self._tell(Failed(job, why, ()))
             return
-        asking = self._asked[job] = Asking(job, memory, self._provider(memory.model), self._price)
+        provider, redactor = self._provider(memory.model), self._redactor()
+        asking = self._asked[job] = Asking(job, memory, provider, self._price, redactor)
+        self._calls = asking.calls
         await asking.run(self._store, self._view, self._link, self._tell)
 
     async def _broken(self, job: Job) -> Input:

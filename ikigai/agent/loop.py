@@ -17,7 +17,7 @@ from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id
 from ikigai.core.condense.threshold import Options
 from ikigai.core.errors import IkigaiError, Refused
-from ikigai.core.events import CHANGES_THE_PAST, Event
+from ikigai.core.events import CHANGES_THE_PAST, Event, UserMessage
 from ikigai.core.model import Provider
 from ikigai.core.ports import Appended, Log, Tools, View
 from ikigai.core.request.system_prompt import KEY, instructed
@@ -50,6 +50,7 @@ from ikigai.core.state.inputs import (
 from ikigai.core.state.loading import loading
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import Memory, Status, replace
+from ikigai.core.state.redacted_inputs import FOREIGN, key_notice, no_redactor, redacted
 from ikigai.core.state.rewind import marked, newest_text
 from ikigai.core.views.context_report import cramped
 from ikigai.core.views.transcript import rule
@@ -57,6 +58,7 @@ from ikigai.core.views.transcript import rule
 if TYPE_CHECKING:
     from ikigai.agent.forget import World
     from ikigai.core.agents.mail import Mail
+    from ikigai.core.redaction import Redactor
     from ikigai.core.state.loading import Reading
 
 _T = TypeVar("_T")
@@ -70,7 +72,7 @@ class Runtime:
     `learn` takes a model and the context in tokens that its provider turned out to give it.
     `price` says what a request cost. `instructions` gives those of the project as they are now, `condensing` what was
     chosen of that for a memory; without it nothing is condensed but what is asked for. `post` gives the mail that a
-    turn begins with.
+    turn begins with. `redactor` gives what replaces secrets, as they are now.
     """
 
     def __init__(
@@ -87,21 +89,20 @@ class Runtime:
         instructions: Callable[[], str] | None = None,
         condensing: Callable[[Memory], Options] = lambda memory: Options(),
         post: Callable[[], Awaitable[tuple[Mail, ...]]] | None = None,
+        redactor: Callable[[], Redactor] | None = None,
     ) -> None:
         self.memory = memory
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._view = store, provider, view
         self._price, self._learn = price, learn
-        self._instructions, self._post = instructions, post
+        self._instructions, self._post, self._redactor = instructions, post, redactor or no_redactor
         self._background = Background(self._planning, view.notice, condensing)
         self._pending = Pending(view, lambda: self.unsaved)
         self._link = Link(view)
         self._patiently = Patience(self._link, view, patience, self._pending.tell, self._pending.sent.clear)
-        tell = self.inbox.put_nowait
-        self._jobs = Jobs(
-            lambda: self.memory, store, provider, tools, view, self._link, price, self._planning, tell, max_requests
-        )
+        terms = price, self._planning, self.inbox.put_nowait, max_requests, self._redactor
+        self._jobs = Jobs(lambda: self.memory, store, provider, tools, view, self._link, *terms)
         self.opened = asyncio.Event()  # what the last program left open is closed
         self.looking = False  # for mail, which may begin a turn
         self._smaller: tuple[Job | None, int] = (None, 0)  # the request made smaller, and how often
@@ -193,6 +194,8 @@ class Runtime:
             else:
                 self._forgetting = asyncio.create_task(self._forget(happened), name="forget")
             return
+        if isinstance(happened, FOREIGN):
+            happened = redacted(happened, self._redactor())
         if isinstance(happened, Condense):
             self._background.asked(self.memory, happened.focus)
             return
@@ -317,6 +320,9 @@ class Runtime:
         self.unsaved = ()
         was = self.memory
         self.memory = show_rows(self._view, was, appended.rows, appended.memory)
+        for row in appended.rows:
+            if isinstance(row.event, UserMessage) and (told := key_notice(row.event, row.id, self._redactor())):
+                self._view.notice(told)
         self._background.recorded(facts, was, self.memory)
 
     async def _append(self, facts: tuple[Event, ...], reload: bool) -> Appended:

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from functools import reduce
 
 import msgspec
 
+from ikigai.agent.redacted_reply import RedactedReply
 from ikigai.agent.reply_drafts import Drafts, Link
 from ikigai.agent.usage_meter import Meter, Price
 from ikigai.core.events import Ending, UsageReported
 from ikigai.core.messages import ReplyBlock, ToolCall
 from ikigai.core.model import Provider
 from ikigai.core.ports import Log, View
+from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request, closed, grow
-from ikigai.core.request.reply import Accumulator, Broke, Counted, Failure, Finished, Waiting, facts, storable_blocks
+from ikigai.core.request.reply import (
+    Accumulator,
+    Broke,
+    Counted,
+    Delta,
+    Failure,
+    Finished,
+    Waiting,
+    facts,
+    storable_blocks,
+)
 from ikigai.core.state.inputs import CallModel, Exceeded, Failed, Input, Interrupted, Replied, Used
 from ikigai.core.state.memory import Memory, frame, measured, plain_size, request
 from ikigai.core.views.usage_totals import INTERRUPTED
@@ -29,11 +41,14 @@ log = logging.getLogger(__name__)
 
 
 class Asking:
-    """The request that `memory` means now, for the job `job`. `run` sends it; `stop` says what came of it so far."""
+    """The request that `memory` means now, for the job `job`. `run` sends it; `stop` says what came of it so far.
 
-    def __init__(self, job: CallModel, memory: Memory, provider: Provider, price: Price) -> None:
+    `redactor` replaces ikigai's own keys in the reply.
+    """
+
+    def __init__(self, job: CallModel, memory: Memory, provider: Provider, price: Price, redactor: Redactor) -> None:
         self._job, self._memory, self._provider = job, memory, provider
-        self._reply = Accumulator()
+        self._reply, self._redacted = Accumulator(), RedactedReply(redactor)
         size, out = plain_size(memory), memory.window.older.turns
         self._meter = Meter(provider, request(memory), memory.model, price, size=size, out=out)
         self._last: Finished | Broke | None = None
@@ -53,26 +68,42 @@ class Asking:
                         usage = event
                     case Finished() | Broke():
                         self._last = event
+                        self._pass_on(self._redacted.rest(), view, drafts)
                     case Waiting():
                         view.live(job.asked_by, event)
                     case Counted():
                         pass
                     case _:
-                        view.live(job.asked_by, event)
-                        self._reply.add(event)
-                        drafts.grown()
+                        self._pass_on(self._redacted.deltas(event), view, drafts)
         match self._last:
             case Finished(stop) if usage:
-                replied = Replied(job, self._reply.blocks(), stop, usage)
+                replied = Replied(job, self._blocks(), stop, usage)
                 tell(msgspec.structs.replace(replied, counted=await self._counted(replied)))
             case Broke(Failure.CONTEXT, text) if not self._reply.blocks():
                 tell(Exceeded(job, text, usage))
             case Broke(_, text, remedy):
-                tell(Failed(job, f"{text} {remedy}".strip(), self._reply.blocks(), usage))
+                tell(Failed(job, f"{text} {remedy}".strip(), self._blocks(), usage))
+
+    @property
+    def calls(self) -> dict[str, ToolCall]:
+        """The calls as the model wrote them, by id, of which the log keeps another form."""
+        return self._redacted.calls
+
+    def _pass_on(self, deltas: Iterable[Delta], view: View, drafts: Drafts) -> None:
+        for delta in deltas:
+            view.live(self._job.asked_by, delta)
+            self._reply.add(delta)
+            drafts.grown()
+
+    def _blocks(self) -> tuple[ReplyBlock, ...]:
+        """The reply so far, as it is stored."""
+        for delta in self._redacted.rest():  # of one that is stopped
+            self._reply.add(delta)
+        return self._redacted.stored(self._reply.blocks())
 
     async def stop(self) -> Replied | Interrupted:
         """What was said and taken, if it stops here; a whole reply that only had to be counted yet stays whole."""
-        blocks, last = self._reply.blocks(), self._last
+        blocks, last = self._blocks(), self._last
         usage = await self._meter.stop(INTERRUPTED)
         if isinstance(last, Finished) and usage and not _calls(blocks):
             return Replied(self._job, blocks, last.stop, usage)
@@ -80,7 +111,7 @@ class Asking:
 
     async def fail(self, why: str) -> Failed:
         """The same after a bug in here or in the provider."""
-        blocks = self._reply.blocks()
+        blocks = self._blocks()
         return Failed(self._job, why, blocks, await self._meter.stop("internal"))
 
     async def _counted(self, replied: Replied) -> int:

@@ -194,8 +194,12 @@ def _put(text: str) -> None:
 # ── import ──
 
 
-async def run_import(database: Database, arguments: argparse.Namespace) -> str:
-    """Do what `ikigai history import` is asked for; what there is to say of it. Raises IkigaiError."""
+async def run_import(database: Database, arguments: argparse.Namespace, own: Callable[[str], str] = str) -> str:
+    """Do what `ikigai history import` is asked for; what there is to say of it. Raises IkigaiError.
+
+    `own` replaces ikigai's own keys in a text.
+    """
+    from ikigai.core.transfer.redacted_rows import redacted
     from ikigai.export.json_import import Intake
 
     path = Path(arguments.file)
@@ -203,7 +207,10 @@ async def run_import(database: Database, arguments: argparse.Namespace) -> str:
         intake = Intake(path, file, max(1, path.stat().st_size))
         try:
             made = await database.importing().store(
-                intake.rows(), arguments.name, intake.agent, lambda count: told(intake.done, intake.size)
+                (redacted(row, own) for row in intake.rows()),
+                arguments.name,
+                intake.agent,
+                lambda count: told(intake.done, intake.size),
             )
         except Refused as refusal:
             if number := getattr(refusal, "number", 0):

@@ -34,17 +34,12 @@ if TYPE_CHECKING:
     from ikigai.app.tool_runtime import Workshop
 
 
-def keys_file() -> Path:
-    """The file of `ikigai login`."""
-    return paths.config_dir() / keys.FILE
-
-
 def make_pool(config: Config) -> Pool:
     """The models this configuration reaches; a key is read when a request is to be sent."""
 
     def key(name: str) -> str:
         kind, _, variable = config.keys.get(name, "").partition(" ")
-        return os.environ.get(variable, "").strip() if kind == "environment" else keys.find(keys_file(), name)
+        return os.environ.get(variable, "").strip() if kind == "environment" else keys.find(keys.default_file(), name)
 
     def endpoint(name: str) -> Endpoint:
         server = config.providers.get(name, Server())

@@ -69,6 +69,9 @@ class World:
         self.config, self.database, self.pool, self.run = config, database, pool, run
         self._lease = lease
         self.workshop, self.project = workshop, project or make_project()
+        self.redaction = workshop.redaction
+        self.redaction.passwords = lambda: database.passwords
+        self._too_short = self.redaction.warnings()
 
     @classmethod
     async def open(cls, config: Config, project: Project | None = None, told: Far = lambda done, total: None) -> World:
@@ -118,9 +121,9 @@ class World:
 
     def problems(self) -> list[str]:
         """What of the project and of the user's own tools cannot be used, in sentences, each told once."""
-        found = [*self.project.problems, *self.workshop.problems]
-        self.project.problems.clear()
-        self.workshop.problems.clear()
+        found = [*self.project.problems, *self.workshop.problems, *self._too_short]
+        for told in (self.project.problems, self.workshop.problems, self._too_short):
+            told.clear()
         return found
 
     def instructions(self) -> str:
@@ -251,7 +254,8 @@ class World:
                 view.notice(problem)
             return value
 
-        return {"learn": self.pool.learn, "instructions": instructions, "condensing": self.condensing}
+        given = {"learn": self.pool.learn, "instructions": instructions, "condensing": self.condensing}
+        return {**given, "redactor": self.redaction.redactor}
 
     def condensing(self, memory: Memory) -> Options:
         """When and how the oldest turns of this memory are condensed."""

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ikigai.app.redaction import BRAVE_KEY, Redaction
 from ikigai.config import Config, tools_enabled
 from ikigai.core.errors import IkigaiError, Refused
 from ikigai.core.events import Choices, MailSent, MailTaken
@@ -37,15 +38,13 @@ if TYPE_CHECKING:
 RESERVED = ("shell", "web_search", "filter_context")
 """Names that no other tool may take, though they are not always offered."""
 SANDBOX = ("tools", "sandbox")
-BRAVE_KEY = "BRAVE_API_KEY"
-"""The variable that holds the key of the web search."""
 
 
 class Kept:
-    """Standing approvals in their file: `approval.gate.Standing`."""
+    """Standing approvals in their file: `approval.gate.Standing`. `own` replaces ikigai's own keys in what it keeps."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, file: Path, own: Callable[[str], str] = str) -> None:
+        self._file, self._own = file, own
 
     def known(self) -> Mapping[str, Approval]:
         from ikigai.tools.approval.policy import Approval, Lasting
@@ -57,7 +56,7 @@ class Kept:
             return {}
 
     def approve(self, fingerprint: str, call: ToolCall, touch: Touch) -> None:
-        given = standing.Approved(call.name, touch.shown, touch.directory, time.time(), dict(touch.scripts))
+        given = standing.Approved(call.name, self._own(touch.shown), touch.directory, time.time(), dict(touch.scripts))
         with contextlib.suppress(OSError):  # what stands against it is said by who writes there
             paths.private(self._file.parent)  # beside a database elsewhere nothing has made it yet
         standing.approve(self._file, fingerprint, given)
@@ -90,6 +89,7 @@ class Workshop:
 
     def __init__(self, config: Config, directory: Path) -> None:
         self.config, self._enabled = config, tools_enabled(config)
+        self.redaction = Redaction(config)
         self.directory = Path(os.path.realpath(directory))
         self.sandbox = self._sandbox()
         self._processes: dict[str, Processes] = {}
@@ -120,7 +120,7 @@ class Workshop:
 
         own = tuple(str(Path(os.path.realpath(each))) for each in paths.own())
         place = Place(str(self.directory), own, self.environment.get("PATH", ""))
-        return Gate(place, Allowlist(self._allowed), Kept(standing_file()))
+        return Gate(place, Allowlist(self._allowed), Kept(standing_file(), self.redaction.own))
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:

@@ -211,8 +211,11 @@ async def _export(config: Config, arguments: argparse.Namespace) -> int:
 
 
 async def _import(config: Config, arguments: argparse.Namespace) -> int:
+    from ikigai.app.redaction import Redaction
+
     async with opened(config) as (_, database):
-        say(await exporting.run_import(database, arguments))
+        own = Redaction(config, lambda: database.passwords).own
+        say(await exporting.run_import(database, arguments, own))
     return 0
 
 

@@ -2,6 +2,7 @@
 
     names     the providers that have a key in it
     find      the key of one
+    stored    all of them, by provider
     store     put one in
     remove    take one out
     checked   what was typed or piped in, as a key
@@ -14,13 +15,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from ikigai.core.errors import Refused
-from ikigai.system import private_json
+from ikigai.system import paths, private_json
 
 FILE = "keys.json"
 """Its name, in the configuration folder."""
 LONGEST = 8_192
 """Characters of a key: tokens of sign-in services have thousands."""
 _DAMAGED = ("the keys of `ikigai login`", "Delete it, and log in again.")
+
+
+def default_file() -> Path:
+    """Return the file of `ikigai login`."""
+    return paths.config_dir() / FILE
 
 
 def names(file: Path) -> list[str]:
@@ -31,6 +37,11 @@ def names(file: Path) -> list[str]:
 def find(file: Path, provider: str) -> str:
     """The key of a provider, "" if there is none. Raises ConfigError when the file cannot be read."""
     return _read(file).get(provider, "")
+
+
+def stored(file: Path) -> dict[str, str]:
+    """Return the key of each provider. Raises ConfigError when the file cannot be read."""
+    return dict(_read(file))
 
 
 def store(file: Path, provider: str, key: str) -> None:

@@ -30,12 +30,20 @@ SETS = ("agents", "external", "files", "memory", "shell", "web")
 """What can be off. A name that is none is an error, for whoever wrote it thinks that something is off by it."""
 
 
+REDACTION = ("own", "patterns")
+"""What `[tools] redact` may be in a project, the stricter behind."""
+
+
 class Tightens(NamedTuple):
     """What a project may say for a key, in words too, and which of two values, the user's and its, is the stricter."""
 
     fits: Callable[[Any], bool]
     allowed: str
     stricter: Callable[[Any, Any], Any]
+
+
+def _redaction(value: str) -> int:
+    return REDACTION.index(value) if value in REDACTION else -1
 
 
 def _only(value: bool | str) -> Tightens:
@@ -52,6 +60,9 @@ ALLOWED: dict[KeyPath, Tightens] = {
         lambda given: isinstance(given, list) and all(each in SETS for each in given),
         f"a list of sets of tools ({', '.join(SETS)})",
         lambda own, given: given,
+    ),
+    ("tools", "redact"): Tightens(
+        lambda given: given in REDACTION, '"own" or "patterns"', lambda own, given: max(own, given, key=_redaction)
     ),
     ("tools", "sandbox"): _only("bwrap"),
     ("tools", "sandbox_network"): _only(False),

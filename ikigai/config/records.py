@@ -20,6 +20,7 @@ from ikigai.config.value_types import (
     Percent,
     Price,
     ProfileName,
+    Redact,
     Results,
     Rules,
     Sandbox,
@@ -192,6 +193,15 @@ class Tools(Record, frozen=True):
             "secrets: a secret passes only by its exact name."
         ),
     ] = ()
+    redact: Annotated[
+        Redact,
+        means(
+            'Which secrets are replaced by [redacted: NAME] before they are stored or sent to a model: with "own" '
+            "ikigai's own keys and database passwords of 12 characters or more, in tool results, output of commands, "
+            'replies and imports; with "patterns" also well-known formats of tokens in tool results and output of '
+            "commands. What you type is never changed."
+        ),
+    ] = "patterns"
     sandbox: Annotated[
         Sandbox,
         means(

@@ -96,6 +96,7 @@ Approval = Annotated[
     Meta(title='"ask", "edits", "auto" or "read-only" ("yolo" only as the flag --yolo)'),
 ]
 Sandbox = Annotated[Literal["off", "bwrap"], Meta(title='"off" or "bwrap"')]
+Redact = Annotated[Literal["patterns", "own", "off"], Meta(title='"patterns", "own" or "off"')]
 Rules = Annotated[tuple[str, ...], Meta(title='a list of commands, for example ["npm test", "make *"]')]
 Hosts = Annotated[tuple[str, ...], Meta(title='a list of hosts, for example ["localhost", "wiki.lan"]')]
 Variables = Annotated[

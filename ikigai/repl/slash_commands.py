@@ -207,7 +207,8 @@ class Commanding(Sitting):
         if quiet or (to and not self._seat.holds(to)):
             self.screen.print_text(f"$ {typed}\n{output}")
         else:
-            self._tell(inputs.Quote(f"!{typed}\n{output}"), to)
+            kept = self._world.redaction.redactor().foreign(output)
+            self._tell(inputs.Quote(f"!{typed}\n{kept}"), to)
 
     def _move(self, command: Local) -> None:
         """Go to another agent. What is typed from now on is meant for that one."""

@@ -131,6 +131,17 @@ class Session:
     def place(self) -> address.Place:
         return address.place(self.parameters)
 
+    @property
+    def passwords(self) -> dict[str, str]:
+        """The passwords of this connection by name, wherever libpq took them from."""
+        found = {
+            "database password": self.parameters.get("password"),
+            "sslpassword": self.parameters.get("sslpassword"),
+        }
+        if self._connected and alive(self._connected[0]) and (used := self._connected[0].pgconn.password):
+            found["database password"] = used.decode(errors="replace")
+        return {name: password for name, password in found.items() if password}
+
     @asynccontextmanager
     async def use(self, patient: bool = False) -> AsyncIterator[Cursor]:
         """A cursor (binary results, autocommit), for the caller alone; connects when there is no connection.

@@ -117,6 +117,11 @@ class Database:
         host = self._session.place.host
         return "local" if not host or host.startswith("/") else host
 
+    @property
+    def passwords(self) -> dict[str, str]:
+        """The passwords of its connection, by name."""
+        return self._session.passwords
+
     async def open_agent(self, agent: Agent, directory: str = "") -> AgentLog:
         """Take the pen of the agent, in this working directory.
 

@@ -25,6 +25,7 @@ from ikigai.core.events import (
 from ikigai.core.messages import Message, Role, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Appended
 from ikigai.core.questions import Answered, Question
+from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import Counted, Failure, Finished, ProviderEvent, TextDelta, Waiting
 from ikigai.core.request.reply_draft import Draft
@@ -112,6 +113,7 @@ class Session:
         budget: int = 100_000,
         counter: str = "bytes",
         instructions: Callable[[], str] | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         self.logs = MemoryLog()
         self.logs.create(AGENT)
@@ -128,6 +130,7 @@ class Session:
             self.view,
             price=price,
             instructions=instructions,
+            redactor=(lambda: redactor) if redactor else None,
         )
 
     def load(self) -> Memory:

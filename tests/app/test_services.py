@@ -119,7 +119,7 @@ def test_a_key_is_looked_up_when_it_is_needed(tmp_path: Path, monkeypatch: pytes
     pool = making.make_pool(Config())
     with pytest.raises(IkigaiError, match="There is no key for OpenAI"):
         pool.require("openai")
-    keys.store(making.keys_file(), "openai", "sk-1")  # in another terminal
+    keys.store(keys.default_file(), "openai", "sk-1")  # in another terminal
     pool.require("openai")
 
 

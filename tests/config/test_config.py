@@ -146,6 +146,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "summarise_on_clear": "true",
         "api_key_env": "MY_KEY",
         "model_file": "~/m.gguf",
+        "redact": "own",
         "start_with": "new",
         "color": "never",
         "theme": "light",

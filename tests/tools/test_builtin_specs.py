@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app.tool_runtime import BRAVE_KEY, Workshop
+from ikigai.app.redaction import BRAVE_KEY
+from ikigai.app.tool_runtime import Workshop
 from ikigai.config import Config
 from ikigai.config.records import Tools
 from ikigai.tools import builtin_specs as told

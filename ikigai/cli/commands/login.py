@@ -8,7 +8,7 @@ import re
 import sys
 from typing import Any
 
-from ikigai.app.factories import keys_file, make_pool
+from ikigai.app.factories import make_pool
 from ikigai.cli.ask import answer, interruptible
 from ikigai.config import Config
 from ikigai.config import api_keys as keys
@@ -53,7 +53,7 @@ async def login(config: Config, arguments: argparse.Namespace) -> int:
         say(table(_known(config)))
         return 0
     provider = _checked(config, arguments.provider, asks=not arguments.remove and sys.stdin.isatty())
-    file = keys_file()
+    file = keys.default_file()
     if arguments.remove:
         found = file.exists() and keys.remove(file, provider)
         say(f"The key of {provider} is forgotten." if found else f"No key of {provider} was stored.")
@@ -75,7 +75,7 @@ async def login(config: Config, arguments: argparse.Namespace) -> int:
 
 def _known(config: Config) -> list[tuple[str, str]]:
     """Every provider that takes a key, and where its key comes from."""
-    logins = keys.names(keys_file())
+    logins = keys.names(keys.default_file())
 
     def place(name: str) -> str:
         found = config.keys.get(name, "no key")

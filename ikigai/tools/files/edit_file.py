@@ -16,6 +16,7 @@ from ikigai.tools.files.contents import WHOLE, Content, present, replace
 from ikigai.tools.files.diffs import unified
 from ikigai.tools.files.edit_hint import nearest
 from ikigai.tools.files.read_tracker import Seen, Shown
+from ikigai.tools.files.redaction_markers import check_markers
 from ikigai.tools.files.safe_paths import in_words, inside, resolved, same, shown
 
 _NAMED, _COUNTED = 10, 100
@@ -111,6 +112,8 @@ class EditFile:
             raise ValueError(f"{name} is a binary file.")
         if now.encoding.encode(now.text) != now.data:
             raise ValueError(f"{name} cannot be written in {now.encoding.name} again as it is.")
+        for written in (arguments.old, arguments.new):
+            check_markers(written, now.text, name)
         text, lines = replaced(now.text, arguments.old, arguments.new, every=arguments.all)
         return Plan(path, now, text, now.encoding.encode(text), lines)
 

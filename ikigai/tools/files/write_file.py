@@ -14,6 +14,7 @@ from ikigai.tools.files.contents import Content, present, replace
 from ikigai.tools.files.diffs import unified
 from ikigai.tools.files.encodings import Encoding
 from ikigai.tools.files.read_tracker import Seen, Shown
+from ikigai.tools.files.redaction_markers import check_markers
 from ikigai.tools.files.safe_paths import NotOrdinary, in_words, inside, resolved, same, shown
 
 
@@ -100,6 +101,7 @@ class WriteFile:
             now = present(path, known.encoding if known else None)
         except OSError as error:
             raise in_words(error, arguments.path) from None
+        check_markers(arguments.content, now.text if now else "", arguments.path)
         if now is None:
             if arguments.path.endswith("/"):
                 raise NotOrdinary(f"{arguments.path} is the name of a directory.")

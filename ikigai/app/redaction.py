@@ -1,0 +1,64 @@
+"""The secrets of ikigai's own and what replaces them: API keys, and the passwords of the database."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ikigai.config import api_keys
+from ikigai.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ikigai.config import Config
+    from ikigai.core.redaction import Redactor
+
+BRAVE_KEY = "BRAVE_API_KEY"
+"""The variable that holds the key of the web search."""
+
+
+class Redaction:
+    """Gives the redactor of this run, made anew when a key has changed.
+
+    `passwords` gives those of the database by name.
+    """
+
+    def __init__(self, config: Config, passwords: Callable[[], Mapping[str, str]] = dict) -> None:
+        self._config, self.passwords = config, passwords
+        self._made: tuple[dict[str, str], Redactor] | None = None
+
+    def redactor(self) -> Redactor:
+        """Return what replaces secrets as they are now; with `redact = "off"` it replaces nothing."""
+        from ikigai.core.redaction import Redactor
+
+        mode = self._config.tools.redact
+        secrets = self.secrets() if mode != "off" else {}
+        if self._made is None or self._made[0] != secrets:
+            self._made = secrets, Redactor(secrets, formats=mode == "patterns")
+        return self._made[1]
+
+    def own(self, text: str) -> str:
+        """Return the text without ikigai's own keys."""
+        return self.redactor().own(text)
+
+    def secrets(self) -> dict[str, str]:
+        """Return ikigai's own secrets by the name that stands in their place."""
+        variables = [where.partition(" ")[2] for where in self._config.keys.values()]
+        found = {name: os.environ.get(name, "").strip() for name in (*variables, BRAVE_KEY, "PGPASSWORD") if name}
+        with contextlib.suppress(ConfigError):  # a damaged file is told of where a key is wanted
+            found |= {f"{provider} key": key for provider, key in api_keys.stored(api_keys.default_file()).items()}
+        found |= self.passwords()
+        return {name: secret for name, secret in found.items() if secret}
+
+    def warnings(self) -> list[str]:
+        """Return a sentence for each secret that is too short to be replaced."""
+        if self._config.tools.redact == "off":
+            return []
+        from ikigai.core.redaction import MIN_OWN_SECRET
+
+        return [
+            f"{name} has fewer than {MIN_OWN_SECRET} characters: it is not hidden from models and the log."
+            for name, secret in self.secrets().items()
+            if len(secret) < MIN_OWN_SECRET
+        ]

@@ -1,0 +1,32 @@
+"""Takes ikigai's own keys out of rows that are imported."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from ikigai.core import codec
+from ikigai.core.events import AssistantMessage
+from ikigai.core.messages import Text, Thinking
+from ikigai.core.transfer.renumber import Raw
+
+
+def redacted(row: Raw, own: Callable[[str], str]) -> Raw:
+    """Return the row with `own` applied to all its texts; the identical one where that changes nothing.
+
+    Signed thinking that is changed loses its signature: its vendor would refuse it.
+    """
+    content, data = row.content and own(row.content), row.data and own(row.data)
+    if (content, data) == (row.content, row.data):
+        return row
+    said = codec.decode(row.kind, row.content, row.data)
+    if isinstance(said, AssistantMessage):  # its data counts the characters of its content
+        blocks = tuple(_block(block, own) for block in said.blocks)
+        _, content, data = codec.encode(msgspec.structs.replace(said, blocks=blocks))
+    return row._replace(content=content, data=data)
+
+
+def _block(block: Text | Thinking, own: Callable[[str], str]) -> Text | Thinking:
+    if isinstance(block, Text):
+        return Text(own(block.text))
+    text = own(block.text)
+    return Thinking(text, block.signature if text == block.text else "", block.vendor)

@@ -1,0 +1,216 @@
+"""Secrets are replaced before an event is made: in replies however split, drafts, calls, results and mail."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator
+
+import msgspec
+import pytest
+
+from ikigai.core import codec
+from ikigai.core.events import AssistantMessage, MailSent, StoredEvent, UserMessage
+from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.redaction import Redactor
+from ikigai.core.request.build import Request
+from ikigai.core.request.reply import Finished, ProviderEvent, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.reply_draft import Draft
+from ikigai.core.state.inputs import Interrupted, Quote, Submitted
+from ikigai.providers.scripted import Call, Hang
+from ikigai.tools.base import Kind, Output, Progress, Touch
+from ikigai.tools.registry import Registry
+from tests.agent.test_loop import AGENT, Session
+from tests.core.memory_log import LogOf, MemoryLog
+
+KEY = 'sk-own-7Qz81xKp-öl-"q"-0123'
+MARKER = "[redacted: OPENAI_API_KEY]"
+GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+OWN = Redactor({"OPENAI_API_KEY": KEY}, formats=True)
+
+
+class DraftLog(LogOf):
+    """A log that remembers every draft it was given."""
+
+    drafts: list[Draft]
+
+    def __init__(self, logs: MemoryLog) -> None:
+        super().__init__(logs, AGENT)
+        self.drafts = []
+
+    async def save_draft(self, draft: Draft) -> None:
+        self.drafts.append(draft)
+        await super().save_draft(draft)
+
+
+class Streamed:
+    """A provider that streams these events, one after another."""
+
+    def __init__(self, *events: ProviderEvent) -> None:
+        self._events = events
+
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        for event in self._events:
+            await asyncio.sleep(0)
+            yield event
+        yield Finished(StopReason.END, Usage(1, 1))
+
+    async def count(self, request: Request) -> int | None:
+        return None
+
+    async def close(self) -> None: ...
+
+
+class Said(msgspec.Struct):
+    text: str = ""
+
+
+class Recorder:
+    """A tool that keeps what it is told and answers with `answer`."""
+
+    name, description, arguments, set = "record", "keeps a text", Said, "toys"
+
+    def __init__(self, answer: str = "done", mail: str = "") -> None:
+        self.answer, self.mail, self.heard = answer, mail, list[str]()
+
+    async def look(self, arguments: Said) -> Touch:
+        return Touch(Kind.NOTHING, arguments.text)
+
+    async def run(self, arguments: Said, progress: Progress) -> Output:
+        self.heard.append(arguments.text)
+        also = (MailSent("b", self.mail, "kid"),) if self.mail else ()
+        return Output(self.answer, diff=f"+{self.answer}", also=also)
+
+
+def stored(session: Session) -> str:
+    """All that is in the log, as its rows hold it."""
+    return "\n".join(repr(codec.encode(row.event)) for row in session.logs.history(AGENT))
+
+
+def pieces(text: str, seed: int) -> list[str]:
+    """The text cut at random places."""
+    chosen = random.Random(seed)
+    cuts = sorted({0, len(text), *(chosen.randrange(len(text)) for _ in range(chosen.randrange(len(text))))})
+    return [text[start:end] for start, end in zip(cuts, cuts[1:], strict=False)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_reply_is_redacted_however_it_is_split(seed: int):
+    logs: list[DraftLog] = []
+
+    def log(of: MemoryLog) -> DraftLog:
+        logs.append(DraftLog(of))
+        return logs[0]
+
+    said = f"{KEY} at the start, {KEY}{KEY} twice, sk-own-7 and no more, and at the end {KEY}"
+    shown = said.replace(KEY, MARKER)
+    async with Session([], log=log, redactor=OWN).running() as session:
+        session.provider = Streamed(*map(TextDelta, pieces(said, seed)))
+        session.tell(Submitted("say it"))
+        await session.idle(1)
+        assert [each.text for each in session.events(AssistantMessage)] == [shown]
+        assert "".join(each.text for each in session.view.told("live")) == shown
+        assert all(shown.startswith(draft.text) for draft in logs[0].drafts)
+        assert KEY not in stored(session)
+
+
+async def test_stopped_reply_keeps_no_key():
+    reply = (f"the key is {KEY}, and then sk-own", Hang())
+    async with Session([reply], redactor=OWN).running() as session:
+        session.tell(Submitted("say it"))
+        await session.until(lambda: "and then" in "".join(each.text for each in session.view.told("live")))
+        session.tell(Interrupted())
+        await session.idle(1)
+        assert [each.text for each in session.events(AssistantMessage)] == [f"the key is {MARKER}, and then sk-own"]
+
+
+async def test_signed_thinking_is_kept_whole_or_loses_its_signature():
+    async with Session([], redactor=OWN).running() as session:
+        session.provider = Streamed(
+            ThinkingDelta(f"I know {KEY[:9]}", vendor="anthropic"),
+            ThinkingDelta(f"{KEY[9:]}.", vendor="anthropic"),
+            ThinkingDelta("", "signed-1", "anthropic"),
+            ThinkingDelta("I say nothing, sk-own", vendor="anthropic"),
+            ThinkingDelta("", "signed-2", "anthropic"),
+            TextDelta("Nothing."),
+        )
+        session.tell(Submitted("think"))
+        await session.idle(1)
+        (reply,) = session.events(AssistantMessage)
+        assert reply.blocks == (
+            Thinking(f"I know {MARKER}.", "", "anthropic"),
+            Thinking("I say nothing, sk-own", "signed-2", "anthropic"),
+            Text("Nothing."),
+        )
+
+
+async def test_call_runs_as_written_and_is_stored_redacted():
+    tool = Recorder()
+    replies = [(Call("record", {"text": f"use {KEY}"}),), "ok", (Call("record", {"text": "again"}),), "ok"]
+    async with Session(replies, Registry([tool]), redactor=OWN).running() as session:
+        for turn in (1, 2):
+            session.tell(Submitted("do it"))
+            await session.idle(turn)
+        assert tool.heard == [f"use {KEY}", "again"]
+        assert [json.loads(call.arguments)["text"] for call in session.events(ToolCall)] == [f"use {MARKER}", "again"]
+        assert json.dumps(KEY)[1:-1] not in stored(session) and KEY not in stored(session)
+
+
+async def test_split_call_is_stored_redacted():
+    tool, text = Recorder(), json.dumps({"text": KEY})
+    async with Session([], Registry([tool]), redactor=OWN).running() as session:
+        called = [ToolCallDelta(0, "c1", "record"), *(ToolCallDelta(0, arguments=piece) for piece in text)]
+        session.provider = Streamed(*called)
+        session.tell(Submitted("do it"))
+        await session.until(lambda: bool(tool.heard))
+        session.tell(Interrupted())
+        await session.idle(1)
+        assert tool.heard[0] == KEY and KEY not in stored(session) and json.dumps(KEY)[1:-1] not in stored(session)
+
+
+async def test_result_and_mail_are_redacted():
+    tool = Recorder(f"key={KEY} token={GITHUB}", mail=f"take {KEY}")
+    async with Session([(Call("record"),), "ok"], Registry([tool]), redactor=OWN).running() as session:
+        session.tell(Submitted("do it"))
+        await session.idle(1)
+        (result,) = session.events(ToolResult)
+        assert result.content == f"key={MARKER} token=[redacted: GitHub token]"
+        assert result.diff == f"+key={MARKER} token=[redacted: GitHub token]"
+        assert [mail.text for mail in session.events(MailSent)] == [f"take {MARKER}"]
+
+
+async def test_own_alone_leaves_tokens_of_others():
+    tool = Recorder(f"key={KEY} token={GITHUB}")
+    own = Redactor({"OPENAI_API_KEY": KEY}, formats=False)
+    async with Session([(Call("record"),), "ok"], Registry([tool]), redactor=own).running() as session:
+        session.tell(Submitted("do it"))
+        await session.idle(1)
+        assert session.events(ToolResult)[0].content == f"key={MARKER} token={GITHUB}"
+
+
+async def test_what_the_user_types_stays_and_is_pointed_out():
+    async with Session(["ok", "ok", "ok"], redactor=OWN).running() as session:
+        for turn, text in enumerate((f"my key is {KEY}", f"and {GITHUB}", "no key, sk-own-7"), 1):
+            session.tell(Submitted(text))
+            await session.idle(turn)
+        session.tell(Quote(f"!curl -H {GITHUB}\nok"))
+        await session.idle(4)
+        said = [row for row in session.logs.history(AGENT) if isinstance(row.event, UserMessage)]
+        assert [row.event.text for row in said[:2]] == [f"my key is {KEY}", f"and {GITHUB}"]  # type: ignore[union-attr]
+        assert session.view.told("notice") == [
+            _notice(said[0], "OPENAI_API_KEY"),
+            _notice(said[1], "GitHub token"),
+            _notice(said[3], "GitHub token"),
+        ]
+
+
+def _notice(row: StoredEvent, name: str) -> str:
+    told = f"Your message holds what looks like a key ({name}). It is stored as typed."
+    return f"{told} To remove it: ikigai db purge --ids {row.id}"
+
+
+async def test_words_of_another_agent_are_redacted_and_not_pointed_out():
+    async with Session(["ok"], redactor=OWN).running() as session:
+        session.tell(Submitted(f"use {KEY}", sender="boss"))
+        await session.idle(1)
+        assert [each.text for each in session.events(UserMessage)] == [f"use {MARKER}"]
+        assert not session.view.told("notice")

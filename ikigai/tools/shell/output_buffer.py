@@ -6,6 +6,9 @@ in UTF-8, with U+FFFD for every byte that is none; controls and escape sequences
 
 from __future__ import annotations
 
+KEY_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.-"
+LONGEST_KEY = 4096
+"""Bytes at the end of what was read that may be the beginning of a key."""
 CONTINUES = bytes(range(0x80, 0xC0))
 """Bytes of UTF-8 that only follow others."""
 
@@ -48,6 +51,7 @@ class Recent:
     def __init__(self, most: int) -> None:
         self._data, self._most = bytearray(), most
         self.total = self.seen = 0
+        self._held = b""
 
     def add(self, data: bytes) -> None:
         self.total += len(data)
@@ -56,12 +60,19 @@ class Recent:
             del self._data[: -self._most]
 
     def news(self, final: bool) -> tuple[str, int]:
-        """What came since the last call, and how many bytes of it are lost; a character that is not whole yet waits,
-        unless this is `final`."""
+        """What came since the last call, and how many bytes of it are lost.
+
+        Unless this is `final`, what is not whole yet waits: a character, and a word at the end until the next call, for
+        a key that is read in two halves would not be recognised.
+        """
         fresh = bytes(self._data[max(0, len(self._data) - (self.total - self.seen)) :][-self._most :])
         lost = self.total - self.seen - len(fresh)
         if not final:
             fresh = whole(fresh)
+            held = fresh[len(fresh.rstrip(KEY_BYTES)) :]
+            if held != self._held and len(held) <= LONGEST_KEY:
+                fresh = fresh.removesuffix(held)
+            self._held = held
         self.seen += lost + len(fresh)
         return fresh.decode(errors="replace"), lost
 

@@ -44,6 +44,17 @@ def test_news_joined_are_the_whole(pieces: list[bytes], reads: list[bool]):
     assert recent.news(final=True) == ("", 0)
 
 
+def test_a_key_is_not_read_in_two_halves():
+    recent = Recent(10_000)
+    recent.add(b"the key is sk-proj-abc")
+    assert recent.news(final=False) == ("the key is ", 0)
+    recent.add(b"def\npassword: ")
+    assert recent.news(final=False) == ("sk-proj-abcdef\npassword: ", 0)
+    recent.add(b"prompt>name")
+    assert recent.news(final=False) == ("prompt>", 0)
+    assert recent.news(final=False) == ("name", 0), "what does not go on is told at the next call"
+
+
 @given(st.lists(st.binary(max_size=30), max_size=20), st.integers(1, 40))
 def test_of_more_than_is_kept_the_last_is_there(pieces: list[bytes], most: int):
     recent, data = Recent(most), b"".join(pieces)

@@ -12,7 +12,6 @@ the text, in which all these characters are one letter; only what a run begins w
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
 
 import msgspec
 
@@ -27,7 +26,9 @@ class TokenFormat(msgspec.Struct, frozen=True):
     hints: tuple[str, ...]
     pattern: str
     kinds: int = 2
-    """How many of lower case, upper case and digits a token has at least; else it is a placeholder."""
+    """How many of lower case, upper case and digits a token has at least, else it is taken for words; 0 if the pattern
+    alone decides.
+    """
 
 
 def _hex(prefix: str, length: int) -> str:
@@ -62,11 +63,15 @@ AT_RUN = (
     TokenFormat(
         "GitLab token",
         ("glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "glsoat-"),
-        r"gl(?:pat|dt|rt|ptt|cbt|soat)-[\w-]{20,}(?:\.[\w.]+)?",
+        r"gl(?:pat|dt|rt|ptt|cbt|soat)-[\w-]{20,}(?:\.[\w.]{2,40})?",
     ),
     TokenFormat("AWS access key ID", ("AKIA", "ASIA"), r"A[KS]IA[A-Z2-7]{16}(?![0-9A-Za-z])", kinds=1),
     TokenFormat("Amazon Bedrock API key", ("ABSK",), r"ABSK[0-9A-Za-z+/]{100,}={0,2}"),
-    TokenFormat("Slack token", ("xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "xoxe"), r"xox[abeprs][-.][\w.-]{20,}"),
+    TokenFormat(
+        "Slack token",
+        ("xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "xoxe-", "xoxe."),
+        r"xox[abeprs](?:\.xox[bp])?-[\w-]{20,}",
+    ),
     TokenFormat("Slack token", ("xapp-",), r"xapp-\d-[\w-]{20,}"),
     TokenFormat("Stripe API key", ("sk_live_", "rk_live_"), _word("[rs]k_live_", 20)),
     TokenFormat("npm token", ("npm_",), _word("npm_", 36)),
@@ -99,14 +104,18 @@ BEFORE_RUN = (
     TokenFormat("Google OAuth token", ("ya29.",), r"ya29\.[\w-]{30,}"),
 )
 """Tokens of which a run follows right behind the hint."""
+_PASSWORD = r"[^\s/?#'\"<>{}`\\]{8,200}"
 ANYWHERE = (
+    # What stands between the first line and the last; where the last is cut off, as many lines of base64 as there are,
+    # with what stands between lines in a listing or in a literal.
     TokenFormat(
         "private key",
-        ("-----BEGIN ",),
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:(?:[^-]++|-(?!----))*+-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        # Cut off: as many lines of base64 as there are, with what stands between lines in a listing or a literal.
-        r"|(?:[^0-9A-Za-z+/=]{0,12}\d{0,6}[^0-9A-Za-z+/=]{0,12}[0-9A-Za-z+/=]{40,}+)++)",
+        ("PRIVATE KEY-----", "PRIVATE KEY BLOCK-----"),
+        r"(?:(?<=-BEGIN )|(?<=-BEGIN (?:RSA|DSA|PGP) )|(?<=-BEGIN EC )|(?<=-BEGIN OPENSSH )|(?<=-BEGIN ENCRYPTED ))"
+        r"PRIVATE KEY(?: BLOCK)?-----(?=(?:[^-]|-(?!----)){0,400}?[0-9A-Za-z+/]{40})"
+        r"((?:[^-]++|-(?!----))*+(?=-----END )"
+        r"|(?:(?:\\[rn]|[^0-9A-Za-z+/=]){0,24}(?:\d{1,6}[^0-9A-Za-z+/=]{1,12})?[0-9A-Za-z+/=]{40,}+)++)",
+        kinds=0,
     ),
     TokenFormat(
         "AWS secret access key",
@@ -115,32 +124,43 @@ ANYWHERE = (
         r"([0-9A-Za-z/+]{40})(?![0-9A-Za-z/+=])",
     ),
     TokenFormat("Azure storage key", ("AccountKey=",), r"AccountKey=([0-9A-Za-z+/]{40,90}={0,2})"),
+    TokenFormat("Slack webhook", ("://",), r"://hooks\.slack\.com/((?:services|workflows|triggers)/[\w/]{40,80})"),
+    # Words are passwords in documentation, and a number with a comma is the port of the first of several hosts.
     TokenFormat(
-        "Slack webhook",
-        ("://hooks.slack.com/",),
-        r"://hooks\.slack\.com/((?:services|workflows|triggers)/[\w/]{40,80})",
+        "password in URL",
+        ("://",),
+        rf"://[^\s:/?#@'\"<>]{{0,80}}:(?={_PASSWORD}@)(?![$%*(\[]|\d{{1,5}},|[^\s@]*(?:%s|(?i:pass|word|secret|token)))"
+        rf"({_PASSWORD})@",
     ),
-    TokenFormat("password in URL", ("://",), r"://[^\s:/?#@'\"<>]{0,80}:([^\s/?#'\"<>{}`\\]{8,200})@"),
 )
 """Tokens with a hint of their own that is rare enough to be searched for."""
 FORMATS = AT_RUN + BEFORE_RUN + ANYWHERE
 
 _FOLDED = bytes(ord("a" if chr(code).isalnum() or chr(code) in "_-" else " ") for code in range(128)).ljust(256)
 _NEEDLE = b"a" * RUN
-_STARTS: dict[str, list[tuple[str, TokenFormat]]] = {}
-for _format in AT_RUN:
-    for _hint in _format.hints:
-        _STARTS.setdefault(_hint[:2], []).append((_hint, _format))
 
-# What may stand glued before a token: the rest of an escape in a literal or from a terminal, of a percent-encoding,
-# and marks of emphasis.
+
+def _by_hint(formats: tuple[TokenFormat, ...], length: int | None = None) -> dict[str, list[tuple[str, TokenFormat]]]:
+    """Return hints and their formats by the first `length` characters of the hint."""
+    found: dict[str, list[tuple[str, TokenFormat]]] = {}
+    for token_format in formats:
+        for hint in token_format.hints:
+            found.setdefault(hint[:length], []).append((hint, token_format))
+    return found
+
+
+_AT_RUN = _by_hint(AT_RUN, 2)
+_BEFORE_RUN = _by_hint(BEFORE_RUN)
+_ANYWHERE = _by_hint(ANYWHERE)
+
+# What may stand glued before a token: the rest of an escape in a literal or from a terminal, or of a percent-encoding.
 _GLUED = re.compile(
-    r"(?:(?<=\\)(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbfv])|(?<=[\[;])\d*[mK]|(?<=%)[0-9A-F]{2})?[_-]*"
+    r"(?<=\\)(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbfv])|(?<=[\[;])\d*[mK]|(?<=%)[0-9A-F]{2}", re.ASCII
 )
 _MAY_BE_GLUED = frozenset("\\[;%")
 
-_PLACEHOLDER = re.compile(r"EXAMPLE|example|(.)\1{4}|[xX]{4}|your|YOUR|Your|\.\.\.|…")
-_NOT_RANDOM_PASSWORD = re.compile(r"pass|word|secret|token|^[$%*(\[]|%s|[*]{3}", re.IGNORECASE)
+_KINDS = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]")))
+_PLACEHOLDER = re.compile(r"EXAMPLE|example|(.)\1{7}|[xX]{4}|your|YOUR|Your|\.\.\.|12345|67890|abcdef|ABCDEF")
 
 
 class FoundToken(msgspec.Struct, frozen=True):
@@ -153,74 +173,71 @@ class FoundToken(msgspec.Struct, frozen=True):
 
 def find_tokens(text: str) -> list[FoundToken]:
     """Return the tokens in `text` in their order; they do not overlap."""
-    found = [token for start, token_format in _candidates(text) if (token := _token(text, start, token_format))]
-    if len(found) < 2:
-        return found
-    found.sort(key=lambda token: (token.start, -token.end))
-    apart = found[:1]
-    for token in found[1:]:
-        if token.start >= apart[-1].end:
+    found = list(_tokens(text, _at_runs(text)))
+    for hint, formats in _ANYWHERE.items():
+        found += _tokens(text, _at_hint(text, hint, formats))
+    # Of two in one place, as of a GitHub token that is the password of an address, the first has the better name.
+    found.sort(key=lambda token: token.start)
+    apart: list[FoundToken] = []
+    for token in found:
+        if not apart or token.start >= apart[-1].end:
             apart.append(token)
     return apart
 
 
-def _candidates(text: str) -> Iterator[tuple[int, TokenFormat]]:
-    """Yield the places of hints, with formats to try there."""
-    for token_format in ANYWHERE:
-        for hint in token_format.hints:
-            start = text.find(hint)
-            while start >= 0:
-                yield start, token_format
-                start = text.find(hint, start + len(hint))
+def _tokens(text: str, candidates: Iterator[tuple[int, TokenFormat]]) -> Iterator[FoundToken]:
+    """Yield the tokens among the candidates, which come in the order of their places."""
+    end = 0
+    for start, token_format in candidates:
+        if start >= end and (match := _compiled(token_format.pattern).match(text, start)):
+            secret = match.re.groups
+            if _is_random(match[secret], token_format):
+                end = match.end(secret)
+                yield FoundToken(match.start(secret), end, token_format.name)
+
+
+def _at_hint(text: str, hint: str, formats: list[tuple[str, TokenFormat]]) -> Iterator[tuple[int, TokenFormat]]:
+    """Yield the places of a hint, and the formats to try there."""
+    start = text.find(hint)
+    while start >= 0:
+        for _, token_format in formats:
+            yield start, token_format
+        start = text.find(hint, start + len(hint))
+
+
+def _at_runs(text: str) -> Iterator[tuple[int, TokenFormat]]:
+    """Yield the places of hints at the beginning of runs, and the formats to try there."""
     # One byte stands for each character, so that places are the same.
     folded = text.encode("ascii", "replace").translate(_FOLDED)
     start = folded.find(_NEEDLE)
     while start >= 0:
-        if formats := _STARTS.get(text[start : start + 2]):
-            yield from _hinted(text, start, formats)
+        if text[start : start + 2] in _AT_RUN:
+            yield from _hinted(text, start)
         before = text[start - 1 : start]
-        if before in _MAY_BE_GLUED or text[start] in "_-":
-            inner = _GLUED.match(text, start)
-            if inner and inner.end() > start and (formats := _STARTS.get(text[inner.end() : inner.end() + 2])):
-                yield from _hinted(text, inner.end(), formats)
-        elif before == ".":
-            for token_format in BEFORE_RUN:
-                for hint in token_format.hints:
-                    if text.startswith(hint, start - len(hint)):
-                        yield start - len(hint), token_format
+        if before == ".":
+            for hint, formats in _BEFORE_RUN.items():
+                if text.endswith(hint, 0, start):
+                    yield start - len(hint), formats[0][1]
+        elif before in _MAY_BE_GLUED and (glued := _GLUED.match(text, start)):
+            yield from _hinted(text, glued.end())
         end = folded.find(b" ", start + RUN)
-        if end < 0:
-            break
-        start = folded.find(_NEEDLE, end)
+        start = folded.find(_NEEDLE, end) if end >= 0 else -1
 
 
-def _hinted(text: str, start: int, formats: list[tuple[str, TokenFormat]]) -> Iterator[tuple[int, TokenFormat]]:
-    for hint, token_format in formats:
+def _hinted(text: str, start: int) -> Iterator[tuple[int, TokenFormat]]:
+    for hint, token_format in _AT_RUN.get(text[start : start + 2], ()):
         if text.startswith(hint, start):
             yield start, token_format
 
 
-def _token(text: str, start: int, token_format: TokenFormat) -> FoundToken | None:
-    match = _compiled(token_format.pattern).match(text, start)
-    if match is None:
-        return None
-    group = match.re.groups
-    return FoundToken(*match.span(group), token_format.name) if _is_random(match[group], token_format) else None
-
-
 def _is_random(secret: str, token_format: TokenFormat) -> bool:
-    """Return False for placeholders, as they stand in documentation, and for words."""
-    if token_format.name == "private key":
-        return re.search(r"[0-9A-Za-z+/]{40}", secret) is not None
-    if token_format.name == "password in URL" and _NOT_RANDOM_PASSWORD.search(secret):
-        return False
-    sample = secret[:200]
-    body = sample[max((len(hint) for hint in token_format.hints if sample.startswith(hint)), default=0) :]
-    kinds = (re.search("[a-z]", body), re.search("[A-Z]", body), re.search("[0-9]", body))
+    """Return False for words and for the placeholders of documentation."""
+    if not token_format.kinds:
+        return True
+    body = secret[max((len(hint) for hint in token_format.hints if secret.startswith(hint)), default=0) :][:100]
     return (
-        sum(map(bool, kinds)) >= token_format.kinds
-        and len(set(body)) >= min(9, len(body) // 2)
-        and sum(ord(after) - ord(before) == 1 for before, after in pairwise(body)) < len(body) / 4
+        len(set(body)) >= min(9, len(body) // 2)
+        and sum(kind.search(body) is not None for kind in _KINDS) >= token_format.kinds
         and not _PLACEHOLDER.search(body)
     )
 

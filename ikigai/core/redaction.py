@@ -5,7 +5,6 @@ from tools and files, replaces tokens of other programs, too. A `StreamRedactor`
 arrives in pieces.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 
@@ -15,7 +14,7 @@ MIN_OWN_SECRET = 12
 """Characters of the shortest value that is taken for a secret: shorter ones may stand in any text."""
 
 _MARKED = re.compile(r"\[redacted: [^\[\]\n]{1,100}\]")
-_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_UNRESERVED = re.compile(r"[\w.~-]", re.ASCII)
 
 
 def marker(name: str) -> str:
@@ -145,9 +144,21 @@ class StreamRedactor:
         return open_from
 
 
+def json_spellings(value: str) -> tuple[str, ...]:
+    """Return `value` as it is, and as JSON writes it within a string: with letters of other alphabets, and without."""
+    import json  # the first prompt does without it
+
+    return tuple(dict.fromkeys((value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1])))
+
+
 def _spellings(value: str) -> tuple[str, ...]:
     """Return `value` as it is, as JSON writes it and as it stands in an address."""
-    escaped = json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]
-    encoded = value.encode("utf-8", "replace")
-    percent = "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in encoded)
-    return tuple(dict.fromkeys((value, *escaped, percent, percent.replace("%2F", "/"))))
+    if all(map(_UNRESERVED.match, value)):
+        return (value,)
+    percent = "".join(
+        character
+        if _UNRESERVED.match(character)
+        else "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "replace"))
+        for character in value
+    )
+    return (*json_spellings(value), percent, percent.replace("%2F", "/"))

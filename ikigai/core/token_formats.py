@@ -12,6 +12,7 @@ the text, in which all these characters are one letter; only what a run begins w
 import re
 from collections.abc import Iterator
 from functools import cache
+from typing import TypeAlias
 
 import msgspec
 
@@ -110,7 +111,7 @@ ANYWHERE = (
     # with what stands between lines in a listing or in a literal.
     TokenFormat(
         "private key",
-        ("PRIVATE KEY-----", "PRIVATE KEY BLOCK-----"),
+        ("PRIVATE KEY",),
         r"(?:(?<=-BEGIN )|(?<=-BEGIN (?:RSA|DSA|PGP) )|(?<=-BEGIN EC )|(?<=-BEGIN OPENSSH )|(?<=-BEGIN ENCRYPTED ))"
         r"PRIVATE KEY(?: BLOCK)?-----(?=(?:[^-]|-(?!----)){0,400}?[0-9A-Za-z+/]{40})"
         r"((?:[^-]++|-(?!----))*+(?=-----END )"
@@ -140,9 +141,13 @@ _FOLDED = bytes(ord("a" if chr(code).isalnum() or chr(code) in "_-" else " ") fo
 _NEEDLE = b"a" * RUN
 
 
-def _by_hint(formats: tuple[TokenFormat, ...], length: int | None = None) -> dict[str, list[tuple[str, TokenFormat]]]:
+_Hinted: TypeAlias = list[tuple[str, TokenFormat]]
+"""Formats with a hint of each."""
+
+
+def _by_hint(formats: tuple[TokenFormat, ...], length: int | None = None) -> dict[str, _Hinted]:
     """Return hints and their formats by the first `length` characters of the hint."""
-    found: dict[str, list[tuple[str, TokenFormat]]] = {}
+    found: dict[str, _Hinted] = {}
     for token_format in formats:
         for hint in token_format.hints:
             found.setdefault(hint[:length], []).append((hint, token_format))
@@ -175,7 +180,8 @@ def find_tokens(text: str) -> list[FoundToken]:
     """Return the tokens in `text` in their order; they do not overlap."""
     found = list(_tokens(text, _at_runs(text)))
     for hint, formats in _ANYWHERE.items():
-        found += _tokens(text, _at_hint(text, hint, formats))
+        if (start := text.find(hint)) >= 0:
+            found += _tokens(text, _at_hints(text, hint, start, formats))
     # Of two in one place, as of a GitHub token that is the password of an address, the first has the better name.
     found.sort(key=lambda token: token.start)
     apart: list[FoundToken] = []
@@ -196,9 +202,8 @@ def _tokens(text: str, candidates: Iterator[tuple[int, TokenFormat]]) -> Iterato
                 yield FoundToken(match.start(secret), end, token_format.name)
 
 
-def _at_hint(text: str, hint: str, formats: list[tuple[str, TokenFormat]]) -> Iterator[tuple[int, TokenFormat]]:
-    """Yield the places of a hint, and the formats to try there."""
-    start = text.find(hint)
+def _at_hints(text: str, hint: str, start: int, formats: _Hinted) -> Iterator[tuple[int, TokenFormat]]:
+    """Yield the places of a hint, the first of which is `start`, and the formats to try there."""
     while start >= 0:
         for _, token_format in formats:
             yield start, token_format
@@ -213,15 +218,18 @@ def _at_runs(text: str) -> Iterator[tuple[int, TokenFormat]]:
     while start >= 0:
         if text[start : start + 2] in _AT_RUN:
             yield from _hinted(text, start)
-        before = text[start - 1 : start]
+        before = text[start - 1] if start else ""
         if before == ".":
             for hint, formats in _BEFORE_RUN.items():
                 if text.endswith(hint, 0, start):
                     yield start - len(hint), formats[0][1]
         elif before in _MAY_BE_GLUED and (glued := _GLUED.match(text, start)):
             yield from _hinted(text, glued.end())
-        end = folded.find(b" ", start + RUN)
-        start = folded.find(_NEEDLE, end) if end >= 0 else -1
+        inside = start + RUN
+        start = folded.find(_NEEDLE, inside)
+        if start == inside:  # the same run still
+            end = folded.find(b" ", inside)
+            start = folded.find(_NEEDLE, end) if end >= 0 else -1
 
 
 def _hinted(text: str, start: int) -> Iterator[tuple[int, TokenFormat]]:

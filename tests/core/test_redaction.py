@@ -43,7 +43,29 @@ def test_marker_is_recognized_and_is_no_secret() -> None:
     assert looks_like_key(redacted) is None
 
 
-SECRETS = st.lists(st.text("ab/", min_size=12, max_size=16), min_size=1, max_size=4)
+def test_own_secret_keeps_its_name_where_it_is_of_a_known_format() -> None:
+    key = "ghp_Zk3vQ9tLw7XyB2mNf8RcD4sHj6Ge1PaU5o0i"
+    redactor = Redactor({"GITHUB_TOKEN": key}, formats=True)
+    once = redactor.foreign(f"{key} and {key[:-1]}B")
+    assert once == "[redacted: GITHUB_TOKEN] and [redacted: GitHub token]"
+    assert redactor.foreign(once) is once
+
+
+def test_password_in_url_has_the_name_of_the_token_that_it_is() -> None:
+    token = "ghp_Zk3vQ9tLw7XyB2mNf8RcD4sHj6Ge1PaU5o0i"
+    assert Redactor({}, formats=True).foreign(f"https://x:{token}@h/") == "https://x:[redacted: GitHub token]@h/"
+
+
+def test_formats_are_found_only_if_wanted() -> None:
+    text = "AKIA2E7KQZ5XNB4WLC3T"
+    assert Redactor({}, formats=False).foreign(text) is text
+    assert Redactor({}, formats=True).own(text) is text
+    assert Redactor({}, formats=True).foreign(text) == "[redacted: AWS access key ID]"
+
+
+SECRETS = st.lists(
+    st.text("ab/", min_size=12, max_size=16) | st.just("a" * 12) | st.just("a" * 14), min_size=1, max_size=4
+)
 
 
 @given(st.data(), SECRETS)

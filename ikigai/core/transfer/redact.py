@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from ikigai.core.codec import CONTENT_FIELD, Row
+from ikigai.core.redaction import json_spellings
 from ikigai.core.sanitize import storable
 
 GONE = "[purged]"
@@ -49,7 +50,7 @@ class Wanted:
     def __init__(self, text: str) -> None:
         assert text
         text = storable(text)
-        self._forms = tuple({text: 0, _escaped(text): 0, json.dumps(text)[1:-1]: 0})
+        self._forms = json_spellings(text)
         self._stored = tuple(map(_escaped, self._forms))
 
     def said(self, text: str) -> bool:

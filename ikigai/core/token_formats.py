@@ -56,7 +56,8 @@ AT_RUN = (
     TokenFormat("Perplexity API key", ("pplx-",), _word("pplx-", 40)),
     TokenFormat("Hugging Face token", ("hf_",), _word("hf_", 30)),
     TokenFormat("Replicate token", ("r8_",), _word("r8_", 37, "40")),
-    TokenFormat("Brave Search API key", ("BSA",), r"BSA[\w-]{24,32}(?![\w-])", kinds=3),
+    # Not within base64, where so short a prefix is bound to come up.
+    TokenFormat("Brave Search API key", ("BSA",), r"(?<![0-9A-Za-z][+/])BSA[\w-]{24,32}(?![\w-])", kinds=3),
     TokenFormat("Tavily API key", ("tvly-",), r"tvly-(?:dev-|prod-)?[0-9A-Za-z-]{28,}"),
     TokenFormat("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_\w{36,}"),
     TokenFormat("GitHub token", ("github_pat_",), r"github_pat_\w{50,}"),
@@ -140,7 +141,6 @@ FORMATS = AT_RUN + BEFORE_RUN + ANYWHERE
 _FOLDED = bytes(ord("a" if chr(code).isalnum() or chr(code) in "_-" else " ") for code in range(128)).ljust(256)
 _NEEDLE = b"a" * RUN
 
-
 _Hinted: TypeAlias = list[tuple[str, TokenFormat]]
 """Formats with a hint of each."""
 
@@ -155,7 +155,7 @@ def _by_hint(formats: tuple[TokenFormat, ...], length: int | None = None) -> dic
 
 
 _AT_RUN = _by_hint(AT_RUN, 2)
-_BEFORE_RUN = _by_hint(BEFORE_RUN)
+_BEFORE_RUN = tuple(hint for token_format in BEFORE_RUN for hint in token_format.hints)
 _ANYWHERE = _by_hint(ANYWHERE)
 
 # What may stand glued before a token: the rest of an escape in a literal or from a terminal, or of a percent-encoding.
@@ -220,9 +220,8 @@ def _at_runs(text: str) -> Iterator[tuple[int, TokenFormat]]:
             yield from _hinted(text, start)
         before = text[start - 1] if start else ""
         if before == ".":
-            for hint, formats in _BEFORE_RUN.items():
-                if text.endswith(hint, 0, start):
-                    yield start - len(hint), formats[0][1]
+            if text.endswith(_BEFORE_RUN, 0, start):
+                yield from _before_run(text, start)
         elif before in _MAY_BE_GLUED and (glued := _GLUED.match(text, start)):
             yield from _hinted(text, glued.end())
         inside = start + RUN
@@ -230,6 +229,13 @@ def _at_runs(text: str) -> Iterator[tuple[int, TokenFormat]]:
         if start == inside:  # the same run still
             end = folded.find(b" ", inside)
             start = folded.find(_NEEDLE, end) if end >= 0 else -1
+
+
+def _before_run(text: str, start: int) -> Iterator[tuple[int, TokenFormat]]:
+    for token_format in BEFORE_RUN:
+        for hint in token_format.hints:
+            if text.endswith(hint, 0, start):
+                yield start - len(hint), token_format
 
 
 def _hinted(text: str, start: int) -> Iterator[tuple[int, TokenFormat]]:

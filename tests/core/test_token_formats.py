@@ -208,6 +208,7 @@ PLACEHOLDERS = [
     f"-----BEGIN CERTIFICATE-----\n{'MIIB' * 99}\n-----END CERTIFICATE-----", "ASIAPACIFICSOUTHEAST1",
     f"-----BEGIN PUBLIC KEY-----\n{'MIIB' * 99}\n-----END PUBLIC KEY-----", "key-00000000000000000000000000000000",
     "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX", "xoxb-your-token-goes-in-here",
+    "AIQAgAiADQc7/BSAEKAIYEQYADQFBxAMhBiAEIAIgA0HW",
 ]  # fmt: skip
 
 

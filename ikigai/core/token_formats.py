@@ -182,7 +182,7 @@ def find_tokens(text: str) -> list[FoundToken]:
     for hint, formats in _ANYWHERE.items():
         if (start := text.find(hint)) >= 0:
             found += _tokens(text, _at_hints(text, hint, start, formats))
-    # Of two in one place, as of a GitHub token that is the password of an address, the first has the better name.
+    # Of two in one place the first has the better name: a GitHub token may be the password of an address.
     found.sort(key=lambda token: token.start)
     apart: list[FoundToken] = []
     for token in found:
@@ -192,14 +192,11 @@ def find_tokens(text: str) -> list[FoundToken]:
 
 
 def _tokens(text: str, candidates: Iterator[tuple[int, TokenFormat]]) -> Iterator[FoundToken]:
-    """Yield the tokens among the candidates, which come in the order of their places."""
-    end = 0
     for start, token_format in candidates:
-        if start >= end and (match := _compiled(token_format.pattern).match(text, start)):
+        if match := _compiled(token_format.pattern).match(text, start):
             secret = match.re.groups
             if _is_random(match[secret], token_format):
-                end = match.end(secret)
-                yield FoundToken(match.start(secret), end, token_format.name)
+                yield FoundToken(*match.span(secret), token_format.name)
 
 
 def _at_hints(text: str, hint: str, start: int, formats: _Hinted) -> Iterator[tuple[int, TokenFormat]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,10 +31,14 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.machine import work
 from ikigai.core.state.memory import Memory
+from ikigai.core.state.redacted_inputs import redacted_facts, redacted_result
 
 if TYPE_CHECKING:
     from ikigai.agent.forget import Planner, World
     from ikigai.core.redaction import Redactor
+
+IN_A_THREAD = 200_000
+"""Characters of a result from which secrets are looked for beside the loop: 1 MB takes 5 ms, hostile text 500."""
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +94,13 @@ class Jobs:
         if task := self._jobs.pop(job, None):
             self.end(task)
 
+    def run_as_written(self, job: CallModel, stored: Sequence[ToolCall]) -> None:
+        """Of the calls that were stored of the reply to `job`, run those as the model wrote them that the log has
+        without a key.
+        """
+        if asking := self._asked.get(job):
+            self._calls = asking.as_written(stored)
+
     def reconcile(self) -> None:
         """Make what is under way what memory wants."""
         wanted = work(self._memory())
@@ -121,7 +132,8 @@ class Jobs:
         call = self._calls.get(job.call.id, job.call)
         started = await self._tools.start(call, opened.first, self._memory().settings, self._view.ask)
         if started.refused:
-            return Denied(job, ToolResult(job.call.id, started.refused, is_error=True), started.decision)
+            result = ToolResult(job.call.id, started.refused, is_error=True)
+            return Denied(job, redacted_result(result, self._redactor()), started.decision)
         return Approved(job, started.decision)
 
     async def _run_tool(self, job: RunTool) -> ToolDone:
@@ -129,7 +141,12 @@ class Jobs:
         if not (opened and opened.planning):
             call = self._calls.get(job.call.id, job.call)
             result = await self._tools.run(call, partial(self._view.progress, job.call.id))
-            return ToolDone(job, result, self._tools.also(job.call.id))
+            redactor = self._redactor()
+            if len(result.content) + len(result.diff) > IN_A_THREAD:
+                result = await asyncio.to_thread(redacted_result, result, redactor)
+            else:
+                result = redacted_result(result, redactor)
+            return ToolDone(job, result, redacted_facts(self._tools.also(job.call.id), redactor))
         from ikigai.agent.forget import Planner
 
         if self._planner is None or self._planner[0] != opened.first:
@@ -145,7 +162,7 @@ class Jobs:
             return
         provider, redactor = self._provider(memory.model), self._redactor()
         asking = self._asked[job] = Asking(job, memory, provider, self._price, redactor)
-        self._calls = asking.calls
+        self._calls = {}
         await asking.run(self._store, self._view, self._link, self._tell)
 
     async def _broken(self, job: Job) -> Input:

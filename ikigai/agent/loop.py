@@ -17,7 +17,8 @@ from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id
 from ikigai.core.condense.threshold import Options
 from ikigai.core.errors import IkigaiError, Refused
-from ikigai.core.events import CHANGES_THE_PAST, Event, UserMessage
+from ikigai.core.events import CHANGES_THE_PAST, Event
+from ikigai.core.messages import ToolCall
 from ikigai.core.model import Provider
 from ikigai.core.ports import Appended, Log, Tools, View
 from ikigai.core.request.system_prompt import KEY, instructed
@@ -50,7 +51,7 @@ from ikigai.core.state.inputs import (
 from ikigai.core.state.loading import loading
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import Memory, Status, replace
-from ikigai.core.state.redacted_inputs import FOREIGN, key_notice, no_redactor, redacted
+from ikigai.core.state.redacted_inputs import FOREIGN, TYPED, key_notice, no_redactor, redacted
 from ikigai.core.state.rewind import marked, newest_text
 from ikigai.core.views.context_report import cramped
 from ikigai.core.views.transcript import rule
@@ -218,6 +219,8 @@ class Runtime:
             return
         if facts:
             await self._record(facts)
+        if isinstance(happened, Replied):
+            self._jobs.run_as_written(happened.to, [fact for fact in facts if isinstance(fact, ToolCall)])
         if returned:
             self._view.returned(returned)
         if self._pending.steering:
@@ -321,7 +324,7 @@ class Runtime:
         was = self.memory
         self.memory = show_rows(self._view, was, appended.rows, appended.memory)
         for row in appended.rows:
-            if isinstance(row.event, UserMessage) and (told := key_notice(row.event, row.id, self._redactor())):
+            if isinstance(row.event, TYPED) and (told := key_notice(row.event, row.id, self._redactor())):
                 self._view.notice(told)
         self._background.recorded(facts, was, self.memory)
 

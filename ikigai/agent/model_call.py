@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from functools import reduce
 
@@ -36,6 +36,8 @@ from ikigai.core.views.usage_totals import INTERRUPTED
 
 COUNT_WITHIN = 2.0
 """Seconds that the provider may take to count a turn that has ended; after that its bytes count."""
+
+replace = msgspec.structs.replace
 
 log = logging.getLogger(__name__)
 
@@ -78,16 +80,19 @@ class Asking:
         match self._last:
             case Finished(stop) if usage:
                 replied = Replied(job, self._blocks(), stop, usage)
-                tell(msgspec.structs.replace(replied, counted=await self._counted(replied)))
+                tell(replace(replied, counted=await self._counted(replied)))
             case Broke(Failure.CONTEXT, text) if not self._reply.blocks():
                 tell(Exceeded(job, text, usage))
             case Broke(_, text, remedy):
                 tell(Failed(job, f"{text} {remedy}".strip(), self._blocks(), usage))
 
-    @property
-    def calls(self) -> dict[str, ToolCall]:
-        """The calls as the model wrote them, by id, of which the log keeps another form."""
-        return self._redacted.calls
+    def as_written(self, stored: Sequence[ToolCall]) -> dict[str, ToolCall]:
+        """Return by id, of the calls that were `stored` of this reply, those that the model wrote otherwise."""
+        written = [block for block in self._reply.blocks() if isinstance(block, ToolCall)]
+        if len(written) != len(stored):
+            return {}
+        pairs = zip(stored, written, strict=True)
+        return {kept.id: replace(call, id=kept.id) for kept, call in pairs if kept.arguments != call.arguments}
 
     def _pass_on(self, deltas: Iterable[Delta], view: View, drafts: Drafts) -> None:
         for delta in deltas:
@@ -97,7 +102,7 @@ class Asking:
 
     def _blocks(self) -> tuple[ReplyBlock, ...]:
         """The reply so far, as it is stored."""
-        for delta in self._redacted.rest():  # of one that is stopped
+        for delta in self._redacted.rest(stopped=True):  # nothing, of one that has ended
             self._reply.add(delta)
         return self._redacted.stored(self._reply.blocks())
 

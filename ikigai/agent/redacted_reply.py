@@ -6,25 +6,20 @@ from collections.abc import Iterator, Sequence
 
 from ikigai.core.messages import ReplyBlock, Text, Thinking, ToolCall
 from ikigai.core.redaction import Redactor, StreamRedactor
-from ikigai.core.request.reply import Delta, TextDelta, ThinkingDelta
-from ikigai.core.sanitize import storable
+from ikigai.core.request.reply import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 
 
 class RedactedReply:
-    """One reply. `calls` are the tool calls as the model wrote them, by their ids,
-    where a stored argument differs: these run.
-
-    The end of a text that may be the start of a key is held back until more comes or the text ends.
-    """
+    """One reply. The end of a text that may be the start of a key is held back until more comes or the text ends."""
 
     def __init__(self, redactor: Redactor) -> None:
-        self._own = redactor.own
+        self._redactor = redactor
         self._text, self._thinking = StreamRedactor(redactor), StreamRedactor(redactor)
         self._thought: list[str] = []  # the thinking block under way, as it came
         self._kept: list[str] = []  # and as it was passed on
         self._vendor = ""
         self._unsigned: set[str] = set()  # signatures of thinking that was changed
-        self.calls: dict[str, ToolCall] = {}
+        self._calls: set[int] = set()
 
     def deltas(self, delta: Delta) -> Iterator[Delta]:
         """Yield what may be shown and stored now."""
@@ -37,9 +32,9 @@ class RedactedReply:
                     yield TextDelta(safe)
             case ThinkingDelta(text, signature, vendor):
                 yield from self._end_text()
-                if vendor and vendor != self._vendor:
+                if vendor and self._vendor not in ("", vendor):  # as the Accumulator divides blocks
                     yield from self._end_thinking()
-                    self._vendor = vendor
+                self._vendor = vendor or self._vendor
                 self._thought.append(text)
                 safe = self._thinking.feed(text)
                 if signature:
@@ -47,45 +42,51 @@ class RedactedReply:
                 self._kept.append(safe)
                 if signature:
                     self._sign(signature)
-                if safe or signature or not text:
-                    yield ThinkingDelta(safe, signature, vendor)
+                yield ThinkingDelta(safe, signature, vendor)
+            case ToolCallDelta(index) if index in self._calls:  # more of one that has begun ends no text
+                yield delta
             case _:
+                self._calls.add(delta.index)
                 yield from self.rest()
                 yield delta
 
-    def rest(self) -> Iterator[Delta]:
-        """Yield what was held back, at the end of a block or of the reply."""
-        yield from self._end_thinking()
-        yield from self._end_text()
+    def rest(self, stopped: bool = False) -> Iterator[Delta]:
+        """Yield what was held back, at the end of a block or of the reply; `stopped` says that more would have come."""
+        yield from self._end_thinking(stopped)
+        yield from self._end_text(stopped)
 
     def stored(self, blocks: Sequence[ReplyBlock]) -> tuple[ReplyBlock, ...]:
-        """The blocks as they are stored: signed thinking that was changed loses its signature, so that no model is sent
-        it; the arguments of calls lose their keys.
+        """Return the blocks as they are stored: signed thinking that was changed loses its signature, so that no model
+        is sent it; calls and a key that is divided between two texts lose the key.
         """
-        return tuple(self._stored(block) for block in blocks)
+        own = self._redactor.own
+        kept = [self._stored(block) for block in blocks]
+        texts = [block.text for block in kept if isinstance(block, Text)]
+        if own(whole := "".join(texts)) != whole:
+            joined = iter((own(whole), *("" for _ in texts)))
+            kept = [Text(next(joined)) if isinstance(block, Text) else block for block in kept]
+        return tuple(block for block in kept if not isinstance(block, Text) or block.text)
 
     def _stored(self, block: ReplyBlock) -> ReplyBlock:
+        own = self._redactor.own
         match block:
             case Thinking(text, signature, vendor) if signature in self._unsigned:
                 return Thinking(text, "", vendor)
             case ToolCall(id, name, arguments, malformed):
-                kept = ToolCall(id, name, self._own(arguments), self._own(malformed))
-                if kept != block:
-                    self.calls[storable(id)] = block
-                return kept
+                return ToolCall(own(id), own(name), self._redactor.own_json(arguments), own(malformed))
             case Text() | Thinking():
                 return block
 
-    def _end_text(self) -> Iterator[Delta]:
-        if rest := self._text.finish():
+    def _end_text(self, stopped: bool = False) -> Iterator[Delta]:
+        if rest := self._text.finish(stopped):
             yield TextDelta(rest)
 
-    def _end_thinking(self) -> Iterator[Delta]:
-        if rest := self._thinking.finish():
-            yield ThinkingDelta(rest)
-        self._thought, self._kept = [], []
+    def _end_thinking(self, stopped: bool = False) -> Iterator[Delta]:
+        if rest := self._thinking.finish(stopped):
+            yield ThinkingDelta(rest, vendor=self._vendor)
+        self._thought, self._kept, self._vendor = [], [], ""
 
     def _sign(self, signature: str) -> None:
         if "".join(self._thought) != "".join(self._kept):
             self._unsigned.add(signature)
-        self._thought, self._kept = [], []
+        self._thought, self._kept, self._vendor = [], [], ""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ikigai.config import api_keys
+from ikigai.config import KEY_VARIABLES, api_keys
 from ikigai.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,8 +44,10 @@ class Redaction:
 
     def secrets(self) -> dict[str, str]:
         """Return ikigai's own secrets by the name that stands in their place."""
-        variables = [where.partition(" ")[2] for where in self._config.keys.values()]
-        found = {name: os.environ.get(name, "").strip() for name in (*variables, BRAVE_KEY, "PGPASSWORD") if name}
+        servers = [server.api_key_env for server in self._config.providers.values()]
+        usual = [name for names in KEY_VARIABLES.values() for name in names]
+        found = {name: os.environ.get(name, "").strip() for name in (*usual, *servers, BRAVE_KEY, "PGPASSWORD") if name}
+        found |= {name: _password(os.environ.get(name, "")) for name in ("IKIGAI_DATABASE_URL", "DATABASE_URL")}
         with contextlib.suppress(ConfigError):  # a damaged file is told of where a key is wanted
             found |= {f"{provider} key": key for provider, key in api_keys.stored(api_keys.default_file()).items()}
         found |= self.passwords()
@@ -62,3 +64,16 @@ class Redaction:
             for name, secret in self.secrets().items()
             if len(secret) < MIN_OWN_SECRET
         ]
+
+
+def _password(address: str) -> str:
+    """Return the password in the address of a database, "" if there is none."""
+    if "password" not in address and "@" not in address:
+        return ""
+    from ikigai.core.errors import BadDatabase
+    from ikigai.store import address as addresses
+
+    try:
+        return addresses.given(address).get("password", "")
+    except BadDatabase:  # said where it is used
+        return ""

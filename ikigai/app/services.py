@@ -128,7 +128,7 @@ class World:
 
     def instructions(self) -> str:
         """The project's instructions as they are now; agents opened from here on have them, too."""
-        value = self.project.instructions()
+        value = self.redaction.own(self.project.instructions())
         if (self.run.below.get(KEY) or "") != value:
             self.run = msgspec.structs.replace(self.run, below=instructed(self.run.below, value))
         return value

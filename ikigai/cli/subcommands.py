@@ -214,7 +214,7 @@ async def _import(config: Config, arguments: argparse.Namespace) -> int:
     from ikigai.app.redaction import Redaction
 
     async with opened(config) as (_, database):
-        own = Redaction(config, lambda: database.passwords).own
+        own = Redaction(config, lambda: database.passwords).redactor().own
         say(await exporting.run_import(database, arguments, own))
     return 0
 

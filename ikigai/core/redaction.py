@@ -6,30 +6,37 @@ arrives in pieces.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
 
 MARKER = "[redacted: {}]"
 """Stands where a secret was, with its name."""
 MIN_OWN_SECRET = 12
 """Characters of the shortest value that is taken for a secret: shorter ones may stand in any text."""
 
-_MARKED = re.compile(r"\[redacted: [^\[\]\n]{1,100}\]")
+_MARKED = re.compile(r"\[redacted: ([^\[\]\n]{1,100})\]")
+_OWN_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}|[\w .-]+ (?:key|password|sslpassword)")  # as the program names its secrets
+_NOT_IN_NAMES = re.compile(r"[^\w .-]")
 _UNRESERVED = re.compile(r"[\w.~-]", re.ASCII)
 
 
 def marker(name: str) -> str:
     """Return what stands in a text in place of the secret of this name."""
-    return MARKER.format(name)
+    return MARKER.format(_NOT_IN_NAMES.sub("", name))
 
 
 def has_marker(text: str) -> bool:
     """Return True if something has been redacted in `text`."""
-    return "[redacted: " in text and _MARKED.search(text) is not None
+    return bool(markers(text))
 
 
 def markers(text: str) -> set[str]:
-    """Return the different markers in `text`."""
-    return set(_MARKED.findall(text))
+    """Return the different markers in `text`; words in such brackets that name no secret are none."""
+    if "[redacted: " not in text:
+        return set()
+    from ikigai.core.token_formats import NAMES
+
+    return {found[0] for found in _MARKED.finditer(text) if found[1] in NAMES or _OWN_NAME.fullmatch(found[1])}
 
 
 def looks_like_key(text: str) -> str | None:
@@ -70,6 +77,19 @@ class Redactor:
         if self._pattern is None or not any(spelling in text for spelling in self._names):
             return text
         return self._pattern.sub(lambda match: marker(self._names[match[0]]), text)
+
+    def own_json(self, text: str) -> str:
+        """Return the JSON text without ikigai's own secrets, however its strings are escaped: JSON as before."""
+        if self._pattern is None or "\\" not in text:
+            return self.own(text)
+        import json
+
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return self.own(text)
+        kept = _mapped(value, self.own)
+        return text if kept == value else json.dumps(kept, ensure_ascii=False)
 
     def foreign(self, text: str) -> str:
         """Return `text` without ikigai's own secrets and, with `formats`, without tokens of known formats."""
@@ -127,10 +147,12 @@ class StreamRedactor:
         self._held = text[open_from:]
         return "".join(shown)
 
-    def finish(self) -> str:
-        """Return the rest, when the text has ended."""
-        rest, self._held = self._redactor.own(self._held), ""
-        return rest
+    def finish(self, stopped: bool = False) -> str:
+        """Return the rest, when the text has ended; where it was `stopped`, most of a secret counts as the whole."""
+        held, self._held = self._held, ""
+        if stopped and len(held) >= MIN_OWN_SECRET:
+            held = next(each for each in self._spellings if each.startswith(held))
+        return self._redactor.own(held)
 
     def _open_from(self, text: str, done: int) -> int:
         """Return where the longest end of text[done:] begins that is the beginning of a secret, and not all of it."""
@@ -151,14 +173,42 @@ def json_spellings(value: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1])))
 
 
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value of JSON with `change` applied to all its strings, keys included."""
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [_mapped(item, change) for item in cast("list[Any]", value)]
+        case dict():
+            return {change(key): _mapped(item, change) for key, item in cast("dict[str, Any]", value).items()}
+        case _:
+            return value
+
+
 def _spellings(value: str) -> tuple[str, ...]:
     """Return `value` as it is, as JSON writes it and as it stands in an address."""
     if all(map(_UNRESERVED.match, value)):
         return (value,)
-    percent = "".join(
-        character
-        if _UNRESERVED.match(character)
-        else "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "replace"))
-        for character in value
+    written = json_spellings(value)
+    slashed = [each.replace("/", "\\/") for each in written]
+    hexed = [_hexed(each, characters) for each in written for characters in ("&<>", "&<>+'`=")]
+    percent = [_percent(value, kept) for kept in ("", "/", "!$&'()*+,;=", "/!$&'()*+,;=")]
+    spellings = (*written, *slashed, *hexed, *percent)
+    lower = [re.sub(r"%..|\\u....", lambda found: found[0].lower(), each) for each in (*hexed, *percent)]
+    return tuple(dict.fromkeys((*spellings, *lower)))
+
+
+def _hexed(text: str, characters: str) -> str:
+    """Return the text with these characters as \\uXXXX, as Go and .NET write them in JSON."""
+    return "".join(f"\\u{ord(each):04X}" if each in characters else each for each in text)
+
+
+def _percent(value: str, kept: str) -> str:
+    """Return the value as in an address, these characters as they are: programs differ in what they encode."""
+    return "".join(
+        each
+        if _UNRESERVED.match(each) or each in kept
+        else "".join(f"%{byte:02X}" for byte in each.encode("utf-8", "replace"))
+        for each in value
     )
-    return (*json_spellings(value), percent, percent.replace("%2F", "/"))

@@ -137,6 +137,7 @@ ANYWHERE = (
 )
 """Tokens with a hint of their own that is rare enough to be searched for."""
 FORMATS = AT_RUN + BEFORE_RUN + ANYWHERE
+NAMES = frozenset(each.name for each in FORMATS)
 
 _FOLDED = bytes(ord("a" if chr(code).isalnum() or chr(code) in "_-" else " ") for code in range(128)).ljust(256)
 _NEEDLE = b"a" * RUN

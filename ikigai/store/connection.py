@@ -118,6 +118,7 @@ class Session:
         self._connected: tuple[Connection, Cursor] | None = None
         self.greeting = Greeting(0, 0)
         self.lost: set[int] = set()
+        self._used: dict[str, str] = {}  # passwords that the server took
 
     def _aim(self, dsn: str) -> None:
         self.parameters = address.parameters(dsn)
@@ -133,14 +134,9 @@ class Session:
 
     @property
     def passwords(self) -> dict[str, str]:
-        """The passwords of this connection by name, wherever libpq took them from."""
-        found = {
-            "database password": self.parameters.get("password"),
-            "sslpassword": self.parameters.get("sslpassword"),
-        }
-        if self._connected and alive(self._connected[0]) and (used := self._connected[0].pgconn.password):
-            found["database password"] = used.decode(errors="replace")
-        return {name: password for name, password in found.items() if password}
+        """The passwords of this connection by name; once connected also one that libpq took from a file."""
+        found = {f"database {name}": self.parameters.get(name) for name in ("password", "sslpassword")}
+        return {name: password for name, password in {**found, **self._used}.items() if password}
 
     @asynccontextmanager
     async def use(self, patient: bool = False) -> AsyncIterator[Cursor]:
@@ -177,6 +173,8 @@ class Session:
             async with asyncio.timeout(self._deadline):
                 connection = await Connection.connect(self._conninfo, autocommit=True)
         connection.deadline = self._deadline
+        if password := connection.pgconn.password:
+            self._used = {"database password": password.decode(errors="replace")}
         try:
             with self._in_words(failures.using):
                 self.greeting = await self._greet(connection)

@@ -8,15 +8,24 @@ from collections.abc import AsyncGenerator
 import msgspec
 import pytest
 
+from ikigai.agent.redacted_reply import RedactedReply
 from ikigai.core import codec
 from ikigai.core.events import AssistantMessage, MailSent, StoredEvent, UserMessage
 from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Finished, ProviderEvent, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.reply import (
+    Accumulator,
+    Delta,
+    Finished,
+    ProviderEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Interrupted, Quote, Submitted
-from ikigai.providers.scripted import Call, Hang
+from ikigai.providers.scripted import Break, Call, Hang
 from ikigai.tools.base import Kind, Output, Progress, Touch
 from ikigai.tools.registry import Registry
 from tests.agent.test_loop import AGENT, Session
@@ -117,10 +126,49 @@ async def test_stopped_reply_keeps_no_key():
     reply = (f"the key is {KEY}, and then sk-own", Hang())
     async with Session([reply], redactor=OWN).running() as session:
         session.tell(Submitted("say it"))
-        await session.until(lambda: "and then" in "".join(each.text for each in session.view.told("live")))
+        await session.until(lambda: "and then " in "".join(each.text for each in session.view.told("live")))
+        await asyncio.sleep(0.01)
         session.tell(Interrupted())
         await session.idle(1)
         assert [each.text for each in session.events(AssistantMessage)] == [f"the key is {MARKER}, and then sk-own"]
+
+
+@pytest.mark.parametrize("most", range(12, len(KEY)))
+async def test_stopped_in_the_middle_of_a_key(most: int):
+    async with Session([(f"it is {KEY[:most]}", Hang())], redactor=OWN).running() as session:
+        session.tell(Submitted("say it"))
+        await session.until(lambda: "is " in "".join(each.text for each in session.view.told("live")))
+        await asyncio.sleep(0.01)
+        session.tell(Interrupted())
+        await session.idle(1)
+        assert [each.text for each in session.events(AssistantMessage)] == [f"it is {MARKER}"]
+
+
+async def test_key_divided_between_two_texts():
+    async with Session([], redactor=OWN).running() as session:
+        session.provider = Streamed(TextDelta(f"a {KEY[:10]}"), ThinkingDelta("hm"), TextDelta(f"{KEY[10:]} b"))
+        session.tell(Submitted("say it"))
+        await session.idle(1)
+        assert KEY not in stored(session)
+        (said,) = session.events(AssistantMessage)
+        assert said.text == f"a {MARKER} b"
+
+
+async def test_call_that_goes_on_ends_no_text():
+    tool = Recorder()
+    async with Session([], Registry([tool]), redactor=OWN).running() as session:
+        session.provider = Streamed(
+            ToolCallDelta(0, "c1", "record", '{"text":'),
+            TextDelta(KEY[:10]),
+            ToolCallDelta(0, arguments='"hi"'),
+            TextDelta(KEY[10:]),
+            ToolCallDelta(0, arguments="}"),
+        )
+        session.tell(Submitted("say it"))
+        await session.until(lambda: bool(tool.heard))
+        session.tell(Interrupted())
+        await session.idle(1)
+        assert session.events(AssistantMessage)[1].text == MARKER and KEY not in stored(session)
 
 
 async def test_signed_thinking_is_kept_whole_or_loses_its_signature():
@@ -165,6 +213,90 @@ async def test_split_call_is_stored_redacted():
         session.tell(Interrupted())
         await session.idle(1)
         assert tool.heard[0] == KEY and KEY not in stored(session) and json.dumps(KEY)[1:-1] not in stored(session)
+
+
+async def test_calls_that_share_an_id_run_as_each_was_written():
+    first, second = Recorder(), Recorder()
+    second.name = "other"
+    async with Session([], Registry([first, second]), redactor=OWN).running() as session:
+        session.provider = Streamed(
+            ToolCallDelta(0, "c", "record", '{"text":"harmless"}'),
+            ToolCallDelta(1, "c", "other", json.dumps({"text": KEY})),
+            ToolCallDelta(2, "c_2", "record", '{"text":"last"}'),
+        )
+        session.tell(Submitted("do it"))
+        await session.until(lambda: len(first.heard) >= 4 and len(second.heard) >= 2)  # it says the same again
+        session.tell(Interrupted())
+        await session.idle(1)
+        assert sorted(set(first.heard)) == ["harmless", "last"] and set(second.heard) == {KEY}
+        assert KEY not in stored(session)
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        (KEY, '{"text": "' + "".join(f"\\u{ord(each):04x}" for each in KEY) + '"}'),
+        ("nvapi-0123456789abcdef", '{"text": "line\\nvapi-0123456789abcdef"}'),
+        ("a/b+c/d=e/f&g<h>i", '{"text": "a\\/b\\u002bc\\/d=e\\/f\\u0026g<h>i"}'),
+    ],
+)
+async def test_stored_arguments_are_json_however_they_are_escaped(key: str, written: str):
+    tool, own = Recorder(), Redactor({"A_KEY": key}, formats=False)
+    async with Session([(Call("record", written),), "ok"], Registry([tool]), redactor=own).running() as session:
+        session.tell(Submitted("do it"))
+        await session.idle(1)
+        (call,) = session.events(ToolCall)
+        assert key not in json.loads(call.arguments)["text"] and tool.heard == [json.loads(written)["text"]]
+
+
+async def test_names_and_ids_of_calls_are_redacted():
+    async with Session([(Call(KEY, "{}", id=KEY),), "ok"], redactor=OWN).running() as session:
+        session.tell(Submitted("do it"))
+        await session.idle(1)
+        assert KEY not in stored(session)
+
+
+async def test_reason_of_a_failure_is_redacted():
+    async with Session([(Break(text=f"bad key {KEY}"),)], redactor=OWN).running() as session:
+        session.tell(Submitted("do it"))
+        await session.idle(1)
+        assert KEY not in stored(session)
+
+
+async def test_random_deltas_lose_nothing_but_keys():
+    """What is passed on adds up to what came, key by key, and blocks stay apart as they came."""
+    chosen = random.Random(7)
+    for _ in range(300):
+        deltas = [_delta(chosen) for _ in range(chosen.randrange(1, 14))]
+        plain, passed = Accumulator(), RedactedReply(OWN)
+        kept = Accumulator()
+        for delta in deltas:
+            plain.add(delta)
+            for each in passed.deltas(delta):
+                kept.add(each)
+        for each in passed.rest():
+            kept.add(each)
+        want, got = plain.blocks(), passed.stored(kept.blocks())
+        assert [type(block) for block in want] == [type(block) for block in got], deltas
+        for before, after in zip(want, got, strict=True):
+            if isinstance(before, Thinking) and isinstance(after, Thinking):
+                assert after.text == OWN.own(before.text) and after.vendor == before.vendor
+                assert after.signature == (before.signature if after.text == before.text else "")
+            elif isinstance(before, Text) and isinstance(after, Text):
+                assert after.text == OWN.own(before.text)
+
+
+def _delta(chosen: random.Random) -> Delta:
+    text = chosen.choice(["sk-own-7", KEY, KEY[:5], "hello ", "s", f"{KEY[9:]} and {KEY[:9]}"])
+    match chosen.randrange(4):
+        case 0:
+            return TextDelta(f"{text} ")
+        case 1:
+            return ThinkingDelta(f"{text} ", "", chosen.choice(["", "an"]))
+        case 2:
+            return ThinkingDelta(f"{text} ", chosen.choice(["", f"sig-{chosen.random()}"]), "an")
+        case _:
+            return ToolCallDelta(chosen.randrange(2), "c", "record", "")
 
 
 async def test_result_and_mail_are_redacted():

@@ -6,7 +6,6 @@ in UTF-8, with U+FFFD for every byte that is none; controls and escape sequences
 
 from __future__ import annotations
 
-KEY_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.-"
 LONGEST_KEY = 4096
 """Bytes at the end of what was read that may be the beginning of a key."""
 CONTINUES = bytes(range(0x80, 0xC0))
@@ -69,7 +68,7 @@ class Recent:
         lost = self.total - self.seen - len(fresh)
         if not final:
             fresh = whole(fresh)
-            held = fresh[len(fresh.rstrip(KEY_BYTES)) :]
+            held = fresh[max(map(fresh.rfind, (b" ", b"\t", b"\n", b"\r"))) + 1 :]
             if held != self._held and len(held) <= LONGEST_KEY:
                 fresh = fresh.removesuffix(held)
             self._held = held

@@ -498,3 +498,27 @@ async def test_the_loop_goes_on_while_files_are_read(hands: Hands, work: Path):
     await asyncio.gather(*(call(hands.read, path="a", offset=n) for n in range(1, 9)))
     ticking.cancel()
     assert longest < 1
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "GitHub token", "anthropic key", "database password"])
+async def test_marker_of_a_secret_is_not_written_over_it(hands: Hands, work: Path, name: str):
+    (work / "env").write_text("A=secret\n")
+    await call(hands.read, path="env")
+    for tool, arguments in (
+        (hands.write, {"path": "env", "content": f"A=[redacted: {name}]\n"}),
+        (hands.write, {"path": "new", "content": f"A=[redacted: {name}]\n"}),
+        (hands.edit, {"path": "env", "old": "secret", "new": f"[redacted: {name}]"}),
+        (hands.edit, {"path": "env", "old": f"[redacted: {name}]", "new": "public"}),
+    ):
+        with pytest.raises(ValueError, match="stands for a secret that you were not shown"):
+            await call(tool, **arguments)
+    assert (work / "env").read_text() == "A=secret\n" and not (work / "new").exists()
+
+
+async def test_brackets_that_name_no_secret_or_were_there_before_are_written(hands: Hands, work: Path):
+    assert await call(hands.write, path="law.txt", content="[redacted: privileged communication]\n")
+    (work / "doc").write_text("It says [redacted: OPENAI_API_KEY] there.\n")
+    await call(hands.read, path="doc")
+    await call(hands.edit, path="doc", old="It says", new="Once it says")
+    await call(hands.edit, path="doc", old="[redacted: OPENAI_API_KEY] there", new="[redacted: OPENAI_API_KEY] here")
+    assert (work / "doc").read_text() == "Once it says [redacted: OPENAI_API_KEY] here.\n"

@@ -189,8 +189,9 @@ class Tools(Record, frozen=True):
         Variables,
         means(
             "Variables of your environment that commands and external tools get besides ikigai's own list (PATH, HOME, "
-            'LANG, VIRTUAL_ENV, GOPATH …). "AWS_*" stands for all names that begin so, without those that look like '
-            "secrets: a secret passes only by its exact name."
+            'LANG, VIRTUAL_ENV, GOPATH …). "AWS_*" stands for all names that begin so, without what looks like a '
+            "secret by its name or its value (an address with a password or a token): that passes only by its exact "
+            "name."
         ),
     ] = ()
     redact: Annotated[

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 SECRET = re.compile(
     r"[^_]*(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(_|$)"  # also ACCESSTOKEN, DBPASSWORD
     r"|(?!([A-Z]*MONKEY|TURKEY|DONKEY|HOTKEY|HOCKEY|JOCKEY|WHISKEY|TURNKEY)S?(_|$))[^_]*KEYS?[0-9]*(_|$)"
-    r"|(AUTH|CREDS?|PASS|PAT|PGPASSWORD)(_|$)"
-    r"|(AUTHORIZATION|BEARER|COOKIES?|JWTS?|DATABASE_URL|WEBHOOKS?(_UR[LI])?)$"  # COOKIE_DOMAIN only names one
-    r"|(?<=_)(SK|PRIVATE|DSN|PWD)$",
+    r"|[^_]*SECRETKEY"  # SECRETKEYBASE
+    r"|(?!(COM|ENCOM|BY|TRES|SUR|OVER|UNDER|MULTI|ASK)PASS)[^_]*PASS[0-9]*(_|$)"  # SSHPASS; not GIT_ASKPASS, a program
+    r"|(AUTH|CREDS?|PAT|PGPASSWORD)(_|$)"
+    r"|(AUTHORIZATION|BEARER|COOKIES?|JWTS?|WEBHOOKS?(_UR[LI])?)$"  # COOKIE_DOMAIN only names one
+    r"|[^_]*(DATABASE|DB|REDIS|MONGO|POSTGRES|POSTGRESQL|MYSQL|AMQP|RABBITMQ|BROKER)_UR[LI]$"
+    r"|[^_]*CONN(ECTION)?(STR|_?STRING)S?(_|$)|CONN(ECTION)?_STR$"
+    r"|(?<=_)(SK|PRIVATE|DSN|PWD)$|(?!OLD)[^_]+PWD$",
     re.IGNORECASE,
 )
 """What a word of a name begins with, where the variable holds a key, a password or an address that may contain one."""

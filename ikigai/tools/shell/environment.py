@@ -1,8 +1,8 @@
 """The environment of a command: the user's variables that a list names, without secrets.
 
 A list of what passes, not of what does not: a variable that no one here has heard of may hold a key, or change what an
-approved program does. CDPATH, RIPGREP_CONFIG_PATH, BASH_ENV, LD_PRELOAD, LESSOPEN, GIT_SSH_COMMAND and their like pass
-only when `[tools] env` names them.
+approved program does. CDPATH, RIPGREP_CONFIG_PATH, BASH_ENV, LD_PRELOAD, LD_LIBRARY_PATH, LESSOPEN, GIT_SSH_COMMAND and
+their like pass only when `[tools] env` names them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ikigai.core.secrets import is_secret
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 _GROUPS = (
     # The user and this machine.
-    "PATH HOME USER LOGNAME SHELL HOSTNAME LANG LANGUAGE TZ PWD TMPDIR TMP TEMP MANPATH WSL_DISTRO_NAME WSL_INTEROP",
+    "PATH HOME USER LOGNAME SHELL HOSTNAME LANG LANGUAGE LOCALE_ARCHIVE TZ PWD TMPDIR TMP TEMP MANPATH",
+    "WSL_DISTRO_NAME WSL_INTEROP",
     # The terminal; TERM is fixed below, and editors are not passed, which would wait for a person.
     "COLUMNS LINES COLORTERM NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE LS_COLORS GREP_COLORS",
     # The desktop. Not DBUS_SESSION_BUS_ADDRESS, over which any program can read an open keyring.
@@ -38,6 +39,7 @@ _GROUPS = (
     "JAVA_HOME JDK_HOME MAVEN_HOME M2_HOME GRADLE_HOME GRADLE_USER_HOME SDKMAN_DIR KOTLIN_HOME",
     "ANDROID_HOME ANDROID_SDK_ROOT ANDROID_NDK_HOME DOTNET_ROOT DOTNET_CLI_TELEMETRY_OPTOUT",
     "GEM_HOME GEM_PATH BUNDLE_PATH BUNDLE_GEMFILE RBENV_ROOT RBENV_VERSION RAILS_ENV RACK_ENV COMPOSER_HOME",
+    "PERL5LIB PERL_LOCAL_LIB_ROOT",
     "MIX_ENV MIX_HOME HEX_HOME OPAM_SWITCH_PREFIX GHCUP_INSTALL_BASE_PREFIX NIX_PATH NIX_PROFILES",
     "CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS CMAKE_PREFIX_PATH CUDA_HOME CUDA_VISIBLE_DEVICES HF_HOME",
     "PKG_CONFIG_PATH",  # where libraries are looked for; unlike the other *_CONFIG_PATH it names no configuration
@@ -47,8 +49,11 @@ _PASSED = {name for group in (*_GROUPS, *_PROXIES, *map(str.upper, _PROXIES)) fo
 """Names that commands get by default."""
 _PASSED_STARTS = ("LC_", "XDG_")
 """Starts of names that commands get by default."""
-ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
-"""An address with a password in it: DSNs of any name."""
+_LOGIN = re.compile(r"://[^/@\s]*:[^/@\s]+@|(?<!ssh)(?<!sftp)://[^/@\s]+@")
+"""In an address a password, or a user, which may be a token (https://TOKEN@host/); of SSH it is a mere name."""
+_PARAMETER = re.compile(r"(?:^|[?&;,\s])([A-Za-z][\w-]*)\s*=")
+"""The name of a parameter, as in https://host/?token=… and AccountName=…;AccountKey=…"""
+_SECRET_PARAMETERS = frozenset({"pwd", "sig", "sharedaccesssignature"})
 FIXED = {
     "TERM": "dumb",
     "PAGER": "cat",
@@ -76,6 +81,12 @@ def for_commands(
         if name in secret or is_secret(name) or not (name in _PASSED or name.startswith(starts)):
             return False
         # Without its proxy a machine may reach nothing: the one address that keeps its password.
-        return name.lower() in _PROXIES or not ADDRESS.search(value)
+        return name.lower() in _PROXIES or not _has_credentials(value)
 
     return {**FIXED, **{name: value for name, value in environment.items() if passes(name, value)}}
+
+
+def _has_credentials(value: str) -> bool:
+    """Return True for an address with a login and for a connection string with a key, as far as can be seen."""
+    names = (name.replace("-", "_") for name in _PARAMETER.findall(value))
+    return bool(_LOGIN.search(value)) or any(is_secret(name) or name.lower() in _SECRET_PARAMETERS for name in names)

@@ -14,7 +14,7 @@ from ikigai.tools.shell.environment import FIXED, for_commands
 PASSED = {
     "PATH": "/bin", "HOME": "/h", "LANG": "C", "LC_ALL": "C", "SSH_AUTH_SOCK": "/s", "GOPATH": "/go", "CI": "true",
     "VIRTUAL_ENV": "/v", "XDG_RUNTIME_DIR": "/run/user/1", "JAVA_HOME": "/j", "DISPLAY": ":0", "NO_PROXY": "localhost",
-    "https_proxy": "http://me:secret@proxy:3128", "GREP_COLORS": "mt=1",
+    "https_proxy": "http://me:secret@proxy:3128", "GREP_COLORS": "mt=1", "LOCALE_ARCHIVE": "/l", "PERL5LIB": "/p",
 }  # fmt: skip
 SECRET = {
     "OPENAI_API_KEY": "s", "DATABASE_URL": "s", "IKIGAI_DATABASE_URL": "s", "IKIGAI_CONFIG": "s", "PGPASSWORD": "s",
@@ -38,6 +38,32 @@ def test_command_gets_the_listed_variables_without_secrets():
 def test_variable_that_steers_programs_passes_only_when_it_is_named(name: str):
     assert for_commands({name: "x"}) == FIXED
     assert for_commands({name: "x"}, env=[name]) == {**FIXED, name: "x"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://hunter2@pypi.lan/simple", "https://me:hunter2@pypi.lan/simple", "https://:hunter2@pypi.lan/simple",
+        "git+https://hunter2@github.com/a/b", "https://a.lan,https://hunter2@b.lan", "https://host/?token=hunter2",
+        "https://host/simple?v=1&access-token=hunter2", "https://host/c?sv=1&sig=hunter2", "redis://:hunter2@host",
+        "DefaultEndpointsProtocol=https;AccountName=me;AccountKey=hunter2", "Server=host;Uid=me;Pwd=hunter2",
+        "host=db user=me password=hunter2", "Endpoint=sb://h/;SharedAccessSignature=hunter2", "ssh://me:hunter2@host",
+    ],
+)  # fmt: skip
+def test_value_with_credentials_passes_only_by_its_exact_name(value: str):
+    assert for_commands({"PIP_INDEX_URL": value, "GOPROXY": value, "MY_QUEUE": value}, env=["MY_*"]) == FIXED
+    assert for_commands({"MY_QUEUE": value}, env=["MY_QUEUE"]) == {**FIXED, "MY_QUEUE": value}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://pypi.lan/simple", "https://pypi.lan:8080/simple?v=1", "ssh://me@host", "git+ssh://git@host/a",
+        "https://proxy.golang.org,direct", "-O2 -DKEY=1 --cfg a=b", "https://host/a@1.2", "tcp://127.0.0.1:2375",
+    ],
+)  # fmt: skip
+def test_value_without_credentials_passes(value: str):
+    assert for_commands({"DOCKER_HOST": value}) == {**FIXED, "DOCKER_HOST": value}
 
 
 def test_named_variable_goes_before_the_fixed_value():

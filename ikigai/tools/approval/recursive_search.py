@@ -7,7 +7,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ikigai.tools.secret_files import secret
 
@@ -17,11 +17,16 @@ _IGNORE_FILES = frozenset({".gitignore", ".ignore", ".rgignore"})
 _GREP_RECURSIVE = re.compile(r"-[A-Za-z0-9]*[rRd]|--(dereference-)?rec|--dir")
 _RG_HIDDEN = re.compile(r"-[A-Za-z0-9.]*[u.]|--(unr|hid|no-ig)")
 _RG_GLOB = re.compile(r"-[A-Za-z0-9.]*g|--i?gl")
-_RG_TYPE = re.compile(r"-[A-Za-z0-9.]*t|--type")
+_RG_TYPE = re.compile(r"-[A-Za-z0-9.]*t|--type(?!-)")
 _RG_LISTS = frozenset({"--files", "--type-list"})
 """Options with which ripgrep prints names alone."""
+_TYPES_BY_ENDING = re.compile(
+    r"c|cpp|cs|css|dart|elixir|go|graphql|html|java|js|jsonl?|kotlin|lua|markdown|md|php|protobuf|py|python|ruby|rust"
+    r"|scala|sql|svelte|swift|toml|ts|txt|vue|xml|yaml"
+)
+"""Types of ripgrep that have hidden files only by what is behind the last dot; sh has .env, docker .env-Dockerfile."""
 _NO_TYPE = frozenset({"local", "development", "production", "staging", "test"})
-"""Endings, as of .env.local, that no type of ripgrep has."""
+"""Endings, as of .env.local, that none of these types has."""
 MAX_IGNORE_BYTES = 1 << 20
 _PLAIN = re.compile(r"[A-Za-z0-9_./*?+-]+")
 """Lines of ignore files that are read here as ripgrep reads them."""
@@ -32,12 +37,13 @@ _SIMPLE = re.compile(r"[A-Za-z0-9_.*?+-]+")
 class Search(NamedTuple):
     """A recursive search.
 
-    `hidden` files are read, too, those with a type among them (`types`: it goes by what is behind the last dot of a
-    name). Unless `names` is empty only files are read whose names match one of them. `left_out` are folders.
+    `hidden` files are read, too; otherwise those with a type of ripgrep that `types` allows for: any one, or one that
+    goes by the "ending" of a name. Unless `names` is empty only files are read whose names match one of them.
+    `left_out` are folders.
     """
 
     hidden: bool
-    types: bool = False
+    types: Literal["", "ending", "any"] = ""
     names: tuple[str, ...] = ()
     left_out: frozenset[str] = frozenset()
 
@@ -57,13 +63,20 @@ def search_of(words: Sequence[str]) -> Search | None:
         return Search(True, names=names, left_out=frozenset(left_out - {"", ".", ".."}))
     if words[0] == "rg" and _RG_LISTS.isdisjoint(before):
         hidden = any(_RG_HIDDEN.match(each) for each in options)
-        types = any(_RG_TYPE.match(each) for each in options)
+        types = _types(options, _values(before, "-t", "--type"))
         written = _values(before, "-g", "--glob")
         if len(written) < sum(_RG_GLOB.match(each) is not None for each in options):
             return Search(True)
         wanted = [each for each in written if not each.startswith("!")]
         return Search(hidden or bool(wanted), types, _patterns(wanted))  # a glob brings hidden files back
     return None
+
+
+def _types(options: Sequence[str], written: Sequence[str]) -> Literal["", "ending", "any"]:
+    asked = sum(_RG_TYPE.match(each) is not None for each in options)
+    if not asked:
+        return ""
+    return "ending" if len(written) == asked and all(map(_TYPES_BY_ENDING.fullmatch, written)) else "any"
 
 
 def _values(options: Sequence[str], *names: str) -> list[str]:
@@ -140,8 +153,10 @@ def _is_hidden(search: Search, path: str) -> bool:
     *folders, name = path.split("/")
     if any(part.startswith(".") for part in folders):
         return True
+    if not name.startswith(".") or search.types == "any":
+        return False
     _, dot, ending = name[1:].rpartition(".")
-    return name.startswith(".") and not (search.types and dot and ending not in _NO_TYPE)
+    return not (search.types and dot and ending not in _NO_TYPE)
 
 
 def _ignore_files_above(folder: str) -> Iterator[str]:

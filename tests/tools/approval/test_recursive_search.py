@@ -67,8 +67,16 @@ def test_search_that_reads_no_keys_is_approved(place: Place, command: str):
 def test_plain_ripgrep_is_approved_beside_hidden_keys(place: Place):
     (Path(place.root) / "sub/deep/server.pem").unlink()
     (Path(place.root) / "odd/.credentials.json").rename(Path(place.root) / ".env.local")
-    for command in ("rg KEY", "rg -n KEY .", "rg -t py KEY", "rg -g '!*.md' KEY"):
+    for command in (
+        "rg KEY",
+        "rg -n KEY .",
+        "rg -t py --type md KEY",
+        "rg -T md --type-not=py KEY",
+        "rg -g '!*.md' KEY",
+    ):
         assert judged(command, place).approved, command
+    for command in ("rg -t sh KEY", "rg -tsh KEY", "rg -nt sh KEY", "rg --type=all KEY", "rg -t py --type docker KEY"):
+        assert not judged(command, place).approved, command
 
 
 @pytest.mark.parametrize(
@@ -108,6 +116,23 @@ def test_approved_search_prints_nothing_of_files_with_keys(place: Place, ignore:
                 given = {"cwd": root, "env": {"PATH": path}, "stdin": subprocess.DEVNULL, "capture_output": True}
                 assert b"canary" not in subprocess.run(["/bin/bash", "-c", command], **given).stdout, command
     assert approved > 20
+
+
+def test_approved_search_by_type_prints_nothing_of_files_with_keys(place: Place):
+    """Every type of ripgrep, by ripgrep itself, beside hidden files of which some have a type."""
+    root = Path(place.root)
+    (root / "sub/deep/server.pem").unlink()
+    (root / "odd/.credentials.json").unlink()
+    listed = subprocess.run([ripgrep(), "--type-list"], capture_output=True, text=True, check=True).stdout
+    types = [*(line.partition(":")[0] for line in listed.splitlines()), "all"]
+    for name in (".env-Dockerfile", ".env", ".env.local", ".env.json", ".env.ts", ".secrets.1", ".env.rb"):
+        (root / name).write_text("needle canary\n")
+        approved = [each for each in types if judged(f"rg -t {each} needle", place).approved]
+        for each in approved:
+            command = [ripgrep(), "--no-config", "-t", each, "needle", "."]
+            done = subprocess.run(command, cwd=root, capture_output=True, check=False)
+            assert b"canary" not in done.stdout, (each, name)
+        assert bool(approved) is (name in (".env-Dockerfile", ".env", ".env.local"))
 
 
 UNCLEAR = (

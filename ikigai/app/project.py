@@ -16,9 +16,9 @@ from ikigai.config import project_files
 from ikigai.config import trusted_folders as trust
 from ikigai.core.errors import IkigaiError
 from ikigai.core.request.system_prompt import headed
-from ikigai.core.sanitize import storable
 from ikigai.system import paths
 from ikigai.tools.shell.output_buffer import whole
+from ikigai.tools.tool_files import tool_files
 
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md")
 TOOLS, CONFIG = Path(".ikigai/tools"), Path(".ikigai/config.toml")
@@ -53,13 +53,7 @@ class Project:
     @property
     def executables(self) -> tuple[str, ...]:
         """The files in its folder of tools that may be tools, by relative path; nothing of them is read."""
-        with contextlib.suppress(OSError):
-            names = sorted(name for name in os.listdir(self.tools) if name[0] != "." and name[-1] != "~")  # noqa: PTH208
-            # A name that is no text cannot be stored as trusted, so such a file is never run.
-            return tuple(
-                f"{TOOLS}/{name}" for name in names if storable(name) == name and not (self.tools / name).is_dir()
-            )
-        return ()
+        return tuple(f"{TOOLS}/{path.name}" for path in tool_files(self.tools)[0])
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -22,14 +22,13 @@ from ikigai.tools.base import Kind, Output, Progress, Touch
 from ikigai.tools.shell.exit_report import Finished, ending, told
 from ikigai.tools.shell.run import TIMEOUT, Limits, run
 from ikigai.tools.shell.supervised_process import Wrap
+from ikigai.tools.tool_files import tool_files
 
 SET = "external"
 WITHIN = 2.0
 """Seconds that asking all of them for their schemas may take."""
 LARGEST = 64 * 1024
 """Bytes of a schema."""
-MOST = 64
-"""Tools of one folder."""
 AT_ONCE = 8
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 """What every vendor takes as the name of a tool."""
@@ -121,7 +120,7 @@ async def discovered(
     asked = list[tuple[Path, asyncio.Task[External]]]()
     turn = asyncio.Semaphore(AT_ONCE)
     for folder in folders:
-        paths, more = _executables(folder.path)
+        paths, more = tool_files(folder.path)
         problems += more
         for path in paths:
             asking = _asked(path, folder, directory, environment, turn)
@@ -163,20 +162,6 @@ def _result(task: asyncio.Task[External]) -> External:
     if not task.done() or task.cancelled():
         raise Broken(f"it did not say within {WITHIN:g} s what it is")
     return task.result()
-
-
-def _executables(folder: Path) -> tuple[list[Path], list[str]]:
-    """The files of a folder that may be tools, by name, and what is to be said of the folder."""
-    try:
-        names = sorted(name for name in os.listdir(folder) if not name.startswith(".") and not name.endswith("~"))  # noqa: PTH208
-    except FileNotFoundError:
-        return [], []
-    except OSError as error:
-        return [], [f"The tools in {clean_line(str(folder))} cannot be used: {error.strerror}."]
-    paths = [folder / name for name in names if not (folder / name).is_dir()]
-    if len(paths) <= MOST:
-        return paths, []
-    return paths[:MOST], [f"Only the first {MOST} of {len(paths)} tools in {clean_line(str(folder))} are offered."]
 
 
 async def _asked(

@@ -11,6 +11,7 @@ from ikigai.core.errors import Refused
 from ikigai.core.questions import Answered, Question
 from ikigai.core.request.system_prompt import headed, named
 from ikigai.repl import permission_commands as permissions
+from ikigai.tools import tool_files
 
 
 @pytest.fixture
@@ -208,6 +209,17 @@ async def test_tool_with_a_name_that_is_no_text_is_left_out(project: Project):
     project.trust(1.0)
     project = reopened(project)
     assert project.trusted and project.refusal(owl) == "" and project.refusal(odd)
+
+
+def test_only_tools_that_are_offered_are_trusted(project: Project, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tool_files, "MAX_TOOLS", 1)
+    owl = tool(project, "#!/bin/sh")
+    raven = tool(project, "#!/bin/sh", "raven")
+    assert project.executables == (".ikigai/tools/owl",)
+    project.trust(1.0)
+    assert project.refusal(owl) == "" and project.refusal(raven)
+    owl.unlink()
+    assert list(project.changes()) == [".ikigai/tools/raven"]
 
 
 async def test_a_file_that_changes_during_the_question_is_not_trusted(project: Project):

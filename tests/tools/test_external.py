@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.core.messages import ToolCall
-from ikigai.tools import external
+from ikigai.tools import external, tool_files
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.path_policy import Place
 from ikigai.tools.approval.policy import Ask, Mode, fingerprint, verdict
@@ -145,15 +145,28 @@ async def test_broken_ones_are_named_and_skipped(work: Path, witness: Witness):
     os.mkfifo(work / "tools" / "fifo", 0o755)
     (work / "tools" / "__pycache__").mkdir()
     (work / "tools" / ".hidden").touch()
+    script(work / "tools", os.fsdecode(b"\xff"), f"echo '{described('bytes')}'")
     tool(work / "tools", "good")
     tools, problems = await found(work, witness)
     assert list(tools) == ["good"]
     expected = {**{name: why for name, (_, _, why) in BROKEN.items()}, "dangling": "no file", "fifo": "no file"}
+    expected["<U+DCFF>"] = "its name is no text"
     told = {Path(each.partition(" is not offered")[0]).name: each for each in problems}
     assert set(told) == {*expected, "no_interpreter"} and len(problems) == len(told)
     for name, why in expected.items():
         assert why in told[name], told[name]
     assert all(each.isprintable() and each.endswith(".") for each in problems)
+
+
+async def test_tools_beyond_the_limit_are_said_and_never_run(
+    work: Path, witness: Witness, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tool_files, "MAX_TOOLS", 1)
+    tool(work / "tools", "a")
+    tool(work / "tools", "b", "touch ran")
+    tools, problems = await found(work, witness)
+    assert list(tools) == ["a"] and not (work / "ran").exists()
+    assert problems == [f"Only the first 1 of 2 tools in {work / 'tools'} are offered."]
 
 
 async def test_all_of_them_together_take_no_longer_than_the_limit(

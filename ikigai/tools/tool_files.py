@@ -1,0 +1,32 @@
+"""Lists the files of a folder that may be external tools; nothing of them is read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ikigai.core.sanitize import clean_line, storable
+
+MAX_TOOLS = 64
+"""Tools of one folder."""
+
+
+def tool_files(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the first `MAX_TOOLS` files that may be tools, by name, and sentences about what is left out."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if not name.startswith(".") and not name.endswith("~"))  # noqa: PTH208
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [f"The tools in {clean_line(str(folder))} cannot be used: {error.strerror}."]
+    paths = [folder / name for name in names if not (folder / name).is_dir()]
+    # Neither trust nor an approval can be stored for a name that is no text.
+    named = [path for path in paths if storable(path.name) == path.name]
+    problems = [
+        f"{clean_line(str(path))} is not offered as a tool: its name is no text. Rename it."
+        for path in paths
+        if path not in named
+    ]
+    if len(named) > MAX_TOOLS:
+        problems.append(f"Only the first {MAX_TOOLS} of {len(named)} tools in {clean_line(str(folder))} are offered.")
+    return named[:MAX_TOOLS], problems

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ikigai.agent.usage_meter import Price
 from ikigai.app.profiles import make_profiles, make_rules
-from ikigai.app.project import CHANGED, Project
+from ikigai.app.project import Project
 from ikigai.config import Config, layers, tools_enabled
 from ikigai.config import api_keys as keys
 from ikigai.config import project as project_settings
@@ -111,9 +111,11 @@ def make_project() -> Project:
 
 def tightened(config: Config, project: Project) -> tuple[Config, Bounds]:
     """The configuration with what the project tightens, where that is trusted. Raises ConfigError."""
-    if not project.trusted or project.refusal(project.config) == CHANGED:
-        return config, Bounds()
-    return project_settings.tightened(config, project.config, project.folder)
+    try:
+        return project_settings.tightened(config, project.config, project.settings())
+    except ConfigError as error:  # nothing can be typed here
+        elsewhere = f"Or start ikigai in another folder and type: /trust no {project.folder}"
+        raise ConfigError(error.what, f"{error.remedy} {elsewhere}") from None
 
 
 def make_run(config: Config, pool: Pool, workshop: Workshop, project: Project | None = None) -> Run:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ikigai.config import project_files
+from ikigai.config import Config, project_files, toml_file
+from ikigai.config import project as project_settings
 from ikigai.config import trusted_folders as trust
-from ikigai.core.errors import IkigaiError
+from ikigai.config.project_files import OwnFile
+from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.request.system_prompt import headed
 from ikigai.system import paths
 from ikigai.tools.shell.output_buffer import whole
@@ -26,6 +28,9 @@ MOST = 64 * 1024
 """Bytes of instructions that are read: they are sent with every request."""
 CHANGED = "it has come or changed since the folder was trusted"
 CONFIRM = "Read it, then type /trust yes, or start ikigai there without -p and answer."
+START = "Start ikigai there without -p."
+GONE = OwnFile("", b"")
+"""Stands for a file that is not there."""
 
 Stamp = tuple[str, int, int, int, int]
 
@@ -39,7 +44,7 @@ class Project:
 
     def __init__(self, folder: Path, file: Path) -> None:
         self.folder, self.file = Path(os.path.realpath(folder)), file
-        self.trusted = False
+        self.trusted, self._can_ask = False, True
         self.approved: dict[str, str] = {}
         self.problems: list[str] = []
         self._stamp: Stamp | None = None
@@ -77,32 +82,80 @@ class Project:
         except IkigaiError as error:
             self.problems.append(str(error))
 
-    def digests(self, names: Iterable[str]) -> dict[str, str]:
-        """What these files hold now, by relative path; without those that cannot be used."""
-        found = dict[str, str]()
+    def read(self, names: Iterable[str]) -> dict[str, OwnFile]:
+        """Read these files once, by relative path; without those that cannot be used."""
+        found = dict[str, OwnFile]()
         for name in names:
             with contextlib.suppress(OSError):
-                found[name] = self._digest(name)
+                found[name] = self._own(name)
         return found
 
-    def changes(self) -> dict[str, str]:
-        """The digests of files of a trusted folder that have come or changed since; empty when it is not trusted."""
-        now = self.digests(self.files) if self.trusted else {}
-        return {name: digest for name, digest in now.items() if self.approved.get(name) != digest}
+    def changes(self) -> dict[str, OwnFile]:
+        """Read the files of a trusted folder that have come or changed since; empty when it is not trusted.
+
+        Settings that are `GONE` are among them: what they forbade would be allowed without a word.
+        """
+        if not self.trusted:
+            return {}
+        found = {name: own for name, own in self.read(self.files).items() if self.approved.get(name) != own.digest}
+        if self.approved.get(str(CONFIG)) and not os.path.lexists(self.config):
+            found[str(CONFIG)] = GONE
+        return found
+
+    def digests(self, read: Mapping[str, OwnFile]) -> dict[str, str]:
+        """Return the digests by which files that were `read` are trusted.
+
+        Raises ConfigError when its settings cannot be used, which would end the program at every start.
+        """
+        own = read.get(str(CONFIG)) or self._settings()
+        project_settings.tightened(Config(), self.config, own.head)
+        return {name: own.digest for name, own in read.items()}
+
+    def settings(self) -> bytes:
+        """Return what its settings file holds if that is what was trusted; b"" for none.
+
+        Raises ConfigError when the file cannot be used, and where the user cannot be asked also when it has changed:
+        more would be allowed than the user has agreed to.
+        """
+        own, trusted = (self._settings(), self.approved.get(str(CONFIG), "")) if self.trusted else (GONE, "")
+        if own.digest == trusted:
+            return own.head
+        if not self._can_ask:
+            if own is GONE:
+                raise ConfigError(f"{self.config}, which may have forbidden things, is gone.", START)
+            raise ConfigError(f"{self.config} may forbid things, and {CHANGED}.", CONFIRM)
+        if own is not GONE:
+            self.problems.append(f"{CONFIG} is left out: {CHANGED}. {CONFIRM}")
+        return b""
+
+    def _settings(self) -> OwnFile:
+        if not os.path.lexists(self.config):
+            return GONE
+        try:
+            return self._own(str(CONFIG))
+        except OSError as error:
+            what = f"{self.config} cannot be used: {project_files.reason(error)}."
+            raise ConfigError(what, "Put a file of the project's own there.") from None
 
     def report_unasked(self) -> None:
-        """Add to `problems` what is left out because the user cannot be asked about it."""
+        """Add to `problems` what is left out because the user cannot be asked about it.
+
+        Raises ConfigError when that are settings of a folder that may be trusted.
+        """
+        self._can_ask = False
+        has_settings = os.path.lexists(self.config)
         try:
             is_stale = not self.trusted and trust.is_listed(self.file, self.folder)
         except IkigaiError:
+            if has_settings:
+                raise
             return  # `look` has said so
+        if is_stale and has_settings:
+            raise ConfigError(f"{self.config} may forbid things, and trust in its folder has to be confirmed.", START)
         if is_stale and self.brings:
             self.problems.append(
-                f"Nothing of {self.folder} is used ({', '.join(self.brings)}): trust in it has to be confirmed. "
-                "Start ikigai there without -p."
+                f"Nothing of {self.folder} is used ({', '.join(self.brings)}): trust in it has to be confirmed. {START}"
             )
-        elif str(CONFIG) in self.changes():  # who reads instructions and tools says it of them
-            self.problems.append(f"{CONFIG} is left out: {CHANGED}. {CONFIRM}")
 
     def refusal(self, path: Path) -> str:
         """Why this file of the folder may not be used now, as the second half of a sentence; "" when it may."""
@@ -110,22 +163,24 @@ class Project:
             return "the user no longer trusts its folder"
         name = str(path.relative_to(self.folder))
         try:
-            return "" if self.approved.get(name) == self._digest(name) else CHANGED
+            return "" if self.approved.get(name) == self._own(name).digest else CHANGED
         except OSError as error:
             return project_files.reason(error)
 
-    def _digest(self, name: str) -> str:
+    def _own(self, name: str) -> OwnFile:
         is_tool = name.startswith(f"{TOOLS}/")
-        return project_files.read_own(self.folder, self.folder / name, is_text=not is_tool)[0]
+        most = 0 if is_tool else toml_file.MOST_BYTES + 1
+        return project_files.read_own(self.folder, self.folder / name, most, is_text=not is_tool)
 
     def trust(self, now: float, files: dict[str, str] | None = None) -> str:
         """Trust the folder from `now` on (seconds since 1970), in later runs, too; return its real path.
 
-        `files` are the digests to go by; None takes the files as they are. Raises IkigaiError, Refused.
+        `files` are the digests to go by; None takes the files as they are. Raises IkigaiError, Refused, and ConfigError
+        when its settings cannot be used.
         """
+        files = self.digests(self.read(self.files)) if files is None else files
         with contextlib.suppress(OSError):  # then writing says why
             paths.private(self.file.parent)
-        files = self.digests(self.files) if files is None else files
         path = trust.trust(self.file, self.folder, now, files)
         self.trust_for_run(files)
         return path

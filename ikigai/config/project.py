@@ -9,7 +9,6 @@ A value that is looser than the user's own is no error, and changes nothing: a p
 environment or a flag says for this run goes before it.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ikigai.config import diagnostics as mistakes
-from ikigai.config import project_files, toml_file
+from ikigai.config import toml_file
 from ikigai.config.key_table import KEYS, TABLES, Config, KeyPath, Setting, dotted, pattern
 from ikigai.core.errors import ConfigError
 from ikigai.core.state.project_limits import ALL, Bounds, smaller, stricter
@@ -73,16 +72,15 @@ ALLOWED: dict[KeyPath, Tightens] = {
 """Every key that a project may set."""
 
 
-def tightened(config: Config, file: Path, folder: Path) -> tuple[Config, Bounds]:
-    """The configuration as the file of a trusted project leaves it, and what that bounds for each agent. `folder` is
-    the project's; a file that is not there changes nothing.
+def tightened(config: Config, file: Path, content: bytes) -> tuple[Config, Bounds]:
+    """The configuration as the `content` of a trusted project's file leaves it, and what that bounds for each agent.
 
-    Raises ConfigError that names file, line and key for all but ALLOWED, and for a file that cannot be used.
+    Raises ConfigError that names file, line and key for all but ALLOWED.
     """
     settings = dict(config.settings)
     values: dict[str, dict[str, Any]] = {}
     said: dict[KeyPath, Setting] = {}
-    for path, value, line in _entries(file, folder):
+    for path, value, line in toml_file.parse(file, content):
         if value == {} and path in TABLES:
             continue
         given = _checked(Setting(path, value, "project", f"{file}:{line}"))
@@ -96,17 +94,6 @@ def tightened(config: Config, file: Path, folder: Path) -> tuple[Config, Bounds]
             values.setdefault(path[0], {})[path[1]] = left
     changed = {table: msgspec.structs.replace(getattr(config, table), **keys) for table, keys in values.items()}
     return msgspec.structs.replace(config, settings=settings, **changed), _bounds(said)
-
-
-def _entries(file: Path, folder: Path) -> list[toml_file.Entry]:
-    if not os.path.lexists(file):
-        return []
-    try:
-        os.close(project_files.open_own(folder.resolve(), folder.resolve() / file.relative_to(folder)))
-    except (OSError, RuntimeError, ValueError) as error:
-        why = project_files.reason(error) if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"{file} cannot be used: {why}.", "Put a file of the project's own there.") from None
-    return toml_file.read(file, must_exist=False)
 
 
 def _checked(given: Setting) -> Setting:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import stat
 from pathlib import Path
+from typing import NamedTuple
 
 MAX_TEXT_BYTES, MAX_TOOL_BYTES = 16 << 20, 1 << 30
 """Larger files are refused: each is read whole at every start."""
@@ -47,8 +48,15 @@ def open_own(folder: Path, file: Path, is_text: bool = True) -> int:
     return descriptor
 
 
-def read_own(folder: Path, file: Path, most: int = 0, is_text: bool = True) -> tuple[str, bytes]:
-    """Return the digest of a file and the first `most` bytes of it, of one and the same reading.
+class OwnFile(NamedTuple):
+    """What one reading of a file gave: its digest, and the first bytes of it."""
+
+    digest: str
+    head: bytes
+
+
+def read_own(folder: Path, file: Path, most: int = 0, is_text: bool = True) -> OwnFile:
+    """Read a file below `folder` once; `most` bytes of it are kept as its head.
 
     The digest also tells whether the file is executable. Raises OSError as `open_own` does.
     """
@@ -61,7 +69,7 @@ def read_own(folder: Path, file: Path, most: int = 0, is_text: bool = True) -> t
             if len(head) < most:
                 head += chunk[: most - len(head)]
         kind = "x" if os.fstat(descriptor).st_mode & 0o111 else "-"
-    return f"{kind}{digest.hexdigest()}", head
+    return OwnFile(f"{kind}{digest.hexdigest()}", head)
 
 
 def reason(error: OSError) -> str:

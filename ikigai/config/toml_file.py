@@ -11,6 +11,7 @@ MOST_BYTES = 1_000_000
 DEEPEST = 3
 """No key stands deeper than [table.name] key; what is nested further is given as the value it is."""
 
+_REMEDY = "Make it a readable TOML file, or name another with --config FILE."
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _LINE = rf"[ \t]*(\[*)[ \t]*({_PART}(?:[ \t]*\.[ \t]*{_PART})*)[ \t]*[=\]]"
 _COMMENT_OR_STRING = r'''(?s)#[^\n]*|"""(?:[^\\]|\\.)*?"{3,5}|\'{3}.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\''''
@@ -30,7 +31,12 @@ def read(file: Path, must_exist: bool) -> list[Entry]:
 
     A file that is not there says nothing, unless it `must_exist`.
     """
-    text = _text(file, must_exist)
+    return parse(file, _content(file, must_exist))
+
+
+def parse(file: Path, content: bytes) -> list[Entry]:
+    """Return what `content` says, in its order. Raises ConfigError, which names `file`, when it is not TOML."""
+    text = _text(file, content)
     if not text:
         return []
     import tomllib  # a start without a file does without
@@ -46,23 +52,25 @@ def read(file: Path, must_exist: bool) -> list[Entry]:
     return [Entry(path, value, _line(path, places)) for path, value in _values(document)]
 
 
-def _text(file: Path, must_exist: bool) -> str:
-    remedy = "Make it a readable TOML file, or name another with --config FILE."
+def _content(file: Path, must_exist: bool) -> bytes:
     try:
         if file.is_fifo() and not must_exist:
-            raise ConfigError(f"{file} is a pipe, not a file.", remedy)
+            raise ConfigError(f"{file} is a pipe, not a file.", _REMEDY)
         with file.open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ConfigError(f"{file} is larger than 1 MB and surely no configuration.", remedy)
+            return opened.read(MOST_BYTES + 1)
     except FileNotFoundError:
         if file.is_symlink():
-            raise ConfigError(f"{file} is a link to a file that does not exist.", remedy) from None
+            raise ConfigError(f"{file} is a link to a file that does not exist.", _REMEDY) from None
         if must_exist:
             raise ConfigError(f"{file} does not exist.", "Check the name after --config.") from None
-        return ""
+        return b""
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}.", remedy) from None
+        raise ConfigError(f"{file} cannot be read: {error.strerror}.", _REMEDY) from None
+
+
+def _text(file: Path, content: bytes) -> str:
+    if len(content) > MOST_BYTES:
+        raise ConfigError(f"{file} is larger than 1 MB and surely no configuration.", _REMEDY)
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai.app.tool_runtime import standing_file
-from ikigai.config import project_files
 from ikigai.config import trusted_folders as trust
 from ikigai.core.commands.arguments import is_id
-from ikigai.core.errors import IkigaiError, Refused
+from ikigai.core.errors import ConfigError, IkigaiError, Refused
 from ikigai.core.questions import Answered, Question, yes_or_no
 from ikigai.core.sanitize import clean_line
 from ikigai.core.state import inputs
@@ -26,6 +24,7 @@ from ikigai.tools.approval.policy import Mode, following
 if TYPE_CHECKING:
     from ikigai.app.project import Project
     from ikigai.app.tool_runtime import Workshop
+    from ikigai.config.project_files import OwnFile
 
 MEANS = {
     Mode.READ_ONLY: "files can be read, nothing can be changed or run",
@@ -125,23 +124,38 @@ async def asked(project: Project, brings: Sequence[str], ask: Callable[[Question
         "Nothing of it has been read yet.",
         *_runs(tools),
     )
-    if (await ask(yes_or_no("Trust this folder?", lines))).key == "y":
-        _keep(project, project.digests(names))
+    if (await ask(yes_or_no("Trust this folder?", lines))).key != "y":
+        return
+    try:
+        _keep(project, project.digests(project.read(names)))
+    except ConfigError as error:
+        project.problems.append(f"The folder is not trusted. {error} Then type /trust yes.")
 
 
 async def asked_about_changes(project: Project, ask: Callable[[Question], Awaitable[Answered]]) -> None:
-    """Ask about the files of a trusted folder that have come or changed; after a no they are left out."""
+    """Ask about the files of a trusted folder that have come or changed; after a no they are left out.
+
+    Raises ConfigError when its settings cannot be used and the answer was yes.
+    """
     if not (changes := project.changes()):
         return
-    rows = [f"{'changed' if name in project.approved else 'new'}: {clean_line(name)}" for name in changes]
+    rows = [f"{_how(project, name, own)}: {clean_line(name)}" for name, own in changes.items()]
     lines = (
         f"In {clean_line(str(project.folder))}, since you trusted it:",
         *rows,
-        *(line for name in changes for line in _beginning(project, name)),
+        *(line for own in changes.values() for line in _beginning(own.head)),
         *_runs([name for name in changes if name in project.executables]),
     )
-    if (await ask(yes_or_no("Trust these files as they are now?", lines))).key == "y":
-        _keep(project, {**project.approved, **changes})
+    if (await ask(yes_or_no("Trust these files as they are now?", lines))).key != "y":
+        return
+    try:
+        _keep(project, {**project.approved, **project.digests(changes)})
+    except ConfigError as error:
+        raise ConfigError(error.what, f"{error.remedy} Or start ikigai again and answer n.") from None
+
+
+def _how(project: Project, name: str, own: OwnFile) -> str:
+    return "new" if name not in project.approved else "changed" if own.digest else "gone"
 
 
 def _runs(tools: Sequence[str]) -> tuple[str, ...]:
@@ -149,16 +163,11 @@ def _runs(tools: Sequence[str]) -> tuple[str, ...]:
     return (f"A yes runs these programs, now and at every start: {clean_line(', '.join(tools))}.",) if tools else ()
 
 
-def _beginning(project: Project, name: str) -> list[str]:
-    """How a changed text begins; nothing of a program."""
-    if name in project.executables:
-        return []
-    with contextlib.suppress(OSError):
-        _, data = project_files.read_own(project.folder, project.folder / name, SHOWN_BYTES)
-        text = data.decode(errors="replace").splitlines()
-        more = ["…"] if len(text) > SHOWN_LINES or len(data) == SHOWN_BYTES else []
-        return [f"  {clean_line(line)}" for line in text[:SHOWN_LINES]] + more
-    return []
+def _beginning(head: bytes) -> list[str]:
+    """How a changed text begins."""
+    text = head[:SHOWN_BYTES].decode(errors="replace").splitlines()
+    more = ["…"] if len(text) > SHOWN_LINES or len(head) > SHOWN_BYTES else []
+    return [f"  {clean_line(line)}" for line in text[:SHOWN_LINES]] + more
 
 
 def _keep(project: Project, files: dict[str, str]) -> None:

@@ -177,7 +177,7 @@ class Repl(Commanding):
         """The working directory; the user is asked once about one that is not trusted, and about changed files."""
         brings = project.brings
         await asyncio.to_thread(project.look)
-        if brings and not project.problems:
+        if (brings or project.approved) and not project.problems:
             from ikigai.repl import permission_commands as permissions
 
             if project.trusted:

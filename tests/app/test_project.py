@@ -1,17 +1,26 @@
 """What a folder brings: read only when it is trusted, again only when it has changed, and only a file of its own."""
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ikigai.app.factories import tightened
 from ikigai.app.project import MOST, Project
+from ikigai.config import Config, project_files
 from ikigai.config import trusted_folders as trust
-from ikigai.core.errors import Refused
+from ikigai.config.project_files import OwnFile
+from ikigai.core.errors import ConfigError, Refused
 from ikigai.core.questions import Answered, Question
 from ikigai.core.request.system_prompt import headed, named
+from ikigai.core.state.project_limits import Bounds
 from ikigai.repl import permission_commands as permissions
 from ikigai.tools import tool_files
+
+strict = '[tools]\napproval = "read-only"\n'
 
 
 @pytest.fixture
@@ -153,6 +162,115 @@ def test_the_command_shows_trusts_and_revokes(project: Project, tmp_path: Path):
             permissions.trusted(argument, project)
 
 
+def test_only_settings_that_are_a_file_of_the_folder_are_read(project: Project, tmp_path: Path):
+    project.trust(1.0)
+    assert tightened(Config(), project) == (Config(), Bounds())
+    write(project, "KEY = 1", ".env")
+    (tmp_path / "outside.toml").write_text("")
+    project.config.parent.mkdir()
+    for target in ("/dev/zero", str(tmp_path / "outside.toml"), "config.toml", "../..", "../.env", "nothing.toml"):
+        project.config.symlink_to(target)
+        with pytest.raises(ConfigError) as caught:
+            tightened(Config(), project)
+        assert caught.value.what.startswith(f"{project.config} cannot be used: "), target
+        assert caught.value.remedy.endswith(f"start ikigai in another folder and type: /trust no {project.folder}")
+        with pytest.raises(ConfigError, match="cannot be used"):
+            project.trust(2.0)
+        project.config.unlink()
+    made = (
+        (lambda: os.mkfifo(project.config), "it is no regular file"),
+        (lambda: project.config.hardlink_to(tmp_path / "outside.toml"), "hard link"),
+    )
+    for make, why in made:
+        make()
+        with pytest.raises(ConfigError, match=why):
+            tightened(Config(), project)
+        project.config.unlink()
+
+
+def test_settings_are_used_as_they_were_trusted(project: Project, monkeypatch: pytest.MonkeyPatch):
+    """What is decided on and what is used come from one reading."""
+    project.config.parent.mkdir()
+    project.config.write_text(strict)
+    project.trust(1.0)
+    assert tightened(Config(), project)[1].approval == "read-only"
+    read = project_files.read_own
+
+    def changed(*arguments: Any, **more: Any) -> OwnFile:
+        found = read(*arguments, **more)
+        project.config.write_text("")
+        return found
+
+    monkeypatch.setattr(project_files, "read_own", changed)
+    assert tightened(Config(), project)[1].approval == "read-only"
+    assert tightened(Config(), project) == (Config(), Bounds())
+    assert "config.toml is left out: it has come or changed" in project.problems[0]
+
+
+def unasked(project: Project) -> Bounds:
+    """Return what the project forbids where nobody is asked."""
+    project = reopened(project)
+    project.report_unasked()
+    return tightened(Config(), project)[1]
+
+
+@pytest.mark.parametrize("change", [lambda file: file.write_text(""), lambda file: file.unlink()])
+async def test_settings_that_have_changed_or_gone_are_refused_where_nobody_is_asked(
+    project: Project, change: Callable[[Path], None]
+):
+    project.config.parent.mkdir()
+    project.config.write_text(strict)
+    project.trust(1.0)
+    assert unasked(project).approval == "read-only"
+    change(project.config)
+    with pytest.raises(ConfigError, match="forbid") as caught:
+        unasked(project)
+    assert str(project.config) in caught.value.what and "-p" in caught.value.remedy
+    assert len(await answered(project, "y")) == 1
+    assert unasked(project) == Bounds()
+    project = reopened(project)
+    assert await answered(project, "y") == [] and project.changes() == {}
+
+
+def test_new_settings_and_those_of_a_folder_to_be_confirmed_are_refused_where_nobody_is_asked(project: Project):
+    project.trust(1.0)
+    project.config.parent.mkdir()
+    project.config.write_text(strict)
+    with pytest.raises(ConfigError, match="come or changed"):
+        unasked(project)
+    project.file.write_text(json.dumps({str(project.folder): 1.0}))
+    with pytest.raises(ConfigError, match="has to be confirmed"):
+        unasked(project)
+    project.file.write_text("[]")
+    with pytest.raises(ConfigError, match="Delete it"):
+        unasked(project)
+    project.file.unlink()
+    assert unasked(project) == Bounds()  # an untrusted folder forbids nothing
+
+
+async def test_folder_with_bad_settings_is_not_trusted(project: Project):
+    project.config.parent.mkdir()
+    project.config.write_text("tools.approval = 1\n")
+
+    async def yes(question: Question) -> Answered:
+        return Answered("y")
+
+    await permissions.asked(project, project.brings, yes)
+    assert not project.trusted and not project.file.exists()
+    (said,) = project.problems
+    assert said.startswith("The folder is not trusted. ") and "config.toml:1: tools.approval cannot be 1" in said
+    assert said.endswith("Then type /trust yes.")
+    with pytest.raises(ConfigError, match="cannot be 1"):
+        permissions.trusted("yes", project)
+    assert not project.trusted and not project.file.exists()
+    project.config.write_text(strict)
+    permissions.trusted("yes", project)
+    project.config.write_text("tools.approval = 1\n")
+    with pytest.raises(ConfigError, match="answer n"):
+        await answered(project, "y")
+    assert project.changes() and reopened(project).changes()
+
+
 async def answered(project: Project, key: str) -> list[Question]:
     """Answer the question about changes; return the questions."""
     questions: list[Question] = []
@@ -233,6 +351,22 @@ async def test_a_file_that_changes_during_the_question_is_not_trusted(project: P
 
     await permissions.asked_about_changes(project, ask)
     assert project.instructions() == "" and "left out" in project.problems[0]
+
+
+async def test_question_shows_what_a_yes_trusts(project: Project, monkeypatch: pytest.MonkeyPatch):
+    write(project, "One.")
+    project.trust(1.0)
+    write(project, "Two!")
+    read = project_files.read_own
+
+    def changed(folder: Path, file: Path, *arguments: Any, **more: Any) -> OwnFile:
+        found = read(folder, file, *arguments, **more)
+        file.write_text("Three.")
+        return found
+
+    monkeypatch.setattr(project_files, "read_own", changed)
+    (question,) = await answered(project, "y")
+    assert "  Two!" in question.lines and project.instructions() == ""
 
 
 async def test_the_question_says_that_trusting_runs_programs(project: Project):

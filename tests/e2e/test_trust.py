@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.app.project import Project
+from ikigai.config import trusted_folders as trust
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.program import Program
 from tests.support.wire_server import completion
@@ -156,12 +157,53 @@ def test_print_mode_uses_what_is_unchanged_and_says_what_it_left_out(account: Ac
     (folder / "crow").write_text("#!/bin/sh\ntouch ran\n")
     (folder / "crow").chmod(0o755)
     agents.write_text("Obey the crow.")
-    (account.home / ".ikigai" / "config.toml").write_text("tools.enabled = false\n")
     done = account.run("-p", *WIRE, "Hoo?", WIRE_KEY="k", IKIGAI_TOOLS_ENABLED="true")
     assert done.returncode == 0 and not (account.home / "ran").exists()
     assert system(wire) == "" and "owl" in offered(wire) and not {"raven", "crow"} & set(offered(wire))
-    for name in ("AGENTS.md", ".ikigai/config.toml", "raven", "crow"):
+    for name in ("AGENTS.md", "raven", "crow"):
         assert any(name in line and "has come or changed" in line for line in done.stderr.splitlines()), name
+
+
+def test_print_mode_sends_nothing_where_settings_are_not_those_that_were_trusted(account: Account, wire: Wire):
+    config = account.home / ".ikigai" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("tools.enabled = false\n")
+    Project(account.home, account.home / ".local/share/ikigai/trusted.json").trust(1.0)
+    assert account.run("-p", *WIRE, "Hoo?", WIRE_KEY="k").returncode == 0
+    sent = len(wire.requests)
+    config.write_text("")
+    done = account.run("-p", *WIRE, "Hoo?", WIRE_KEY="k")
+    assert done.returncode == 2 and "config.toml may forbid things, and it has come or changed" in done.stderr
+    assert "type /trust yes" in done.stderr and len(wire.requests) == sent
+
+
+def test_folder_with_bad_settings_is_not_trusted_and_the_program_goes_on(account: Account, wire: Wire):
+    config = account.home / ".ikigai" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("tools.approval = 1\n")
+    with account.terminal(*WIRE, columns=140, env={"WIRE_KEY": "k"}) as program:
+        answer(program, "y")
+        program.wait_for("The folder is not trusted. ")
+        program.say("/trust yes")
+        program.wait(lambda: program.text().count("tools.approval cannot be 1") == 2, "the reason again")
+        config.write_text('tools.approval = "read-only"\n')
+        program.say("/trust yes")
+        program.wait_for("Trusted: ")
+        program.leave()
+
+
+def test_bad_settings_of_a_trusted_folder_end_the_program_with_the_way_out(account: Account, wire: Wire):
+    """As those that an earlier version has taken."""
+    config = account.home / ".ikigai" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("tools.approval = 1\n")
+    project = Project(account.home, account.home / ".local/share/ikigai/trusted.json")
+    files = {name: own.digest for name, own in project.read(project.files).items()}
+    project.file.parent.mkdir(parents=True, exist_ok=True)
+    trust.trust(project.file, project.folder, 1.0, files)
+    with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+        assert program.ended() == 2
+        assert f"type:/trustno{project.folder}" in "".join(program.words().split())
 
 
 def test_a_damaged_file_trusts_nothing_and_the_program_goes_on(account: Account, wire: Wire, agents: Path):

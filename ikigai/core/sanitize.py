@@ -111,7 +111,8 @@ def _plain(text: str) -> bool:
 def fillers(text: str) -> list[str]:
     """Return the characters of `text` that `clean` keeps although they draw nothing, where no script needs them.
 
-    Text are: blanks beside braille, fillers beside Hangul jamo, variation selectors behind Mongolian letters.
+    Text are: blanks beside braille, fillers beside Hangul jamo, variation selectors behind Mongolian letters, and
+    joiners and fillers behind letters of Tifinagh, Brahmi and Khitan.
     """
     return [] if text.isascii() else [char for found in _fillers().findall(text) for char in found]
 
@@ -187,6 +188,7 @@ def _fillers() -> re.Pattern[str]:
     return re.compile(
         rf"[{alone}]|(?<![\u1820-\u18aa])[\u180b-\u180d\u180f]|(?<![{braille}])\u2800++(?![{braille}])"
         rf"|(?<![{jamo}])[\u115f\u1160]++(?![{jamo}])"
+        "|(?<![\u2d30-\u2d7f])\u2d7f|(?<![\U00011000-\U0001107f])\U0001107f|(?<![\U00018b00-\U00018cff])\U00016fe4"
     )
 
 

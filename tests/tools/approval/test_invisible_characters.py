@@ -1,5 +1,7 @@
 """Hidden characters: nothing stays invisible in what the user decides about, and each is named."""
 
+from unicodedata import category
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,6 +86,13 @@ def test_an_edit_that_brings_a_filler_is_named():
         assert brought(f"+a{filler} = 1\n").startswith(f"Hidden characters: U+{ord(filler):04X}")
 
 
+def test_edit_that_brings_any_character_that_draws_nothing_is_named():
+    signs = [sign for sign in map(chr, range(0x80, 0x110000)) if category(sign) not in ("Zs", "Co", "Cs")]
+    unseen = [sign for sign in signs if clean_line(sign) != sign]
+    assert {"\u2d7f", "\U00016fe4", "\U0001107f"} < set(unseen) and len(unseen) > 4_000
+    assert [sign for sign in unseen if not brought(f"+a{sign} = 1\n")] == []
+
+
 def test_an_edit_may_bring_what_a_script_needs():
     for text in (
         "👩\u200d💻 ❤\ufe0f 1\ufe0f\u20e3",
@@ -94,6 +103,9 @@ def test_an_edit_may_bring_what_a_script_needs():
         "⣿\u2800\u2800⣿\u2800",
         "ᠠ\u180bᠡ",
         "\u1100\u1160\u11a8 \u115f\u1161",
+        "\u2d4d\u2d7f\u2d4d",
+        "\U00018b00\U00016fe4\U00018b01",
+        "\U00011052\U0001107f\U00011053",
     ):
         assert brought(f"+{text}\n") == ""
 

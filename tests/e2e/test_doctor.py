@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import address
 from tests.e2e.account import ECHO, Account, Wire
+from tests.support.bubblewrap import needs_bubblewrap_wheel
 
 
 def examined(account: Account, *arguments: str, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -47,7 +48,7 @@ def test_what_is_wrong_here(account: Account):
     account.configure("budget = 5\n")
     code, found = examined(account)
     assert code == 1 and "config.toml" in found["configuration"]["said"] and "database" not in found
-    account.configure('model = "nobody/x"\n[tools]\nsandbox = "bwrap"\n')
+    account.configure('model = "nobody/x"\n')
     assert account.run("login", "anthropic", input="sk-secret-key-of-mine\n", HTTPS_PROXY="http://127.0.0.1:1").stdout
     (account.home / ".config/ikigai/keys.json").chmod(0o644)
     (account.home / ".config/ikigai").chmod(0o755)
@@ -61,9 +62,15 @@ def test_what_is_wrong_here(account: Account):
         "to do: Set VISUAL or EDITOR to a program that is.",
         "warn pager $PAGER is no command",
         "key stored by ikigai login; not tried",
-        "ok sandbox bwrap is asked for, and installed",
     ):
         assert words in " ".join(done.stdout.split()), (words, done.stdout)
+
+
+@needs_bubblewrap_wheel
+def test_sandbox_that_is_asked_for_is_found_without_a_path(account: Account):
+    account.configure('[tools]\nsandbox = "bwrap"\n')
+    _, found = examined(account, PATH="/nowhere")
+    assert found["sandbox"]["state"] == "ok" and found["sandbox"]["said"] == "bwrap is asked for, and installed"
 
 
 def test_the_database(account: Account, dsn: str, empty_role: str):

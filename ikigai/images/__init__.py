@@ -55,7 +55,7 @@ in the window go with every request, and a whole request may have 20 MB with Goo
 MOST, LARGEST_TOGETHER = 20, 14_000_000
 """Images of one message, and characters of their base64: see above."""
 MOST_PIXELS = 100_000_000
-"""Pixels of a file that is opened at all: decoded they take 300 MB, and a file of a few kilobytes can claim more."""
+"""Pixels of a file that is opened at all: decoded they take 400 MB, and a file of a few kilobytes can claim more."""
 QUALITIES = (90, 75, 60)
 """Of JPEG and lossy WebP, tried in this order; where none is small enough, the picture is made smaller."""
 
@@ -135,7 +135,7 @@ def _made(data: bytes, kind: str, name: str) -> tuple[str, bytes, tuple[int, int
             raise Refused(f"{name} has {width:,} × {height:,} pixels, and {most}.", "Make it smaller first.")
         if _fits(picture, data, kind) and (kept := _kept(data, kind)):
             return kind, kept, picture.size
-        drawn = _drawn(picture, kind)
+        drawn = _drawn(picture, data, kind)
     media_type, made = next(each for each in _written(drawn, kind) if len(each[1]) <= LARGEST)
     with pillow.open(io.BytesIO(made)) as sent:
         return media_type, made, sent.size
@@ -146,7 +146,7 @@ def _fits(picture: "Picture", data: bytes, kind: str) -> bool:
     deep = kind == PNG and data[24:25] == b"\x10"  # bits per sample; Pillow hides them
     moving = kind == WEBP and getattr(picture, "is_animated", False)  # of a PNG only the first frame is kept
     fits = kind != GIF and picture.mode in _MODES and max(picture.size) <= LONGEST
-    return fits and not deep and not moving and _orientation(picture) == 1
+    return fits and not deep and not moving and _orientation(picture, data, kind) == 1
 
 
 def _kept(data: bytes, kind: str) -> bytes:
@@ -164,27 +164,30 @@ def _kept(data: bytes, kind: str) -> bytes:
     return kept
 
 
-def _orientation(picture: "Picture") -> int:
+def _orientation(picture: "Picture", data: bytes, kind: str) -> int:
+    from PIL.Image import Image
+
+    from ikigai.images.strips import chunks
+
     try:
-        return int(picture.getexif().get(_ORIENTATION, 1))
+        if kind == PNG and (exif := next(chunks(data, b"eXIf"), b"")):
+            picture.info["exif"] = exif
+        # That of a PNG itself decodes the whole picture first: what it looks for may stand behind the pixels.
+        return int(Image.getexif(picture).get(_ORIENTATION, 1))
     except Exception:  # damaged EXIF is no reason to refuse a picture
         return 1
 
 
-def _drawn(picture: "Picture", kind: str) -> "Picture":
+def _drawn(picture: "Picture", data: bytes, kind: str) -> "Picture":
     """The first frame, upright, 8 bits a sample, grey or RGB with or without alpha, no longer than it may be."""
-    from PIL.Image import Resampling, Transpose
+    from PIL.Image import Transpose
+
+    from ikigai.images.strips import scaled
 
     if kind == JPEG:
         picture.draft(None, (2 * LONGEST, 2 * LONGEST))  # decodes no more than is needed of it
-    turn = _orientation(picture)
-    if picture.mode.startswith("I;16"):
-        picture = picture.point(lambda value: value / 256).convert("L")
-    if picture.has_transparency_data:
-        drawn = picture.convert("RGBA")
-    else:
-        drawn = picture.convert("L" if picture.mode in ("1", "L") else "RGB")
-    drawn.thumbnail((LONGEST, LONGEST), Resampling.LANCZOS)
+    turn = _orientation(picture, data, kind)
+    drawn = scaled(picture, data if kind == PNG else b"", LONGEST)
     turns = {
         2: Transpose.FLIP_LEFT_RIGHT,
         3: Transpose.ROTATE_180,

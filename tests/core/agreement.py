@@ -94,25 +94,25 @@ def is_within_bounds(memory: Memory) -> None:
 
 
 def agrees_with_rule(memory: Memory) -> None:
-    """The rule stands before the first event that the next request begins with."""
+    """The rule stands right behind summary and notice, before the first message that the next request goes on with."""
     drawn, sent = rule(memory), request(memory).messages
     told = summary_messages(memory)
     assert sent[: len(told)] == told and bool(told) is bool(memory.summaries)
     sent = sent[len(told) :]
-    apart = len(memory.window.first.messages) if memory.window.first else 0
-    assert sent[:apart] == (memory.window.first.messages if memory.window.first else ())
-    sent = sent[apart:]
-    truncated = bool(sent) and sent[0].text.startswith("[conversation truncated")
-    assert truncated is (memory.window.older.turns > 0)
-    assert (drawn is not None and not drawn.cleared) is (truncated or (bool(told) and bool(sent)))
+    notices = [place for place, message in enumerate(sent) if message.text.startswith("[conversation truncated")]
+    assert bool(notices) is (memory.window.older.turns > 0)
+    apart = memory.window.first.messages if memory.window.first else ()
+    assert sent[: len(apart)] == apart and notices in ([], [len(apart)])
+    assert (drawn is not None and not drawn.cleared) is bool(notices or (told and sent))
     if told and not sent:
         assert drawn and (drawn.cleared, drawn.before) == (True, memory.summaries[-1].id)
     if drawn and not drawn.cleared:
-        turns = [(turn.id, turn.messages[0]) for turn in memory.window.turns]
+        turns = [(turn.id, turn.messages[0]) for turn in (*filter(None, (memory.window.first,)), *memory.window.turns)]
         if memory.open:
             turns.append((memory.open.first, memory.open.messages[0]))
-        assert (drawn.before, sent[truncated]) == turns[0]
-        first = memory.window.first
+        assert (drawn.before, sent[notices[0] + 1 if notices else 0]) in turns
+        assert drawn.words == " ".join(dict(turns)[drawn.before].text.split())[:80]
         removed = drawn.before in memory.removed  # the rule stands all the same before where it was
-        assert (memory.remembers(drawn.before) or removed) and not (first and first.end >= drawn.before)
+        assert memory.remembers(drawn.before) or removed
+        first = memory.window.first if notices else None
         assert not memory.remembers(drawn.before - 1) or (first and first.id <= drawn.before - 1 <= first.end)

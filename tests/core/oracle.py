@@ -292,8 +292,11 @@ class Oracle:
 
     @property
     def cutoff(self) -> int | None:
-        if not self.left_out(self.first)[0] and not self.summaries:
+        left_out = self.left_out(self.first)[0]
+        if not left_out and not self.summaries:
             return None
+        if not left_out and self.apart(self.first):
+            return self.turns[0].id
         return self.kept[0].id if self.kept else self.open.id if self.open else None
 
     def request(self) -> Request:

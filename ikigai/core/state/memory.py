@@ -15,7 +15,7 @@ from ikigai.core.request.system_prompt import system
 from ikigai.core.state.open_turn import OpenTurn, Status
 from ikigai.core.state.project_limits import ALL
 from ikigai.core.state.run_config import Run
-from ikigai.core.state.window import Window
+from ikigai.core.state.window import Turn, Window
 
 replace = msgspec.structs.replace
 
@@ -149,9 +149,21 @@ class Memory(Record, frozen=True):
     @property
     def cutoff(self) -> int | None:
         """Id of the first event in context when something is out of it; None when everything is in."""
-        if self.window.older.turns or self.summaries:
-            return self.window.turns[0].id if self.window.turns else self.open.first if self.open else None
-        return None
+        turn = self.first_behind_rule
+        if turn is None or not (self.window.older.turns or self.summaries):
+            return None
+        return turn.first if isinstance(turn, OpenTurn) else turn.id
+
+    @property
+    def first_behind_rule(self) -> Turn | OpenTurn | None:
+        """The turn that the rule stands before; None where nothing is sent.
+
+        A first turn that is kept stands before the rule only if turns are left out between it and the others.
+        """
+        kept = self.window.first
+        if kept and not self.window.older.turns:
+            return kept
+        return self.window.turns[0] if self.window.turns else self.open
 
     def remembers(self, id: int) -> bool:
         """Whether the event `id` of this lineage is in context."""

@@ -262,8 +262,9 @@ def rule(memory: Memory) -> Rule | None:
     """Where the rule goes; None while nothing is out of context."""
     older, summary = memory.window.older.turns, memory.summary
     if older or (summary and memory.cutoff is not None):
-        first = memory.window.turns[0].messages if memory.window.turns else memory.open.messages if memory.open else ()
-        words = next((message.text for message in first if message.role is Role.USER), "")
+        first = memory.first_behind_rule
+        messages = first.messages if first else ()
+        words = next((message.text for message in messages if message.role is Role.USER), "")
         condensed = summary.turns if summary else 0
         return Rule(memory.cutoff or 0, older, " ".join(words.split())[:80], summarised=condensed)
     if summary:

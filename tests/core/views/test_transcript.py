@@ -4,8 +4,8 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.state.inputs import CallModel, Change, Clear, Replied, RewindTo, SetMark, Submitted
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.inputs import CallModel, Change, Clear, Condensed, Replied, RewindTo, SetMark, Submitted
+from ikigai.core.state.run_config import Rules, Run
 from ikigai.core.views.transcript import Block, Rule, Speaker, block, blocks, fresh, redraws, rule
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
@@ -158,6 +158,24 @@ def test_the_rule_stands_right_before_the_first_event_in_context() -> None:
     assert shown(agent) == ["(a)", "(b)", "(c)", "(d)", "-----", "e", "f"]
     agent.happen(Change({"budget": 1_000}))
     assert rule(agent.memory) is None and shown(agent) == ["a", "b", "c", "d", "e", "f", "Budget:"]
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_rule_stands_before_a_kept_first_turn_with_nothing_left_out_behind_it(busy: bool) -> None:
+    """The request begins with the summary, and goes on with the first turn that it does not cover."""
+    agent = Agent(Run({"model": "chat/tiny", "budget": 60}, limits, encoder, rules=Rules(keep_first_turn=True)))
+    agent.turn("a", "b")
+    end = agent.memory.window.turns[0].end
+    agent.happen(Condensed(ev.Summarised("sum", end, turns=1), agent.memory.begins(end)))
+    agent.turn("c " + "d" * 90, "e")
+    if busy:
+        agent.happen(Submitted("f" * 700))
+    else:
+        agent.turn("f", "g")
+    first = agent.memory.window.first
+    assert first and not agent.memory.window.older.turns and agent.memory.used > agent.memory.ceiling
+    assert rule(agent.memory) == Rule(first.id, 0, "c " + "d" * 78, summarised=1)
+    assert shown(agent)[:6] == ["(a)", "(b)", "(Condensed:)", "-----", "c", "e"]
 
 
 def test_the_rule_names_the_first_words_of_the_turn_on_one_line() -> None:

@@ -2,10 +2,12 @@
 
 from itertools import pairwise
 
+from ikigai.core import tokens
 from ikigai.core.events import Totals, TurnEnded, UsageReported
 from ikigai.core.messages import Role, ToolResult
 from ikigai.core.request.build import Request
-from ikigai.core.state.memory import Memory, Status, plain_size, request, summary_messages
+from ikigai.core.state.memory import Memory, Status, notice_size, plain_size, replace, request, summary_messages
+from ikigai.core.state.window import fit
 from ikigai.core.views.transcript import rule
 from tests.core.encoders import encoder
 from tests.core.oracle import Oracle
@@ -40,6 +42,7 @@ def agrees(memory: Memory, told: Oracle) -> None:
         assert memory.size == encoder(memory.model).weight(sent), "byte for byte"
     is_sound(sent)
     is_within_bounds(memory)
+    slides_no_further(memory)
     agrees_with_rule(memory)
 
 
@@ -91,6 +94,16 @@ def is_within_bounds(memory: Memory) -> None:
         assert not cap or history <= 4 * cap or len(memory.window.turns) <= 1
     else:
         assert memory.used <= memory.room or not memory.window.turns
+
+
+def slides_no_further(memory: Memory) -> None:
+    """What the request takes at least is what it takes when every turn that can has slid out, but for the notice."""
+    least, keep_first = int(memory.open is None), memory.run.rules.keep_first_turn
+    shrunk = fit(memory.window, 0, lambda _: 0, least, keep_first=keep_first) if memory.budget else memory.window
+    alone = replace(memory, window=shrunk)
+    notices = [notice_size(each, each.window.older.messages) for each in (memory, alone)]
+    expected = tokens.count(memory.provider, memory.model, alone.size - notices[1] + notices[0])
+    assert memory.used_at_least == expected <= memory.used
 
 
 def agrees_with_rule(memory: Memory) -> None:

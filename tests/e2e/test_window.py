@@ -209,6 +209,7 @@ def test_a_full_context_with_the_window_off_is_refused_with_the_ways_out(account
     with account.terminal(*WIRE, columns=120, env={"IKIGAI_SLIDING_CONTEXT_TOKENS": "0"}) as program:
         program.ready().say("go")
         program.wait(lambda: len(account.turns()) == 1, "the end of the turn")
+        program.wait_for("% !!")
         program.say("more of it")
         program.wait_for("and the window is off. Use /clear or /rewind, or switch the window on with /budget 100k.")
         program.wait_for_input("more of it")

@@ -147,6 +147,18 @@ class Memory(Record, frozen=True):
         return tokens.count(self.provider, self.model, self.size)
 
     @property
+    def used_at_least(self) -> int:
+        """Tokens of the request without the turns that can slide out: a kept first turn and the newest never do."""
+        if not self.budget:
+            return self.used
+        turns = self.window.turns
+        first = self.window.first or (turns[0] if turns and self.run.rules.keep_first_turn else None)
+        newest = turns[-1] if turns and not self.open else None
+        staying = (first,) if first is newest else (first, newest)
+        size = self.size - self.window.size + sum(turn.size for turn in staying if turn)
+        return tokens.count(self.provider, self.model, size)
+
+    @property
     def cutoff(self) -> int | None:
         """Id of the first event in context when something is out of it; None when everything is in."""
         turn = self.first_behind_rule

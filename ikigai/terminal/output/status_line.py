@@ -15,8 +15,8 @@ CELLS = 4
 LEAST = 12
 """Cells that stay for the rest when agents in the background have much to tell."""
 FULL, ALMOST = 0.95, 0.80
-"""Shares of the *model's* context from which the meter is red and yellow, and has two marks and one; the budget may be
-as full as it likes."""
+"""Shares of the room from which the meter is red and yellow, and has two marks and one. Turns that can slide out do not
+count, for they make room by themselves."""
 
 PARTS = ("agent", "background", "model", "context", "out", "cost", "database")
 """All there are, in their usual order."""
@@ -99,11 +99,11 @@ def _model(memory: Memory) -> str:
 
 def _meter(memory: Memory) -> tuple[Part, Part]:
     """The context meter in full and as a percentage: tokens of the next request against the ceiling."""
-    ceiling, context = memory.ceiling, memory.limits.context
+    ceiling = memory.ceiling
     if not memory.model or ceiling <= 0:
         return NONE, NONE
-    share, of_model = memory.used / ceiling, memory.used / context if context else 0.0
-    style, mark = ("error", " !!") if of_model >= FULL else ("warning", " !") if of_model >= ALMOST else ("dim", "")
+    share, taken = memory.used / ceiling, memory.used_at_least / memory.room
+    style, mark = ("error", " !!") if taken >= FULL else ("warning", " !") if taken >= ALMOST else ("dim", "")
     filled = min(CELLS, round(share * CELLS))
     bar = "█" * filled + "░" * (CELLS - filled)
     percent = f"{share * 100:.0f}%"

@@ -2,6 +2,7 @@
 
 import asyncio
 from decimal import Decimal
+from functools import reduce
 
 import msgspec
 import pytest
@@ -18,8 +19,9 @@ from ikigai.core.request.reply import Waiting
 from ikigai.core.search.snippets import Marked
 from ikigai.core.state.fold import blank, evolve
 from ikigai.core.state.memory import Memory
+from ikigai.core.state.open_turn import OpenTurn
 from ikigai.core.state.run_config import Run
-from ikigai.core.state.window import Totals, Window
+from ikigai.core.state.window import Totals, Turn, Window
 from ikigai.core.views.transcript import Block, Rule, Speaker
 from ikigai.core.views.usage_totals import Spent
 from ikigai.terminal.output import status_line as status
@@ -190,9 +192,13 @@ FULL = "amber-fox · openai/gpt-5-mini:med · ctx 42.1k/100k ██░░ 42% ·
 
 
 def line(
-    width: int, of: Memory | None = None, database: tuple[str, str] = ("dim", "embedded"), spent: Spent = status.NOTHING
+    width: int,
+    of: Memory | None = None,
+    database: tuple[str, str] = ("dim", "embedded"),
+    spent: Spent = status.NOTHING,
+    theme: Theme = PLAIN,
 ) -> str:
-    return status.line("amber-fox", memory() if of is None else of, database, width, PLAIN, spent)
+    return status.line("amber-fox", memory() if of is None else of, database, width, theme, spent)
 
 
 def test_the_status_line_says_what_fits():
@@ -372,15 +378,28 @@ def test_trouble_is_told_at_any_width():
     assert line(5, database=trouble) == "unre…"
 
 
+NEUTRAL, YELLOW, RED = ("2", ""), ("33", " !"), ("31", " !!")
+
+
 @pytest.mark.parametrize(
-    ("used", "budget", "code", "mark"),
+    ("budget", "turns", "opened", "looks"),
     [
-        *((99_000, 100_000, "2", ""), (150_000, 0, "2", ""), (165_000, 0, "33", " !")),
-        *((191_000, 0, "31", " !!"), (300_000, 0, "31", " !!")),
+        *((0, (143_000,), 0, NEUTRAL), (0, (72_000, 72_000), 0, YELLOW), (0, (171_000,), 0, RED)),
+        *((0, (300_000,), 0, RED), (100_000, (49_000, 50_000), 0, NEUTRAL), (180_000, (90_000, 89_000), 0, NEUTRAL)),
+        *((500_000, (20_000, 150_000), 0, YELLOW), (100_000, (150_000,), 0, YELLOW), (100_000, (175_000,), 0, RED)),
+        *((500_000, (150_000, 20_000), 0, NEUTRAL), (500_000, (90_000, 30_000), 59_000, NEUTRAL)),
+        *((500_000, (20_000,), 150_000, YELLOW), (20_000, (), 172_000, RED), (20_000, (19_000,), 90_000, NEUTRAL)),
     ],
 )
-def test_the_meter_takes_its_colour_from_the_share_of_the_models_context(used: int, budget: int, code: str, mark: str):
-    shown = status.line("a", memory(used, budget), ("dim", ""), 100, COLOUR)
+def test_meter_warns_where_the_room_is_full_and_nothing_can_slide_out(
+    budget: int, turns: tuple[int, ...], opened: int, looks: tuple[str, str]
+):
+    """The room is 180k tokens: a context of 200k less a tenth."""
+    ended = (Turn(n, n, (), 4 * size, Totals(n), Totals(), Totals()) for n, size in enumerate(turns))
+    window = reduce(Window.push, ended, Window())
+    busy = OpenTurn(9, 9, size=4 * opened) if opened else None
+    shown = line(100, msgspec.structs.replace(memory(0, budget), window=window, open=busy), theme=COLOUR)
+    code, mark = looks
     assert f"\x1b[{code}mctx " in shown and f"%{mark}\x1b[0m" in shown
 
 

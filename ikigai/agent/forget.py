@@ -63,7 +63,7 @@ async def named(world: World, memory: Memory, happened: Forget) -> Filter | None
     found: Selection = await world.load(selecting(memory.run, memory.agent, happened.wanted))
     if not await _agreed(world, "forget", found):
         return None
-    return Filter(found.ranges, found.ids, found.messages, found.tokens, happened.criteria)
+    return Filter(found.ranges, found.ids, found.messages, happened.criteria)
 
 
 async def _agreed(world: World, mode: str, found: Selection) -> bool:

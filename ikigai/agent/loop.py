@@ -17,7 +17,7 @@ from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id
 from ikigai.core.condense.threshold import Options
 from ikigai.core.errors import IkigaiError, Refused
-from ikigai.core.events import CHANGES_THE_PAST, Event
+from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered
 from ikigai.core.messages import ToolCall
 from ikigai.core.model import Provider
 from ikigai.core.ports import Appended, Log, Tools, View
@@ -319,6 +319,8 @@ class Runtime:
         """Store, fold the rows that came back, show them: in this order, and nothing when storing fails."""
         reload = any(isinstance(fact, CHANGES_THE_PAST) for fact in facts)
         self.unsaved = facts
+        if any(isinstance(fact, Filtered) for fact in facts):
+            self.unsaved = facts = await self._sized(facts)
         appended = await self._append(facts, reload)
         self.unsaved = ()
         was = self.memory
@@ -327,6 +329,12 @@ class Runtime:
             if isinstance(row.event, TYPED) and (told := key_notice(row.event, row.id, self._redactor())):
                 self._view.notice(told)
         self._background.recorded(facts, was, self.memory)
+
+    async def _sized(self, facts: tuple[Event, ...]) -> tuple[Event, ...]:
+        """The facts with the size that the next request has behind a filter among them."""
+        from ikigai.core.forget.request_size import sized
+
+        return await self._patiently(lambda: self._store.load(sized(self.memory, facts)))
 
     async def _append(self, facts: tuple[Event, ...], reload: bool) -> Appended:
         def append() -> Awaitable[Appended]:

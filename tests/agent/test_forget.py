@@ -635,6 +635,19 @@ async def test_named_by_ids(talking: Talking, key: str):
     assert talk.sent() == (before if key == "n" else "Weather?\nRain.")
 
 
+@pytest.mark.parametrize("asked", [Forget((Wanted(back=1),)), Plan("forget", "foxes")], ids=["ids", "criteria"])
+async def test_sizes_of_a_filter_are_those_of_the_requests_around_it(talking: Talking, asked: Input):
+    """Older turns come back into the room that it makes."""
+    turns = [(f"question {n} " + "x" * 400, f"answer {n}") for n in range(30)]
+    talk = talking(budget=2_000).said([*turns, ("A fox?", "A fox: " + "y" * 3_000)])
+    before = talk.load()
+    async with talk.running():
+        await talk.done(asked)
+    (filtered,), after = talk.events(Filtered), talk.load()
+    assert len(after.window.turns) > len(before.window.turns)
+    assert (filtered.before, filtered.after) == (before.used, after.used)
+
+
 class Pensive(User):
     """A user who goes on talking before the question is answered."""
 

@@ -23,7 +23,7 @@ async def forgetful(database: Database) -> Talk:
     await talk.turn("And now?", "Now it is late.")
     found = await talk.log.load(selecting(talk.run, talk.agent.id, (Wanted(back=2),)))
     first = found.chosen[0]
-    await talk.happen(Filter(((first.turn.first, first.turn.end),), (), 2, 10))
+    await talk.happen(Filter(((first.turn.first, first.turn.end),), (), 2))
     assert "walrus" not in repr(request(talk.memory))
     return talk
 

@@ -3,6 +3,7 @@
 from typing import TypeVar
 
 from ikigai.core import events as ev
+from ikigai.core.forget.request_size import sized
 from ikigai.core.messages import ReplyBlock, StopReason, Text
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import CallModel, Input, Job, Opened, Replied, Submitted
@@ -31,7 +32,7 @@ class Agent:
         return self.log.load(loading(self.run, self.name))
 
     def happen(self, happened: Input) -> tuple[ev.Event, ...]:
-        return self.store(decide(self.memory, happened))
+        return self.store(self.log.load(sized(self.memory, decide(self.memory, happened))))
 
     def store(self, facts: tuple[ev.Event, ...]) -> tuple[ev.Event, ...]:
         """Append and fold these facts, and give them back."""

@@ -144,7 +144,7 @@ class Life(Program):
         found = self.selected(spread)
         if found is None:
             return
-        assert self.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+        assert self.happen(Filter(found.ranges, found.ids, found.messages))
         for each in found.chosen:
             gone = each.ids or [row.id for row in each.turn.said]
             assert gone and not any(self.memory.remembers(id) for id in gone)
@@ -166,7 +166,7 @@ class Life(Program):
     def plan(self, mode: str, text: str, back: int, ending: int) -> None:
         """A talk that plans a filter, ending in one, declined, interrupted or broken off: it leaves memory anyhow."""
         found = self.selected((Wanted(back=back),)) if back else None
-        turns = [turn.id for turn in self.memory.full.turns]
+        turns, used = [turn.id for turn in self.memory.full.turns], self.memory.used
         if not self.happen(Plan(mode, text)):
             return
         assert self.memory.open and self.memory.open.planning == mode
@@ -184,7 +184,8 @@ class Life(Program):
             facts = ()
         else:
             facts = self.replied((Text(text),))
-        assert not facts or isinstance(facts[-1], ev.Filtered)
+        if facts:
+            assert isinstance(facts[-1], ev.Filtered) and facts[-1].before == used
         assert self.memory.status is Status.IDLE and self.memory.acts[-1].empty is (found is None)
         if found is None and self.memory.budget > 1000:
             assert [turn.id for turn in self.memory.full.turns] == turns

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Refused
+from ikigai.core.forget.request_size import sized
 from ikigai.core.model import Limits
 from ikigai.core.state.fold import accepts, evolve
 from ikigai.core.state.inputs import Input, Instructed, Job, Opened, Replied
@@ -80,7 +81,7 @@ class Program(RuleBasedStateMachine):
     def happen(self, happened: Input) -> tuple[ev.Event, ...]:
         """Decide, store, fold, as the loop does; nothing when it is refused."""
         try:
-            facts = decide(self.memory, happened)
+            facts = self.log.load(sized(self.memory, decide(self.memory, happened)))
         except Refused as refusal:
             assert refusal.what and refusal.remedy
             return ()
@@ -93,6 +94,8 @@ class Program(RuleBasedStateMachine):
                 counts_as_told(self.memory, fact, reported[-1] if reported else None, counted)
         if facts:
             self.store(facts)
+            if isinstance(facts[-1], ev.Filtered):
+                assert facts[-1].after == self.memory.used, "what the next request takes"
         return facts
 
     def instruct(self, value: str) -> tuple[ev.Event, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ikigai.core import events as ev
+from ikigai.core.forget.request_size import sized
 from ikigai.core.messages import StopReason, Text
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import CallModel, Input, Opened, Replied, Submitted
@@ -33,7 +34,7 @@ class Talk:
 
     async def happen(self, happened: Input) -> None:
         if facts := decide(self.memory, happened):
-            await self.store(facts)
+            await self.store(await self.log.load(sized(self.memory, facts)))
 
     async def store(self, facts: Sequence[ev.Event]) -> None:
         reload = any(isinstance(fact, ev.CHANGES_THE_PAST) for fact in facts)

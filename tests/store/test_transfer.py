@@ -53,11 +53,11 @@ async def talked(database: Database) -> Agent:
         await child.turn(text, text)
         await child.happen(SetMark(text))
     found = await child.log.load(selecting(RUN, child.agent.id, (Wanted(back=1),)))
-    await child.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+    await child.happen(Filter(found.ranges, found.ids, found.messages))
     asked = next(turn.id for turn in child.memory.window.turns if turn.messages[0].text == "c")
     found = await child.log.load(selecting(RUN, child.agent.id, (Wanted(asked, asked),)))
     assert found.ids == (asked,) and not found.ranges
-    await child.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+    await child.happen(Filter(found.ranges, found.ids, found.messages))
     assert "[removed]" in str(request(child.memory))
     await child.happen(RewindTo("d"))
     await child.happen(Change({"budget": 500}))

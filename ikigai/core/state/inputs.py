@@ -193,7 +193,6 @@ class Filter(Record, frozen=True):
     ranges: tuple[tuple[int, int], ...]
     ids: tuple[int, ...]
     messages: int
-    tokens: int
     criteria: str = ""
 
 

@@ -7,7 +7,7 @@ a list in memory. What it costs grows with the window and the number of control 
 from collections.abc import Generator, Sequence
 from typing import TypeAlias, TypeVar, cast
 
-from ikigai.core.events import AssistantMessage, Filtered, StoredEvent, TurnEnded, Undone, UserMessage
+from ikigai.core.events import AssistantMessage, Event, Filtered, StoredEvent, TurnEnded, Undone, UserMessage
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.state.fold import blank, counted_size, ended_turn, history_room, replay, with_turns
@@ -32,6 +32,9 @@ MORE = 8
 """Times as many pieces of the lineage that are asked for at once when those before held less than a page: a chain of
 many short forks is read in a few questions.
 """
+
+NEXT_ID = 2**63 - 1
+"""The id of an event that is not stored yet: above all others."""
 
 TYPICAL_ROW = 1_000
 """Bytes that a row adds to a request, as a guess before any was read: so many had rows of text and tools on average."""
@@ -104,8 +107,11 @@ class Reach(Record, frozen=True):
     deep: tuple[Span, ...] = ()
 
 
-def reaching(run: Run, agent: str) -> Reading[Reach]:
-    """Walk backwards, and find out what is in force: an undo counts only in the agent that it belongs to."""
+def reaching(run: Run, agent: str, next_event: Event | None = None) -> Reading[Reach]:
+    """Walk backwards, and find out what is in force: an undo counts only in the agent that it belongs to.
+
+    `next_event` is taken as stored behind all others; it is of CONTROL_KINDS.
+    """
     line: list[Ancestor] = []
     for ancestor in cast("tuple[Ancestor, ...]", (yield AskAncestry(agent))):
         out = void(ancestor.undos)
@@ -120,6 +126,8 @@ def reaching(run: Run, agent: str) -> Reading[Reach]:
     controls = cast("tuple[StoredEvent, ...]", (yield AskControls(plan)))
     out = void(undo for ancestor in line for undo in ancestor.undos)
     inforce = [stored for stored in controls if stored.id not in out]
+    if next_event:
+        inforce.append(StoredEvent(NEXT_ID, agent, 0, 0.0, next_event))
     settled = replace(replay(blank(run, agent), inforce), stale=False)
     # An undo of the past changed what totals counted even when it is out of force itself.
     irregular = any(isinstance(stored.event, Undone) for stored in controls)
@@ -128,9 +136,9 @@ def reaching(run: Run, agent: str) -> Reading[Reach]:
     return Reach(settled, live(plan, settled.out), irregular, live(plan, settled.gone))
 
 
-def loading(run: Run, agent: str) -> Loading:
-    """Ask for what the memory of `agent` takes, and return it."""
-    return (yield from filling((yield from reaching(run, agent))))
+def loading(run: Run, agent: str, next_event: Event | None = None) -> Loading:
+    """Ask for what the memory of `agent` takes, and return it; with `next_event` as it will be behind that."""
+    return (yield from filling((yield from reaching(run, agent, next_event))))
 
 
 def filling(found: Reach) -> Loading:

@@ -199,9 +199,8 @@ def _while_idle(memory: Memory, happened: Submitted | Instructed | Mailed | Cond
             raise Refused("Nobody has made a summary.", "Ask for it again.")
         case Condensed(summary, begins):
             return (_summarised(memory, summary, begins),)
-        case Filter(ranges, ids, messages, size, criteria):
-            after = max(0, memory.used - size)
-            return (Filtered("forget", criteria, ranges, ids, 0, messages, memory.used, after),)
+        case Filter(ranges, ids, messages, criteria):
+            return (Filtered("forget", criteria, ranges, ids, 0, messages, memory.used, memory.used),)
         case Plan(mode, criteria):
             if not memory.run.planning():
                 raise Refused("Nothing here can look for messages by criteria.", "/forget takes ids, too.")
@@ -229,10 +228,9 @@ def _stopped(
     facts = (*said, ended(memory, said, ending, reason, counted), *report(memory, said, ending, reason))
     if not turn.planning:
         return facts
-    plan, before = turn.plan or FilterPlanned(), used_without_open(memory)
-    after = max(0, before - plan.tokens)
-    named = (plan.ranges, plan.ids, turn.first, plan.messages)
-    return (*facts, Filtered(turn.planning, turn.criteria, *named, before, after))
+    plan = turn.plan or FilterPlanned()
+    named, used = (plan.ranges, plan.ids, turn.first, plan.messages), used_without_open(memory)
+    return (*facts, Filtered(turn.planning, turn.criteria, *named, used, used))
 
 
 def _astray(memory: Memory, calls: tuple[ToolCall, ...]) -> str:

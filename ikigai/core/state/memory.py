@@ -219,8 +219,8 @@ def envelope(memory: Memory) -> int:
 
 
 def used_without_open(memory: Memory) -> int:
-    """Tokens of the request as it will be framed when the open turn has ended, without that turn."""
-    idle = replace(memory, open=None)
+    """Tokens of the request as it stood before the open turn began."""
+    idle = replace(memory, open=None, window=memory.full)
     return replace(idle, envelope=envelope(idle)).used
 
 

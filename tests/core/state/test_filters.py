@@ -67,7 +67,7 @@ def selected(agent: Agent, *wanted: Wanted) -> Selection:
 def forget(agent: Agent, *wanted: Wanted) -> None:
     """By ids, as the loop does it once the user has agreed."""
     found = selected(agent, *wanted)
-    agent.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+    agent.happen(Filter(found.ranges, found.ids, found.messages))
 
 
 def messages(agent: Agent, first: int, last: int) -> Wanted:
@@ -192,7 +192,7 @@ def test_a_reply_goes_with_its_calls_and_their_results() -> None:
     agent.reply(Text("Seen."))
     found = selected(agent, Wanted(*[next(row.id for row in agent.log.rows if row.content == "result of b")] * 2))
     assert (found.messages, found.ranges) == (5, ())
-    agent.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+    agent.happen(Filter(found.ranges, found.ids, found.messages))
     assert said(agent) == [*of(range(1, 3)), "look", "Seen."]
     sent = request(agent.memory).messages
     assert all((one.role, two.role) != (Role.USER, Role.USER) for one, two in pairwise(sent))

@@ -415,7 +415,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "rewind to 0": lambda agent: RewindAt(0),
     "rewind at the end": lambda agent: RewindAt(20),
     "forget ids": lambda agent: Forget((Wanted(1, 1),)),
-    "filter": lambda agent: Filter(((1, 9),), (), 2, 5),
+    "filter": lambda agent: Filter(((1, 9),), (), 2),
     "plan": lambda agent: Plan("forget", "all of it"),
     "condense": lambda agent: Condense("the paths"),
     "condensed": lambda agent: condensed(agent),

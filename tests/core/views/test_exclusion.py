@@ -55,7 +55,7 @@ def take(agent: Agent, step: Step) -> None:
             agent.turn(step)
         case Last(turns):  # as the loop does it once the user has agreed
             found = agent.log.load(selecting(agent.run, agent.name, (Wanted(back=turns),)))
-            agent.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+            agent.happen(Filter(found.ranges, found.ids, found.messages))
         case Condense(but):
             *_, last = agent.memory.full.turns[: len(agent.memory.full.turns) - but]
             agent.happen(Condensed(Summarised("sum", last.end, turns=1), agent.memory.begins(last.end)))

@@ -14,7 +14,8 @@ from ikigai.providers import network
 from ikigai.providers.error_bodies import retry_after, retry_delay, said
 
 CONTEXT = (
-    r"(?is)maximum context length|context length of only|context_length_exceeded|max_prompt_tokens_exceeded"
+    r"(?is)maximum context (length|window)|maximum [\d,._]+ tokens|context length of only"
+    r"|context_length_exceeded|max_prompt_tokens_exceeded"
     r"|exceed\w* .{0,40}context|context .{0,40}exceed"
     r"|(input|prompt|token)s?\b.{0,40} exceed"
     r"|(prompt|input|context)\b.{0,20} too (long|large)|too many (input )?tokens"

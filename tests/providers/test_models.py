@@ -196,7 +196,10 @@ BY_DESIGN = {
 }
 """Where what genai-prices says stands instead of the vectors: their table sends every name it does not know, and all of
 gpt-4, to 128,000. A window that a model does not have fails every request that fills it; no test of theirs asserts one
-of these. What their tests do assert holds here, also where the window has grown since (grok-code-fast-1: 256,000)."""
+of these. What of their assertions is among the vectors holds here, also where the window has grown since
+(grok-code-fast-1: 256,000). Five others that they assert are larger than what is known here, so that no request here
+can be too large: deepseek-v3.2 163,840 (here 128,000), deepseek-r1 128,000 (64,000), qwen2-72b 128,000 (32,768), and
+two of llama-4 327,680 (131,072)."""
 
 
 @pytest.mark.parametrize("case", cases("default_context_window", "peer_contexts.json"), ids=lambda case: case["id"])

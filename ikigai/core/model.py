@@ -10,10 +10,14 @@ from ikigai.core.request.reply import ProviderEvent
 
 
 class Limits(Record, frozen=True):
-    """What a model can take and give, in tokens: the whole context, and the longest output."""
+    """What a model can take and give, in tokens: the whole context, and the longest output; and whether it takes tools.
+
+    A model that takes none is offered none, and nothing is counted for them.
+    """
 
     context: int
     max_output: int
+    tools: bool = True
 
 
 class Encoder(Protocol):

@@ -76,7 +76,9 @@ class Pool:
 
     def limits(self, model: str) -> Limits:
         known = self.known.limits(model)
-        return Limits(min(known.context, self._learned.get(model, known.context)), known.max_output)
+        context = min(known.context, self._learned.get(model, known.context))
+        takes_tools = not model.startswith("local/") or self._local.takes_tools()
+        return Limits(context, known.max_output, takes_tools)
 
     def learn(self, model: str, context: int) -> None:
         """The model's provider takes no more than so many tokens, whatever is known of it; for this run."""

@@ -100,7 +100,7 @@ def tools(argument: str, memory: Memory) -> str | inputs.Change:
     if not argument:
         if not sets:
             return "Models have no tools here (--no-tools, or enabled = false under [tools])."
-        rows = []
+        rows = [] if memory.limits.tools else [f"{memory.model} takes no tools: it is offered none of these."]
         for name in sets:
             names = ", ".join(tool.name for tool in memory.run.tools if tool.set == name)
             rows.append(f"{'off' if name in off else 'on ':3}  {name}: {names}")

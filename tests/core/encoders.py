@@ -98,7 +98,12 @@ def _block(block: Block) -> dict[str, Any]:
 
 
 ENCODERS: dict[str, Chat] = {"chat": Chat(), "blocks": Blocks()}
-LIMITS = {"tiny": Limits(250, 40), "small": Limits(800, 1000), "large": Limits(200_000, 8_000)}
+LIMITS = {
+    "tiny": Limits(250, 40),
+    "small": Limits(800, 1000),
+    "large": Limits(200_000, 8_000),
+    "toolless": Limits(800, 100, tools=False),
+}
 
 
 def encoder(model: str) -> Chat:
@@ -107,14 +112,14 @@ def encoder(model: str) -> Chat:
 
 
 def limits(model: str) -> Limits:
-    """What a model "…/tiny", "…/small" or "…/large" can take; of no model nothing to speak of."""
+    """What a model "…/tiny", "…/small", "…/large" or "…/toolless" can take; of no model nothing to speak of."""
     return LIMITS[model.partition("/")[2] or "tiny"]
 
 
 def cramped(model: str) -> Limits:
     """Two thirds of that: the same models as another configuration knows them."""
     given = limits(model)
-    return Limits(given.context * 2 // 3, given.max_output)
+    return Limits(given.context * 2 // 3, given.max_output, given.tools)
 
 
 _conforms: Encoder = Chat()

@@ -57,6 +57,7 @@ from ikigai.core.state.memory import Memory, Status, frame, offered, plain_size,
 from ikigai.core.state.overflow import learned
 from ikigai.core.state.run_config import Run
 from tests.core.agreement import agrees
+from tests.core.encoders import LIMITS
 from tests.core.oracle import Oracle, effective
 from tests.core.program import Program
 from tests.core.worlds import COUNTS, LABELS, NAMES, RUNS, blocks, calls, counts, images, places, rounds, runs, words
@@ -278,7 +279,7 @@ class Life(Program):
             self.turns([label], results=0)
         self.rewind(back)
 
-    @rule(model=st.sampled_from([None, "chat/tiny", "chat/small", "chat/large", "blocks/tiny", "blocks/small"]))
+    @rule(model=st.sampled_from([None, *(f"chat/{size}" for size in LIMITS), "blocks/tiny", "blocks/small"]))
     def model(self, model: str | None) -> None:
         self.change("model", model)
 

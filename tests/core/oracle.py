@@ -242,7 +242,11 @@ class Oracle:
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
-        return () if self.settings.get("tools_off") == "*" else self.run.tools
+        return () if self.settings.get("tools_off") == "*" or not self.takes_tools else self.run.tools
+
+    @property
+    def takes_tools(self) -> bool:
+        return self.run.limits(self.model).tools
 
     @property
     def budget(self) -> int:
@@ -437,7 +441,7 @@ class Oracle:
         return Request(
             model=self.model.partition("/")[2],
             system=self._system(),
-            tools=self.run.planning() if plans else self.tools,
+            tools=self.run.planning() if plans and self.takes_tools else self.tools,
             level=str(self.settings.get("level") or ""),
             max_output=min(given.max_output, given.context // 4),
         )

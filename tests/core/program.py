@@ -39,7 +39,7 @@ class Learned:
 
         def limits(model: str) -> Limits:
             given = known(model)
-            return Limits(min(given.context, self.contexts.get(model, given.context)), given.max_output)
+            return replace(given, context=min(given.context, self.contexts.get(model, given.context)))
 
         return replace(run, limits=self._taught.setdefault(known, limits))
 

@@ -26,6 +26,7 @@ RUNS = (
     Run({**plain, "instructions": "Obey."}, limits, encoder),
     Run(plain, cramped, encoder, tools=TOOLS),
     Run({**plain, "model": "chat/large", "budget": 400}, limits, encoder, tools=TOOLS),
+    Run({**plain, "model": "chat/toolless"}, limits, encoder, tools=TOOLS),
     Run({**plain, "model": "blocks/small"}, limits, encoder, tools=TOOLS),
     Run(plain, limits, encoder, tools=TOOLS, bounds=BOUNDS),
 )

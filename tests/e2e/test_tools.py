@@ -457,12 +457,24 @@ def test_the_users_own_commands(account: Account, wire: Wire, traces: Traces):
     assert not account.rows("approval") and "between us" not in " ".join(account.said("user"))
 
 
-def test_the_local_model_with_tools_offered(account: Account):
-    """Whatever it says or calls, the turn ends, and nothing runs that nobody allowed."""
+def test_local_model_is_offered_no_tools_that_its_template_would_drop(account: Account):
+    """Nothing is counted for them, nothing is called that nobody allowed, and the user is told where they look."""
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     account.configure(f'[providers.local]\nmodel_file = "{smol_weights()}"\n')
-    (account.home / "note.txt").write_text("The door is green.\n")
     result = account.run("-p", "Use the tool read_file on note.txt.", "--max-turns", "1", **TOOLS)
-    assert "Traceback" not in result.stderr and result.returncode in (0, 1), result.stderr
-    assert len(account.rows("usage")) >= 1 and len(account.endings()) == 1
-    assert all(not allowed or by.startswith(("reads", "changes")) for allowed, by, _ in decisions(account))
+    assert result.returncode == 0, result.stderr
+    assert account.endings() == ["completed"] and not account.rows("approval", "tool_call")
+    found = json.loads(account.run("-p", "/context", "--json", **TOOLS).stdout)
+    assert found["takes_tools"] is False and "tools" not in [part["name"] for part in found["parts"]]
+    assert found["compared"]["counted"] < 3 * found["compared"]["reported"], "what llama.cpp was told, too"
+    assert json.loads(account.run("-p", "/model", "--json", **TOOLS).stdout)["takes_tools"] is False
+    with account.terminal(env=TOOLS) as program:
+        program.ready().say("/tools")
+        program.wait_for(" takes no tools: it is offered none of these.")
+        program.say("/model")
+        program.wait_for("replies up to 2k, no tools")
+        program.say("/context")
+        program.wait_for("tools        none: the model takes none")
+        program.say("/forget what foxes eat")
+        program.wait_for("takes no tools, and looks for no messages by criteria. /forget takes ids, too;")
+        program.leave()

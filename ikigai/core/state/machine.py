@@ -204,6 +204,11 @@ def _while_idle(memory: Memory, happened: Submitted | Instructed | Mailed | Cond
         case Plan(mode, criteria):
             if not memory.run.planning():
                 raise Refused("Nothing here can look for messages by criteria.", "/forget takes ids, too.")
+            if not memory.limits.tools:
+                raise Refused(
+                    f"{memory.model} takes no tools, and looks for no messages by criteria.",
+                    "/forget takes ids, too; /model chooses another model.",
+                )
             asked = _submitted(memory, criteria, ())
             return tuple(replace(fact, planning=mode) for fact in asked)
         case Quote(text):

@@ -240,6 +240,8 @@ def plain_size(memory: Memory) -> int:
 
 def offered(memory: Memory) -> tuple[ToolSpec, ...]:
     """The tools that the model has now."""
+    if not memory.limits.tools:
+        return ()
     if memory.open and memory.open.planning:
         return memory.run.planning()
     off = str(memory.settings.get("tools_off") or "").split(",")

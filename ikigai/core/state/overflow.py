@@ -5,7 +5,6 @@ from functools import cache
 
 from ikigai.core import tokens
 from ikigai.core.messages import Role, ToolResult
-from ikigai.core.model import Limits
 from ikigai.core.state.memory import Memory, measured, replace
 
 TRIES = 3
@@ -54,7 +53,7 @@ def learned(memory: Memory, message: str) -> int:
 
 
 def _room(memory: Memory, context: int) -> int:
-    return replace(memory, limits=Limits(context, memory.limits.max_output)).room
+    return replace(memory, limits=replace(memory.limits, context=context)).room
 
 
 def complaint(memory: Memory, reason: str) -> str:

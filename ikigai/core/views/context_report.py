@@ -48,6 +48,8 @@ class Compared(Record, frozen=True):
 class Context(Record, frozen=True):
     """Figures are tokens. `context` is the model's own, `learned` says that its provider has corrected it.
 
+    `takes_tools` is false for a model that can be offered none.
+
     `turns` are sent whole, `turns_out` and `messages_out` are not; `images` is what all pictures take of the parts.
     """
 
@@ -69,6 +71,7 @@ class Context(Record, frozen=True):
     keep_first_turn: bool
     max_history_tokens: int
     counter: str
+    takes_tools: bool
     compared: Compared | None = None
 
 
@@ -96,6 +99,7 @@ def context(memory: Memory, learned: bool = False, last: UsageReported | None = 
         keep_first_turn=rules.keep_first_turn,
         max_history_tokens=rules.max_history,
         counter=memory.run.counter,
+        takes_tools=memory.limits.tools,
         compared=_compared(memory, last),
     )
 
@@ -198,6 +202,8 @@ def told(of: Context) -> str:
         "counted": COUNTERS[of.counter],
         "compared": _comparison(of.compared),
     }
+    if not of.takes_tools:
+        rows["tools"] = "none: the model takes none"
     if of.pictures:
         rows["images"] = f"{of.pictures:,}, {_short(of.images)} tokens of the above"
     return "\n".join((*lines, "", *(f"{name:<12} {value}" for name, value in rows.items())))
@@ -246,7 +252,8 @@ def cramped(memory: Memory) -> str:
     least = _tokens(memory, memory.envelope)
     if least < memory.ceiling:
         return ""
-    system, tools = bool(frame(memory).system), bool(memory.run.tools)
+    asked = frame(memory)
+    system, tools = bool(asked.system), bool(asked.tools)
     what = {
         (True, True): "System prompt and tools take",
         (True, False): "The system prompt takes",

@@ -18,6 +18,8 @@ def model(memory: Memory) -> str:
     return (
         f"{_model(memory)} (from {_origin(memory, 'model')})\n"
         f"context {tokens.short(limits.context)} tokens, replies up to {tokens.short(limits.max_output)}"
+        + ", no tools"
+        * (not limits.tools)
     )
 
 
@@ -30,6 +32,7 @@ def model_figures(memory: Memory) -> dict[str, Any]:
         "origin": memory.run.origin("model", memory.own),
         "context": limits.context if memory.model else None,
         "max_output": limits.max_output if memory.model else None,
+        "takes_tools": limits.tools if memory.model else None,
     }
 
 

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
-from ikigai.core.errors import IkigaiError
+from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import Broke, Failure, ProviderEvent
@@ -24,6 +24,16 @@ class LocalModel(Record, frozen=True):
         from ikigai.providers.local import weights
 
         return weights.find(self.data_dir, self.model_file or None)
+
+    def takes_tools(self) -> bool:
+        """Whether the model is told of tools; one whose file is not here may be."""
+        from ikigai.providers.local import chat_template
+
+        try:
+            found = self.weights()
+        except ConfigError:  # the first request says it
+            return True
+        return found is None or chat_template.takes_tools(found)
 
 
 class Local:

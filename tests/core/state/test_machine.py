@@ -261,6 +261,15 @@ def test_jobs_are_the_same_while_others_finish() -> None:
     assert work(agent.memory) == before & started
 
 
+def test_model_without_tools_plans_no_filter() -> None:
+    agent = Agent(
+        replace(RUN, below={"model": "chat/toolless"}, planning=lambda: (ToolSpec("filter_context", "", "{}"),))
+    )
+    agent.turn("What do foxes eat?", "Mice.")
+    with pytest.raises(Refused, match=r"chat/toolless takes no tools, .* /forget takes ids, too"):
+        decide(agent.memory, Plan("forget", "foxes"))
+
+
 def test_the_talk_that_plans_a_filter_is_in_none_of_its_figures() -> None:
     agent = Agent(replace(RUN, planning=lambda: (ToolSpec("filter_context", "Plans a filter. " * 20, "{}"),)))
     agent.turn("What do foxes eat?", "Mice.")

@@ -73,6 +73,14 @@ def test_what_each_part_is():
     assert 200 < parts(agent.memory)["open turn"] < 230
 
 
+def test_nothing_is_counted_for_tools_that_the_model_does_not_take():
+    with_tools, without = run(), msgspec.structs.replace(run(), tools=())
+    agents = [Agent(msgspec.structs.replace(each, below={"model": "chat/toolless"})) for each in (with_tools, without)]
+    found, bare = (context(agent.memory) for agent in agents)
+    assert found == bare and not found.takes_tools and "tools        none: the model takes none" in told(found)
+    assert "the model takes none" not in told(context(Agent(run()).memory))
+
+
 def test_pictures_are_told_and_are_part_of_the_messages():
     agent = Agent(run())
     picture = Image("image/png", "A" * 4_000, 750, 100)

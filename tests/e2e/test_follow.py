@@ -7,6 +7,7 @@ from tests.e2e.program import Program
 from tests.support.invariants import check
 
 PAUSE = {"do": "pause", "seconds": 4}
+ASKED = "Waiting for an answer in the other program"
 ELSEWHERE = "/fork goes on from here in another agent, /new begins another, /switch goes to one."
 HELD = f"/takeover when that has gone, {ELSEWHERE}"
 
@@ -72,6 +73,28 @@ def test_a_reply_is_followed_and_goes_on_after_a_kill(account: Account):
             follower.leave()
     assert account.endings() == ["completed", "interrupted", "completed"]
     assert account.said("assistant") == ["It is **whole**.\n\nHere is its end.", cut[0] + str(cut[2]), "mine"]
+
+
+def test_question_of_the_writer_is_no_running_work_to_a_follower(account: Account):
+    calls = [{"do": "call", "name": "shell", "arguments": {"command": command}} for command in ("sleep 2; echo a", "b")]
+    tools = {"IKIGAI_TOOLS_ENABLED": "true"}
+    with account.terminal(*account.script(calls, ["Done."]), columns=120, env=tools) as writer:
+        writer.ready()
+        with account.terminal(*ECHO, columns=120, env=tools) as follower:
+            follower.ready().wait_for(HELD)
+            writer.say("go")
+            follower.wait_for(f"{ASKED} · ")
+            writer.wait_for("1 of 2 · Run it?")
+            writer.type("y")
+            follower.wait_for("Running shell")
+            writer.wait_for("2 of 2 · Run it?")
+            follower.wait(lambda: any(ASKED in line for line in follower.lines()), "the second question")
+            assert not any(ASKED in line for line in writer.lines())
+            writer.type("n")
+            follower.wait_for("● Done.")
+            follower.settled()
+            follower.leave()
+        writer.leave()
 
 
 def test_following_what_nobody_writes_yet(account: Account):

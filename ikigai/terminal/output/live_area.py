@@ -24,6 +24,7 @@ from prompt_toolkit.buffer import Buffer
 from ikigai.core.request.reply import Waiting
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.state.memory import Memory, Status
+from ikigai.core.state.open_turn import OpenTurn
 from ikigai.core.views.transcript import Block
 from ikigai.core.views.usage_totals import Spent
 from ikigai.terminal.output import status_line as status
@@ -44,6 +45,9 @@ INDENT = "  "
 NORMAL = "NORMAL · "
 """Before all else in the status line while keys are vi's commands."""
 THINKING, ASKING = "Thinking…", "Waiting for your answer"
+ASKING_ELSEWHERE = "Waiting for an answer in the other program"
+DECIDED_WITHIN = 1.0
+"""Seconds in which a call has started that nobody is asked about, and a follower has read of it."""
 
 
 def most(rows: int) -> int:
@@ -79,6 +83,7 @@ class Area:
         self.apart = False  # a blank row parts the area from what is above it
         self.command = ""  # the user's own that is running
         self.began = 0.0  # when that, or the open turn, did
+        self._undecided: tuple[OpenTurn | None, float] = (None, 0.0)  # a followed turn with no call running, since when
 
     @property
     def busy(self) -> bool:
@@ -153,6 +158,8 @@ class Area:
             return f"Running {self.command}"
         assert self.memory and self.memory.open
         if self.memory.status is Status.RUNNING_TOOLS:
+            if self.following and self._asks_elsewhere(self.memory.open, now):
+                return ASKING_ELSEWHERE
             return "Running " + ", ".join(call.name for _, call in self.memory.open.pending)
         reply = self.reply
         if reply is None or reply.asked_by != self.memory.open.last:
@@ -164,6 +171,14 @@ class Area:
         if reply.calls:
             return "Calling " + ", ".join(reply.calls.values())
         return "Answering"
+
+    def _asks_elsewhere(self, opened: OpenTurn, now: float) -> bool:
+        """Whether the program that writes asks its user: its log holds calls of which none has been started."""
+        if opened.running:
+            return False
+        if self._undecided[0] is not opened:
+            self._undecided = opened, now
+        return now - self._undecided[1] >= DECIDED_WITHIN
 
     def _queued(self, columns: int) -> list[str]:
         queue = *self.queue, *self.waiting

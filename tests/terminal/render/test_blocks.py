@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.buffer import Buffer
 
-from ikigai.core.events import StoredEvent, UserMessage
-from ikigai.core.messages import Message
+from ikigai.core.events import AssistantMessage, StoredEvent, ToolStarted, UserMessage
+from ikigai.core.messages import Message, Text, ToolCall, ToolResult
 from ikigai.core.model import Limits
 from ikigai.core.questions import yes_or_no
 from ikigai.core.request.build import Request
@@ -24,6 +24,7 @@ from ikigai.core.state.run_config import Run
 from ikigai.core.state.window import Totals, Turn, Window
 from ikigai.core.views.transcript import Block, Rule, Speaker
 from ikigai.core.views.usage_totals import Spent
+from ikigai.terminal.output import live_area
 from ikigai.terminal.output import status_line as status
 from ikigai.terminal.output.dialog import Dialog
 from ikigai.terminal.output.entries import Entries
@@ -285,6 +286,26 @@ def test_at_a_question_esc_does_not_stop_but_answer():
 
 async def _ask(area: Area) -> None:
     area.dialog = Dialog(yes_or_no("Run it?", ()))
+
+
+@pytest.mark.parametrize("within", [0.0, 1000.0])
+def test_follower_is_told_of_a_question_only_where_no_call_runs(monkeypatch: pytest.MonkeyPatch, within: float):
+    """A call that nobody is asked about has not started for a moment, too."""
+    monkeypatch.setattr(live_area, "DECIDED_WITHIN", within)
+    area, memory = Area(PLAIN, Buffer()), opened()
+    calls = [ToolCall("a", "shell"), ToolCall("b", "edit_file")]
+    rows = [AssistantMessage((Text("Look:"),)), *calls, ToolStarted("a"), ToolResult("a", "ok"), ToolStarted("b")]
+    shown: dict[bool, list[str]] = {True: [], False: []}
+    for id, event in enumerate(rows, 2):
+        area.memory = memory = evolve(memory, StoredEvent(id, "a", id, 0.0, event))
+        for area.following in (True, False):
+            (row,) = [row for row in area.around(1, 80, 24)[0] if " · " in row]
+            shown[area.following].append(row.split(" ", 1)[1].partition(" · ")[0])
+    names = ["shell", "shell, edit_file", "shell, edit_file", "edit_file", "edit_file"]
+    running = ["Waiting for the model", *(f"Running {each}" for each in names)]
+    asked = "Waiting for an answer in the other program"
+    assert shown[False] == running
+    assert shown[True] == (running if within else [running[0], asked, asked, running[3], asked, running[5]])
 
 
 def test_the_users_own_command_is_told_and_can_be_stopped():

@@ -44,14 +44,21 @@ class Following:
     """Follows one agent from `begin` on; `memory` is what its log means, by the same fold as the writer's.
 
     `holder` is the program that has the pen, as far as is known: "host, pid N"; "" when none has. `on_holder` is told
-    when it is another.
+    when it is another, `on_name` when the agent was renamed, and calls `rename` then.
     """
 
     memory: Memory
 
-    def __init__(self, world: World, agent: Agent, view: View, on_holder: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        world: World,
+        agent: Agent,
+        view: View,
+        on_holder: Callable[[str], object],
+        on_name: Callable[[str], object],
+    ) -> None:
         self.holder = ""
-        self._on_holder = on_holder
+        self._on_holder, self._on_name = on_holder, on_name
         self.name, self._view = agent.name, view
         self._run, self._last = world.run, world.database.reader(agent).last_counted
         self._follower: Follower = world.database.follow(agent, lambda: loading(self._run, agent.id))
@@ -152,6 +159,9 @@ class Following:
             self._read(news.draft)
         if self._words and CallModel(self._telling.asked_by) in work(self.memory):
             self._tell()
+        if news.name not in ("", self.name):
+            self._view.notice(f"{self.name} is called {news.name} now.")
+            self._on_name(news.name)
         if news.looked:
             self._look(news.holder)
 

@@ -92,8 +92,11 @@ class Seat:
         def written(holder: str) -> None:
             self._screen.agent(following.name, following=True, deserted=not holder)
 
+        def called(name: str) -> None:
+            self.renamed(agent.id, name)
+
         self._hire(world)
-        following = Following(world, agent, self._screen, written)
+        following = Following(world, agent, self._screen, written, called)
         memory = await following.begin()
         try:
             await self._go(world, agent, None, memory, following)
@@ -108,11 +111,12 @@ class Seat:
         """Take the pen of the agent that is followed, and go on with it. Raises Busy while its writer lives."""
         if self.member or not self.agent:
             raise Refused("There is nothing to take over: the agent on screen is written here.", "Send a message.")
+        agent = await world.database.agents.get(self.agent.id) or self.agent  # it may have been renamed just now
         if self._following is None:
-            await self.take(world, self.agent)
+            await self.take(world, agent)
             return
         async with self._taking:
-            await self._take_over(world, self.agent, self._following)
+            await self._take_over(world, agent, self._following)
 
     async def _take_over(self, world: World, agent: Agent, following: Following) -> None:
         crew = self._hire(world)
@@ -122,7 +126,7 @@ class Seat:
         except BaseException:
             await crew.put_down(member)
             raise
-        self._following, self.member = None, member
+        self.agent, self.member, self._following = member.agent, member, None
         self._screen.agent(member.agent.name)
         self._screen.returned(member.relay.enter(self._screen))
         self._screen.notice(f"{member.agent.name} is written here now.")

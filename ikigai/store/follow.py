@@ -59,7 +59,7 @@ class News(NamedTuple):
     """What is new: `rows` of the log, ascending by seq without a gap; `draft` has of text and thinking what is new.
 
     `memory` is what was loaded behind the rows, where one of them changes the past or `reload` asked for it. `holder`
-    has the pen; `looked` says whether that was asked.
+    has the pen, and `name` is what the agent is called now; `looked` says whether both were asked.
     """
 
     rows: tuple[StoredEvent, ...] = ()
@@ -67,6 +67,7 @@ class News(NamedTuple):
     draft: Draft | None = None
     holder: pen.Holder | None = None
     looked: bool = False
+    name: str = ""
 
 
 class Follower:
@@ -110,9 +111,11 @@ class Follower:
                     rows = await self._rows(cursor, reading.NO_LIMIT)
                     memory = await reading.load(cursor, self._load())
             draft = None if len(rows) == PAGE else await self._draft(cursor)
-            holder, looked = None, clock() - self._asked >= POLL
+            holder, name, looked = None, "", clock() - self._asked >= POLL
             if looked:
                 holder, self._asked = await pen.holder_of(cursor, self._uuid), clock()
+                await cursor.execute(queries.AGENT_NAME, (self._uuid,))
+                name = "".join(name for (name,) in await cursor.fetchall())
         if rows:
             self.seq = rows[-1].seq
         self._stale = self._stale and memory is None
@@ -121,7 +124,7 @@ class Follower:
             self._given = asked_by, text + len(draft.text), thinking + len(draft.thinking)
         self._looked = clock()
         self._hinted = self._hinted or len(rows) == PAGE
-        return News(rows, memory, draft, holder, looked)
+        return News(rows, memory, draft, holder, looked, name)
 
     def reload(self) -> None:
         """Memory is to be loaded anew: what it is made by has changed."""

@@ -7,7 +7,7 @@ import psycopg
 
 from ikigai.core import codec
 from ikigai.core.agents.tree import CIRCLE, HERE, MISSING, Kin, Link
-from ikigai.core.errors import Broken, Refused
+from ikigai.core.errors import Broken, Busy, Refused
 from ikigai.core.events import Event
 from ikigai.core.sanitize import storable
 from ikigai.store import names
@@ -127,9 +127,17 @@ class Family:
         return (await self.holders()).get(pen.key(UUID(id)), "")
 
     async def rename(self, agent: Agent, name: str) -> None:
-        """Raises Refused when the name is taken, or is none."""
+        """Raises Refused when the name is taken, or is none; Busy when another program writes the agent."""
         check_name(name)
         async with self._session.use() as cursor:
+            holder = await pen.holder_of(cursor, UUID(agent.id))
+            ours = holder and holder.backend in (self._session.greeting.backend, *self._session.lost)
+            if holder and not ours and not holder.is_dead():
+                raise Busy(
+                    f"Agent {agent.name} is being written by another program ({holder}).",
+                    "Rename it there, or when that program has gone.",
+                    str(holder),
+                )
             try:
                 await cursor.execute(queries.RENAME, (name, agent.id))
             except psycopg.errors.UniqueViolation:

@@ -53,6 +53,7 @@ class Watcher:
         self.notices: list[str] = []
         self.aways: list[bool] = []
         self.holders: list[str] = []
+        self.names: list[str] = []
         self.reply: LiveReply | None = None
         self.memory: Memory | None = None
 
@@ -110,7 +111,7 @@ class Watcher:
 
 def follows(database: Database, talk: Talk, view: Watcher) -> Following:
     world: Any = SimpleNamespace(database=database, run=talk.run)  # what of it a follower needs
-    return Following(world, talk.agent, view, view.holders.append)
+    return Following(world, talk.agent, view, view.holders.append, view.names.append)
 
 
 async def caught_up(watcher: Watcher, talk: Talk, start: int) -> None:
@@ -312,13 +313,32 @@ async def test_what_was_said_before_its_question_was_read_is_kept(dsn: str) -> N
     await other.close()
 
 
+async def test_follower_learns_what_the_agent_is_called_now(dsn: str) -> None:
+    writer, other = [await Database.open(dsn, MIGRATIONS) for _ in range(2)]
+    talk, watcher = await Talk.open(writer), Watcher()
+    following = follows(other, talk, watcher)
+    await following.begin()
+    following.start()
+    await writer.family.rename(talk.agent, "dusk")
+    async with asyncio.timeout(10):
+        while not watcher.names:
+            await asyncio.sleep(0.01)
+    assert watcher.notices == [f"{talk.agent.name} is called dusk now."] and watcher.names == ["dusk"]
+    following.rename("dusk")
+    assert "Agent dusk " in following.told() and watcher.holders == [following.holder]
+    await following.finish()
+    assert watcher.names == ["dusk"]
+    await writer.close()
+    await other.close()
+
+
 async def test_the_model_of_the_writers_flag_is_learned(dsn: str) -> None:
     """The first settings of an agent are in no event, and what a flag says is not in the log after a clear."""
     writer, other = [await Database.open(dsn, MIGRATIONS) for _ in range(2)]
     talk = await Talk.open(writer, run=replace(RUN, above={"model": "chat/small"}))
     here = replace(RUN, limits=lambda model: Limits(100 if model == "chat/small" else 9, 1))
     watcher = Watcher()
-    following = Following(cast("Any", SimpleNamespace(database=other, run=here)), talk.agent, watcher, print)
+    following = Following(cast("Any", SimpleNamespace(database=other, run=here)), talk.agent, watcher, print, print)
     await following.begin()
     following.start()
     assert following.memory.model == RUN.below["model"] != "chat/small"
@@ -332,7 +352,7 @@ async def test_the_model_of_the_writers_flag_is_learned(dsn: str) -> None:
             await asyncio.sleep(0.01)
     assert watcher.memory.limits.context == 100 and len(watcher.rows) == 5
     await following.finish()
-    later = Following(cast("Any", SimpleNamespace(database=other, run=here)), talk.agent, watcher, print)
+    later = Following(cast("Any", SimpleNamespace(database=other, run=here)), talk.agent, watcher, print, print)
     assert (await later.begin()).model == "chat/small"
     await later.stop()
     await writer.close()

@@ -97,6 +97,36 @@ def test_question_of_the_writer_is_no_running_work_to_a_follower(account: Accoun
         writer.leave()
 
 
+def test_follower_goes_on_under_the_name_that_the_writer_gave(account: Account):
+    with account.terminal(*ECHO, columns=120) as writer:
+        writer.ready()
+        (name,) = account.agents()
+        with account.terminal(*ECHO, columns=120) as follower:
+            follower.ready().wait_for(HELD)
+            for command in ("/rename mine", f"/rename {name} mine"):
+                follower.say(command)
+                follower.wait_for(f"{writes(writer)} Rename it there, or when that program has gone.")
+            refused(account.run("agents", "rename", name, "mine"), 75, "Rename it there")
+            writer.say("/rename dusk")
+            follower.wait_for(f"{name} is called dusk now.")
+            follower.wait(lambda: follower.status().startswith("  dusk (following) · "), "the new name")
+            follower.say("/switch dusk")
+            follower.wait_for(f"Agent dusk {writes(writer)}")
+            writer.kill()
+            follower.wait_for(gone(writer))
+            account.run("agents", "rename", "dusk", "dawn")
+            follower.say("/takeover")  # at once: before the follower has looked
+            follower.wait_for("dawn is written here now.")
+            follower.say("hello")
+            follower.wait_for("● hello")
+            assert follower.status().startswith("  dawn · ")
+            follower.say("/rename noon")
+            follower.wait_for("dawn is called noon now.")
+            follower.leave()
+    assert account.agents() == ["noon"]
+    check(account.dsn)
+
+
 def test_following_what_nobody_writes_yet(account: Account):
     account.run(*ECHO, "-p", "before")
     (name,) = account.agents()

@@ -213,7 +213,7 @@ async def test_notifications_of_others_are_no_news(database: Database, dsn: str)
                 "\u2028 9",
             ):
                 other.execute("select pg_notify('ikigai', %s)", (payload,))
-            assert await follower.news() == News(looked=True, holder=(await follower.begin())[1])
+            assert await follower.news() == News(looked=True, holder=(await follower.begin())[1], name=talk.agent.name)
             assert time.monotonic() - began > follow.POLL / 2
 
 

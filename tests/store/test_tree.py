@@ -163,6 +163,20 @@ async def test_renaming(database: Database) -> None:
     await database.family.rename(two, "two")
 
 
+async def test_agent_is_renamed_by_its_writer_or_while_nobody_writes_it(database: Database, dsn: str) -> None:
+    talk = await Talk.open(database)
+    other = await Database.open(dsn, MIGRATIONS)
+    with pytest.raises(Busy, match=r"is being written by another program .* Rename it there"):
+        await other.family.rename(talk.agent, "theirs")
+    with pytest.raises(Refused, match="is no name"):
+        await other.family.rename(talk.agent, "two words")
+    await database.family.rename(talk.agent, "ours")
+    await talk.log.close()
+    await other.family.rename(talk.agent, "theirs")
+    assert [agent.name for agent in await database.agents.all()] == ["theirs"]
+    await other.close()
+
+
 async def test_a_killed_agent_is_not_offered_and_its_history_stays(database: Database) -> None:
     talk = await Talk.open(database)
     await talk.turn("one", "1")

@@ -116,6 +116,7 @@ DRAFT = "select asked_by, text, thinking from drafts where agent_id = %s"
 
 LISTEN = "listen ikigai"
 FOLLOW = "select pg_advisory_lock_shared(%s, %s)"
+AGENT_NAME = "select name from agents where id = %s"
 LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"
 NEWS = f"select {ROW} from messages where agent_id = %s and seq > %s order by seq limit %s"
 # Of a draft that is known so far only what is behind that; all of another one.

@@ -118,6 +118,7 @@ async def restore(dsn: str, binaries: Path | None, file: Path, migrations: Path,
         if session.greeting.schema_version < dumped:
             await schema.migrate(session, known[:dumped])
         events = await _fill(session, pg_restore, file, told)
+        await schema.analyze(session)
         await schema.migrate(session, known)
     finally:
         await session.close()

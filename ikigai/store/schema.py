@@ -1,5 +1,6 @@
 """The schema of the database: numbered SQL files, each applied once, in one transaction with its number."""
 
+import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -7,10 +8,12 @@ from typing import NamedTuple, TypeAlias
 
 import psycopg
 
-from ikigai.core.errors import BadDatabase
+from ikigai.core.errors import BadDatabase, StoreError
 from ikigai.store.address import Place
 from ikigai.store.connection import Session
 from ikigai.store.sql import agents as queries
+
+log = logging.getLogger(__name__)
 
 NAMESPACE = int.from_bytes(b"ikim")
 """Of the lock under which one program migrates at a time, as another is of the pens."""
@@ -68,6 +71,7 @@ async def make_current(session: Session, folder: Path, write: bool, told: Told =
 
 async def migrate(session: Session, wanted: list[Migration], told: Told = nobody) -> int:
     """Apply those that are not applied yet, in order; return the version reached. Programs that do so take turns."""
+    before = session.greeting.schema_version
     version = 0
     for migration in wanted:
         told(migration.version, len(wanted))
@@ -78,7 +82,22 @@ async def migrate(session: Session, wanted: list[Migration], told: Told = nobody
                 if found := _told(error, migration, session.place):
                     raise found from error
                 raise
+    if 0 < before < version:
+        await analyze(session)
     return version
+
+
+async def analyze(session: Session) -> None:
+    """Have the server look at what the tables hold, so that it plans for that: after many rows came at once.
+
+    It would do so by itself, but not before a minute is over, and the embedded server may have stopped by then. Where
+    it cannot be done, only the plans are worse.
+    """
+    try:
+        async with session.use(patient=True) as cursor:
+            await cursor.connection.execute(queries.ANALYZE)
+    except StoreError as error:
+        log.warning("the tables were not analyzed: %s", error)
 
 
 async def _apply(connection: psycopg.AsyncConnection, migration: Migration) -> int:

@@ -10,7 +10,7 @@ from ikigai.core.codec import Row
 from ikigai.core.errors import Refused
 from ikigai.core.record import Record
 from ikigai.core.transfer.renumber import Numbers, Raw, moved
-from ikigai.store import names
+from ikigai.store import names, schema
 from ikigai.store.agents import Agent, is_name
 from ikigai.store.connection import Cursor, Session
 from ikigai.store.log import event_id
@@ -111,6 +111,7 @@ class Import:
                 told(count)
             if count:
                 await cursor.execute(own.USED, {"began": began, "agent": agent})
+        await schema.analyze(self._session)
         return Imported(str(agent), called, count)
 
     async def _create(self, cursor: Cursor, name: str, wanted: str) -> tuple[UUID, str]:

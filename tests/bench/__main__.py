@@ -33,6 +33,7 @@ ROWS = {
     "FORK": ("s15_depth", "an agent at the end of 200 forks loaded, against the same turns in one agent"),
     "TYPE": ("s16_typing", "what a key waits for behind an @ in a folder of 100,000 files"),
     "HOPS": ("s17_hops", "modules and packages entered from Enter to the request, and from a delta to the terminal"),
+    "PLAN": ("s18_plans", "an agent of 200,000 events opened without the planner's statistics, against the same with"),
     "REQ": ("s14_request", "building a request for a window of 100,000 tokens, against encoding it all anew"),
 }
 

@@ -57,13 +57,14 @@ def history(events: int) -> Iterator[History]:
 
 
 @contextmanager
-def empty() -> Iterator[str]:
-    """DSN of a fresh database with nothing but the schema."""
+def empty(beginning: str = "bench") -> Iterator[str]:
+    """DSN of a fresh database with nothing but the schema; its name begins as asked."""
     with history(10) as (_, dsn, _), psycopg.connect(_beside(dsn), autocommit=True) as admin:
-        name = sql.Identifier(f"bench_{os.getpid()}")
+        called = f"{beginning}_{os.getpid()}"
+        name = sql.Identifier(called)
         admin.execute(sql.SQL("create database {}").format(name))
         try:
-            fresh = conninfo.make_conninfo(dsn, dbname=f"bench_{os.getpid()}")
+            fresh = conninfo.make_conninfo(dsn, dbname=called)
             asyncio.run(_migrate(fresh))
             yield fresh
         finally:

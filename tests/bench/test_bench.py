@@ -9,6 +9,7 @@ from ikigai.core import codec
 from ikigai.core.events import Cleared, Rewound, StoredEvent, Totals, TurnEnded
 from ikigai.core.state.run_config import Run
 from ikigai.providers.openai.chat_api import ChatEncoder
+from ikigai.store.database import Database
 from tests.bench import (
     s03_append,
     s04_load,
@@ -22,10 +23,11 @@ from tests.bench import (
     s15_depth,
     s16_typing,
     s17_hops,
+    s18_plans,
 )
 from tests.bench.figures import Figure, as_json, percentile, table
 from tests.bench.generator import LAST_WORD, history
-from tests.bench.histories import fill
+from tests.bench.histories import MIGRATIONS, fill
 from tests.bench.s01_start import start
 from tests.bench.terminal import home
 from tests.core.encoders import encoder, limits
@@ -93,6 +95,11 @@ def test_loading_is_measured(dsn: str) -> None:
 
 def test_loading_at_the_end_of_many_forks_is_measured(dsn: str) -> None:
     assert len(_judged(asyncio.run(s15_depth.compare(dsn, 5, rounds=1)))) == 1
+
+
+async def test_an_opening_without_statistics_is_measured(dsn: str, empty_dsn: str) -> None:
+    await (await Database.open(empty_dsn, MIGRATIONS)).close()
+    assert len(_judged(await s18_plans.compare(dsn, empty_dsn, turns=50, rounds=1))) == 1
 
 
 def test_ways_to_leave_the_window_are_priced() -> None:

@@ -19,7 +19,7 @@ from ikigai.store.database import Database
 from ikigai.store.embedded.server import binaries
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
-from tests.store.test_schema import NEWEST, description, folder
+from tests.store.test_schema import NEWEST, analyzed, description, folder
 
 TABLES = {
     "agents": "select * from agents order by id",
@@ -69,7 +69,7 @@ async def test_what_was_dumped_is_restored(used: str, empty_dsn: str, tmp_path: 
     before = contents(used)
     assert await dump.restore(empty_dsn, binaries(), file, MIGRATIONS) == len(before["messages"]) > 30
     assert contents(empty_dsn) == before and len(before["drafts"]) == 2
-    assert description(empty_dsn) == description(used)
+    assert description(empty_dsn) == description(used) and analyzed(empty_dsn)
     with psycopg.connect(empty_dsn) as other, pytest.raises(psycopg.errors.RestrictViolation):
         other.execute("delete from messages")
 

@@ -89,6 +89,30 @@ async def test_an_older_schema_is_brought_up(dsn: str, tmp_path: Path) -> None:
         assert other.execute("select n from a").fetchall() == [(1,), (2,)]
 
 
+def analyzed(dsn: str) -> bool:
+    """Whether the planner knows what the log holds."""
+    with psycopg.connect(dsn) as other:
+        return other.execute("select from pg_stats where tablename = 'messages' and attname = 'kind'").rowcount == 1
+
+
+async def test_a_migration_tells_the_planner_what_there_is(dsn: str, tmp_path: Path) -> None:
+    database = await Database.open(dsn, MIGRATIONS)
+    await (await Talk.open(database)).turn()
+    await database.close()
+    assert not analyzed(dsn)
+    await (await Database.open(dsn, folder(tmp_path / "m", "select 1"))).close()
+    assert analyzed(dsn)
+
+
+async def test_tables_that_cannot_be_analyzed_are_no_failure(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
+    database = await Database.open(dsn, MIGRATIONS)
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("alter table messages rename to elsewhere")
+    await schema.analyze(database._session)
+    assert "not analyzed" in caplog.text
+    await database.close()
+
+
 async def test_a_migration_that_fails_changes_nothing(dsn: str, tmp_path: Path) -> None:
     before = description(dsn)
     migrations = folder(tmp_path / "m", "create table a (n int); create table b (n int); select 1/0;")

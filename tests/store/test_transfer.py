@@ -25,6 +25,7 @@ from ikigai.store.database import Database
 from ikigai.store.transfer import BadRow
 from tests.core.agent import RUN
 from tests.store.talk import Talk
+from tests.store.test_schema import analyzed
 
 TEXTS = ("", "\\.\n", "tab\tand\\back", "ž🐎\u202e", "x" * 300_000, '{"to": 1}')
 ROWS = """
@@ -96,6 +97,7 @@ async def test_an_imported_agent_is_the_same(database: Database, dsn: str, monke
     told: list[int] = []
     made = await database.importing().store(iter(rows), "copy", told=told.append)
     assert (made.name, made.events) == ("copy", len(rows)) and told == sorted(told) and told[-1] == len(rows)
+    assert analyzed(dsn)
     there = stored(dsn, made.agent)
     assert [row[0:2] for row in there] == [(raw.kind, raw.content) for raw in rows]
     assert [row[3] for row in there] == [raw.at for raw in rows] and len(rows) == there[-1][4]

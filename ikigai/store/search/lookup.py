@@ -104,6 +104,7 @@ class Lookup:
 
     async def places(self) -> AsyncIterator[list[tuple[int, int]]]:
         """Pieces that may hold every term, as the index says: event and start, newest events first."""
+        await self._cursor.execute(queries.WITH_BITMAPS)
         await self._cursor.execute(queries.SEGMENTS, (segment(self._which.before - 1), self._which.since))
         segments = [number for (number,) in await self._cursor.fetchall()]
         at, size = 0, 1

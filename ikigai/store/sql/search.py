@@ -63,6 +63,8 @@ FORGET_WORDS = "update search_segments set words = null where segment = any(%s)"
 
 # Searching ----------------------------------------------------------------------------------------------------------
 
+# The index of terms can be read in no other way; all other statements do without.
+WITH_BITMAPS = "set enable_bitmapscan = on"
 SEGMENTS = """
 select segment from search_segments
 where segment <= %s and newest >= coalesce(to_timestamp(%s::float8), '-infinity') order by segment desc

@@ -1,6 +1,6 @@
 """Every statement of the shell for SQL by hand, by name."""
 
-NO_HURRY = "set statement_timeout = 0"
+NO_HURRY = "select set_config('statement_timeout', '0', false), set_config('enable_bitmapscan', 'on', false)"
 RELATIONS = """
 select relname as name, case relkind when 'v' then 'view' else 'table' end as type,
        coalesce(obj_description(oid, 'pg_class'), '') as "what it is"

@@ -218,7 +218,8 @@ async def run_import(database: Database, arguments: argparse.Namespace, own: Cal
             raise
         except OSError as error:
             raise IkigaiError(f"{path} cannot be read: {error.strerror}.", "Check the disk.") from None
-    return f"{made.name} is new and has {made.events:,} events. Go on with it: ikigai -r {made.name}"
+    unchecked = "" if intake.has_checksum else " The file has no checksum, so that damage would not have been seen."
+    return f"{made.name} is new and has {made.events:,} events.{unchecked} Go on with it: ikigai -r {made.name}"
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -1,8 +1,8 @@
 """Histories as JSON and as JSON lines: all that the log says, for programs, and to be imported again.
 
 Both have an event on each line. JSONL begins with a line that says what it is and ends with one that counts the
-events, so that a file that was cut off is known; in JSON these are the fields around the list `events`. What the fields
-mean is written in the README; whoever changes that changes VERSION.
+events, so that a file that was cut off is known, and has their checksum; in JSON these are the fields around the list
+`events`. What the fields mean is written in the README; whoever changes that changes VERSION.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 
 from ikigai import __version__
 from ikigai.core.transfer.renumber import Raw
+from ikigai.export.checksum import Checksum
 
 FORMAT, VERSION = "ikigai-history", 1
 
@@ -39,41 +40,47 @@ def head(about: About) -> dict[str, Any]:
         "agent": about.agent,
         "exported_at": _time(about.at),
         "program": f"ikigai {__version__}",
+        "checksum": "sha256",
         **{name: id for name, id in asked.items() if id is not None},
     }
 
 
 class Jsonl:
-    """One object per line: what it is, the events, their count."""
+    """One object per line: what it is, the events, their count and checksum."""
 
     def begin(self, about: About) -> Iterator[str]:
-        self._count = 0
-        yield _json(head(about)) + "\n"
+        self._count, self._sum = 0, Checksum()
+        yield _added(self._sum, _json(head(about))) + "\n"
 
     def rows(self, page: list[Raw]) -> Iterator[str]:
         for raw in page:
-            yield _event(raw) + "\n"
+            yield _added(self._sum, _event(raw)) + "\n"
         self._count += len(page)
 
     def end(self) -> Iterator[str]:
-        yield _json({"count": self._count}) + "\n"
+        yield _json({"count": self._count, "sha256": self._sum.digits}) + "\n"
 
 
 class Json:
     """One object; its list `events` has a line for each."""
 
     def begin(self, about: About) -> Iterator[str]:
-        self._count = 0
-        yield _json(head(about))[:-1] + ',"events":['
+        self._count, self._sum = 0, Checksum()
+        yield _added(self._sum, _json(head(about)))[:-1] + ',"events":['
 
     def rows(self, page: list[Raw]) -> Iterator[str]:
         for raw in page:
             yield ",\n" * bool(self._count) or "\n"
-            yield _event(raw)
+            yield _added(self._sum, _event(raw))
             self._count += 1
 
     def end(self) -> Iterator[str]:
-        yield f'\n],"count":{self._count}}}\n'
+        yield "\n]," + _json({"count": self._count, "sha256": self._sum.digits})[1:] + "\n"
+
+
+def _added(checksum: Checksum, text: str) -> str:
+    checksum.add(text.encode())
+    return text
 
 
 def _event(raw: Raw) -> str:

@@ -1,6 +1,7 @@
 """Reads what `json_export` wrote, or what somebody says it wrote: each event is looked at before it is believed.
 
-A file that another program has laid out anew is read, too, but as a whole. Every refusal names the line.
+A file that another program has laid out anew is read, too, but as a whole. Every refusal names the line, but that of a
+wrong checksum.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ikigai.core.errors import Refused
 from ikigai.core.events import Unknown
 from ikigai.core.sanitize import clean_line, storable
 from ikigai.core.transfer.renumber import Raw
+from ikigai.export.checksum import Checksum
 from ikigai.export.json_export import FORMAT, VERSION
 
 LONGEST_LINE = 300_000_000
@@ -35,12 +37,15 @@ class _Head(msgspec.Struct):
     format: str
     version: int
     agent: str = ""
+    checksum: str = ""
     events: list[msgspec.Raw] | None = None
     count: int | None = None
+    sha256: str = ""
 
 
-class _Count(msgspec.Struct):
+class _End(msgspec.Struct):
     count: int
+    sha256: str = ""
 
 
 class _Event(msgspec.Struct):
@@ -53,42 +58,59 @@ class _Event(msgspec.Struct):
     data: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_HEAD, _EVENT, _COUNT = msgspec.json.Decoder(_Head), msgspec.json.Decoder(_Event), msgspec.json.Decoder(_Count)
+_HEAD, _EVENT, _END = msgspec.json.Decoder(_Head), msgspec.json.Decoder(_Event), msgspec.json.Decoder(_End)
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_BEHIND = ("events", "count", "sha256")
+"""Fields that are no part of what the file says of itself at its beginning."""
 _LAYOUT = b'"events":['
 
 
 class Intake:
-    """One file. `agent` is the name of the agent it is of; `size` bytes, of which `done` are read."""
+    """One file. `agent` is the name of the agent it is of; `size` bytes, of which `done` are read.
+
+    `has_checksum` says, once all rows are read, whether it was compared with one.
+    """
 
     def __init__(self, path: Path, file: BinaryIO, size: int) -> None:
         """Read what the file says it is. Raises Refused."""
         self._path, self._file, self.size = path, file, size
         self._line, self._last, self._latest = 0, 0, time.time() + A_DAY
-        self._said = 0  # how many events there are, as the file has it
+        self._said = _End(0)  # how many events there are, and their checksum, as the file has it
+        self._sum = Checksum()
+        self.has_checksum = False
         self.done = 0
         first = self._next()
         self._listed = first.endswith(_LAYOUT)
         self._whole: _Head | None = None
-        try:
-            head = _HEAD.decode(first + b"]}" if self._listed else first)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            head = self._laid_out_anew(first)
+        head, fields = _beginning(first + b"]}" if self._listed else first) or self._laid_out_anew(first)
         if head.format != FORMAT:
             self._foreign()
         if head.version != VERSION:
             self._refuse(f"the format has version {head.version}, this ikigai knows {VERSION}", "Install a newer one.")
         if head.events is not None and not self._listed:
             self._whole = head
+        self._declared = head.checksum
+        self._sum.add(fields)
         self.agent = head.agent
 
     def rows(self) -> Iterator[Raw]:
-        """The events, ascending. Raises Refused at the first that is none, and at an end that is not the end."""
+        """The events, ascending.
+
+        Raises Refused at the first that is none, at an end that is not the end, and where the checksum is wrong.
+        """
         count = 0
         for text in self._texts():
             yield self._row(text)
+            self._sum.add(text)
             count += 1
-        if self._said != count:
-            self._refuse(f"{count:,} events are there, and {self._said:,} should be", "Export it again.")
+        if self._said.count != count:
+            self._refuse(f"{count:,} events are there, and {self._said.count:,} should be", "Export it again.")
+        self.has_checksum = bool(self._declared or self._said.sha256)
+        if self.has_checksum and self._said.sha256 != self._sum.digits:
+            raise Refused(
+                f"{self._path} is damaged or was changed: its checksum is another. {NOTHING}",
+                "Export it again; if you changed it yourself, take `checksum` and `sha256` out of it.",
+            )
 
     def place(self, number: int) -> str:
         """Where the event `number`, counted from 1, stands."""
@@ -97,31 +119,32 @@ class Intake:
     # ── lines ──
 
     def _texts(self) -> Iterator[bytes]:
-        """The JSON text of each event; sets what the file says of their number."""
+        """The JSON text of each event; sets what the file says of all of them."""
         if self._whole:
             self._line = 0
             for text in self._whole.events or ():
                 self._line += 1
                 yield bytes(text)
-            self._said = self._whole.count if self._whole.count is not None else self._cut_off()
+            count = self._whole.count if self._whole.count is not None else self._cut_off()
+            self._said = _End(count, self._whole.sha256)
             return
         while True:
             text = self._next()
             if end := self._end(text):
                 break
             yield text.removesuffix(b",") if self._listed else text
-        self._said = end.count
+        self._said = end
         if self._file.read(1):
             self._line += 1
             self._refuse("there is more behind the end", "Import files one by one.")
 
-    def _end(self, text: bytes) -> _Count | None:
+    def _end(self, text: bytes) -> _End | None:
         """What the last line says, if it is that."""
         if not text.startswith(b'],"count":' if self._listed else b'{"count":'):
             return None
         try:
-            return _COUNT.decode(b"{" + text[2:] if self._listed else text)
-        except msgspec.DecodeError:
+            return _END.decode(b"{" + text[2:] if self._listed else text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self._damaged("the count cannot be read")
 
     def _next(self) -> bytes:
@@ -134,15 +157,13 @@ class Intake:
             self._foreign() if self._line == 1 else self._refuse("it is too long", "Take it out of the file.")
         return text.rstrip(b"\r\n")
 
-    def _laid_out_anew(self, first: bytes) -> _Head:
+    def _laid_out_anew(self, first: bytes) -> tuple[_Head, bytes]:
+        """What all of the file says it is: one object."""
         if not first.lstrip().startswith(b"{") or self.size > LONGEST_WHOLE:
             self._foreign()
-        try:
-            head = _HEAD.decode(first + b"\n" + self._file.read())
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self._foreign()
+        head = _beginning(first + b"\n" + self._file.read())
         self.done = self.size
-        return head
+        return head or self._foreign()
 
     # ── events ──
 
@@ -188,6 +209,15 @@ class Intake:
     def _refuse(self, why: str, remedy: str) -> NoReturn:
         where = f"event {self._line}" if self._whole else f"line {self._line}"
         raise Refused(f"{self._path}, {where}: {why}. {NOTHING}", remedy)
+
+
+def _beginning(text: bytes) -> tuple[_Head, bytes] | None:
+    """What a file says it is, and the fields of that as JSON; None where it is none."""
+    try:
+        fields = {name: raw for name, raw in _FIELDS.decode(text).items() if name not in _BEHIND}
+        return _HEAD.decode(text), msgspec.json.encode(fields)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _storable(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Dump and restore: everything ikigai keeps in a database, as an archive of pg_dump's.
 
-A restore takes only the rows out of the archive and copies them into a schema made by ikigai's own migrations, in one
-transaction: ids stay, triggers are there, and no statement of the archive's is ever run.
+A restore takes only the rows out of the archive and copies them into a schema made by ikigai's own migrations, all in
+one transaction: ids stay, triggers are there, and no statement of the archive's is ever run.
 """
 
 import asyncio
@@ -17,7 +17,8 @@ from typing import LiteralString, TypeAlias
 from ikigai.core.errors import BadDatabase, Refused
 from ikigai.store import pg_programs as programs
 from ikigai.store import schema
-from ikigai.store.connection import Session
+from ikigai.store.address import Place
+from ikigai.store.connection import Cursor, Session
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import dump as own
 
@@ -113,39 +114,38 @@ async def restore(dsn: str, binaries: Path | None, file: Path, migrations: Path,
         )
     session = Session(dsn)
     try:
-        async with session.use():
-            pass
-        if session.greeting.schema_version < dumped:
-            await schema.migrate(session, known[:dumped])
-        events = await _fill(session, pg_restore, file, told)
+        async with session.use(patient=True) as cursor, cursor.connection.transaction():
+            for migration in known[:dumped]:
+                await schema.apply(cursor.connection, migration, session.place)
+            events = await _fill(session.place, cursor, pg_restore, file, told)
+            for migration in known[dumped:]:
+                await schema.apply(cursor.connection, migration, session.place)
         await schema.analyze(session)
-        await schema.migrate(session, known)
     finally:
         await session.close()
     return events
 
 
-async def _fill(session: Session, pg_restore: str, file: Path, told: Told) -> int:
+async def _fill(where: Place, cursor: Cursor, pg_restore: str, file: Path, told: Told) -> int:
     copied = 0
-    async with session.use(patient=True) as cursor, cursor.connection.transaction():
-        await cursor.execute(own.RESTORE_TURN)
-        await cursor.execute(own.ALONE)
-        await cursor.execute(own.IS_EMPTY)
-        if await cursor.fetchall() != [(True,)]:
-            raise Refused(
-                f"The database {session.place.database} {session.place} holds agents already; nothing was restored.",
-                "Restore into a fresh database.",
-            )
-        for table, copy_in in TABLES.items():
-            await cursor.execute(own.COLUMNS, (table,))
-            columns = [name for (name,) in await cursor.fetchall()]
-            async with cursor.copy(copy_in) as copy:
-                async for rows in _rows(pg_restore, file, table, columns):
-                    await copy.write(rows)
-                    told(copied := copied + len(rows), None)
-        await cursor.execute(own.SET_IDENTITY)
-        await cursor.execute(queries.COUNT_EVENTS)
-        ((events,),) = await cursor.fetchall()
+    await cursor.execute(own.RESTORE_TURN)
+    await cursor.execute(own.ALONE)
+    await cursor.execute(own.IS_EMPTY)
+    if await cursor.fetchall() != [(True,)]:
+        raise Refused(
+            f"The database {where.database} {where} holds agents already; nothing was restored.",
+            "Restore into a fresh database.",
+        )
+    for table, copy_in in TABLES.items():
+        await cursor.execute(own.COLUMNS, (table,))
+        columns = [name for (name,) in await cursor.fetchall()]
+        async with cursor.copy(copy_in) as copy:
+            async for rows in _rows(pg_restore, file, table, columns):
+                await copy.write(rows)
+                told(copied := copied + len(rows), None)
+    await cursor.execute(own.SET_IDENTITY)
+    await cursor.execute(queries.COUNT_EVENTS)
+    ((events,),) = await cursor.fetchall()
     return events
 
 

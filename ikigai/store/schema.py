@@ -76,12 +76,7 @@ async def migrate(session: Session, wanted: list[Migration], told: Told = nobody
     for migration in wanted:
         told(migration.version, len(wanted))
         async with session.use(patient=True) as cursor:
-            try:
-                version = await _apply(cursor.connection, migration)
-            except psycopg.DatabaseError as error:
-                if found := _told(error, migration, session.place):
-                    raise found from error
-                raise
+            version = await apply(cursor.connection, migration, session.place)
     if 0 < before < version:
         await analyze(session)
     return version
@@ -100,14 +95,20 @@ async def analyze(session: Session) -> None:
         log.warning("the tables were not analyzed: %s", error)
 
 
-async def _apply(connection: psycopg.AsyncConnection, migration: Migration) -> int:
-    async with connection.transaction():
-        await connection.execute(queries.MIGRATION_TURN, (NAMESPACE,))
-        version = await version_of(connection)
-        if version < migration.version:
-            await connection.execute(migration.file.read_bytes())
-            version = migration.version
-            await connection.execute(queries.MIGRATED, (version, migration.file.stem[5:]))
+async def apply(connection: psycopg.AsyncConnection, migration: Migration, where: Place) -> int:
+    """Apply one unless it is applied already, within a transaction if there is one; return the version reached."""
+    try:
+        async with connection.transaction():
+            await connection.execute(queries.MIGRATION_TURN, (NAMESPACE,))
+            version = await version_of(connection)
+            if version < migration.version:
+                await connection.execute(migration.file.read_bytes())
+                version = migration.version
+                await connection.execute(queries.MIGRATED, (version, migration.file.stem[5:]))
+    except psycopg.DatabaseError as error:
+        if found := _told(error, migration, where):
+            raise found from error
+        raise
     return version
 
 

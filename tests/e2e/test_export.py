@@ -25,8 +25,8 @@ def test_export_and_import(account: Account):
         assert "second" in file.read_text() and "secret-key" not in file.read_text()
     assert "<strong>words</strong>" in (account.home / "talk.html").read_text()
     assert (
-        account.run("history", "export", "--format", "jsonl").stdout.splitlines()[1:]
-        == ((account.home / "talk.jsonl").read_text().splitlines()[1:])
+        account.run("history", "export", "--format", "jsonl").stdout.splitlines()[1:-1]
+        == ((account.home / "talk.jsonl").read_text().splitlines()[1:-1])
     )
     events = lines_of(account.run("history", "export", "--format", "jsonl", "--from", "#2", "--to", "3").stdout)
     assert [event["id"] for event in events[1:-1]] == [2, 3] and (events[0]["from"], events[0]["to"]) == (2, 3)
@@ -53,8 +53,10 @@ def test_export_and_import(account: Account):
     assert account.run(*ECHO, "-r", "copy", "-p", "third").stdout == "third\n"
     assert account.endings() == ["completed"] * 6
     rows = len(account.rows())
+    lines = (account.home / "talk.jsonl").read_text()
     for name, text, why in (
-        ("cut.jsonl", (account.home / "talk.jsonl").read_text()[:-20], "line "),
+        ("cut.jsonl", lines[:-20], "line "),
+        ("changed.jsonl", lines.replace("words", "wards"), "damaged or was changed"),
         ("other.json", "{}", "no history that ikigai exported"),
         ("talk.jsonl", None, "already"),
     ):
@@ -67,14 +69,20 @@ def test_export_and_import(account: Account):
     refused(account.run("history", "import", "pipe.json"), 2, "no ordinary file")
     assert len(account.rows()) == rows and account.agents() == [agent, "copy"]
 
+    head, *events = lines.splitlines()[:-1]
+    unchecked = [head.replace(',"checksum":"sha256"', ""), *events, '{"count":8}']
+    (account.home / "by-hand.jsonl").write_text("\n".join(unchecked))
+    made = account.run("history", "import", "by-hand.jsonl", "--name", "hand")
+    assert made.returncode == 0 and "has 8 events. The file has no checksum" in made.stdout, made
+
 
 def test_ctrl_c_leaves_no_half_file(account: Account):
     """A history of some megabytes, so that there is a middle."""
     assert account.run(*ECHO, "-p", "hello").returncode == 0
     lines = account.run("history", "export", "--format", "jsonl").stdout.splitlines()
-    event = json.loads(lines[1])
+    head, event = lines[0].replace(',"checksum":"sha256"', ""), json.loads(lines[1])
     rows = [json.dumps({**event, "id": n, "content": f"**{n}** " * 100}) for n in range(1, 60_001)]
-    (account.home / "long.jsonl").write_text("\n".join((lines[0], *rows, '{"count":60000}', "")))
+    (account.home / "long.jsonl").write_text("\n".join((head, *rows, '{"count":60000}', "")))
     with account.terminal("history", "import", "long.jsonl", "--name", "long") as program:
         program.wait(lambda: b" %" in program.raw, "the bar")
         program.wait_for("long is new and has 60,000 events.")

@@ -3,6 +3,7 @@
 import io
 import json
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,18 @@ def text(form: Json | Jsonl, rows: list[Raw] = ROWS) -> str:
     return "".join([*form.begin(ABOUT), *form.rows(rows[:2]), *form.rows(rows[2:]), *form.end()])
 
 
-def read(data: str | bytes) -> list[Raw]:
+def intake(data: str | bytes) -> Intake:
     data = data.encode(errors="surrogatepass") if isinstance(data, str) else data
-    return list(Intake(Path("x.json"), io.BytesIO(data), len(data)).rows())
+    return Intake(Path("x.json"), io.BytesIO(data), len(data))
+
+
+def read(data: str | bytes) -> list[Raw]:
+    return list(intake(data).rows())
+
+
+def stored(rows: list[Raw]) -> list[Any]:
+    """What they say: spaces between the parts of `data`, and zeros behind a decimal point, are no matter."""
+    return [(*raw[:6], raw.data and json.loads(raw.data, parse_float=Decimal)) for raw in rows]
 
 
 @pytest.mark.parametrize("form", [Json, Jsonl])
@@ -46,14 +56,18 @@ def test_what_is_written_is_read(form: type[Json | Jsonl]) -> None:
         "id": 3, "agent": "a-root", "seq": 1, "at": "2023-11-14T22:13:20.123456Z", "kind": "user",
         "content": ROWS[0].content, "data": {"from": [{"a": 1.1}]},
     }  # fmt: skip
-    assert (whole if isinstance(whole, dict) else whole[-1])["count"] == len(ROWS)
+    end = whole if isinstance(whole, dict) else whole[-1]
+    assert end["count"] == len(ROWS) and len(end["sha256"]) == 64 and head["checksum"] == "sha256"
 
 
 def test_json_that_another_program_has_laid_out() -> None:
     for options in ({"indent": 2}, {}, {"separators": (",", ":"), "ensure_ascii": False}):
-        again = read(json.dumps(json.loads(text(Json())), **options))
-        assert [row[:6] for row in again] == [row[:6] for row in ROWS]
+        again = intake(json.dumps(json.loads(text(Json())), **options))
+        assert [row[:6] for row in again.rows()] == [row[:6] for row in ROWS] and again.has_checksum
     broken: Any = json.loads(text(Json()))
+    broken["events"][1]["seq"] += 1
+    with pytest.raises(Refused, match="damaged or was changed"):
+        read(json.dumps(broken, indent=2))
     broken["events"][1]["id"] = 1
     with pytest.raises(Refused, match=r"event 2: the id 1 does not ascend"):
         read(json.dumps(broken, indent=2))
@@ -83,9 +97,49 @@ def test_damage_is_found_with_its_line() -> None:
             try:
                 rows = read(changed)
             except Refused as refused:
-                assert "line " in refused.what or "no history" in refused.what
+                assert any(word in refused.what for word in ("line ", "no history", "damaged or was changed"))
             else:
-                assert [row.id for row in rows] == sorted({row.id for row in rows})
+                assert stored(rows) == stored(ROWS)
+
+
+@pytest.mark.parametrize("form", [Json, Jsonl])
+def test_no_changed_byte_changes_what_is_read(form: type[Json | Jsonl]) -> None:
+    """Every byte, each of its bits, and what JSON takes for a space: refused, or nothing but the layout is another."""
+    whole, refusals = text(form()).encode(), 0
+    for place, byte in enumerate(whole):
+        for changed in {*(byte ^ 1 << bit for bit in range(8)), *b" \t\r\n"} - {byte}:
+            try:
+                found = intake(whole[:place] + bytes((changed,)) + whole[place + 1 :])
+                assert stored(list(found.rows())) == stored(ROWS), (place, changed)
+                assert found.agent == "b" and found.has_checksum
+                assert changed in b" \t\r\n" or chr(changed).lower() == chr(byte).lower(), (place, changed)
+            except Refused:
+                refusals += 1
+    assert refusals > 8 * 0.95 * len(whole)
+
+
+def test_numbers_count_to_their_last_digit() -> None:
+    for number, other in (("0.1234567890123456789012", "0.1234567890123456789013"), ("9" * 5000, "9" * 4999 + "8")):
+        raw = Raw(3, "b", 1, 1_700_000_000.0, "later", None, f'{{"x": {number}}}')
+        written = text(Jsonl(), [raw])
+        assert read(written) == [raw]
+        with pytest.raises(Refused, match="damaged or was changed"):
+            read(written.replace(number, other))
+
+
+def test_a_file_without_a_checksum_is_read_and_known() -> None:
+    """As earlier versions and other programs write it; with half of one it is damaged."""
+    lines = text(Jsonl()).splitlines()
+    first = lines[0].replace(',"checksum":"sha256"', "")
+    last = json.dumps({"count": len(ROWS)}, separators=(",", ":"))
+    for beginning, end, taken in ((first, last, True), (lines[0], last, False), (first, lines[-1], False)):
+        found = intake("\n".join((beginning, *lines[1:-1], end, "")))
+        if taken:
+            assert list(found.rows()) == ROWS and not found.has_checksum
+        else:
+            with pytest.raises(Refused, match="damaged or was changed") as refused:
+                list(found.rows())
+            assert "`checksum` and `sha256`" in refused.value.remedy
 
 
 def event(**changes: Any) -> str:

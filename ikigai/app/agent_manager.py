@@ -17,6 +17,7 @@ from ikigai.app.mailbox import Post
 from ikigai.core.errors import Bug, Busy, IkigaiError, StoreError
 from ikigai.core.events import UserMessage
 from ikigai.core.ports import View
+from ikigai.core.sanitize import storable
 from ikigai.core.state import inputs
 from ikigai.core.state.memory import replace
 
@@ -96,7 +97,11 @@ class Crew:
                 await asyncio.wait({self._closing})
             if member := self.members.get(agent.id):
                 return member
-            return self.join(agent, *await self.world.take(agent), front)
+            memory, log, told = await self.world.take(agent)
+            member = self.join(agent, memory, log, front)
+            for sentence in told:
+                member.relay.notice(sentence)
+            return member
 
     def join(self, agent: Agent, memory: Memory, log: AgentLog, front: View | None = None, mail: bool = True) -> Member:
         """The same for an agent whose pen somebody has taken; without `mail` none begins a turn of its."""
@@ -171,7 +176,7 @@ class Crew:
             if not done:
                 member.loop.cancel()
                 await asyncio.wait({member.loop}, timeout=LEAVE_WITHIN)
-        kept = _spooled(member)
+        kept = _kept(member)
         if pen:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(member.log.close(), LEAVE_WITHIN)
@@ -217,9 +222,7 @@ class Crew:
         if loop.cancelled() or (error := loop.exception()) is None or self.members.get(member.agent.id) is not member:
             return
         del self.members[member.agent.id]
-        if unsent := member.runtime.unsent():
-            member.relay.returned("\n".join(each.text for each in unsent))
-        kept = _spooled(member)
+        kept = _kept(member)
         self._closing = asyncio.create_task(member.log.close(), name="close")
         if not isinstance(error, IkigaiError):
             log.error("the loop of %s ended", member.agent.name, exc_info=error)
@@ -228,11 +231,20 @@ class Crew:
         self._lost(member, f"{error} {kept} {now}".replace("  ", " "))
 
 
-def _spooled(member: Member) -> str:
-    """Keep in a file what the database has not taken; the sentence that says so."""
-    if not member.runtime.unsaved:
-        return ""
-    from ikigai.app.spool import spool
+def _kept(member: Member) -> str:
+    """Keep in a file what the database has not taken, and give what nobody took back to the input; the sentence that
+    says so.
+    """
+    unsaved, left = member.runtime.unsaved, member.runtime.unsent()
+    ran = [UserMessage(storable(each.text), alone=True) for each in left if isinstance(each, inputs.Quote)]
+    told, whole = "", True
+    if unsaved or ran:
+        from ikigai.app.spool import spool
 
-    unsent = [UserMessage(each.text, each.images) for each in member.runtime.unsent()]
-    return spool(member.agent.name, (*member.runtime.unsaved, *unsent))
+        told, whole = spool(member.log.unsaved(unsaved, ran))
+    typed = [each for each in unsaved if isinstance(each, UserMessage)] if not whole else []
+    returned = [each.text for each in (*typed, *left) if not isinstance(each, inputs.Quote)]
+    if unsaved or returned:
+        member.relay.queued(())
+        member.relay.returned("\n".join(returned))
+    return told

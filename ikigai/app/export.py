@@ -46,7 +46,7 @@ class Asked(NamedTuple):
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """`export` and `import` among the commands of `ikigai history`."""
+    """`export`, `import` and `recover` among the commands of `ikigai history`."""
     export = commands.add_parser(
         "export",
         parents=[common],
@@ -68,8 +68,18 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
         "none. What ran without a question there asks here.",
     )
     imported.add_argument("file", metavar="FILE", help="what `ikigai history export` wrote")
-    imported.add_argument("--name", default="", help="what the new agent is called")
-    return {"export": export, "import": imported}
+    recover = commands.add_parser(
+        "recover",
+        parents=[common],
+        help="store events that ikigai could not save and kept in a file",
+        description="Store the events of a file that ikigai wrote when the database was out of reach. They go back "
+        "into their agent if nothing has been stored in it since, as happens when it is opened; otherwise into a "
+        "new fork of it that begins where both part. The file is deleted then.",
+    )
+    recover.add_argument("file", metavar="FILE", help="the file that ikigai named")
+    for made in (imported, recover):
+        made.add_argument("--name", default="", help="what the new agent is called")
+    return {"export": export, "import": imported, "recover": recover}
 
 
 def _id(text: str) -> int:
@@ -203,7 +213,7 @@ async def run_import(database: Database, arguments: argparse.Namespace, own: Cal
     from ikigai.export.json_import import Intake
 
     path = Path(arguments.file)
-    with _opened(path) as file, progress("Importing", "bytes") as told:
+    with opened(path) as file, progress("Importing", "bytes") as told:
         intake = Intake(path, file, max(1, path.stat().st_size))
         try:
             made = await database.importing().store(
@@ -222,7 +232,8 @@ async def run_import(database: Database, arguments: argparse.Namespace, own: Cal
     return f"{made.name} is new and has {made.events:,} events.{unchecked} Go on with it: ikigai -r {made.name}"
 
 
-def _opened(path: Path) -> BinaryIO:
+def opened(path: Path) -> BinaryIO:
+    """The file, to be read. Raises ConfigError."""
     from ikigai.images import mentioned_files as files
 
     try:

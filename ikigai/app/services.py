@@ -38,7 +38,7 @@ from ikigai.core.state.loading import loading
 from ikigai.core.state.memory import Memory
 from ikigai.core.state.run_config import Run
 from ikigai.providers.pool import Pool
-from ikigai.system.paths import directory
+from ikigai.system.paths import directory, unsaved_files
 from ikigai.system.process_memory import protect_process_memory
 
 if TYPE_CHECKING:
@@ -213,16 +213,22 @@ class World:
             return await self.create()
         return await agents.last(directory() if start_with == "directory" else "") or await self.create()
 
-    async def take(self, agent: Agent) -> tuple[Memory, AgentLog]:
-        """Take the pen of the agent and load its memory. Raises Busy when another program holds it, Broken when it can
-        only be read, Refused when it was killed meanwhile.
+    async def take(self, agent: Agent) -> tuple[Memory, AgentLog, list[str]]:
+        """Take the pen of the agent and load its memory, with what an earlier run could not save; what is to be told of
+        that. Raises Busy when another program holds it, Broken when it can only be read, Refused when it was killed
+        meanwhile.
         """
         await self.database.family.check(agent)
         log = await self.database.open_agent(agent, directory())
         try:
             agent.check_living(log.killed)
             self.instructions()
-            return await log.load(loading(self.run, agent.id)), log
+            told: list[str] = []
+            if files := unsaved_files(agent.id):
+                from ikigai.app.unsaved_events import put_back
+
+                told = await put_back(files, log)
+            return await log.load(loading(self.run, agent.id)), log, told
         except BaseException:
             await log.close()
             raise

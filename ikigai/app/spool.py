@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-from ikigai.core import codec
-from ikigai.core.events import Event
+from ikigai.core.transfer.unsaved import text_of
 from ikigai.system import paths
 
 if TYPE_CHECKING:
-    pass
+    from ikigai.core.transfer.unsaved import Unsaved
 
 
-def spool(agent: str, facts: Sequence[Event]) -> str:
-    """Keep what the database would not take in a file of the state folder; returns the sentence that says so."""
-    path = paths.state_dir() / f"unsaved-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.jsonl"
-    rows = (codec.encode(fact)._asdict() for fact in facts)
-    lost = "1 event could not be saved" if len(facts) == 1 else f"{len(facts)} events could not be saved"
+class Spooled(NamedTuple):
+    """The sentence about it, and whether the file has everything."""
+
+    told: str
+    whole: bool
+
+
+def spool(unsaved: Unsaved) -> Spooled:
+    """Keep what the database would not take in a file of the state folder."""
+    path = paths.unsaved_file(unsaved.agent)
+    one, count = len(unsaved.events) == 1, f"{len(unsaved.events):,}"
+    lost = f"{count} event{'' if one else 's'} could not be saved"
     try:
         paths.private(path.parent)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
-            file.writelines(msgspec.json.encode({"agent": agent, **row}) + b"\n" for row in rows)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+            file.write(text_of(unsaved))
+            file.flush()
+            os.fsync(file.fileno())
     except OSError as error:
-        return f"{lost}, nor kept in {path}: {error.strerror}."
-    return f"{lost}; {'it is' if len(facts) == 1 else 'they are'} kept in {path}."
+        return Spooled(f"{lost}, nor kept in {path}: {error.strerror}.", False)
+    they = "it is" if one else "they are"
+    return Spooled(f"{lost}; {they} kept in {path} until {unsaved.name} is opened again.", True)

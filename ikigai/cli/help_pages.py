@@ -111,7 +111,7 @@ PAGES: dict[str, Page] = {
             ("ikigai history search 'blue whale'", "everything ever said"),
             ("ikigai history export -o talk.html", "a history as a page"),
         ),
-        "Search, list, show, export and import what was said. Each of these takes --help.",
+        "Search, list, show, export, import and recover what was said. Each of these takes --help.",
     ),
     "history search": Page(
         (
@@ -152,6 +152,15 @@ PAGES: dict[str, Page] = {
             ("ikigai history import talk.json --name old-talk", "under another"),
         ),
         codes=(("1", "the file is no such history; the sentence names the line"),),
+    ),
+    "history recover": Page(
+        (
+            ("ikigai history recover ~/.local/state/ikigai/unsaved-….jsonl", "as ikigai names it"),
+            ("ikigai history recover FILE --name lost", "into a fork, whatever follows there"),
+        ),
+        codes=(("1", "it is no such file, is cut off, or is recovered already; the sentence says which"),),
+        files=(("~/.local/state/ikigai/unsaved-*.jsonl", "what could not be saved"),),
+        variables=(URL,),
     ),
     "doctor": Page(
         (

@@ -61,6 +61,7 @@ def parser(before: argparse.ArgumentParser, common: argparse.ArgumentParser) -> 
     history["show"].set_defaults(act=_show)
     history["export"].set_defaults(act=_export)
     history["import"].set_defaults(act=_import)
+    history["recover"].set_defaults(act=_recover)
 
     doctor.add(commands, common)
     completions.add(commands, common)
@@ -216,6 +217,13 @@ async def _import(config: Config, arguments: argparse.Namespace) -> int:
     async with opened(config) as (_, database):
         own = Redaction(config, lambda: database.passwords).redactor().own
         say(await exporting.run_import(database, arguments, own))
+    return 0
+
+
+async def _recover(config: Config, arguments: argparse.Namespace) -> int:
+    module = await imported("ikigai.app.unsaved_events")
+    async with opened(config) as (_, database):
+        say(await module.run_recover(database, arguments))
     return 0
 
 

@@ -81,7 +81,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
                 return 0
             command = None
         try:
-            memory, log = await world.take(agent)
+            memory, log, recovered = await world.take(agent)
         except Busy as busy:
             raise Busy(busy.what, "Nothing was sent. --new begins a fresh agent beside it.", busy.holder) from None
         if asks:
@@ -92,7 +92,9 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
             values, fitted = world.fitting(memory, command.values)
             command = Change(values)
         printer = headless.Printer(arguments.output_format or "text", agent.name, arguments.yes, arguments.raw)
-        for notice in filter(None, (*world.problems(), fitted, missed(memory), world.level_notice(memory.own))):
+        for notice in filter(
+            None, (*recovered, *world.problems(), fitted, missed(memory), world.level_notice(memory.own))
+        ):
             printer.notice(notice)
         model = str(world.run.resolve(memory.own).get("model"))
         if pictures and not world.sees(model):
@@ -107,7 +109,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
             return await headless.carry_out(runtime, printer, command)
         finally:
             if runtime.unsaved:
-                printer.notice(spool(agent.name, runtime.unsaved))
+                printer.notice(spool(log.unsaved(runtime.unsaved, ())).told)
             if kept := await _stopped(crew, agent, printer):
                 printer.notice(kept)
     finally:

@@ -227,12 +227,14 @@ class Seat:
 
     async def leave(self) -> str:
         """End all loops and put all pens down; returns the sentences about what is not saved."""
-        await self.typed.close()
-        if self._following:
-            await self._following.stop()
-        kept = await self.crew.close(self.member) if self.crew else ""
+        kept = await self.typed.close(self._leave())
         self.member = self._following = None
         return kept
+
+    async def _leave(self) -> str:
+        if self._following:
+            await self._following.stop()
+        return await self.crew.close(self.member) if self.crew else ""
 
     def holds(self, runtime: Runtime) -> bool:
         """Whether this is the loop of an agent that is open."""

@@ -92,14 +92,18 @@ class Typed:
             self._telling = asyncio.create_task(self._tell_recovered(member), name="recovered")
         self.changed()  # what has been typed meanwhile is kept from now on
 
-    async def close(self) -> None:
-        """What is left stays in its files for who comes next."""
+    async def close(self, ending: Awaitable[str]) -> str:
+        """Keep what is left for who comes next, and then what comes back while the agents are `ending`."""
         if self._keeping:
             self._keeping.cancel()
         unsent, self._unsent = self._unsent, None
-        if unsent and (id := self._here()):
-            await unsent.keep(id, self._screen.unsent)
-            unsent.close()
+        if not (unsent and (id := self._here())):
+            return await ending
+        await unsent.keep(id, self._screen.unsent)
+        told = await ending
+        await unsent.keep(id, self._screen.unsent)
+        unsent.close()
+        return told
 
     async def _tell_recovered(self, member: Member | None) -> None:
         """Say so, below what that program has left of its turn."""

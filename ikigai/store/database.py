@@ -29,8 +29,10 @@ from ikigai.store.tree import Family
 if TYPE_CHECKING:
     from ikigai.core.search.prompt_history import Earlier
     from ikigai.core.transfer.redact import Wanted
+    from ikigai.core.transfer.unsaved import Unsaved
     from ikigai.store import purge as purging
     from ikigai.store.paging import Lineage
+    from ikigai.store.recovery import Place
     from ikigai.store.search.search import Search
     from ikigai.store.transfer import Export, Import
     from ikigai.store.window_history import Filled
@@ -228,6 +230,13 @@ class Database:
         from ikigai.store.transfer import Import
 
         return Import(self._beside)
+
+    async def place(self, unsaved: Unsaved) -> Place:
+        """Where events belong that another run could not store."""
+        from ikigai.store import recovery
+
+        async with self._session.use() as cursor:
+            return await recovery.place(cursor, unsaved)
 
     async def lineage(self, agent: str) -> dict[str, int | None]:
         """The ids of the agent and its ancestors, each with the last event that belongs to the agent; None for all."""

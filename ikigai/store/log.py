@@ -1,11 +1,13 @@
 """The log of one agent, with the pen: append, load, and the draft of the reply under way."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -25,16 +27,20 @@ from ikigai.store.connection import Cursor, Session, alive
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import tree as family_queries
 
+if TYPE_CHECKING:
+    from ikigai.core.transfer.unsaved import Unsaved
+    from ikigai.store.recovery import Place
+
 _T = TypeVar("_T")
 
 
 class _Attempt:
     """Facts on their way into the log, under ids and numbers that stay the same however often it is tried."""
 
-    def __init__(self, facts: Sequence[Event], after: int) -> None:
+    def __init__(self, facts: Sequence[Event], after: int, ids: Sequence[UUID] = ()) -> None:
         self.facts = facts
         self.after = after
-        self.ids = [event_id() for _ in facts]
+        self.ids = list(ids) or [event_id() for _ in facts]
         self.rows = [codec.encode(fact) for fact in facts]
 
     @property
@@ -60,6 +66,7 @@ class AgentLog:
         self._directory = storable(directory) or None
         self._held_on: psycopg.AsyncConnection | None = None
         self._last: int | None = None  # seq of the newest event, as far as the caller knows
+        self._newest: UUID | None = None  # its event_id
         self._attempt: _Attempt | None = None
         self._drafted = True  # whether there may be a draft: a program that died may have left one
 
@@ -94,12 +101,36 @@ class AgentLog:
                             await cursor.execute(family_queries.SET_KILLED, killed)
             except psycopg.errors.UniqueViolation as error:
                 raise self._written_elsewhere() from error
-            self._last = attempt.last
+            self._last, self._newest = attempt.last, attempt.ids[-1] if attempt.ids else self._newest
             self._attempt = None
             self._drafted = self._drafted and not ends_reply
         if self._news and any(isinstance(fact, TurnEnded) for fact in facts):
             self._news.set()
         return Appended(rows, memory)
+
+    def unsaved(self, facts: Sequence[Event], more: Sequence[Event]) -> Unsaved:
+        """Return `facts`, as `append` has tried to store them, and `more` behind them, for a file."""
+        from ikigai.core.transfer.unsaved import Unsaved
+
+        tried = self._attempt if self._attempt and self._attempt.facts is facts else _Attempt(facts, 0)
+        ids = tuple(map(str, (*tried.ids, *(event_id() for _ in more))))
+        behind = str(self._newest) if self._newest else None
+        return Unsaved(self.agent, self.name, behind, ids, (*facts, *more))
+
+    async def put_back(self, unsaved: Unsaved) -> Place:
+        """Store what another run could not, if it follows on what is there; returns where it had its place before.
+
+        Raises as `append` does.
+        """
+        from ikigai.store import recovery
+
+        async with self._pen() as cursor:
+            place = await recovery.place(cursor, unsaved)
+        if place.follows and place.missing:
+            facts, ids = unsaved.events[-place.missing :], unsaved.ids[-place.missing :]
+            self._attempt = _Attempt(facts, self._last or 0, list(map(UUID, ids)))
+            await self.append(facts)
+        return place
 
     async def load(self, asking: Reading[_T]) -> _T:
         async with self._pen() as cursor:
@@ -159,10 +190,10 @@ class AgentLog:
         rows = await cursor.fetchall()
         if not rows:
             raise Refused(f"There is no agent {self.name} in this database any more.", "Use another, or --new.")
-        ((last, self.killed),) = rows
+        ((last, newest, self.killed),) = rows
         tried = self._attempt if self._attempt and self._attempt.facts is facts else None
         if self._last is None:
-            self._last = last
+            self._last, self._newest = last, newest
         elif last != self._last and not (tried and last == tried.last):
             raise self._written_elsewhere()
 

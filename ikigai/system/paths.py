@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 
@@ -26,6 +27,21 @@ def data_dir() -> Path:
 def state_dir() -> Path:
     """Log files: `~/.local/state/ikigai` unless XDG_STATE_HOME says otherwise."""
     return _xdg("XDG_STATE_HOME", ".local/state")
+
+
+def unsaved_file(agent: str) -> Path:
+    """A file for events that the database did not take of the agent with this id: no other agent's, and a new one."""
+    now = time.time_ns()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now // 10**9))
+    return state_dir() / f"unsaved-{agent}-{stamp}.{now % 10**9:09}-{os.getpid()}.jsonl"
+
+
+def unsaved_files(agent: str) -> list[Path]:
+    """Such files that are there, the oldest first."""
+    try:
+        return sorted(file for file in state_dir().iterdir() if file.name.startswith(f"unsaved-{agent}-"))
+    except OSError:
+        return []
 
 
 def own() -> tuple[Path, ...]:

@@ -7,7 +7,6 @@ import pytest
 
 from ikigai.app import factories as making
 from ikigai.app import info_commands as answers
-from ikigai.app import spool as unsaved
 from ikigai.app import usage_report as reports
 from ikigai.app.services import World
 from ikigai.config import Config, load
@@ -15,7 +14,7 @@ from ikigai.config import api_keys as keys
 from ikigai.config.records import Local, Model, Server
 from ikigai.core.commands import parsers as meanings
 from ikigai.core.errors import IkigaiError, Unavailable
-from ikigai.core.events import SettingsChanged, StoredEvent, UserMessage
+from ikigai.core.events import SettingsChanged, StoredEvent
 from ikigai.core.messages import Usage
 from ikigai.core.model import Limits
 from ikigai.core.state.fold import evolve
@@ -40,7 +39,8 @@ async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
         patch.setattr(AgentLog, "load", away)
         with pytest.raises(Unavailable):
             await world.take(agent)
-    memory, _ = await world.take(agent)
+    memory, _, told = await world.take(agent)
+    assert not told
     assert memory.agent == agent.id
 
 
@@ -68,16 +68,6 @@ def test_weights_that_are_not_there_are_no_model_to_offer(database: Database) ->
     pool, tools = making.make_pool(config), making.make_workshop(config)
     world = World(config, database, None, pool, making.make_run(config, pool, tools), tools)
     assert world.known_models() == ("scripted/echo",)
-
-
-def test_what_cannot_be_kept_in_a_file_either_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "state_dir", lambda: tmp_path)
-    assert "1 event could not be saved; it is kept in" in unsaved.spool("a", (UserMessage("one"),))
-    assert '"content":"one"' in next(tmp_path.iterdir()).read_text()
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(paths, "state_dir", lambda: tmp_path / "file" / "state")
-    told = unsaved.spool("a", (UserMessage("one"), UserMessage("two")))
-    assert told.startswith("2 events could not be saved, nor kept in") and told.endswith("Not a directory.")
 
 
 def test_models_of_all_keys_at_hand_are_offered(database: Database) -> None:

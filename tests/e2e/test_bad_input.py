@@ -230,10 +230,18 @@ def test_a_full_disk_in_print_mode(account: Account, small_disk: str):
     assert "is full. Make room there" in waiting
     assert kept.startswith("ikigai: 1 event could not be saved; it is kept in ")
     assert "is full. Make room there" in given_up
-    (line,) = Path(kept.rpartition(" in ")[2].rstrip(".")).read_text().splitlines()
+    file = Path(kept.partition(" in ")[2].partition(" until ")[0])
+    _, line = file.read_text().splitlines()
     assert json.loads(line)["content"] == text
     assert account.endings() == ["completed"]
-    assert account.run(*ECHO, "-p", "after").stdout == "after\n"
+    name = kept.partition(" until ")[2].split()[0]
+    after = account.run(*ECHO, "-r", name, "-p", "after")
+    assert (after.stdout, after.stderr) == (
+        "after\n",
+        "ikigai: 1 event that could not be saved is in the log now.\n",
+    )
+    assert account.said("user") == ["before", text, "after"] and not file.exists()
+    assert account.endings() == ["completed", "interrupted", "completed"]
 
 
 def test_leaving_while_the_disk_is_full(account: Account, small_disk: str):

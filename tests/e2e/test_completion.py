@@ -69,11 +69,14 @@ def test_bash(account: Account, on_path: Path):
     told = asked(
         account, on_path,
         "''", "h", "history ''", "history ex", "history export --f", "history export --format ''", "db ''",
-        "--config x.toml his", "usage --by m", "-m x/y --resume ''", "history import a", "history search --kind ''",
+        "--config x.toml his", "usage --by m", "-m x/y --resume ''", "history import a", "history recover a",
+        "history search --kind ''",
         "nonsense ''", "config ''", "history export --agent a -o x --form", "usage --plot a", "usage --plot --b",
         "usage --plot --by ''",
     )  # fmt: skip
-    assert told["history "] == {"search", "list", "show", "export", "import"} and told["history ex"] == {"export"}
+    assert told["history "] == {"search", "list", "show", "export", "import", "recover"} and told["history ex"] == {
+        "export"
+    }
     assert {"history", "db", "login", "doctor", "setup"} <= told[""] and told["h"] == {"history"}
     assert told["history export --f"] == {"--format", "--from", "--force"}
     assert told["history export --format "] == {"md", "html", "json", "jsonl"}

@@ -48,6 +48,11 @@ def another(folder: Path, text: str) -> subprocess.Popen[str]:
     return child
 
 
+async def no_more() -> str:
+    """The agents end, and nothing comes back."""
+    return ""
+
+
 async def test_a_draft_of_a_killed_program_is_taken_over_once(folder: Path):
     child = another(folder, "half a säntence\n日本")
     try:
@@ -143,7 +148,7 @@ async def test_leaving_while_the_log_is_asked_loses_nothing(folder: Path, monkey
     await asked.wait()
     recovering.cancel()
     await asyncio.wait({recovering})
-    await kept.close()
+    await kept.close(no_more())
     assert [file.read_text() for file in files(folder)] == ["half"]
 
 
@@ -162,7 +167,7 @@ async def test_a_log_that_cannot_tell_gives_all_of_it_back(folder: Path, monkeyp
     await kept.recover("agent", None, away)
     await asyncio.sleep(0)
     screen.unsent = given[0]
-    await kept.close()
+    await kept.close(no_more())
     assert given[0] == "half" and [file.read_text() for file in files(folder)] == ["half"]
 
 
@@ -192,7 +197,14 @@ async def test_what_is_typed_is_kept_in_a_moment_and_what_is_queued_at_once(
     screen.unsent = "first\nsecond"
     kept.changed(True)
     await written("first\nsecond")
-    await kept.close()
+
+    async def back() -> str:
+        assert [file.read_text() for file in files(folder)] == ["first\nsecond"]
+        screen.unsent = "first\nsecond\nand back"
+        return "told"
+
+    assert await kept.close(back()) == "told"
+    assert [file.read_text() for file in files(folder)] == ["first\nsecond\nand back"]
 
 
 async def test_what_was_queued_for_another_agent_is_no_draft_of_the_one_before(
@@ -216,4 +228,4 @@ async def test_what_was_queued_for_another_agent_is_no_draft_of_the_one_before(
     here[0], screen.unsent = "other", ""  # it is opened, and has been sent what was meant for it
     kept.changed(True)
     await there(0)
-    await kept.close()
+    await kept.close(no_more())

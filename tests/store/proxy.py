@@ -14,18 +14,25 @@ TO_SERVER, TO_CLIENT = 0, 1
 
 
 class Proxy:
-    """Passes everything on until `cut_after` says otherwise. `passed` counts bytes in each direction."""
+    """Passes everything on until `cut_after` says otherwise. `passed` counts bytes in each direction.
+
+    While it is `down` nothing passes: connections end, and new ones, too.
+    """
 
     def __init__(self, upstream: str) -> None:
         self._upstream = upstream
         self._limit: tuple[int, int] | None = None
         self.passed = [0, 0]
+        self.down = False
 
     def cut_after(self, direction: int, count: int) -> None:
         """Cut the next connection that carries more than `count` further bytes in that direction, right there."""
         self._limit = (direction, self.passed[direction] + count)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.down:
+            writer.close()
+            return
         server_reader, server_writer = await asyncio.open_unix_connection(self._upstream)
         pumps = [
             asyncio.ensure_future(self._pump(TO_SERVER, reader, server_writer)),
@@ -38,7 +45,7 @@ class Proxy:
         server_writer.close()
 
     async def _pump(self, direction: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
+        while (data := await reader.read(65536)) and not self.down:
             if self._limit and self._limit[0] == direction and self.passed[direction] + len(data) > self._limit[1]:
                 writer.write(data[: self._limit[1] - self.passed[direction]])
                 self._limit = None

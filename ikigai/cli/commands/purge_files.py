@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from ikigai.cli import ask as questions
+from ikigai.core.codec import Row
 from ikigai.core.transfer.redact import Wanted
 from ikigai.system import paths
 from ikigai.system.output import say
@@ -61,7 +62,8 @@ def _deleted(file: Path) -> str:
 
 def _holds(file: Path, wanted: Wanted) -> bool:
     with contextlib.suppress(OSError):
-        return wanted.said(file.read_bytes().decode(errors="replace"))
+        text = file.read_bytes().decode(errors="replace")
+        return wanted.likely(Row("", text, text))  # as it is, and as JSON within JSON writes it
     return False
 
 

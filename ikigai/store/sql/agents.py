@@ -79,7 +79,8 @@ USE_AGENT = """
 update agents set last_used_at = clock_timestamp(), directory = coalesce(%s, directory)
 from (select set_config('synchronous_commit', 'off', true)) as commit (waits)
 where id = %s and commit.waits = 'off'
-returning coalesce((select max(seq) from messages where agent_id = agents.id), 0), killed_at is not null
+returning coalesce((select max(seq) from messages where agent_id = agents.id), 0),
+          (select event_id from messages where agent_id = agents.id order by seq desc limit 1), killed_at is not null
 """
 
 # The log ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
-"""The statements of export and import. Rows of the log have the columns of `transfer.Raw`, without the agent."""
+"""The statements of export, import and recovery. Rows of the log have the columns of `transfer.Raw`, without the
+agent.
+"""
 
 from ikigai.store.sql.fragments import ROW
 
@@ -45,3 +47,9 @@ update agents set
   )
 where id = %(agent)s
 """
+
+STORED_BY_ID = """
+select messages.event_id, messages.id, messages.seq, messages.agent_id, agents.name
+from messages join agents on agents.id = messages.agent_id where messages.event_id = any(%s)
+"""
+LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"

@@ -1,0 +1,402 @@
+"""What the database did not take is in files, comes back once when its agent is opened, or makes a fork."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import shlex
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from ikigai.app import agent_manager
+from ikigai.app import factories as making
+from ikigai.app.agent_manager import Crew, Member
+from ikigai.app.services import World
+from ikigai.app.spool import spool
+from ikigai.app.subagents import Delegation
+from ikigai.app.unsaved_events import run_recover
+from ikigai.cli.commands import purge_files
+from ikigai.config import Config
+from ikigai.core import events as ev
+from ikigai.core.errors import Busy, ConfigError, Refused, Unavailable
+from ikigai.core.events import Event, StoredEvent
+from ikigai.core.messages import StopReason, Text, ToolCall
+from ikigai.core.state.fold import evolve
+from ikigai.core.state.inputs import CallModel, Interrupted, Replied, SetMark, Submitted
+from ikigai.core.state.loading import loading
+from ikigai.core.state.machine import decide, work
+from ikigai.core.state.memory import Memory, request
+from ikigai.core.transfer.redact import Wanted
+from ikigai.core.transfer.unsaved import text_of
+from ikigai.providers.scripted import Hang, Pause, Reply, Scripted
+from ikigai.store.agents import Agent
+from ikigai.store.database import Database
+from ikigai.system import paths
+from tests.agent.test_loop import Watcher
+from tests.conftest import MIGRATIONS
+from tests.core.agent import RUN
+from tests.store.proxy import TO_CLIENT, Proxy, proxied
+from tests.store.talk import Talk
+from tests.support.invariants import check
+
+pytestmark = pytest.mark.usefixtures("state")
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of these files."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(agent_manager, "LEAVE_WITHIN", 0.3)
+    return tmp_path / "ikigai"
+
+
+def files(state: Path) -> list[Path]:
+    return sorted(state.glob("unsaved-*.jsonl"))
+
+
+def world(database: Database) -> World:
+    config = Config(model="scripted/echo")
+    pool, tools = making.make_pool(config), making.make_workshop(config)
+    return World(config, database, None, pool, making.make_run(config, pool, tools), tools)
+
+
+@contextlib.asynccontextmanager
+async def crossing(dsn: str, *replies: Reply) -> AsyncIterator[tuple[Proxy, Crew]]:
+    """Agents over a connection that can be cut."""
+    async with proxied(dsn) as (proxy, through):
+        database = await Database.open(through, MIGRATIONS, deadline=60)
+        try:
+            crew = Crew(world(database), Delegation)
+            scripted = Scripted(replies) if replies else None
+            if scripted:
+                crew.world.pool.provider = lambda name: scripted  # type: ignore[method-assign, assignment]
+            yield proxy, crew
+        finally:
+            await database.close()
+
+
+async def until(true: Any) -> None:
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.002)
+
+
+async def joined(crew: Crew, name: str) -> Member:
+    member = await crew.open(await crew.world.create(name))
+    crew.begin(member)
+    await until(lambda: member.runtime.opened.is_set() and not member.runtime.looking)
+    return member
+
+
+def rows(dsn: str, *kinds: str) -> list[tuple[str, str, str]]:
+    """Agent, kind and content of the events, in order."""
+    with psycopg.connect(dsn) as other:
+        found = other.execute(
+            "select name, kind, coalesce(content, '') from messages join agents on agents.id = agent_id"
+            " order by messages.id"
+        ).fetchall()
+    return [row for row in found if not kinds or row[1] in kinds]
+
+
+async def test_agents_do_not_share_a_file_and_have_their_events_back(database: Database, dsn: str, state: Path) -> None:
+    names = [f"agent-{n}" for n in range(3)]
+    async with crossing(dsn) as (proxy, crew):
+        members = [await joined(crew, name) for name in names]
+        proxy.down = True
+        for member in members:
+            member.runtime.tell(Submitted(f"to {member.agent.name}"))
+        await until(lambda: all(member.runtime.unsaved for member in members))
+        told = await crew.close()
+    assert len(files(state)) == 3 and all(str(file) in told for file in files(state))
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in files(state))
+    assert told.count("1 event could not be saved; it is kept in ") == 3
+    assert not rows(dsn, "user")
+    for times in range(2):
+        crew = Crew(world(database), Delegation)
+        for name in names:
+            front = Watcher()
+            member = await crew.open(await database.agents.find(name), front)
+            crew.begin(member)
+            await until(lambda member=member: member.runtime.opened.is_set() and not member.runtime.looking)
+            put_back = [text for text in front.told("notice") if "could not be saved" in text]
+            assert put_back == ([] if times else ["1 event that could not be saved is in the log now."])
+        assert await crew.close() == "" and not files(state)
+        assert [row for row in rows(dsn, "user", "turn_end") if row[1] == "user"] == [
+            (name, "user", f"to {name}") for name in names
+        ]
+    check(dsn)
+
+
+async def test_a_reply_that_could_not_be_saved_is_whole_again(database: Database, dsn: str, state: Path) -> None:
+    async with crossing(dsn, ("A whole ", Pause(0.2), "reply.")) as (proxy, crew):
+        member = await joined(crew, "one")
+        member.runtime.tell(Submitted("ask"))
+        await until(lambda: member.runtime.memory.open)
+        proxy.down = True
+        await until(lambda: member.runtime.unsaved)
+        kinds = [type(event) for event in member.runtime.unsaved]
+        assert kinds == [ev.AssistantMessage, ev.UsageReported, ev.TurnEnded]
+        assert "3 events could not be saved; they are kept in" in await crew.close()
+    crew = Crew(world(database), Delegation)
+    member = await crew.open(await database.agents.find("one"))
+    assert [row[1:] for row in rows(dsn, "user", "assistant", "turn_end")] == [
+        ("user", "ask"),
+        ("assistant", "A whole reply."),
+        ("turn_end", ""),
+    ]
+    assert member.runtime.memory.open is None and "A whole reply." in str(request(member.runtime.memory))
+    await crew.close()
+    check(dsn)
+
+
+async def talked(database: Database, name: str = "one") -> tuple[Talk, tuple[Event, ...]]:
+    """An agent in a turn, and the reply that ends it."""
+    talk = await Talk.open(database, await database.agents.create(name))
+    await talk.turn("a", "b")
+    await talk.happen(Submitted("c"))
+    (job,) = (job for job in work(talk.memory) if isinstance(job, CallModel))
+    return talk, decide(talk.memory, Replied(job, (Text("d"),), StopReason.END, ev.UsageReported(talk.memory.model)))
+
+
+def kept(talk: Talk, facts: tuple[Event, ...], state: Path) -> Path:
+    told, whole = spool(talk.log.unsaved(facts, ()))
+    (file,) = files(state)
+    assert whole and str(file) in told
+    return file
+
+
+def stored_by(memory: Memory, facts: tuple[Event, ...]) -> Memory:
+    """The memory, had they been stored."""
+    last = memory.open.last if memory.open else 0
+    for number, fact in enumerate(facts, 1):
+        memory = evolve(memory, StoredEvent(last + number, memory.agent, 0, 0.0, fact))
+    return memory
+
+
+async def test_a_kill_before_the_file_is_gone_doubles_nothing(database: Database, dsn: str, state: Path) -> None:
+    talk, facts = await talked(database)
+    expected, copy = request(stored_by(talk.memory, facts)), state / "copy"
+    file = kept(talk, facts, state)
+    shutil.copy(file, copy)
+    await talk.log.close()
+    for times in range(2):
+        memory, log, told = await world(database).take(talk.agent)
+        assert told == ([] if times else ["3 events that could not be saved are in the log now."])
+        assert not file.exists() and [row[2] for row in rows(dsn, "assistant")] == ["b", "d"]
+        assert memory.open is None
+        assert request(await log.load(loading(RUN, talk.agent.id))) == expected
+        await log.close()
+        copy.rename(file) if copy.exists() else None
+    check(dsn)
+
+
+async def test_what_was_stored_and_only_not_confirmed_is_not_stored_again(
+    database: Database, dsn: str, state: Path
+) -> None:
+    talk, _ = await talked(database)
+    await talk.log.close()
+    async with proxied(dsn) as (proxy, through):
+        other = await Database.open(through, MIGRATIONS)
+        log = await other.open_agent(talk.agent)
+        facts = (ev.CommandRan("/status", "fine"),)
+        proxy.cut_after(TO_CLIENT, 1)
+        with pytest.raises(Unavailable):
+            await log.append(facts)
+        assert [row[2] for row in rows(dsn, "command")] == ["/status"]
+        more = (ev.CommandRan("/cost", "nothing"),)
+        spool(log.unsaved(facts, more))
+        await other.close()
+    _, log, told = await world(database).take(talk.agent)
+    assert told == ["1 event that could not be saved is in the log now."] and not files(state)
+    assert [row[2] for row in rows(dsn, "command")] == ["/status", "/cost"]
+    await log.close()
+    check(dsn, idle=False)
+
+
+async def recovered(database: Database, file: Path, name: str = "") -> str:
+    return await run_recover(database, argparse.Namespace(file=str(file), name=name))
+
+
+async def test_what_no_longer_follows_makes_a_fork(database: Database, dsn: str, state: Path) -> None:
+    talk, facts = await talked(database)
+    expected, mail = stored_by(talk.memory, facts), ev.MailSent(talk.agent.id, "report")
+    file = kept(talk, (*facts, mail), state)
+    await talk.log.close()
+    other = await Talk.open(database, talk.agent)  # closes the turn, as another program does
+    await other.turn("e", "f")
+    await other.log.close()
+    before = rows(dsn)
+
+    _, log, (told,) = await world(database).take(talk.agent)
+    assert file.exists() and rows(dsn) == before
+    assert told.startswith("4 events could not be saved, and the log has gone on without. To have them in a fork: ")
+    command = shlex.split(told.rpartition(": ")[2])
+    assert command == ["ikigai", "history", "recover", str(file)]
+
+    told = await recovered(database, Path(command[-1]))  # while the agent is open
+    await log.close()
+    assert not file.exists()
+    assert "is new: a fork of one with 4 events that could not be saved. Go on with it: ikigai -r " in told
+    assert rows(dsn)[: len(before)] == before
+    child = await database.agents.find(told.split()[0])
+    assert (child.parent, child.events) == (talk.agent.id, 5)
+    fork = await Talk.open(database, child)
+    assert fork.memory.open is None and request(fork.memory) == request(expected)
+    assert (fork.memory.size, fork.memory.full.total) == (expected.size, expected.full.total)
+    assert await database.mail.waiting(talk.agent.id) == (), "mail has been on its way once"
+    await fork.turn("g", "h")
+    assert await fork.reloaded() == fork.memory
+    assert [turn.messages[0].text for turn in fork.memory.window.turns] == ["a", "c", "g"]
+    await fork.happen(SetMark("m"))
+
+
+async def test_events_that_begin_an_agent_make_a_fork_of_nothing(database: Database, state: Path) -> None:
+    talk = await Talk.open(database, await database.agents.create("empty"))
+    file = kept(talk, (ev.UserMessage("first"),), state)
+    await talk.turn("other", "reply")
+    told = await recovered(database, file, "mine")
+    assert told.startswith("mine is new: a fork of empty with 1 event ")
+    fork = await Talk.open(database, await database.agents.find("mine"))
+    assert [turn.messages[0].text for turn in fork.memory.window.turns] == ["first"]
+
+
+async def test_recover_puts_back_what_follows_unless_a_fork_is_named(database: Database, dsn: str, state: Path) -> None:
+    talk, facts = await talked(database)
+    file = kept(talk, facts, state)
+    with pytest.raises(Busy, match="is open in this program already"):
+        await recovered(database, file)
+    await talk.log.close()
+    copy = file.with_name("copy.jsonl")
+    shutil.copy(file, copy)
+    told = await recovered(database, file, "apart")
+    assert told.startswith("apart is new: a fork of one with 3 events") and not file.exists()
+    assert (await database.agents.find("one")).events < (await database.agents.find("apart")).events + 7
+    with pytest.raises(Refused, match="apart has these events already"):
+        await recovered(database, copy)
+    assert copy.exists()
+
+    talk, facts = await talked(database, "two")
+    file = kept(talk, facts, state)
+    await talk.log.close()
+    told = await recovered(database, file)
+    assert told == "3 events that could not be saved are in two now. Go on with it: ikigai -r two"
+    assert not file.exists() and len([row for row in rows(dsn) if row[0] == "two" and row[1] == "assistant"]) == 2
+
+
+async def test_two_at_once_recover_it_once(database: Database, dsn: str, state: Path) -> None:
+    talk, facts = await talked(database)
+    file = kept(talk, facts, state)
+    await talk.happen(Interrupted())
+    copies = [file.with_name(f"copy-{n}.jsonl") for n in range(4)]
+    for copy in copies:
+        shutil.copy(file, copy)
+    others = [await Database.open(dsn, MIGRATIONS) for _ in copies]
+    found = await asyncio.gather(*map(recovered, others, copies), return_exceptions=True)
+    for other in others:
+        await other.close()
+    assert len([each for each in found if isinstance(each, str)]) == 1, found
+    assert all(isinstance(each, str | Refused) for each in found), found
+    assert [row[2] for row in rows(dsn, "assistant")] == ["b", "d"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda text: b"", "holds no events that ikigai could not save"),
+        (lambda text: b"\xff\xfe\n", "holds no events that ikigai could not save"),
+        (lambda text: b'{"format":"ikigai-history","version":1}\n', "holds no events that ikigai could not save"),
+        (lambda text: text.replace(b"ikigai-unsaved", b"other"), "holds no events that ikigai could not save"),
+        (lambda text: text.replace(b'"version":1', b'"version":2'), "the format has version 2, this ikigai knows 1"),
+        (lambda text: text[:-1], "ends after 3 of 3 events: it was cut off"),
+        (lambda text: text[:-9], "line 4 is cut off or damaged"),
+        (lambda text: text[: text.rindex(b"\n", 0, -1) + 1], "ends after 2 of 3 events: it was cut off"),
+        (lambda text: text.replace(b'"assistant"', b'"parrot"'), "line 2 cannot be an event of the kind 'parrot'"),
+        (lambda text: text.replace(b'"content":"d"', b'"content":7'), "line 2 is cut off or damaged: Expected"),
+    ],
+)
+async def test_files_that_are_none_are_refused(
+    database: Database, dsn: str, state: Path, damage: Any, words: str
+) -> None:
+    talk, facts = await talked(database)
+    file = kept(talk, facts, state)
+    file.write_bytes(damage(file.read_bytes()))
+    await talk.log.close()
+    before = rows(dsn)
+    with pytest.raises(Refused) as refused:
+        await recovered(database, file)
+    assert words in refused.value.what and str(file) in refused.value.what and refused.value.remedy
+    assert refused.value.what.endswith("Nothing was recovered.")
+    _, log, told = await world(database).take(talk.agent)
+    assert told == [str(refused.value)] and file.exists() and rows(dsn) == before, "the agent opens all the same"
+    await log.close()
+
+
+async def test_a_place_that_is_not_there_is_told(database: Database, dsn: str, state: Path) -> None:
+    talk, facts = await talked(database)
+    unsaved = talk.log.unsaved(facts, ())
+    nowhere = "01234567-89ab-cdef-0123-456789abcdef"
+    file = state / "lost.jsonl"
+    state.mkdir(exist_ok=True)
+    for changed, kind, words in (
+        ({"agent": nowhere}, ConfigError, "of agent one, which is not in this database"),
+        ({"behind": nowhere}, Refused, "The event that they follow is not in this database"),
+        ({"behind": None}, None, "is new: a fork of one"),
+    ):
+        fields = {name: changed.get(name, getattr(unsaved, name)) for name in unsaved.__struct_fields__}
+        file.write_bytes(text_of(type(unsaved)(**fields)))
+        if kind is None:
+            assert words in await recovered(database, file)
+            continue
+        with pytest.raises(kind, match=words):
+            await recovered(database, file)
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        await recovered(database, state / "missing.jsonl")
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        await recovered(database, state)
+
+
+async def test_what_cannot_be_kept_in_a_file_either_is_in_the_input(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    async with crossing(dsn, (Hang(),)) as (proxy, crew):
+        member, front = await joined(crew, "one"), Watcher()
+        member.relay.enter(front)
+        monkeypatch.setattr(paths, "state_dir", lambda: tmp_path / "file" / "state")
+        proxy.down = True
+        member.runtime.tell(Submitted("one"))
+        await until(lambda: member.runtime.unsaved)
+        member.runtime.tell(Submitted("two"))
+        told = await crew.close()
+    assert told.startswith("1 event could not be saved, nor kept in") and told.endswith("Not a directory.")
+    assert front.told("returned") == ["one\ntwo"] and front.told("queued")[-1] == ()
+
+
+async def test_an_agent_that_was_killed_is_not_forked(database: Database, state: Path) -> None:
+    root = await Talk.open(database, await database.agents.create("root"))
+    await root.turn()
+    child: Agent = await database.agents.create("child", parent=root.agent.id, forked_at=1)
+    talk = await Talk.open(database, child)
+    file = kept(talk, (ev.UserMessage("first"),), state)
+    await talk.log.append((ev.AgentKilled(),))
+    await talk.log.close()
+    with pytest.raises(Refused, match=r"Agent child was killed\. Run: ikigai agents revive child"):
+        await recovered(database, file)
+
+
+@pytest.mark.parametrize("secret", ["plain", 'a "quote"', "two\nlines", "ä\\b"])
+async def test_a_purge_deletes_the_file_that_holds_the_text(
+    database: Database, state: Path, secret: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk, _ = await talked(database)
+    call = ToolCall("1", "shell", json.dumps({"command": f"echo {secret}!"}))
+    file = kept(talk, (ev.AssistantMessage(), call), state)
+    purge_files.offer(Wanted("elsewhere"), yes=True)
+    assert file.exists()
+    purge_files.offer(Wanted(secret), yes=True)
+    assert not file.exists() and capsys.readouterr().out == f"Deleted: {file}\n"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import TypeGuard
 
 from ikigai.core.commands.parsers import typed
 from ikigai.core.events import Event, UserMessage
 from ikigai.core.ports import View
-from ikigai.core.state.inputs import Condensed, Input, Steered, Submitted, is_command
+from ikigai.core.state.inputs import Condensed, Input, Quote, Steered, Submitted, is_command
 
 
 class Pending:
@@ -38,8 +39,10 @@ class Pending:
                 return happened.text
         return ""
 
-    def unsent(self, inbox: asyncio.Queue[Input | None]) -> list[Submitted]:
-        """The messages that nobody took any more, those of the inbox last; nothing is left of them here."""
+    def unsent(self, inbox: asyncio.Queue[Input | None]) -> list[Submitted | Quote]:
+        """The messages that nobody took any more, and what commands have done, those of the inbox last; nothing is left
+        of them here.
+        """
         left: list[Input] = [*self.steering, *self.queue]
         self.steering.clear()
         self.queue.clear()
@@ -47,7 +50,7 @@ class Pending:
             if (happened := inbox.get_nowait()) is not None:
                 left.append(happened)
         left = [whole(happened) for happened in left]
-        return [happened for happened in left if isinstance(happened, Submitted)]
+        return [happened for happened in left if isinstance(happened, Submitted) or _ran(happened)]
 
     def too_late(self) -> None:
         """The turn that was to be steered has ended: what was meant for it begins the next one."""
@@ -55,9 +58,9 @@ class Pending:
         self.steering.clear()
 
     def give_back(self) -> None:
-        """Return messages to the input and say which commands are not done; what nobody typed goes on waiting."""
-        made = [happened for happened in self.queue if isinstance(happened, Condensed)]
-        self.queue = deque(happened for happened in self.queue if not isinstance(happened, Condensed))
+        """Return messages to the input and say which commands are not done; what has happened goes on waiting."""
+        made = [happened for happened in self.queue if isinstance(happened, Condensed) or _ran(happened)]
+        self.queue = deque(happened for happened in self.queue if happened not in made)
         if undone := [words(happened) for happened in self.queue if not isinstance(happened, Submitted)]:
             self._view.notice(f"Not done: {', '.join(undone)}.")
         waiting = (*self.steering, *self.queue)
@@ -65,6 +68,11 @@ class Pending:
         if texts := [happened.text for happened in waiting if isinstance(happened, Submitted | Steered)]:
             self._view.returned("\n".join(texts))
         self.queue = deque(made)
+
+
+def _ran(happened: Input) -> TypeGuard[Quote]:
+    """Whether it tells what a command of the user's has done, which nobody can take back."""
+    return isinstance(happened, Quote) and happened.ran
 
 
 def whole(happened: Input) -> Input:
@@ -77,5 +85,7 @@ def words(happened: Input) -> str:
     match happened:
         case Submitted(text) | Steered(text):
             return text
+        case Quote(ran=True):  # nobody has typed its output, and typed again it would run again
+            return ""
         case _:
             return typed(happened) if is_command(happened) else ""

@@ -39,6 +39,7 @@ from ikigai.core.state.inputs import (
     Mailed,
     Opened,
     Plan,
+    Quote,
     Replied,
     Retry,
     RewindAt,
@@ -145,7 +146,11 @@ class Runtime:
             await self._take(Mailed(mails))
 
     async def _asks_still(self) -> bool:
-        """Whether the end has to wait for what the user is asked, or asked for: wait, and be asked to end again."""
+        """Whether the end has to wait for what the user is asked, asked for or ran: wait, and be asked to end again."""
+        if self.memory.open and self.memory.open.alone:  # its end is on the way, and more of its kind may wait for it
+            await asyncio.sleep(0)
+            self.inbox.put_nowait(None)
+            return True
         forgetting = self._forgetting if self._forgetting and not self._forgetting.done() else None
         if (task := forgetting or self._background.asked_for) is None:
             return False
@@ -171,8 +176,10 @@ class Runtime:
         """Take back the newest message that waits for the turn to end; empty when there is none."""
         return self._pending.unqueue()
 
-    def unsent(self) -> list[Submitted]:
-        """The messages that nobody took any more, oldest first; to be asked once when the loop has ended."""
+    def unsent(self) -> list[Submitted | Quote]:
+        """The messages that nobody took any more, and what commands of the user's have done, oldest first; to be asked
+        once when the loop has ended.
+        """
         return self._pending.unsent(self.inbox)
 
     async def _take(self, happened: Input) -> None:

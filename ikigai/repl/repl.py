@@ -191,8 +191,8 @@ class Repl(Commanding):
         self._closing = True
         for task in (*self._background, *((self._running,) if self._running else ())):
             task.cancel()
-        if self._reading:
-            await asyncio.wait({self._reading}, timeout=CLOSE_WITHIN)
+        if ending := {task for task in (self._reading, self._running) if task}:  # a command says what it has done
+            await asyncio.wait(ending, timeout=CLOSE_WITHIN)
         if self._mentions:
             await self._mentions.close()
         kept = ""

@@ -15,6 +15,7 @@ from ikigai.core.state import inputs
 from ikigai.repl.input_router import Sitting
 
 if TYPE_CHECKING:
+    from ikigai.agent.loop import Runtime
     from ikigai.app.info_commands import Place
     from ikigai.app.services import World
     from ikigai.store.agents import Agent
@@ -200,15 +201,33 @@ class Commanding(Sitting):
         if self._seat.runtime is None and not quiet:
             raise self._seat.refusal()
         self.screen.running(line)
+        written = ""
+
+        def wrote(text: str) -> None:
+            nonlocal written
+            written = (written + text)[-permissions.LONGEST :]
+            self.screen.progress(line, text)
+
         try:
-            output = await permissions.ran(self._world.workshop, typed, lambda text: self.screen.progress(line, text))
+            output = await permissions.ran(self._world.workshop, typed, wrote)
+        except asyncio.CancelledError:
+            if not quiet:
+                self._ran(typed, f"{written}\n[stopped]".lstrip(), quiet, to)
+            raise
         finally:
             self.screen.running("")
-        if quiet or (to and not self._seat.holds(to)):
+        self._ran(typed, output, quiet, to)
+
+    def _ran(self, typed: str, output: str, quiet: bool, to: Runtime | None) -> None:
+        """Bring what the user's own command came to into the conversation, or, with `quiet`, on the screen alone."""
+        if quiet or to is None or not self._seat.holds(to):
             self.screen.print_text(f"$ {typed}\n{output}")
-        else:
-            kept = self._world.redaction.redactor().foreign(output)
-            self._tell(inputs.Quote(f"!{typed}\n{kept}"), to)
+            return
+        assert self._world
+        if to.memory.open:
+            self.screen.print_text(f"!{typed} has run. Its output joins the conversation when the turn ends.")
+        kept = self._world.redaction.redactor().foreign(output)
+        self._tell(inputs.Quote(f"!{typed}\n{kept}", ran=True), to)
 
     def _move(self, command: Local) -> None:
         """Go to another agent. What is typed from now on is meant for that one."""

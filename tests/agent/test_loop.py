@@ -223,6 +223,41 @@ async def test_instructions_that_changed_are_stored_before_what_asks_and_sent_wi
     assert kinds[first + 1] is UserMessage and kinds[: first + 1].count(UserMessage) == 0
 
 
+@pytest.mark.parametrize(
+    ("reply", "stop", "ending"),
+    [
+        (("begun", Hang()), [Interrupted()], Ending.INTERRUPTED),
+        (("begun", Hang()), [Interrupted(), None], Ending.INTERRUPTED),
+        (("begun", Pause(0.05), Break(Failure.REFUSED)), [], Ending.FAILED),
+        (("begun", Pause(0.05), "and done"), [], Ending.COMPLETED),
+    ],
+)
+async def test_what_commands_have_done_is_stored_once_however_the_turn_ends(
+    reply: Any, stop: list[Any], ending: Ending
+) -> None:
+    session = Session([reply, "More."])
+    async with session.running():
+        session.tell(Submitted("a"))
+        await session.until(lambda: session.runtime.memory.open is not None)
+        for happened in (
+            inputs.Quote("!x\n1", ran=True),
+            SetMark("m"),
+            inputs.Quote("quoted"),
+            inputs.Quote("!y\n2", ran=True),
+        ):
+            session.tell(happened)
+        await session.until(lambda: session.view.told("queued") and len(session.view.told("queued")[-1]) == 2)
+        assert session.view.told("queued")[-1] == ("/mark m", "quoted"), "what ran is no input, and cannot run again"
+        for happened in stop:
+            session.runtime.inbox.put_nowait(happened)
+        await session.idle(3 if stop else 4)
+    assert session.view.told("notice") == (["Not done: /mark m, quoted."] if stop else [])
+    said = [event.text for event in session.events(UserMessage)]
+    assert said == ["a", "!x\n1", *([] if stop else ["quoted"]), "!y\n2"]
+    assert session.ended() == [ending, *[Ending.COMPLETED] * (len(said) - 1)]
+    assert session.runtime.unsent() == []
+
+
 async def test_tools_run_side_by_side_and_their_results_go_back_in_the_order_of_the_calls():
     gate = asyncio.Event()
     began: list[str] = []

@@ -27,7 +27,7 @@ from ikigai.core.errors import Busy, ConfigError, Refused, Unavailable
 from ikigai.core.events import Event, StoredEvent
 from ikigai.core.messages import StopReason, Text, ToolCall
 from ikigai.core.state.fold import evolve
-from ikigai.core.state.inputs import CallModel, Interrupted, Replied, SetMark, Submitted
+from ikigai.core.state.inputs import CallModel, Interrupted, Quote, Replied, SetMark, Submitted
 from ikigai.core.state.loading import loading
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import Memory, request
@@ -375,6 +375,21 @@ async def test_what_cannot_be_kept_in_a_file_either_is_in_the_input(
         told = await crew.close()
     assert told.startswith("1 event could not be saved, nor kept in") and told.endswith("Not a directory.")
     assert front.told("returned") == ["one\ntwo"] and front.told("queued")[-1] == ()
+
+
+async def test_what_a_command_did_is_kept_with_what_could_not_be_saved(
+    database: Database, dsn: str, state: Path
+) -> None:
+    async with crossing(dsn, (Hang(),)) as (proxy, crew):
+        member = await joined(crew, "one")
+        member.runtime.tell(Submitted("ask"))
+        await until(lambda: member.runtime.memory.open)
+        proxy.down = True
+        member.runtime.tell(Quote("!echo x\nx", ran=True))
+        assert "could not be saved; " in await crew.close()
+    _, log, told = await world(database).take(await database.agents.find("one"))
+    assert told and [row[2] for row in rows(dsn, "user")] == ["ask", "!echo x\nx"]
+    await log.close()
 
 
 async def test_an_agent_that_was_killed_is_not_forked(database: Database, state: Path) -> None:

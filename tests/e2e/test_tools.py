@@ -457,6 +457,72 @@ def test_the_users_own_commands(account: Account, wire: Wire, traces: Traces):
     assert not account.rows("approval") and "between us" not in " ".join(account.said("user"))
 
 
+def test_what_the_users_own_command_did_is_in_the_log(account: Account, traces: Traces):
+    """However the turn beside it ends; and nothing false is said of it."""
+    proof, hang = account.home / "proof", {"do": "hang"}
+    script = account.script(["One.", hang], ["Two.", hang], ["Three.", hang], ["Four.", hang])
+    with account.terminal(*script, rows=40, env=TOOLS) as program:
+        program.ready().say("first")
+        program.wait_for("● One.")
+        program.say("!echo ran >> proof; echo hello-out")
+        program.wait_for("!echo ran >> proof; echo hello-out has run.")
+        program.wait_for("Its output joins the conversation when the turn ends.")
+        program.type("\x1b")
+        program.wait_for("hello-out [exit status 0]")
+        program.settled()
+        assert "Not done" not in program.text() and program.input() == ""
+        program.say("second")
+        program.wait_for("● Two.")
+        program.say(f"!echo half; exec -a {traces.word} sleep 1000")
+        program.wait(lambda: any(line.strip() == "half" for line in program.lines()), "what it wrote")
+        program.type("\x1b")
+        program.wait_for("The command was stopped.")
+        traces.gone()
+        program.type("\x1b")
+        program.wait_for("half [stopped]")
+        program.settled()
+        program.say("third")
+        program.wait_for("● Three.")
+        program.say("!echo at the end")
+        program.wait_for("!echo at the end has run.")
+        program.say(f"!echo under way; exec -a {traces.word} sleep 1000")
+        program.wait(lambda: any(line.strip() == "under way" for line in program.lines()), "what it wrote")
+        program.say("/exit")
+        assert program.ended() == 0
+        program.assert_restored()
+    traces.gone()
+    assert proof.read_text() == "ran\n"
+    assert account.said("user") == [
+        "first",
+        "!echo ran >> proof; echo hello-out\nhello-out\n[exit status 0]",
+        "second",
+        f"!echo half; exec -a {traces.word} sleep 1000\nhalf\n\n[stopped]",
+        "third",
+        "!echo at the end\nat the end\n[exit status 0]",
+        f"!echo under way; exec -a {traces.word} sleep 1000\nunder way\n\n[stopped]",
+    ]
+    assert account.endings() == [
+        "interrupted",
+        "completed",
+        "interrupted",
+        "completed",
+        "interrupted",
+        *["completed"] * 2,
+    ]
+    with account.terminal(*script, rows=40, env=TOOLS) as program:
+        program.ready().say("fourth")
+        program.wait_for("● One.")
+        program.say("!echo before the kill")
+        program.wait_for("!echo before the kill has run.")
+        program.keeps()
+        program.kill()
+    with account.terminal(*script, rows=40, env=TOOLS) as program:
+        program.ready()
+        program.wait_for("the program ended")
+        assert program.input() == "", "typed again it would run again"
+        program.leave()
+
+
 def test_local_model_is_offered_no_tools_that_its_template_would_drop(account: Account):
     """Nothing is counted for them, nothing is called that nobody allowed, and the user is told where they look."""
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")

@@ -217,9 +217,13 @@ class Condensed(Record, frozen=True):
 
 
 class Quote(Record, frozen=True):
-    """Bring a text into the conversation, without asking for a reply."""
+    """Bring a text into the conversation, without asking for a reply.
+
+    With `ran` it tells what a command of the user's has done: it is stored however the turn under way ends.
+    """
 
     text: str
+    ran: bool = False
 
 
 class Ran(Record, frozen=True):

@@ -128,7 +128,7 @@ def test_print_mode_never_asks_and_uses_what_is_trusted(account: Account, wire: 
         folder.mkdir(parents=True)
         (folder / name).write_text(f"#!/bin/sh\necho '{json.dumps({'name': name})}'\n")
         (folder / name).chmod(0o755)
-    env = {"WIRE_KEY": "k", "IKIGAI_TOOLS_ENABLED": "true"}
+    env = {"WIRE_KEY": "a-key-of-the-wire", "IKIGAI_TOOLS_ENABLED": "true"}
     done = account.run("-p", *WIRE, "Hoo?", **env)
     assert (done.returncode, done.stderr) == (0, "")
     assert system(wire) == "" and "owl" in offered(wire) and "raven" not in offered(wire)
@@ -225,7 +225,7 @@ def test_tools_of_a_trusted_folder_are_offered_and_asked_about(account: Account,
     (folder / "owl-tool").write_text(f"#!/bin/sh\n[ \"$1\" = --schema ] && echo '{schema}' && exit\ntouch ran; cat\n")
     (folder / "owl-tool").chmod(0o755)
     (folder / "broken").write_text("")
-    env = {"WIRE_KEY": "k", "IKIGAI_TOOLS_ENABLED": "true"}
+    env = {"WIRE_KEY": "a-key-of-the-wire", "IKIGAI_TOOLS_ENABLED": "true"}
     call = {"id": "c1", "name": "owl", "arguments": '{"of":"night"}'}
     wire.answers(completion(calls=[call]), completion("Hoo."))
     with account.terminal(*WIRE, columns=140, rows=40, env=env) as program:

@@ -57,7 +57,7 @@ def settings(account: Account) -> list[str]:
 
 
 def test_yes_is_kept_and_a_changed_file_is_read_again(account: Account, wire: Wire, agents: Path):
-    with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+    with account.terminal(*WIRE, env={"WIRE_KEY": "a-key-of-the-wire"}) as program:
         program.wait_for("has AGENTS.md.")
         answer(program, "y")
         program.ready()
@@ -90,7 +90,7 @@ def test_yes_is_kept_and_a_changed_file_is_read_again(account: Account, wire: Wi
         program.wait_for("Project instructions: none")
         program.leave()
     agents.write_text("Answer like a crow.\n")
-    with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+    with account.terminal(*WIRE, env={"WIRE_KEY": "a-key-of-the-wire"}) as program:
         answer(program, "y", CHANGES)
         assert "Answer like a crow." in program.text()
         ask(program.ready(), account, "Caw?")
@@ -107,7 +107,7 @@ def test_yes_is_kept_and_a_changed_file_is_read_again(account: Account, wire: Wi
 
 def test_no_is_not_kept_and_nothing_is_read(account: Account, wire: Wire, agents: Path):
     read, kept = agents.stat().st_atime_ns, account.home / ".local" / "share" / "ikigai" / "trusted.json"
-    with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+    with account.terminal(*WIRE, env={"WIRE_KEY": "a-key-of-the-wire"}) as program:
         answer(program, "\r")
         program.pump(0.3)
         assert not kept.exists(), "Enter is no yes"
@@ -116,7 +116,7 @@ def test_no_is_not_kept_and_nothing_is_read(account: Account, wire: Wire, agents
         assert system(wire) == "" and settings(account) == [] and not kept.exists()
         program.leave()
     assert agents.stat().st_atime_ns == read
-    with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+    with account.terminal(*WIRE, env={"WIRE_KEY": "a-key-of-the-wire"}) as program:
         answer(program, "\x1b")
         program.ready()
 
@@ -181,11 +181,11 @@ def test_folder_with_bad_settings_is_not_trusted_and_the_program_goes_on(account
     config = account.home / ".ikigai" / "config.toml"
     config.parent.mkdir()
     config.write_text("tools.approval = 1\n")
-    with account.terminal(*WIRE, columns=140, env={"WIRE_KEY": "k"}) as program:
+    with account.terminal(*WIRE, columns=140, env={"WIRE_KEY": "a-key-of-the-wire"}) as program:
         answer(program, "y")
         program.wait_for("The folder is not trusted. ")
         program.say("/trust yes")
-        program.wait(lambda: program.text().count("tools.approval cannot be 1") == 2, "the reason again")
+        program.wait(lambda: program.words().count("tools.approval cannot be 1") == 2, "the reason again")
         config.write_text('tools.approval = "read-only"\n')
         program.say("/trust yes")
         program.wait_for("Trusted: ")
@@ -201,7 +201,7 @@ def test_bad_settings_of_a_trusted_folder_end_the_program_with_the_way_out(accou
     files = {name: own.digest for name, own in project.read(project.files).items()}
     project.file.parent.mkdir(parents=True, exist_ok=True)
     trust.trust(project.file, project.folder, 1.0, files)
-    with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+    with account.terminal(*WIRE, env={"WIRE_KEY": "a-key-of-the-wire"}) as program:
         assert program.ended() == 2
         assert f"type:/trustno{project.folder}" in "".join(program.words().split())
 
@@ -210,7 +210,7 @@ def test_a_damaged_file_trusts_nothing_and_the_program_goes_on(account: Account,
     kept = account.home / ".local/share/ikigai/trusted.json"
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text("[]")
-    with account.terminal(*WIRE, env={"WIRE_KEY": "k"}) as program:
+    with account.terminal(*WIRE, env={"WIRE_KEY": "a-key-of-the-wire"}) as program:
         ask(program.ready(), account, "Hoo?")
         assert system(wire) == "" and QUESTION not in program.text()
         program.wait_for("Delete it: ikigai then asks again for each.")

@@ -21,6 +21,7 @@ from ikigai.tools.recall import Found, Recall
 from ikigai.tools.registry import Registry
 from ikigai.tools.shell.background import Processes
 from ikigai.tools.shell.process_tools import process_tools
+from ikigai.tools.shell.run import Limits
 from ikigai.tools.shell.shell import Shell
 from ikigai.tools.subagents import agent_tools
 from ikigai.tools.web.factory import web_tools
@@ -53,17 +54,17 @@ def registry(
 ) -> Registry:
     """`whole` reads results in the agent's log, `found` searches everything ever said; `delegates` gives its agents."""
     made = (*reaching(context, processes), *remembering(context.config, whole, found), *agent_tools(delegates))
-    return Registry((*made, *context.external), context.gate)
+    return Registry((*made, *context.external), context.gate, context.config.tools.max_stored_result)
 
 
 def reaching(context: ToolContext, processes: Processes) -> tuple[Tool, ...]:
     """Those that reach the world."""
     directory = context.directory
     ripgrep = program("rg", context.environment.get("PATH", ""), directory)
-    private = context.config.tools.private_hosts
+    private, limits = context.config.tools.private_hosts, Limits.of(context.config.tools.max_stored_result)
     return (
         *file_tools(directory, Seen(), picture=pictured, ripgrep=ripgrep),
-        Shell(directory, context.environment, processes, context.sandbox),
+        Shell(directory, context.environment, processes, context.sandbox, limits),
         *process_tools(processes),
         *web_tools(directory, private=private, picture=pictured, brave_key=context.brave_key),
     )

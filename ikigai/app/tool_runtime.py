@@ -197,13 +197,15 @@ class Workshop:
     def _folders(self, own: Path, project: Project | None) -> list[Folder]:
         """Where executables are that may be tools; the user's own come first, and keep their names."""
         from ikigai.tools.external import Folder
+        from ikigai.tools.shell.run import Limits
 
-        folders = list[Folder]()
+        folders, limits = list[Folder](), Limits.of(self.config.tools.max_stored_result)
         if own.is_dir():
             wrap = partial(self.sandbox.wrap, seen=(Path(os.path.realpath(own)),)) if self.sandbox else None
-            folders.append(Folder(own, wrap=wrap))
+            folders.append(Folder(own, wrap=wrap, limits=limits))
         if project:
-            folders.append(Folder(project.tools, project.refusal, self.sandbox.wrap if self.sandbox else None))
+            wrap = self.sandbox.wrap if self.sandbox else None
+            folders.append(Folder(project.tools, project.refusal, wrap, limits))
         return folders
 
     async def end(self, agent: str) -> None:

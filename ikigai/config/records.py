@@ -8,6 +8,7 @@ from ikigai.config.value_types import (
     Agents,
     Api,
     Approval,
+    Bytes,
     Condensing,
     Counter,
     Dsn,
@@ -73,7 +74,7 @@ class Context(Record, frozen=True):
         Tokens, means("The most that turns which have ended take, to keep room for the work of the next; 0 for no cap.")
     ] = 0
     max_tool_result_tokens: Annotated[
-        Size, means("The most that a model is sent of one tool result; the log keeps all of it.")
+        Size, means("The most that a model is sent of one tool result; the log keeps more ([tools] max_stored_result).")
     ] = 8000
     tool_result_truncation: Annotated[
         Part, means('What stays of a longer one: its "head", its "tail", or half of each with "both".')
@@ -214,6 +215,13 @@ class Tools(Record, frozen=True):
     private_hosts: Annotated[
         Hosts, means("Hosts off the public internet that web_fetch may reach; none else are reached.")
     ] = ()
+    max_stored_result: Annotated[
+        Bytes,
+        means(
+            "The most that the log keeps of one tool result; of a longer one its beginning and its end, and how many "
+            "bytes were left out between them."
+        ),
+    ] = 16_777_216
 
 
 class Delegating(Record, frozen=True):

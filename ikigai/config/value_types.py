@@ -58,6 +58,7 @@ StatusParts = Annotated[
 ]
 Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number of tokens, 0 to 1000000000")]
 Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a whole number of tokens, 1 to 1000000000")]
+Bytes = Annotated[int, Meta(ge=65_536, le=33_554_432, title="a whole number of bytes, 65536 to 33554432")]
 Part = Annotated[Literal["head", "tail", "both"], Meta(title='"head", "tail" or "both"')]
 Share = Annotated[float, Meta(ge=0, le=0.5, title="a number from 0 to 0.5")]
 Condensing = Annotated[Literal["off", "manual", "auto"], Meta(title='"off", "manual" or "auto"')]

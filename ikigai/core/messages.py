@@ -55,6 +55,7 @@ class ToolResult(Record, frozen=True, tag="tool_result"):
 
     `name` is the tool's: in a message it is always that of the call (`build.grow`), in the log it need not be there.
     `images` are what it shows to a model that sees; `diff` is what it changed in a file, for people and no model.
+    `whole` is never stored: where only the ends of a long text were read, how many bytes all of it has.
     """
 
     call_id: str
@@ -63,6 +64,7 @@ class ToolResult(Record, frozen=True, tag="tool_result"):
     name: str = ""
     images: tuple[Image, ...] = ()
     diff: str = ""
+    whole: int = 0
 
 
 ReplyBlock: TypeAlias = Text | Thinking | ToolCall

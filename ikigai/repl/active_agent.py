@@ -178,7 +178,7 @@ class Seat:
         if member:
             member.relay.arriving()
         try:
-            history = list(await world.database.reader(agent).history(None, HISTORY_EVENTS))
+            history = list(await world.database.reader(agent).history(None, HISTORY_EVENTS, glance=True))
         except BaseException:
             if member:
                 member.relay.missed(0)

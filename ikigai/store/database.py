@@ -282,13 +282,14 @@ class Reader:
         async with self._session.use() as cursor, reading.snapshot(cursor):
             return await reading.load(cursor, asking)
 
-    async def history(self, before: int | None, limit: int) -> tuple[StoredEvent, ...]:
+    async def history(self, before: int | None, limit: int, glance: bool = False) -> tuple[StoredEvent, ...]:
         """The newest `limit` events of the agent and its ancestors with ids below `before` (None: all), ascending.
 
-        All kinds, whatever clears and rewinds say. For the page before pass the id of the first one.
+        All kinds, whatever clears and rewinds say. For the page before pass the id of the first one. At a glance long
+        tool results have only their beginning.
         """
         async with self._session.use() as cursor:
-            return await history.events(cursor, self._agent, before, limit)
+            return await history.events(cursor, self._agent, before, limit, history.GLANCE if glance else None)
 
     async def page(
         self, limit: int, most_bytes: int, before: int | None = None, after: int | None = None

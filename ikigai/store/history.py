@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from ikigai.core.codec import SEARCHED
 from ikigai.core.errors import Refused
 from ikigai.core.events import StoredEvent
+from ikigai.core.state.tool_results import Ends
 from ikigai.store.connection import Cursor
-from ikigai.store.reading import NO_LIMIT, stored
+from ikigai.store.reading import NO_LIMIT, sizes, stored
 from ikigai.store.sql import reading as reading_queries
 from ikigai.store.sql import search as search_queries
 
@@ -19,14 +20,20 @@ STRETCH = 2_000
 """Messages of users that are looked through by one statement: about a hundredth of a second, for which others wait."""
 
 
-async def events(cursor: Cursor, agent: str, before: int | None, limit: int) -> tuple[StoredEvent, ...]:
+GLANCE = Ends(1 << 18, 1 << 16, 1 << 12)
+"""What is read of a long tool result of which a few lines are shown; the tail only where it failed."""
+
+
+async def events(
+    cursor: Cursor, agent: str, before: int | None, limit: int, ends: Ends | None = None
+) -> tuple[StoredEvent, ...]:
     """The newest `limit` events of the agent's lineage with ids below `before` (None: the newest of all), ascending.
 
     All kinds, whatever clears and rewinds say; of each ancestor what lies up to the fork. Ids are handles for paging:
-    pass the first one's as the next `before`. Images come without their data.
+    pass the first one's as the next `before`. Images come without their data, long tool results as `ends` say.
     """
     last = NO_LIMIT if before is None else before - 1
-    await cursor.execute(reading_queries.HISTORY, (agent, last, limit, limit), prepare=False)
+    await cursor.execute(reading_queries.HISTORY, (agent, last, limit, *sizes(ends), limit), prepare=False)
     return tuple(stored(row[0], row[1:]) for row in reversed(await cursor.fetchall()))
 
 

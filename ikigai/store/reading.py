@@ -22,11 +22,14 @@ from ikigai.core.state.loading import (
     Question,
     Reading,
 )
+from ikigai.core.state.tool_results import Ends
 from ikigai.store.connection import Connection, Cursor
 from ikigai.store.sql import reading as queries
 from ikigai.system import gc_pause as collector
 
 NO_LIMIT = 2**63 - 1
+LONGEST = 2**31 - 1
+"""More bytes than any text has."""
 COLUMNS = 6
 """Of a row of the log, as the queries select it first."""
 _T = TypeVar("_T")
@@ -90,16 +93,17 @@ class _Answers:
                 firsts, lasts = [span.first for span in spans], [_last(span.last) for span in spans]
                 rows = await self._rows(queries.CONTROLS, agents, firsts, lasts)
                 return tuple(stored(agents[row[0] - 1], row[1:]) for row in rows)
-            case AskSpans(spans, limit):
+            case AskSpans(spans, limit, ends):
                 agents = [span.agent for span in spans]
                 firsts, lasts = [span.first for span in spans], [_last(span.last) for span in spans]
-                rows = await self._rows(queries.PAGES, agents, firsts, lasts, limit, limit)
+                rows = await self._rows(queries.PAGES, agents, firsts, lasts, limit, *sizes(ends), limit)
                 return tuple(stored(agents[row[0] - 1], row[1:]) for row in rows)
             case AskPage(span, limit, ascending):
                 statement = queries.PAGE_ASCENDING if ascending else queries.PAGE
-                rows = await self._rows(statement, span.agent, span.first, _last(span.last), limit)
+                which = *sizes(question.ends), span.agent, span.first
+                rows = await self._rows(statement, *which, _last(span.last), limit)
                 if question.more and len(rows) == limit and not ascending:
-                    await self._send(statement, span.agent, span.first, rows[-1][0] - 1, limit)
+                    await self._send(statement, *which, rows[-1][0] - 1, limit)
                 return tuple(codec.stored(span.agent, rows))
 
     async def end(self) -> None:
@@ -123,6 +127,11 @@ class _Answers:
 def _connection(cursor: Cursor) -> Connection:
     assert isinstance(cursor.connection, Connection)
     return cursor.connection
+
+
+def sizes(ends: Ends | None) -> tuple[int, int, int]:
+    """As statements take them; None is all of every text."""
+    return (min(ends.most, LONGEST), min(ends.head, LONGEST), min(ends.tail, LONGEST)) if ends else (LONGEST, 0, 0)
 
 
 def _last(id: int | None) -> int:

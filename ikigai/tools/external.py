@@ -35,11 +35,14 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 class Folder(Record, frozen=True):
-    """Where executables are. `refusal` says why one may not be run, "" if it may; `wrap` puts a sandbox around them."""
+    """Where executables are. `refusal` says why one may not be run, "" if it may; `wrap` puts a sandbox around them,
+    `limits` are those of what they write.
+    """
 
     path: Path
     refusal: Callable[[Path], str] = lambda path: ""
     wrap: Wrap | None = None
+    limits: Limits = Limits()
 
 
 class Described(msgspec.Struct):
@@ -99,6 +102,7 @@ class External:
             self._environment,
             TIMEOUT,
             progress,
+            self._folder.limits,
             given=_encoded(arguments) + b"\n",
             apart=True,
             wrap=self._folder.wrap,

@@ -14,9 +14,10 @@ from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Ask, Started
 from ikigai.core.state.project_limits import ALL
 from ikigai.tools.approval.batch import Together, Waiting
-from ikigai.tools.base import Kind, Output, Progress, Tool, Touch
+from ikigai.tools.base import Kind, Progress, Tool, Touch
 from ikigai.tools.external import External
 from ikigai.tools.scheduling import Order
+from ikigai.tools.shell.output_buffer import shortened
 
 if TYPE_CHECKING:
     from ikigai.tools.approval.gate import Gate
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 
 class Registry:
     """Fulfils the port `Tools`: offers its tools in the order of their names, so that a request with the same tools
-    begins with the same bytes, and turns whatever happens into a result. `gate` gives what decides,
-    when the first call comes; without one everything may run.
+    begins with the same bytes, and turns whatever happens into a result of at most `most` bytes. `gate` gives what
+    decides, when the first call comes; without one everything may run.
     """
 
-    def __init__(self, tools: Iterable[Tool] = (), gate: Callable[[], Gate] | None = None) -> None:
+    def __init__(self, tools: Iterable[Tool] = (), gate: Callable[[], Gate] | None = None, most: int = 1 << 24) -> None:
         self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        self._most = most
         self._gate, self._order, self._together = gate, Order(), Together()
         self._also: dict[str, tuple[MailSent | MailTaken, ...]] = {}
         self.specs = tuple(_spec(tool) for tool in self._tools.values())
@@ -95,7 +97,8 @@ class Registry:
             self._order.left(call.id)
         if output.also:
             self._also[call.id] = output.also
-        return _result(call, output)
+        text = shortened(output.text, self._most)
+        return ToolResult(call.id, text, output.failed, images=output.images, diff=output.diff)
 
     def also(self, call_id: str) -> tuple[MailSent | MailTaken, ...]:
         return self._also.pop(call_id, ())
@@ -128,7 +131,3 @@ def _spec(tool: Tool) -> ToolSpec:
 def _schema(tool: Tool) -> str:
     """That of its arguments; a tool that is described elsewhere brings it as text."""
     return tool.schema if isinstance(tool, External) else schema(tool.arguments)
-
-
-def _result(call: ToolCall, output: Output) -> ToolResult:
-    return ToolResult(call.id, output.text, output.failed, images=output.images, diff=output.diff)

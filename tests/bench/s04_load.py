@@ -92,10 +92,15 @@ def _statement(question: AskAncestry | AskControls | AskSpans | AskPage) -> tupl
         case AskControls(spans):
             return queries.CONTROLS, _ends(spans)
         case AskSpans(spans, limit):
-            return queries.PAGES, (*_ends(spans), limit, limit)
+            return queries.PAGES, (*_ends(spans), limit, *_sizes(question), limit)
         case AskPage(span, limit, ascending):
-            last = NO_LIMIT if span.last is None else span.last
-            return queries.PAGE_ASCENDING if ascending else queries.PAGE, (span.agent, span.first, last, limit)
+            statement, last = queries.PAGE_ASCENDING if ascending else queries.PAGE, span.last or NO_LIMIT
+            return statement, (*_sizes(question), span.agent, span.first, last, limit)
+
+
+def _sizes(question: AskPage | AskSpans) -> tuple[int, ...]:
+    assert question.ends
+    return question.ends.most, question.ends.head, question.ends.tail
 
 
 def _ends(spans: tuple[Span, ...]) -> tuple[list[Any], ...]:

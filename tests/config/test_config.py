@@ -140,6 +140,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "prune_fraction": "0.25",
         "keep_first_turn": "true",
         "tool_result_truncation": "both",
+        "max_stored_result": "77000",
         "condense": "auto",
         "condense_model": "openai/x",
         "condense_prompt_file": "~/prompt.txt",

@@ -391,6 +391,37 @@ def test_print_mode_runs_nothing_unasked(account: Account):
     assert account.endings() == ["completed"] * 2
 
 
+def test_the_log_keeps_whole_results_up_to_a_limit(account: Account):
+    """Of the shell and of a tool of the user's own; a start draws the beginning, and says how much there is."""
+    own = account.home / ".config" / "ikigai" / "tools" / "count"
+    own.parent.mkdir(parents=True)
+    told = json.dumps({"name": "count", "description": "Counts.", "input_schema": {"type": "object"}})
+    own.write_text(f"#!/bin/sh\nif [ \"$1\" = --schema ]; then echo '{told}'; else seq 400000; fi\n")
+    own.chmod(0o755)
+    model = account.script([shell("seq 400000"), call("count")], "I see.")
+    whole = "".join(f"{n}\n" for n in range(1, 400_001))
+    assert len(whole) > 2_000_000
+    assert account.run(*model, "-p", "go", "--yolo", **TOOLS).returncode == 0
+    assert account.said("tool_result") == [f"{whole}[exit status 0]", whole]
+    with account.terminal(*model, "-r", account.agents()[0], env=TOOLS) as program:
+        program.ready().wait_for("… 2,688,895 bytes in all")
+        program.type("\x0f")
+        program.wait(lambda: "│    12" in program.text(), "the result in the history")
+        program.type("q")
+        program.settled()
+        program.leave()
+
+    little = {"IKIGAI_TOOLS_MAX_STORED_RESULT": "100000", **TOOLS}
+    assert account.run(*model, "-p", "go", "--yolo", "--new", **little).returncode == 0
+    for text in account.said("tool_result")[2:]:
+        head, said, rest = text.partition("\n[… ")
+        out, _, tail = rest.partition(" bytes were left out …]\n")
+        assert 80_000 < len(text.encode()) <= 100_000 and said and whole.startswith(head)
+        assert whole.endswith(tail.removesuffix("[exit status 0]")) and len(tail) > 40_000
+        assert len(head) + int(out.replace(",", "")) + len(tail.removesuffix("[exit status 0]")) == len(whole)
+    assert len(account.said("tool_result")) == 4
+
+
 def test_the_allow_list_runs_commands_in_print_mode(account: Account):
     account.configure('[tools]\napproval = "auto"\nallow = ["python3 check.py"]\n')
     project = account.home / "project"  # for ikigai's own files lie in the home

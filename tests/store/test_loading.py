@@ -10,17 +10,22 @@ import pytest
 
 from ikigai.core import codec
 from ikigai.core import events as ev
-from ikigai.core.messages import Text
+from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.lineage import Span
 from ikigai.core.state.loading import Answer, AskPage, AskSpans, Loading, Question, loading
-from ikigai.core.state.memory import Memory
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.memory import Memory, replace, request
+from ikigai.core.state.run_config import Rules, Run
+from ikigai.core.state.tool_results import Caps
+from ikigai.core.views import transcript
 from ikigai.store import reading
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.log import event_id
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import reading as reading_queries
+from ikigai.terminal.render.blocks import block
+from ikigai.terminal.render.theme import Theme
 from tests.core.encoders import encoder, limits
 from tests.store.talk import Talk
 
@@ -105,9 +110,9 @@ async def blocks_touched(database: Database, agent: Agent) -> dict[str, int]:
     parameters = {
         "ANCESTRY": (agent.id,),
         "CONTROLS": ([agent.id], [0], [last]),
-        "PAGE": (agent.id, 0, last, 256),
-        "PAGES": ([agent.id], [0], [last], 256, 256),
-        "HISTORY": (agent.id, last, 100, 100),
+        "PAGE": (100_000, 50_000, 0, agent.id, 0, last, 256),
+        "PAGES": ([agent.id], [0], [last], 256, 100_000, 50_000, 0, 256),
+        "HISTORY": (agent.id, last, 100, 100_000, 50_000, 1_000, 100),
         "USE_AGENT": (None, agent.id),
         "PROMPTS": (100, 25),
     }
@@ -136,6 +141,57 @@ async def test_a_child_costs_what_its_window_costs(database: Database, dsn: str)
     assert await database.reader(child).load(counted()) == talk.memory
     assert counted.rows < 600 and sum(isinstance(asked, AskPage | AskSpans) for asked in counted.questions) == 2
     assert talk.memory.window.turns[0].id < middle < talk.memory.window.turns[-1].id
+
+
+@pytest.mark.parametrize("part", ["head", "tail", "both"])
+@pytest.mark.parametrize("keep", [0, 2])
+async def test_of_long_results_only_what_a_model_sees_is_read(
+    database: Database, monkeypatch: pytest.MonkeyPatch, part: str, keep: int
+) -> None:
+    """Memory is the same by that, whether or not results are masked; who asks for all of a result gets it."""
+    run = replace(RUN, below={**RUN.below, "budget": 50_000}, rules=Rules(caps=Caps(500, part, 0, keep)))
+    talk = await Talk.open(database, run=run)
+    long = "".join(f"{n} ž🐎\n" for n in range(30_000))
+    texts = ("short", long, "x" * 67_000, "y" * 67_600, long[::-1], "the end")
+    await talk.happen(Submitted("look"))
+    calls = [ToolCall(f"c{n}", "look") for n in range(len(texts))]
+    await talk.store((ev.AssistantMessage(stop=StopReason.TOOLS), *calls))
+    for call, text in zip(calls, texts, strict=True):
+        await talk.store((ev.ToolStarted(call.id), ToolResult(call.id, text)))
+    opened = await talk.reloaded()
+    assert opened == talk.memory and opened.open
+    await talk.store((ev.AssistantMessage((Text("done"),)), ev.TurnEnded(ev.Ending.COMPLETED, first=opened.open.first)))
+
+    read: list[int] = []
+    decode = codec.stored
+
+    def counted(agent: str, rows: list[tuple[object, ...]]) -> list[ev.StoredEvent]:
+        read.append(sum(len(str(row[4])) for row in rows))
+        return decode(agent, rows)
+
+    monkeypatch.setattr(codec, "stored", counted)
+    assert await talk.reloaded() == talk.memory and "[truncated: kept" in str(request(talk.memory))
+    assert 0 < sum(read) < 67_000 + 5 * 2_100
+    reader = database.reader(talk.agent)
+    assert [await reader.result(call.id) for call in calls] == list(texts)
+    found = [row.event for row in await reader.history(None, 50) if isinstance(row.event, ToolResult)]
+    assert found == [ToolResult(call.id, text) for call, text in zip(calls, texts, strict=True)]
+
+
+async def test_at_a_glance_long_results_are_not_read_whole(database: Database) -> None:
+    talk = await Talk.open(database)
+    await talk.happen(Submitted("look"))
+    await talk.store((ev.AssistantMessage(stop=StopReason.TOOLS), *(ToolCall(f"c{n}", "look") for n in range(3))))
+    long = "first\n" * 5 + "x" * 300_000 + "\nthe end"
+    results = (ToolResult("c0", "short"), ToolResult("c1", long), ToolResult("c2", long, is_error=True))
+    await talk.store(results)
+    rows = await database.reader(talk.agent).history(None, 50, glance=True)
+    short, ended, failed = (row.event for row in rows if isinstance(row.event, ToolResult))
+    assert short == results[0] and isinstance(ended, ToolResult) and isinstance(failed, ToolResult)
+    assert ended.content == long[: 1 << 16] and ended.whole == failed.whole == len(long)
+    assert failed.content == long[: 1 << 16] + long[-4096:]
+    drawn = [block(made, 60, Theme(plain=True)) for row in rows if (made := transcript.block(row))]
+    assert [row.rpartition("\n")[2].strip() for row in drawn[-3:]] == ["← short", "… 300,038 bytes in all", "the end"]
 
 
 async def test_a_reader_sees_one_moment(database: Database, dsn: str) -> None:

@@ -55,6 +55,14 @@ async def test_a_call_runs_with_its_arguments():
     assert await run("a", '{"n": 2, "inner": {"deep": true}}') == ToolResult("1", "a 2 True")
 
 
+async def test_a_result_takes_no_more_than_the_log_keeps():
+    for most, text in ((1 << 16, "x" * 65_536), (1 << 16, "x" * 65_537), (1 << 16, "ž" * 40_000)):
+        tools = Registry([Toy(text)], most=most)
+        found = await tools.run(ToolCall("1", text, '{"n": 2}'), lambda text: None)
+        assert len(found.content.encode()) <= most and "bytes were left out" in found.content
+        assert found.content.startswith(text[:10_000]) and found.content.endswith(f"{text[-10_000:]} 2 False")
+
+
 async def test_what_is_switched_off_is_refused_though_the_model_remembers_it():
     async def ask(*_: Any) -> Any:
         raise AssertionError("nobody is asked")

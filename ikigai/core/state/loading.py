@@ -14,7 +14,7 @@ from ikigai.core.state.fold import blank, counted_size, ended_turn, history_room
 from ikigai.core.state.lineage import Ancestor, Span, live, spans, void
 from ikigai.core.state.memory import Memory, replace
 from ikigai.core.state.run_config import Run
-from ikigai.core.state.tool_results import MASK
+from ikigai.core.state.tool_results import MASK, Ends, ends
 from ikigai.core.state.window import NO_TURNS, Origin, Turn, Window
 
 CONTROL_KINDS = ("clear", "mark", "rewind", "filter", "summary", "undo", "settings", "fork")
@@ -63,22 +63,25 @@ class AskPage(Record, frozen=True):
     """Wants the newest `limit` events of TURN_KINDS in this span as tuple[StoredEvent, …], descending.
 
     With `ascending` it wants the oldest ones, ascending. `more` says that as many before them will probably be asked
-    for next: whoever answers may begin to look for them.
+    for next: whoever answers may begin to look for them. Of long tool results the `ends` are enough, if these are
+    given.
     """
 
     span: Span
     limit: int = PAGE
     ascending: bool = False
     more: bool = False
+    ends: Ends | None = None
 
 
 class AskSpans(Record, frozen=True):
     """Wants the newest `limit` events of TURN_KINDS in all of these spans, which follow one another oldest first, as
-    tuple[StoredEvent, …], descending.
+    tuple[StoredEvent, …], descending. `ends` as above.
     """
 
     spans: tuple[Span, ...]
     limit: int = 2 * PAGE
+    ends: Ends | None = None
 
 
 class AskEvents(Record, frozen=True):
@@ -149,11 +152,12 @@ def filling(found: Reach) -> Loading:
     origin = (yield from _origin(settled, pieces, start)) if found.irregular else None
     start = start if keep else []
     apart = replay(settled, start).window
-    reach = _Reach(settled, apart.size)
+    reach, wanted = _Reach(settled, apart.size), ends(settled.run.rules.caps)
     left, many = list(pieces), 1  # what is not read yet, and how many pieces of it are asked for at once
     while left and not reach.enough:
         behind = tuple(left[-many:])
-        asked = AskPage(behind[0], more=reach.far(PAGE)) if len(behind) == 1 else AskSpans(behind)
+        alone = len(behind) == 1
+        asked = AskPage(behind[0], more=reach.far(PAGE), ends=wanted) if alone else AskSpans(behind, ends=wanted)
         page = cast("tuple[StoredEvent, ...]", (yield asked))
         reach.add(page)
         if len(page) < asked.limit:
@@ -204,8 +208,9 @@ def _origin(settled: Memory, pieces: tuple[Span, ...], start: list[StoredEvent])
 def _first_turn(settled: Memory, pieces: tuple[Span, ...]) -> Generator[Question, Answer, list[StoredEvent]]:
     """The rows of the first live turn; empty while none has ended. Damaged rows that make no turn are passed over."""
     found: list[StoredEvent] = []
+    wanted = ends(settled.run.rules.caps)
     for span in pieces:
-        asked = AskPage(span, limit=FIRST_PAGE, ascending=True)
+        asked = AskPage(span, limit=FIRST_PAGE, ascending=True, ends=wanted)
         while True:
             page = cast("tuple[StoredEvent, ...]", (yield asked))
             for stored in page:
@@ -216,7 +221,8 @@ def _first_turn(settled: Memory, pieces: tuple[Span, ...]) -> Generator[Question
                     found = []
             if len(page) < asked.limit:
                 break
-            asked = AskPage(Span(span.agent, page[-1].id + 1, span.last), limit=4 * asked.limit, ascending=True)
+            behind = Span(span.agent, page[-1].id + 1, span.last)
+            asked = AskPage(behind, limit=4 * asked.limit, ascending=True, ends=wanted)
     return []
 
 

@@ -147,7 +147,8 @@ class Growing:
             if not self._pending:
                 self.status = WAITING
             if len(event.content) > self._caps.most:
-                event = replace(event, content=capped(event.content, self._caps, self._place(event.call_id)))
+                content = capped(event.content, self._caps, self._place(event.call_id), event.whole)
+                event = replace(event, content=content, whole=0)
             self._join(event)
             self._results += 1
             until = edge(self._results, self._caps)

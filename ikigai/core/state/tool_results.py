@@ -23,19 +23,40 @@ class Caps(Record, frozen=True):
     keep_last: int = 5
 
 
-def capped(text: str, caps: Caps, whole: str = "") -> str:
+class Ends(Record, frozen=True):
+    """What is read of a text that takes more than `most` bytes: so many characters of its head and of its tail."""
+
+    most: int
+    head: int
+    tail: int
+
+
+LITTLE = 1 << 16
+"""Bytes that may be read in vain: of a text that is not much longer than what is needed of it, all is read."""
+
+
+def ends(caps: Caps) -> Ends:
+    """What `capped` takes of a text: all the same becomes of these ends, and the size of the whole."""
+    room = caps.most * BYTES_PER_TOKEN  # no character takes less than a byte
+    head, tail = {"tail": (0, room), "both": (room // 2, room // 2)}.get(caps.part, (room, 0))
+    return Ends(room + LITTLE, head, tail)
+
+
+def capped(text: str, caps: Caps, whole: str = "", size: int = 0) -> str:
     """The text, or what is kept of it with a line that says so; `whole` says where the rest is.
 
-    A cut that would not save as much again as its own line takes is not made.
+    `size` is that of all in bytes, where the text is but its `ends`. A cut that would not save as much again as its own
+    line takes is not made.
     """
     room = caps.most * BYTES_PER_TOKEN
     if len(text) * 4 <= room:  # no character takes more than 4 bytes
         return text
     data = text.encode(errors="surrogatepass")
+    size = size or len(data)
     line = {"tail": "last", "both": "first+last"}.get(caps.part, "first")
-    total = len(data) // BYTES_PER_TOKEN
+    total = size // BYTES_PER_TOKEN
     line = f"[truncated: kept {line} ~{caps.most} of ~{total} tokens ({caps.part})]{whole}"
-    if len(data) <= room + 2 * (len(line.encode()) + 4):
+    if size <= room + 2 * (len(line.encode()) + 4):
         return text
     match caps.part:
         case "tail":

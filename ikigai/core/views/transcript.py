@@ -66,7 +66,8 @@ class Block(Record, frozen=True):
 
     `name` is a tool's name; `failed` marks an error; `remembered` says whether the model still sees it. `thoughts` are
     those of a model's message, in order; one that thought before a tool call and said nothing has no text. `diff` is
-    what a tool changed in a file.
+    what a tool changed in a file. Where `text` is only the beginning of a long result, `whole` is the size of it all in
+    bytes.
     """
 
     id: int
@@ -77,6 +78,7 @@ class Block(Record, frozen=True):
     remembered: bool = True
     thoughts: tuple[Thought, ...] = ()
     diff: str = ""
+    whole: int = 0
 
     @property
     def parts(self) -> Iterator[str | Thought]:
@@ -116,8 +118,8 @@ def block(stored: StoredEvent, remembered: bool = True) -> Block | None:
     """The event as people read it; None for what is not shown."""
     said = _said(stored)
     thoughts = _thoughts(stored.event.blocks) if isinstance(stored.event, AssistantMessage) else ()
-    diff = stored.event.diff if isinstance(stored.event, ToolResult) else ""
-    return None if said is None else Block(stored.id, *said, remembered=remembered, thoughts=thoughts, diff=diff)
+    diff, whole = (stored.event.diff, stored.event.whole) if isinstance(stored.event, ToolResult) else ("", 0)
+    return None if said is None else Block(stored.id, *said, remembered, thoughts, diff, whole)
 
 
 def blocks(stored: StoredEvent, remembered: bool = True) -> tuple[Block, ...]:

@@ -29,6 +29,8 @@ _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-"
 
 EVENTS, CHARACTERS = 400, 100_000
 """That are indexed in one step, at most."""
+STRETCH = 1_000_000
+"""Characters of a longer event that are: the server unpacks all that is before them, each time."""
 REST = 0.02
 """Seconds between two steps, at least; as long as the step took, if that is longer."""
 SETTLE = 0.5
@@ -148,7 +150,7 @@ class Indexer:
                 return 0
             ((seq, place),) = rows
             which = {"agent": agent, "seq": seq, "place": place, "kinds": list(SEARCHED)}
-            sizes = {"events": EVENTS, "most": CHARACTERS}
+            sizes = {"events": EVENTS, "most": CHARACTERS, "stretch": STRETCH}
             await cursor.execute(queries.NEXT_EVENTS, which | sizes, prepare=False)
             events = [_Event(*row) for row in await cursor.fetchall()]
             if not events:
@@ -178,7 +180,7 @@ def _taken(agent: str, events: Sequence[_Event], place: int) -> tuple[list[Piece
     for event in events:
         text = lexemes.searchable(event.kind, event.text or "")
         cut = list(lexemes.pieces(text))
-        goes_on = len(text) == CHARACTERS and len(cut) > 1
+        goes_on = len(text) == STRETCH and len(cut) > 1
         for start, piece in cut[:-1] if goes_on else cut:
             if keys := lexemes.keys(lexemes.fold(piece)):
                 made.append(_piece(agent, event, place + start, piece, keys))

@@ -1,6 +1,6 @@
 """Every statement of reading what agents have said, by name: into memory, and to look back at."""
 
-from ikigai.store.sql.fragments import ROW, ROW_WITHOUT_PICTURES, line
+from ikigai.store.sql.fragments import ENDS, ENDS_WITHOUT_PICTURES, ROW, ROW_OF_ENDS, line
 
 # Into memory --------------------------------------------------------------------------------------------------------
 
@@ -38,16 +38,17 @@ order by id
 """
 _OF_TURNS = "kind in ('user', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'tool_result', 'turn_end')"
 _PAGE = f"""
-select {ROW} from messages
+select {ROW_OF_ENDS} from messages cross join {ENDS}
 where agent_id = %s and id between %s and %s
   and {_OF_TURNS}
 """
 PAGES = f"""
-select span.n, {ROW}
+select span.n, {ROW_OF_ENDS}
 {_IN_SPANS}
     and {_OF_TURNS}
   order by id desc limit %s
 ) event
+cross join {ENDS}
 order by id desc limit %s
 """
 PAGE = _PAGE + "order by id desc limit %s"
@@ -55,12 +56,16 @@ PAGE_ASCENDING = _PAGE + "order by id limit %s"
 
 # Looking back -------------------------------------------------------------------------------------------------------
 
+# Of long results the tail is read where they failed: how a command ended stands there.
 HISTORY = f"""
 {_LINE}
-select agent::text, {ROW_WITHOUT_PICTURES}
+select agent::text, {ENDS_WITHOUT_PICTURES}
 from line cross join lateral (
   select * from messages where agent_id = agent and id <= least(upto, %s) order by id desc limit %s
 ) event
+cross join lateral (
+  values (%s::integer, %s::integer, case when data ->> 'is_error' = 'true' then %s::integer else 0 end)
+) as ends (most, head, tail)
 where not looped order by id desc limit %s
 """
 

@@ -24,7 +24,9 @@ SET_PROGRESS = "update search_progress set seq = %s, place = %s where agent_id =
 # The next events of an agent, as many as come to so many bytes; one at least, and of that a stretch.
 NEXT_EVENTS = """
 select id, seq, kind, created_at,
-       case when kind = any(%(kinds)s) then substr(content, case when n = 1 then %(place)s + 1 else 1 end, %(most)s) end
+       case when kind = any(%(kinds)s) then
+         case when n = 1 then substr(content, %(place)s + 1, %(stretch)s) else content end
+       end
 from (
   select *, row_number() over (order by seq) as n, sum(coalesce(octet_length(content), 0)) over (order by seq) as bytes
   from (select * from messages where agent_id = %(agent)s and seq > %(seq)s order by seq limit %(events)s) next

@@ -53,11 +53,14 @@ def is_long(block: Block) -> bool:
     lines = block.text.rstrip("\n").count("\n")
     if block.speaker is Speaker.USER:
         return lines >= LONGEST_MESSAGE
-    return block.speaker is Speaker.TOOL_RESULT and (lines >= LONGEST_RESULT or changes.is_long(block.diff))
+    long = lines >= LONGEST_RESULT or block.whole
+    return block.speaker is Speaker.TOOL_RESULT and (bool(long) or changes.is_long(block.diff))
 
 
 def all_of(block: Block) -> str:
     """What the key opens of a long result: the words, and what was changed."""
+    if block.whole:
+        return f"{block.text}\n\n[{block.whole:,} bytes in all: ikigai history show {block.id}]"
     return f"{block.text}\n\n{changes.plain(block.diff)}" if block.diff else block.text
 
 
@@ -77,7 +80,7 @@ def block(block: Block, width: int, theme: Theme, opens: bool = False, links: bo
             text = cut(clean_line(_call(block)), width - INDENT)
             drawn = _hung(glyph.CALL, "call", [text], "", theme)
         case Speaker.TOOL_RESULT:
-            rows = _rows(block.text, width, LONGEST_RESULT, wrapped=False)
+            rows = _rows(block.text, width, LONGEST_RESULT, wrapped=False, whole=block.whole)
             if opens and len(rows) > LONGEST_RESULT and columns(rows[-1] + OPENS) <= width - INDENT:
                 rows[-1] += OPENS
             if block.failed and len(rows) > LONGEST_RESULT:  # how it ended stands at the end
@@ -248,8 +251,8 @@ def skipped(count: int, width: int, theme: Theme) -> str:
     return theme.paint("dim", cut(f"{theme.sign(glyph.NOTE)} {count:,} earlier {events} not shown again", width))
 
 
-def _rows(text: str, width: int, most: int, wrapped: bool = True) -> list[str]:
-    """The first `most` rows of foreign text, and how much there is in all if that is more."""
+def _rows(text: str, width: int, most: int, wrapped: bool = True, whole: int = 0) -> list[str]:
+    """The first `most` rows of foreign text, and how much there is in all if that is more: `whole` bytes, if any."""
     head = clean(text[:MUCH]).rstrip("\n")
     width -= INDENT
     lines = wrap(head, width) if wrapped else (cut(line.expandtabs(TAB), width) for line in head.split("\n"))
@@ -257,7 +260,7 @@ def _rows(text: str, width: int, most: int, wrapped: bool = True) -> list[str]:
     if len(rows) > most:
         lines = text.rstrip("\n").count("\n") + 1
         much = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        rows[most] = cut(f"… {much} in all", width)
+        rows[most] = cut(f"… {f'{whole:,} bytes' if whole else much} in all", width)
     return rows
 
 

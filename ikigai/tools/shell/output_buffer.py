@@ -44,6 +44,19 @@ class Kept:
         return f"{head.decode(errors='replace')}\n{said}\n{tail.decode(errors='replace')}"
 
 
+SAID = 64
+"""Bytes that the line about what was left out takes at most."""
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, or of one that takes more than `most` bytes its head and tail."""
+    if len(text) * 4 <= most or len(data := text.encode(errors="replace")) <= most:  # no character takes more than 4
+        return text
+    kept = Kept((most - SAID) // 2, (most - SAID) // 2)
+    kept.add(data)
+    return kept.text()
+
+
 class Recent:
     """The last `most` bytes of a stream, at their places in it; `seen` is where the next `news` begins."""
 

@@ -23,11 +23,20 @@ TIMEOUT = 120.0
 """Seconds a command may take by default."""
 
 
+ENDING = 16_384
+"""Bytes of a result that are left for what stands behind the output: how it ended, and where."""
+
+
 class Limits(Record, frozen=True):
     """How much output is kept, in bytes: so much of its beginning, and so much of its end."""
 
     head: int = 512 * 1024
     tail: int = 512 * 1024
+
+    @classmethod
+    def of(cls, result: int) -> Limits:
+        """Those for a result of so many bytes."""
+        return cls((result - ENDING) // 2, (result - ENDING) // 2)
 
 
 async def run(

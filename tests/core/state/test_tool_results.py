@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai.core.state.overflow import stated
-from ikigai.core.state.tool_results import Caps, capped, edge, masked
+from ikigai.core.state.tool_results import Caps, capped, edge, ends, masked
 from tests.core.vectors import cases
 
 NOT_WORTH_IT = {
@@ -50,6 +50,17 @@ def test_cutting_is_idempotent_and_never_makes_longer(text: str, caps: Caps, who
         assert f"({caps.part})]{whole}" in cut
         kept = cut.replace("\n\n", "")
         assert len(kept.encode()) <= caps.most * 4 + 120
+
+
+@given(st.text(min_size=1, max_size=40), st.integers(66_000, 80_000), caps, st.sampled_from(["", " (read_result 12)"]))
+def test_a_result_is_cut_as_well_when_only_its_ends_are_there(unit: str, size: int, caps: Caps, whole: str) -> None:
+    text = unit * (size // len(unit.encode(errors="surrogatepass")))
+    bytes_of_it = len(text.encode(errors="surrogatepass"))
+    kept = ends(caps)
+    if bytes_of_it > kept.most:
+        abridged = text[: kept.head] + text[len(text) - kept.tail :]
+        assert len(abridged) < bytes_of_it
+        assert capped(abridged, caps, whole, bytes_of_it) == capped(text, caps, whole)
 
 
 @given(st.text(max_size=400))

@@ -25,7 +25,7 @@ NUMBERS = {  # whole numbers that are no ids
     ("filter", "messages"), ("filter", "before"), ("filter", "after"),
     ("usage", "usage"), ("usage", "attempt"), ("usage", "size"), ("usage", "out"),
     ("summary", "turns"), ("summary", "unseen"), ("summary", "before"), ("summary", "after"),
-    ("user", "images"), ("tool_result", "images"),
+    ("user", "images"), ("tool_result", "images"), ("tool_result", "whole"),
     ("settings", "values"), ("clear", "own"),
 }  # fmt: skip
 AGENTS = {("fork", "parent"), ("user", "sender"), ("mail_taken", "sender")}

@@ -179,7 +179,7 @@ async def test_ten_megabytes_are_taken_in_pieces(database: Database, dsn: str):
     steps = 0
     while await database.indexer.index_some():
         steps += 1
-    assert steps > 10 and stored < 25
+    assert steps > 7 and stored < 25
     assert await found(database, f'"{needle}"') == await found(database, "endword") == [id]
     with psycopg.connect(dsn) as other:
         pieces = other.execute("select start, length from search_pieces order by start").fetchall()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.tools.shell.output_buffer import Kept, Recent, whole
+from ikigai.tools.shell.output_buffer import Kept, Recent, shortened, whole
 
 PIECES = st.lists(st.binary(max_size=40) | st.text(max_size=10).map(str.encode), max_size=20)
 
@@ -28,6 +28,15 @@ def test_no_character_is_cut_in_two():
     kept = Kept(10, 10)
     kept.add("äöü€".encode() * 50)
     assert kept.text() == "äöü€\n[… 432 bytes were left out …]\näöü€"
+
+
+@given(st.text(max_size=300), st.integers(150, 1500))
+def test_a_text_that_is_too_long_is_shortened_to_what_fits(text: str, most: int):
+    short, data = shortened(text, most), text.encode(errors="replace")
+    assert (short == text) == (len(data) <= most)
+    assert len(short.encode(errors="surrogatepass")) <= max(most, len(text.encode(errors="surrogatepass")))
+    if short != text:
+        assert len(short.encode()) <= most and "bytes were left out" in short
 
 
 @given(PIECES, st.lists(st.booleans(), min_size=20, max_size=20))

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 LONGEST_KEY = 4096
 """Bytes at the end of what was read that may be the beginning of a key."""
+HALF_A_KEY = 8
+"""Bytes of a key that tell too much of it, where its other end was left out."""
+BLANKS = b" ", b"\t", b"\n", b"\r"
 CONTINUES = bytes(range(0x80, 0xC0))
 """Bytes of UTF-8 that only follow others."""
 
@@ -40,8 +43,21 @@ class Kept:
         if not self.cut:
             return (self._head + tail).decode(errors="replace")
         head, tail = whole(self._head), tail.lstrip(CONTINUES) if len(tail) > 4 else tail
+        head, tail = head[: len(head) - _last_word(head)], tail[_first_word(tail) :]
         said = f"[… {self.total - len(head) - len(tail):,} bytes were left out …]"
         return f"{head.decode(errors='replace')}\n{said}\n{tail.decode(errors='replace')}"
+
+
+def _last_word(data: bytes | bytearray) -> int:
+    """Return the length of what may be the beginning of a key: half of one would not be recognised."""
+    length = len(data) - 1 - max(map(data.rfind, BLANKS))
+    return length if HALF_A_KEY <= length <= min(LONGEST_KEY, len(data) - 1) else 0
+
+
+def _first_word(data: bytes | bytearray) -> int:
+    """Return the length of what may be the end of a key."""
+    length = min((at for at in map(data.find, BLANKS) if at >= 0), default=len(data))
+    return length if HALF_A_KEY <= length <= min(LONGEST_KEY, len(data) - 1) else 0
 
 
 SAID = 64
@@ -81,7 +97,7 @@ class Recent:
         lost = self.total - self.seen - len(fresh)
         if not final:
             fresh = whole(fresh)
-            held = fresh[max(map(fresh.rfind, (b" ", b"\t", b"\n", b"\r"))) + 1 :]
+            held = fresh[max(map(fresh.rfind, BLANKS)) + 1 :]
             if held != self._held and len(held) <= LONGEST_KEY:
                 fresh = fresh.removesuffix(held)
             self._held = held

@@ -19,7 +19,9 @@ def test_head_and_tail_are_those_of_the_whole(pieces: list[bytes], head: int, ta
         return
     first, said, rest = kept.text().partition("\n[… ")
     out, more, last = rest.partition(" bytes were left out …]\n")
-    assert said and more and kept.cut <= int(out.replace(",", "")) <= kept.cut + 6  # and halves of two characters
+    assert (
+        said and more and kept.cut <= int(out.replace(",", "")) <= len(data)
+    )  # and halves of two characters and words
     assert data[:head].decode(errors="replace").startswith(first)
     assert data[len(data) - tail :].decode(errors="replace").endswith(last)
 
@@ -51,6 +53,20 @@ def test_news_joined_are_the_whole(pieces: list[bytes], reads: list[bool]):
     found += recent.news(final=True)[0]
     assert found == b"".join(pieces).decode(errors="replace")
     assert recent.news(final=True) == ("", 0)
+
+
+def test_half_a_key_is_left_out_with_the_middle():
+    kept = Kept(30, 30)
+    kept.add(
+        b"the key is sk-proj-abcdefghijklmnopqrstuvwxyz "
+        + b"x " * 100
+        + b"sk-proj-abcdefghijklmnopqrstuvwxyz is the key"
+    )
+    assert kept.text() == "the key is \n[… 269 bytes were left out …]\n is the key"
+    for head in range(1, 80):
+        kept = Kept(head, 5)
+        kept.add(b"a sk-proj-abcdefghijklmnopqrstuvwxyz b " + b"x " * 100)
+        assert "sk-proj-abcdefghijklmnopqrstuvwxyz" in kept.text() or "sk-proj-" not in kept.text()
 
 
 def test_a_key_is_not_read_in_two_halves():

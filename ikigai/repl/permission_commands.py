@@ -188,8 +188,10 @@ def trusted(argument: str, project: Project) -> str:
         case "yes" if not folder:
             return f"Trusted: {clean_line(project.trust(time.time()))}\n{_effect(project)}"
         case "no" if not folder or _is(project, folder):
+            refused = "\nIts tools are refused from now on, and offered no more from the next start on."
             was = project.revoke()
-            return f"{'Trusted no more' if was else 'Was not trusted'}: {clean_line(str(project.folder))}"
+            said = f"{'Trusted no more' if was else 'Was not trusted'}: {clean_line(str(project.folder))}"
+            return said + refused * (was and project.tools.is_dir())
         case "no":
             if not trust.revoke(project.file, Path(folder.strip()).expanduser()):
                 raise Refused(f"{clean_line(folder.strip())} is not trusted.", "/trust lists what is.")

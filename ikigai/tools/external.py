@@ -84,9 +84,15 @@ class External:
     async def look(self, arguments: dict[str, Any]) -> Touch:
         if missing := [name for name in self._required if name not in arguments]:
             raise ValueError(f"{', '.join(missing)} missing. Its schema: {self.schema}")
+        await self._check()  # what is refused anyway is not asked about
         # Its path makes a standing approval one for this executable.
         shown = f"{self.path} {_encoded(arguments).decode()}"
         return Touch(Kind.RUN, shown, str(self._directory), (str(self.path),))
+
+    async def _check(self) -> None:
+        """Raise PermissionError where the file may not be run any more."""
+        if why := await asyncio.to_thread(self._refusal):
+            raise PermissionError(f"nothing was run: {why}.")
 
     def _refusal(self) -> str:
         if os.path.realpath(self._listed) != str(self.path):
@@ -94,8 +100,7 @@ class External:
         return self._folder.refusal(self._listed)
 
     async def run(self, arguments: dict[str, Any], progress: Progress) -> Output:
-        if why := await asyncio.to_thread(self._refusal):
-            raise PermissionError(f"nothing was run: {why}.")
+        await self._check()
         done = await run(
             (str(self.path),),
             self._directory,

@@ -198,7 +198,10 @@ async def test_the_first_folder_keeps_a_name_and_trust_can_be_taken_back(work: P
     assert (sorted(tools), len(problems)) == (["echo", "more"], 1) and "is called echo, too" in problems[0]
     assert await result(registry, "echo", '{"text":""}') == ("mine\n", False)
     assert await result(registry, "more", '{"text":""}') == ("more\n", False)
+    assert (await tools["more"].look({"text": ""})).kind is Kind.RUN
     allowed[0] = False
+    with pytest.raises(PermissionError, match="no longer trusts"):  # and nobody is asked
+        await tools["more"].look({"text": ""})
     text, failed = await result(registry, "more", '{"text":""}')
     assert failed and "no longer trusts" in text
     assert await result(registry, "echo", '{"text":""}') == ("mine\n", False)

@@ -149,7 +149,7 @@ async def discovered(
             if tool.name in taken:
                 raise Broken(f"ikigai has a tool {tool.name} itself")
             if tool.name in tools:
-                raise Broken(f"{tools[tool.name].path} is called {tool.name}, too")
+                raise Broken(f"{tools[tool.name].path} has its name, {tool.name}, and comes first; rename one")
             tools[tool.name] = tool
         except Broken as broken:
             problems.append(f"{clean_line(str(path))} is not offered as a tool: {clean_line(str(broken))}.")

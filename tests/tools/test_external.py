@@ -132,7 +132,7 @@ BROKEN = {
     "number": ("""echo '{"name": "number", "input_schema": 5}'""", 0o755, "not as it should be"),
     "crash": ("echo oh no >&2; exit 7", 0o755, "exit status 7: oh no"),
     "long": ("yes | head -c 70000", 0o755, "longer than 64 KiB"),
-    "twin": ("""echo '{"name": "good"}'""", 0o755, "good-tool is called good, too"),
+    "twin": ("""echo '{"name": "good"}'""", 0o755, "good-tool has its name, good, and comes first; rename one"),
 }
 
 
@@ -195,7 +195,8 @@ async def test_the_first_folder_keeps_a_name_and_trust_can_be_taken_back(work: P
     folders = (Folder(work / "own"), Folder(work / "project", refusal), Folder(work / "none"))
     tools, problems = await found(work, witness, *folders)
     registry = Registry(tools.values())
-    assert (sorted(tools), len(problems)) == (["echo", "more"], 1) and "is called echo, too" in problems[0]
+    assert (sorted(tools), len(problems)) == (["echo", "more"], 1)
+    assert f"{work}/own/echo-tool has its name, echo, and comes first" in problems[0]
     assert await result(registry, "echo", '{"text":""}') == ("mine\n", False)
     assert await result(registry, "more", '{"text":""}') == ("more\n", False)
     assert (await tools["more"].look({"text": ""})).kind is Kind.RUN

@@ -1,4 +1,4 @@
-"""A database that may be away: asked the same again and again, and the user told once."""
+"""A database that may be away: asked the same again and again, and the user told once of each kind of trouble."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ikigai.agent.reply_drafts import Link
-from ikigai.core.errors import Unavailable
+from ikigai.core.errors import WAITED_FOR, Misconfigured, StoreError, Unavailable
 from ikigai.core.ports import View
 
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
@@ -17,14 +17,17 @@ RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
 AT_ONCE = 1.0
 """Seconds within which a question has failed that is worth asking again before anybody is told."""
 
+_AGAIN = "It is tried again every minute. "
+_KEPT = "What is not saved yet is kept here and saved as soon as that works."
+
 _T = TypeVar("_T")
 
 
 class Patience:
     """Asks the database of one agent, however long it is away.
 
-    After `patience` seconds of it Unavailable is raised; None is for ever. `lost` is called when it goes away, `back`
-    when it has answered.
+    After `patience` seconds its error, one of WAITED_FOR, is raised; None is for ever. `lost` is called when it goes
+    away, `back` when it has answered.
     """
 
     def __init__(
@@ -37,16 +40,19 @@ class Patience:
         waits = iter(RETRY_AFTER)
         wait = next(waits)
         lost_at: float | None = None
+        told: set[type[StoreError]] = set()  # an outage may end in a refusal that somebody has to mend
         while True:
             try:
                 with self._link.watched():
                     answer = await (_soon(ask) if lost_at is None else ask())
                 break
-            except Unavailable as error:
+            except WAITED_FOR as error:
                 now = time.monotonic()
+                if type(error) not in told:
+                    told.add(type(error))
+                    self._view.notice(f"{error} {_AGAIN if isinstance(error, Misconfigured) else ''}{_KEPT}")
                 if lost_at is None:
                     lost_at = now
-                    self._view.notice(f"{error} What is not saved yet is kept here and saved as soon as that works.")
                     self._lost()
                 if self._patience is not None and now - lost_at > self._patience:
                     raise

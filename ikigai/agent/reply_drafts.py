@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 
-from ikigai.core.errors import Busy, StoreError, Unavailable
+from ikigai.core.errors import WAITED_FOR, Busy, StoreError
 from ikigai.core.ports import Log, View
 from ikigai.core.request.reply import Accumulator
 from ikigai.core.request.reply_draft import Draft, parts
@@ -30,7 +30,7 @@ class Link:
         slow = asyncio.get_running_loop().call_later(SLOW, self._set, True)
         try:
             yield
-        except Unavailable:
+        except WAITED_FOR:
             self._set(True)
             raise
         else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ikigai.agent.apply_events import show_rows
 from ikigai.agent.db_retry import RETRY_AFTER
 from ikigai.core.commands import table as commands
-from ikigai.core.errors import Bug, IkigaiError, Refused, Unavailable
+from ikigai.core.errors import WAITED_FOR, Bug, IkigaiError, Refused, StoreError
 from ikigai.core.events import (
     CHANGES_THE_PAST,
     AssistantMessage,
@@ -129,21 +129,21 @@ class Following:
             await asyncio.wait({self._task})
 
     async def _follow(self) -> None:
-        waits, lost = iter(RETRY_AFTER), False
+        waits, lost = iter(RETRY_AFTER), set[type[StoreError]]()
         while True:
             try:
                 news = await self._follower.news()
-            except Unavailable as error:
-                if not lost:
+            except WAITED_FOR as error:
+                if type(error) not in lost:
                     self._view.notice(f"{error.what} What comes meanwhile is shown when it is back.")
                     self._view.away(True)
-                lost = True
+                lost.add(type(error))
                 await asyncio.sleep(next(waits, RETRY_AFTER[-1]))
                 continue
             if lost:
                 self._view.notice("The database is back.")
                 self._view.away(False)
-            waits, lost = iter(RETRY_AFTER), False
+            waits, lost = iter(RETRY_AFTER), set()
             self._show(news)
 
     def _show(self, news: News) -> None:

@@ -6,8 +6,9 @@
     │   └── Opening          nothing is open yet to ask it of
     ├── Bug                  what nobody foresaw, told instead of a traceback
     └── StoreError           the database
-        ├── BadDatabase      wrong DSN, password, rights, schema newer        exit code 2
-        │   └── Broken       this agent's ancestors are not a line: reading only
+        ├── BadDatabase      wrong DSN, schema newer, server too old          exit code 2
+        │   ├── Broken       this agent's ancestors are not a line: reading only
+        │   └── Misconfigured  password, rights, role or database: may be mended while we run
         ├── Unavailable      unreachable, disk full, cut: may come back       exit code 75
         └── Busy             another program writes to this agent             exit code 75
 
@@ -78,6 +79,13 @@ class Broken(BadDatabase):
     """The way from this agent to its root goes in a circle, or is cut: it can be read, and nothing is built on it."""
 
 
+class Misconfigured(BadDatabase):
+    """A password, a right, a role, a database or its tables are wrong or missing there.
+
+    A start fails of it; a program that was connected waits until it has been mended.
+    """
+
+
 class Unavailable(StoreError):
     """The database is out of reach or out of room now; the same call may work later."""
 
@@ -92,3 +100,7 @@ class Busy(StoreError):
     def __init__(self, what: str, remedy: str = "", holder: str = "") -> None:
         super().__init__(what, remedy)
         self.holder = holder
+
+
+WAITED_FOR = Unavailable, Misconfigured
+"""What a program that was connected once waits out."""

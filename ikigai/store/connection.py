@@ -12,7 +12,7 @@ import psycopg
 from psycopg import conninfo, pq, waiting
 from psycopg.abc import RV, PQGen
 
-from ikigai.core.errors import BadDatabase, StoreError
+from ikigai.core.errors import BadDatabase, Misconfigured, StoreError
 from ikigai.store import address
 from ikigai.store import errors as failures
 from ikigai.store.sql import agents as queries
@@ -20,6 +20,9 @@ from ikigai.store.sql import agents as queries
 DEADLINE = 20.0
 """Seconds a statement may take before its connection is given up: the server's own limit is 15, but a server that is
 stopped or cut off keeps no limit."""
+
+REFUSED_AGAIN = 60.0
+"""Seconds after which a server that did not let this program in is asked again: some lock out who asks more often."""
 
 OLDEST_SERVER = 150000
 
@@ -114,6 +117,7 @@ class Session:
         self._write = write
         self._deadline = deadline
         self._revive = revive
+        self._refused: tuple[Misconfigured, float] | None = None  # and when
         self._turn = asyncio.Lock()
         self._connected: tuple[Connection, Cursor] | None = None
         self.greeting = Greeting(0, 0)
@@ -167,9 +171,29 @@ class Session:
         if self._connected is not None and alive(self._connected[0]):
             return self._connected
         self._give_up()
-        if self._revive and self.greeting.backend:
+        if self._refused and time.monotonic() < self._refused[1] + REFUSED_AGAIN:
+            raise self._refused[0].with_traceback(None)
+        try:
+            self._connected = await (self._connect_again() if self._revive else self._connect())
+        except Misconfigured as error:
+            self._refused = error, time.monotonic()
+            raise
+        return self._connected
+
+    async def _connect_again(self) -> tuple[Connection, Cursor]:
+        """Connect to a server of our own, which may have to be started; at the first time it has just been found."""
+        assert self._revive
+        if not self.greeting.backend:
+            return await self._connect()
+        try:
             self._aim(await self._revive())
-        with self._in_words(failures.connecting):
+        except BadDatabase as error:  # it ran before, so it can be mended
+            raise Misconfigured(error.what, error.remedy) from error
+        return await self._connect()
+
+    async def _connect(self) -> tuple[Connection, Cursor]:
+        embedded = self._revive is not None
+        with self._in_words(lambda error, place: failures.connecting(error, place, embedded)):
             async with asyncio.timeout(self._deadline):
                 connection = await Connection.connect(self._conninfo, autocommit=True)
         connection.deadline = self._deadline
@@ -181,8 +205,7 @@ class Session:
         except BaseException:
             await connection.close()
             raise
-        self._connected = connection, connection.cursor(binary=True)
-        return self._connected
+        return connection, connection.cursor(binary=True)
 
     @contextmanager
     def _in_words(self, tell: Callable[[psycopg.Error, address.Place], StoreError]) -> Iterator[None]:
@@ -190,6 +213,7 @@ class Session:
             yield
         except psycopg.errors.ReadOnlySqlTransaction as error:
             if self._write:
+                self._give_up()  # a connection keeps the setting that it began with
                 raise tell(error, self.place) from error
             raise BadDatabase("The database was opened for reading, so nothing can be stored.") from error
         except psycopg.Error as error:

@@ -31,6 +31,7 @@ from ikigai.core.state.inputs import (
 from ikigai.core.state.machine import work
 from ikigai.core.state.memory import Memory, replace
 from ikigai.core.views.transcript import Block, Rule, Speaker, rule
+from ikigai.store import connection
 from ikigai.store.database import Database
 from ikigai.store.follow import News
 from ikigai.terminal.output.live_reply import Folded, LiveReply, Rising
@@ -267,7 +268,11 @@ async def test_who_writes_and_that_nobody_does_is_told_once(dsn: str) -> None:
     await other.close()
 
 
-async def test_a_database_that_is_away_is_told_and_comes_back(dsn: str) -> None:
+@pytest.mark.parametrize("refusal", [(), ("28P01", 'password authentication failed for user "me"')])
+async def test_a_database_that_is_away_is_told_and_comes_back(
+    dsn: str, refusal: tuple[str, str] | tuple[()], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "REFUSED_AGAIN", 0.2)
     async with proxied(dsn) as (proxy, through):
         writer, other = await Database.open(dsn, MIGRATIONS), await Database.open(through, MIGRATIONS)
         talk, watcher = await Talk.open(writer), Watcher()
@@ -277,8 +282,15 @@ async def test_a_database_that_is_away_is_told_and_comes_back(dsn: str) -> None:
         following.start()
         await talk.turn("before", "the cut")
         await caught_up(watcher, talk, start)
-        proxy.cut_after(TO_CLIENT, 300)
+        if refusal:
+            proxy.refuse(*refusal)
+        else:
+            proxy.cut_after(TO_CLIENT, 300)
         await talk.turn("during", "the cut")
+        async with asyncio.timeout(20):
+            while not watcher.notices:
+                await asyncio.sleep(0.01)
+        proxy.refuse()
         await told(watcher, "The database is back.")
         await caught_up(watcher, talk, start)
         assert watcher.aways == [True, False]

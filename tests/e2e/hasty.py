@@ -5,8 +5,9 @@ import sys
 from ikigai.cli import main as cli
 from ikigai.headless import run as oneshot
 from ikigai.providers import retry
+from ikigai.store import connection
 
 if __name__ == "__main__":
     retry.FIRST = retry.CEILING = 0.01
-    oneshot.PATIENCE = 0.5
+    oneshot.PATIENCE = connection.REFUSED_AGAIN = 0.5
     sys.exit(cli.main())

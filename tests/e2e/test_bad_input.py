@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import conninfo
 
 from ikigai.store.embedded import server as embedded
 from tests.conftest import address
@@ -130,6 +131,39 @@ def test_a_password_that_is_wrong(tmp_path: Path, guarded: str):
     assert "wr0ng" not in wrong.run("config").stdout + wrong.log_file()
     refused(Account(tmp_path, guarded).run(*ECHO, "-p", "hi"), 2, "does not take the password of user guarded")
     assert Account(tmp_path, guarded).run(*ECHO, "-p", "hi", PGPASSWORD="right").stdout == "hi\n"
+
+
+def test_a_password_that_is_changed_under_a_conversation(tmp_path: Path, guarded: str):
+    account = Account(tmp_path, address(guarded, password="right"))
+
+    def change(password: str) -> None:
+        with psycopg.connect(address(guarded, user="ikigai"), autocommit=True) as admin:
+            admin.execute(f"alter role guarded password '{password}'".encode())
+            admin.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = 'guarded'")
+
+    with account.terminal(*ECHO, "--new", module="tests.e2e.hasty", columns=120) as program:
+        program.ready()
+        change("another")
+        try:
+            program.say("are you there?")
+            program.wait_for("does not take the password of user guarded.")
+            program.wait_for("It is tried again every minute. What is not saved yet is kept here")
+        finally:
+            change("right")
+        program.wait_for("The database is back; everything is saved.")
+        program.wait_for("● are you there?")
+        program.leave()
+        assert "read-only" not in program.text()
+
+
+def test_a_database_that_lets_nobody_in_for_now(account: Account, server: str):
+    name = conninfo.conninfo_to_dict(account.dsn)["dbname"]
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(f"alter database {name} allow_connections false".encode())
+        try:
+            refused(account.run(*ECHO, "-p", "hi"), 75, "is not currently accepting connections", "Try again in a")
+        finally:
+            admin.execute(f"alter database {name} allow_connections true".encode())
 
 
 def test_no_right_to_make_tables(tmp_path: Path, empty_role: str):

@@ -1,4 +1,4 @@
-"""A proxy on a socket of its own, in front of the real server, that cuts or stops what passes."""
+"""A proxy on a socket of its own, in front of the real server, that cuts what passes or refuses who comes."""
 
 import asyncio
 import tempfile
@@ -14,9 +14,10 @@ TO_SERVER, TO_CLIENT = 0, 1
 
 
 class Proxy:
-    """Passes everything on until `cut_after` says otherwise. `passed` counts bytes in each direction.
+    """Passes everything on until `cut_after` or `refuse` say otherwise.
 
-    While it is `down` nothing passes: connections end, and new ones, too.
+    `passed` counts bytes in each direction, `refused` connections. While it is `down` nothing passes: connections end,
+    and new ones, too.
     """
 
     def __init__(self, upstream: str) -> None:
@@ -24,15 +25,39 @@ class Proxy:
         self._limit: tuple[int, int] | None = None
         self.passed = [0, 0]
         self.down = False
+        self.refused = 0
+        self._refusal = b""
+        self.connected: set[asyncio.StreamWriter] = set()
 
     def cut_after(self, direction: int, count: int) -> None:
         """Cut the next connection that carries more than `count` further bytes in that direction, right there."""
         self._limit = (direction, self.passed[direction] + count)
 
+    def refuse(self, state: str = "", message: str = "") -> None:
+        """Cut all connections; answer new ones with this error until it is called without one."""
+        fields = (b"SFATAL", b"VFATAL", b"C" + state.encode(), b"M" + message.encode())
+        body = b"".join(field + b"\0" for field in fields) + b"\0"
+        self._refusal = b"E" + (len(body) + 4).to_bytes(4) + body if state else b""
+        for writer in self.connected:
+            writer.transport.abort()
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.down:
             writer.close()
             return
+        if self._refusal:
+            await reader.readexactly(int.from_bytes(await reader.readexactly(4)) - 4)
+            self.refused += 1
+            writer.write(self._refusal)
+            writer.close()
+            return
+        self.connected.add(writer)
+        try:
+            await self._pass(reader, writer)
+        finally:
+            self.connected.discard(writer)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_unix_connection(self._upstream)
         pumps = [
             asyncio.ensure_future(self._pump(TO_SERVER, reader, server_writer)),

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from ikigai.core.errors import BadDatabase, StoreError, Unavailable
+from ikigai.core.errors import BadDatabase, Misconfigured, StoreError, Unavailable
 from ikigai.store import address
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
@@ -108,10 +108,10 @@ async def test_a_server_that_is_none() -> None:
 
 async def test_no_such_database_or_user(server: str) -> None:
     error = await refusal(changed(server, dbname="no such db", password=SECRET))
-    assert type(error) is BadDatabase and error.what.startswith('There is no database "no such db" on the socket in')
+    assert type(error) is Misconfigured and error.what.startswith('There is no database "no such db" on the socket in')
     assert "createdb" in error.remedy
     error = await refusal(changed(server, user="no_such_user", password=SECRET))
-    assert type(error) is BadDatabase and error.what.startswith('There is no user "no_such_user"')
+    assert type(error) is Misconfigured and error.what.startswith('There is no user "no_such_user"')
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ async def test_a_wrong_password(guarded: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PGPASSFILE", os.devnull)
     for dsn in (changed(guarded, password=SECRET), guarded):
         error = await refusal(dsn)
-        assert type(error) is BadDatabase and error.what.endswith("does not take the password of user guarded.")
+        assert type(error) is Misconfigured and error.what.endswith("does not take the password of user guarded.")
         assert ".pgpass" in error.remedy
     error = await refusal(changed(guarded, password="right"))
     assert "permission denied" in error.what

@@ -1,0 +1,246 @@
+"""A database that lets nobody in for a while: an agent that was connected goes on by itself when it does again."""
+
+import asyncio
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from ikigai.agent import db_retry
+from ikigai.core.errors import Misconfigured, Unavailable
+from ikigai.core.state.inputs import Submitted
+from ikigai.providers.scripted import Pause
+from ikigai.store import connection
+from ikigai.store.database import Database
+from ikigai.store.embedded import location
+from ikigai.store.embedded import server as embedded
+from tests.agent.test_loop import Watcher
+from tests.app.test_agent_manager import joined, plays, sailing, until
+from tests.conftest import MIGRATIONS
+from tests.conftest import address as changed
+from tests.store.proxy import proxied
+from tests.support.invariants import check
+
+PASSING = [
+    ("08P01", "server login has been failing, try again later (server_login_retry)", "server login has been failing"),
+    ("08P01", "no more connections allowed (max_client_conn)", "has no connection left"),
+    ("53100", "could not write init file: No space left on device", "The disk of the database"),
+    ("53200", "out of memory", "is out of memory"),
+    ("53300", "sorry, too many clients already", "has no connection left"),
+    ("55000", 'database "ikigai" is not currently accepting connections', "not currently accepting connections"),
+    ("57014", "canceling authentication due to timeout", "took too long"),
+    ("57P01", "terminating connection due to administrator command", "was shut down"),
+    ("57P03", "the database system is starting up", "is not ready yet"),
+    ("58030", 'could not read file "global/1262": Input/output error', "cannot use its files"),
+    ("XX000", "could not find tuple for database 16384", "lets nobody in now: could not find tuple"),
+    ("53100", "Auf dem Gerät ist kein Speicherplatz mehr verfügbar", "lets nobody in now: Auf dem Gerät"),
+]
+"""SQLSTATE and text of refusals that may pass, and what the user is told of each."""
+WRONG = [
+    ("28P01", 'password authentication failed for user "me"', "does not take the password"),
+    ("08P01", "server login has been failing, cached error: password authentication failed", "does not take the pass"),
+    ("28000", 'role "me" does not exist', "There is no user"),
+    ("28000", 'role "me" is not permitted to log in', "does not let user"),
+    ("28000", 'no pg_hba.conf entry for host "10.0.0.1", user "me", database "db"', "does not let user"),
+    ("42501", 'permission denied for database "ikigai"', "does not let user"),
+    ("3D000", 'database "ikigai" does not exist', "There is no database"),
+]
+"""The same of those that last until somebody has mended something."""
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for longer than a moment; what the database does not take is kept in a file of the test's."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(db_retry, "RETRY_AFTER", (0.02,))
+    monkeypatch.setattr(connection, "REFUSED_AGAIN", 0.2)
+
+
+@pytest.mark.parametrize(("code", "text", "words"), PASSING)
+async def test_a_start_says_what_may_pass(dsn: str, code: str, text: str, words: str) -> None:
+    async with proxied(dsn) as (proxy, through):
+        proxy.refuse(code, text)
+        with pytest.raises(Unavailable) as refused:
+            await Database.open(through, MIGRATIONS)
+    assert words in refused.value.what and refused.value.exit_code == 75
+    assert "address" not in refused.value.remedy
+
+
+@pytest.mark.parametrize(("code", "text", "words"), WRONG)
+async def test_a_start_says_what_has_to_be_mended(dsn: str, code: str, text: str, words: str) -> None:
+    async with proxied(dsn) as (proxy, through):
+        proxy.refuse(code, text)
+        with pytest.raises(Misconfigured) as refused:
+            await Database.open(through, MIGRATIONS)
+    assert words in refused.value.what and refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize("option", ["nonsense=1", "work_mem=lots"])
+async def test_a_parameter_that_no_server_takes_is_told_at_the_start(dsn: str, option: str) -> None:
+    with pytest.raises(Misconfigured, match="does not let user") as refused:
+        await Database.open(changed(dsn, options=f"-c {option}"), MIGRATIONS)
+    assert option.partition("=")[0] in refused.value.what and "address" in refused.value.remedy
+
+
+@pytest.mark.parametrize(("code", "text", "words"), PASSING + WRONG)
+async def test_an_agent_waits_until_it_is_let_in_again(dsn: str, code: str, text: str, words: str) -> None:
+    front, lost = Watcher(), list[str]()
+    async with proxied(dsn) as (proxy, through):
+        database = await Database.open(through, MIGRATIONS)
+        async with sailing(database, lost=lambda member, why: lost.append(why)) as crew:
+            plays(crew, ("Half ", Pause(0.3), "and whole."), "Next.")
+            member = await joined(crew, front=front)
+            member.runtime.tell(Submitted("first"))
+            await until(lambda: front.told("live"))
+            proxy.refuse(code, text)
+            await until(lambda: proxy.refused > 1 and front.told("notice"))
+            member.runtime.tell(Submitted("second"))
+            proxy.refuse()
+            await until(lambda: not member.runtime.busy and len(front.told("assistant")) == 2)
+            assert member.loop and not member.loop.done()
+        await database.close()
+    *_, first, back = front.told("notice")
+    assert words in first and "What is not saved yet is kept here" in first and "The database is back" in back
+    assert ("tried again every minute" in first) == ((code, text, words) in WRONG)
+    assert not lost and front.told("away") == [True, False]
+    check(dsn)
+    with psycopg.connect(dsn) as other:
+        rows = other.execute("select kind, content from messages order by id").fetchall()
+    assert [text for kind, text in rows if kind in ("user", "assistant")] == [
+        "first", "Half and whole.", "second", "Next."
+    ]  # fmt: skip
+    assert sum(kind == "turn_end" for kind, _ in rows) == 2
+
+
+REALLY = [
+    ("alter database {database} allow_connections false", "alter database {database} allow_connections true"),
+    ("alter role {role} nologin", "alter role {role} login"),
+    ("alter role {role} rename to {role}_gone", "alter role {role}_gone rename to {role}"),
+    (
+        "alter database {database} rename to {database}_gone",
+        "alter database {database}_gone rename to {database}",
+    ),
+    ("revoke insert on messages from {role}", "grant insert on messages to {role}"),
+    ("alter table messages rename to gone", "alter table gone rename to messages"),
+    (
+        "alter database {database} set default_transaction_read_only = on",
+        "set transaction read write; alter database {database} reset default_transaction_read_only",
+    ),
+]
+"""What a real server is told, and how it is told the contrary."""
+
+
+@pytest.mark.parametrize(("off", "on"), REALLY)
+async def test_an_agent_goes_on_when_a_real_server_lets_it(dsn: str, server: str, role: str, off: str, on: str) -> None:
+    given = conninfo.conninfo_to_dict(role)
+    names = {"database": str(given["dbname"]), "role": str(given["user"])}
+    where = dsn if "messages" in off else server
+
+    def told(*statements: str) -> None:
+        with psycopg.connect(where, autocommit=True) as admin:
+            for statement in statements:
+                admin.execute(statement.format(**names).encode())
+
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        admin.execute("grant all on all tables in schema public to {role}".format(**names).encode())
+    front, lost = Watcher(), list[str]()
+    database = await Database.open(role, MIGRATIONS)
+    async with sailing(database, lost=lambda member, why: lost.append(why)) as crew:
+        member = await joined(crew, front=front)
+        await until(lambda: member.runtime.opened.is_set() and not member.runtime.looking)
+        end = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '{database}'"
+        told(*([off] if where == dsn else [end, off, end]))
+        member.runtime.tell(Submitted("kept"))
+        await until(lambda: front.told("notice"))
+        told(on)
+        await until(lambda: front.told("assistant") == ["kept"] and not member.runtime.busy)
+    await database.close()
+    assert not lost and "The database is back" in front.told("notice")[-1]
+    check(dsn)
+
+
+async def test_a_server_that_does_not_let_in_is_asked_once_a_minute(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REFUSED_AGAIN", 60.0)
+    async with proxied(dsn) as (proxy, through):
+        database = await Database.open(through, MIGRATIONS)
+        proxy.refuse(*WRONG[0][:2])
+        await until(lambda: not proxy.connected)
+        for _ in range(5):
+            with pytest.raises(Misconfigured, match="does not take the password"):
+                await database.agents.all()
+        assert proxy.refused == 1
+        proxy.refuse()
+        with pytest.raises(Misconfigured):
+            await database.agents.all()
+        monkeypatch.setattr(connection, "REFUSED_AGAIN", 0.0)  # a minute later
+        assert await database.agents.all() == []
+        await database.close()
+
+
+async def test_print_mode_says_what_has_to_be_mended_and_ends(dsn: str) -> None:
+    """Its patience has an end."""
+    async with proxied(dsn) as (proxy, through):
+        database = await Database.open(through, MIGRATIONS)
+        async with sailing(database, patience=0.5) as crew:
+            member = await joined(crew)
+            await until(lambda: member.runtime.opened.is_set() and not member.runtime.looking)
+            proxy.refuse(*WRONG[0][:2])
+            member.runtime.tell(Submitted("lost"))
+            assert member.loop
+            with pytest.raises(Misconfigured) as refused:
+                await member.loop
+            assert refused.value.exit_code == 2
+            proxy.refuse()
+        await database.close()
+
+
+async def test_an_agent_goes_on_when_the_embedded_server_can_be_started_again(tmp_path: Path) -> None:
+    """Its server was killed, and for a while its settings keep it from starting."""
+    lease = embedded.start(tmp_path)
+    folder = location.folder_of(tmp_path)
+    settings = folder / "data" / "postgresql.auto.conf"
+    front, lost, before = Watcher(), list[str](), settings.read_text()
+    try:
+        database = await Database.open(lease.dsn, MIGRATIONS, revive=lambda: asyncio.to_thread(lease.renew))
+        async with sailing(database, lost=lambda member, why: lost.append(why)) as crew:
+            member = await joined(crew, front=front)
+            await until(lambda: member.runtime.opened.is_set() and not member.runtime.looking)
+            settings.write_text("work_mem = lots\n")
+            os.kill(int((folder / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+            member.runtime.tell(Submitted("kept"))
+            await until(lambda: any("could not start" in told for told in front.told("notice")), seconds=60)
+            settings.write_text(before)
+            await until(lambda: front.told("assistant") == ["kept"] and not member.runtime.busy, seconds=60)
+        await database.close()
+    finally:
+        lease.close()
+        await until(lambda: not embedded.running(tmp_path))
+        shutil.rmtree(folder, ignore_errors=True)
+    assert not lost and "It is tried again every minute." in front.told("notice")[-2]
+
+
+async def test_an_outage_that_ends_in_a_wrong_password_is_told_twice(dsn: str) -> None:
+    front = Watcher()
+    async with proxied(dsn) as (proxy, through):
+        database = await Database.open(through, MIGRATIONS)
+        async with sailing(database) as crew:
+            member = await joined(crew, front=front)
+            await until(lambda: member.runtime.opened.is_set() and not member.runtime.looking)
+            for code, text, _ in (PASSING[-4], WRONG[0]):
+                proxy.refuse(code, text)
+                before = len(front.told("notice"))
+                member.runtime.tell(Submitted(code))
+                await until(lambda before=before: len(front.told("notice")) > before)
+                already = proxy.refused
+                await until(lambda already=already: proxy.refused > already)
+            proxy.refuse()
+            await until(lambda: len(front.told("assistant")) == 2)
+        await database.close()
+    words = ["is not ready yet", "does not take the password", "The database is back"]
+    told = front.told("notice")
+    assert len(told) == 3 and all(word in each for word, each in zip(words, told, strict=True))
+    assert front.told("away") == [True, False]

@@ -74,11 +74,17 @@ class World:
         self._too_short = self.redaction.warnings()
 
     @classmethod
-    async def open(cls, config: Config, project: Project | None = None, told: Far = lambda done, total: None) -> World:
+    async def open(
+        cls,
+        config: Config,
+        project: Project | None = None,
+        told: Far = lambda done, total: None,
+        write: bool = True,
+    ) -> World:
         """Start the embedded server if it is wanted, connect, migrate. Raises StoreError, ConfigError.
 
         Without a `project` somebody has asked about, its folder brings something only if it is trusted already. `told`
-        hears of migrations.
+        hears of migrations. With `write` false nothing can be stored, and a newer schema is no obstacle.
         """
         protect_process_memory()  # not before the prompt, which would wait 1 ms; no command can run yet
         if project is None:
@@ -86,7 +92,7 @@ class World:
             project.look()
             project.report_unasked()
         config, bounds = tightened(config, project)
-        pool, opening = make_pool(config), asyncio.ensure_future(open_database(config, told=told))
+        pool, opening = make_pool(config), asyncio.ensure_future(open_database(config, write, told))
         workshop = None
         try:
             await imported("ikigai.store.database")  # first, and alone: the rest is imported while the server answers

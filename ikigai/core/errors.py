@@ -8,6 +8,7 @@
     └── StoreError           the database
         ├── BadDatabase      wrong DSN, schema newer, server too old          exit code 2
         │   ├── Broken       this agent's ancestors are not a line: reading only
+        │   ├── NewerSchema  reading only, too
         │   └── Misconfigured  password, rights, role or database: may be mended while we run
         ├── Unavailable      unreachable, disk full, cut: may come back       exit code 75
         └── Busy             another program writes to this agent             exit code 75
@@ -77,6 +78,10 @@ class BadDatabase(StoreError):
 
 class Broken(BadDatabase):
     """The way from this agent to its root goes in a circle, or is cut: it can be read, and nothing is built on it."""
+
+
+class NewerSchema(BadDatabase):
+    """The schema is newer than this program: it may be read, not written."""
 
 
 class Misconfigured(BadDatabase):

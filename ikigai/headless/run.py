@@ -26,7 +26,7 @@ from ikigai.app.subagents import Delegation
 from ikigai.config import Config
 from ikigai.core.commands import fork as forking
 from ikigai.core.commands.parsers import Local
-from ikigai.core.errors import Busy, ConfigError, IkigaiError, Refused
+from ikigai.core.errors import Busy, ConfigError, IkigaiError, NewerSchema, Refused
 from ikigai.core.events import Choices
 from ikigai.core.state.inputs import Change, Plan, Retry, Submitted
 from ikigai.headless import printer as headless
@@ -123,7 +123,10 @@ async def _show(config: Config, arguments: argparse.Namespace, command: Local) -
         found = await answers.answer(command, config, None)
     else:
         async with waiting(PREPARING, is_first(config) and not arguments.output_format) as told:
-            world = await World.open(config, told=told)
+            try:
+                world = await World.open(config, told=told)
+            except NewerSchema:
+                world = await World.open(config, told=told, write=False)
         try:
             agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
             memory = await world.look(agent)

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import conninfo, pq, waiting
 from psycopg.abc import RV, PQGen
 
-from ikigai.core.errors import BadDatabase, Misconfigured, StoreError
+from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, StoreError
 from ikigai.store import address
 from ikigai.store import errors as failures
 from ikigai.store.sql import agents as queries
@@ -103,7 +103,7 @@ class Session:
     `parameters` are what libpq is given, the password included: for programs that connect by themselves.
     `lost` holds the server processes of connections given up without a farewell: they may still hold locks.
     `revive` is called before a lost connection is made anew, and says where: a server of our own may have to be
-    started.
+    started. `newest` is the newest schema that may be written; on a newer one every write raises NewerSchema.
     """
 
     def __init__(
@@ -112,11 +112,13 @@ class Session:
         write: bool = True,
         deadline: float = DEADLINE,
         revive: Callable[[], Awaitable[str]] | None = None,
+        newest: int | None = None,
     ) -> None:
         self._aim(dsn)
         self._write = write
         self._deadline = deadline
         self._revive = revive
+        self._newest = newest
         self._refused: tuple[Misconfigured, float] | None = None  # and when
         self._turn = asyncio.Lock()
         self._connected: tuple[Connection, Cursor] | None = None
@@ -207,11 +209,21 @@ class Session:
             raise
         return connection, connection.cursor(binary=True)
 
+    def newer_schema(self) -> NewerSchema:
+        """The error for a schema that this program must not write to."""
+        return NewerSchema(
+            f"The database {self.place} has schema {self.greeting.schema_version}, and this ikigai knows schemas up to "
+            f"{self._newest}.",
+            "Install a newer ikigai to write to it.",
+        )
+
     @contextmanager
     def _in_words(self, tell: Callable[[psycopg.Error, address.Place], StoreError]) -> Iterator[None]:
         try:
             yield
         except psycopg.errors.ReadOnlySqlTransaction as error:
+            if self._newest is not None and self.greeting.schema_version > self._newest:
+                raise self.newer_schema() from error
             if self._write:
                 self._give_up()  # a connection keeps the setting that it began with
                 raise tell(error, self.place) from error
@@ -242,9 +254,9 @@ class Session:
                 "Create one with: createdb --encoding=UTF8 --template=template0 ikigai",
             )
         try:
-            rows = await connection.execute(queries.GREET, (not self._write,))
+            rows = await connection.execute(queries.GREET, (not self._write, self._newest))
         except psycopg.errors.UndefinedTable:
-            rows = await connection.execute(queries.GREET_EMPTY, (not self._write,))
+            rows = await connection.execute(queries.GREET_EMPTY, (not self._write, self._newest))
         greeting = Greeting._make((await rows.fetchall())[0][-2:])
         if greeting.backend != info.backend_pid and await self._shared(connection, greeting.backend):
             raise BadDatabase(

@@ -91,7 +91,7 @@ class Database:
         `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a schema newer than this
         program is no obstacle. `deadline` is how many seconds any one statement may take; `revive` is called before a
         lost connection is made anew, and says where; `told` hears of each migration of how many.
-        Raises BadDatabase (`schema.NewerSchema` among them) and Unavailable.
+        Raises BadDatabase (NewerSchema among them) and Unavailable.
         """
         turn = asyncio.Lock()
 
@@ -100,7 +100,9 @@ class Database:
                 assert revive
                 return await revive()
 
-        session, beside = (Session(dsn, write, deadline, revived if revive else None) for _ in range(2))
+        again, newest = revived if revive else None, len(schema.migrations(migrations))
+        session = Session(dsn, write, deadline, again, newest)
+        beside = Session(dsn, write, deadline, again, newest)
         try:
             return cls(session, beside, await schema.make_current(session, migrations, write, told))
         except BaseException:

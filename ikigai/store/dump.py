@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import LiteralString, TypeAlias
 
-from ikigai.core.errors import BadDatabase, Refused
+from ikigai.core.errors import BadDatabase, NewerSchema, Refused
 from ikigai.store import pg_programs as programs
 from ikigai.store import schema
 from ikigai.store.address import Place
@@ -109,7 +109,7 @@ async def restore(dsn: str, binaries: Path | None, file: Path, migrations: Path,
     pg_restore = _program("pg_restore", binaries)
     dumped = await _version(pg_restore, file)
     if dumped > len(known):
-        raise schema.NewerSchema(
+        raise NewerSchema(
             f"{file} has schema {dumped}, and this ikigai knows schemas up to {len(known)}.", "Install a newer ikigai."
         )
     session = Session(dsn)

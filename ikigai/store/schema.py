@@ -19,10 +19,6 @@ NAMESPACE = int.from_bytes(b"ikim")
 """Of the lock under which one program migrates at a time, as another is of the pens."""
 
 
-class NewerSchema(BadDatabase):
-    """The schema is newer than this program: it may be read, not written."""
-
-
 class Migration(NamedTuple):
     version: int
     file: Path
@@ -53,10 +49,7 @@ async def make_current(session: Session, folder: Path, write: bool, told: Told =
     async with session.use():
         version = session.greeting.schema_version
     if version > len(known) and write:
-        raise NewerSchema(
-            f"The database {session.place} has schema {version}, and this ikigai knows schemas up to {len(known)}.",
-            "Install a newer ikigai to write to it.",
-        )
+        raise session.newer_schema()
     if version >= len(known):
         return version
     if not write:

@@ -188,6 +188,10 @@ def test_a_schema_newer_than_the_program(account: Account):
     assert account.rows() == before
     status = account.run("db", "status")
     assert status.returncode == 0 and "schema 99" in status.stdout and "4 events" in status.stdout
+    for look in ("/status", "/context", "/cost", "/agents", "/search before"):
+        shown = account.run("-p", look)
+        assert (shown.returncode, shown.stderr) == (0, "") and shown.stdout
+    assert account.rows() == before
 
 
 def test_a_server_that_takes_no_writes(account: Account):

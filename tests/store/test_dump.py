@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import BadDatabase, IkigaiError, Refused
+from ikigai.core.errors import BadDatabase, IkigaiError, NewerSchema, Refused
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, SetMark, Submitted
-from ikigai.store import dump, schema
+from ikigai.store import dump
 from ikigai.store.database import Database
 from ikigai.store.embedded.server import binaries
 from tests.conftest import MIGRATIONS, address
@@ -141,7 +141,7 @@ async def test_a_newer_program_restores_an_older_dump(used: str, empty_dsn: str,
     assert database.schema_version == NEWEST + 2
     await database.close()
     await dump.dump(empty_dsn, binaries(), tmp_path / "newer")
-    with pytest.raises(schema.NewerSchema, match=f"schema {NEWEST + 2}"):
+    with pytest.raises(NewerSchema, match=f"schema {NEWEST + 2}"):
         await dump.restore(used, binaries(), tmp_path / "newer", MIGRATIONS)
 
 

@@ -8,7 +8,8 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import BadDatabase
+from ikigai.core.errors import BadDatabase, NewerSchema
+from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS
 from ikigai.store import schema
 from ikigai.store.database import Database
@@ -131,7 +132,7 @@ async def test_a_newer_schema_is_read_and_not_written(dsn: str) -> None:
     await database.close()
     with psycopg.connect(dsn) as other:
         other.execute("insert into ikigai_migrations (version, name) values (99, 'later')")
-    with pytest.raises(schema.NewerSchema, match="schema 99") as refused:
+    with pytest.raises(NewerSchema, match="schema 99") as refused:
         await Database.open(dsn, MIGRATIONS)
     assert refused.value.exit_code == 2 and "newer ikigai" in refused.value.remedy
 
@@ -139,11 +140,37 @@ async def test_a_newer_schema_is_read_and_not_written(dsn: str) -> None:
     assert reading.schema_version == 99
     (agent,) = await reading.agents.all()
     assert len(await reading.reader(agent).history(None, 50)) == agent.events > 2
-    with pytest.raises(BadDatabase, match="opened for reading"):
+    with pytest.raises(NewerSchema):
         await reading.open_agent(agent)
-    with pytest.raises(BadDatabase, match="opened for reading"):
+    with pytest.raises(NewerSchema):
         await reading.agents.create()
     await reading.close()
+
+
+async def test_a_newer_schema_is_not_written_after_a_reconnect(dsn: str) -> None:
+    database = await Database.open(dsn, MIGRATIONS)
+    talk = await Talk.open(database)
+    await talk.turn("old", "words")
+    with psycopg.connect(dsn, autocommit=True) as other:
+        before = other.execute("select count(*) from messages").fetchall()
+        other.execute("insert into ikigai_migrations (version, name) values (99, 'later')")
+        other.execute(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+            " where application_name like 'ikigai/%' and datname = current_database()"
+        )
+        for write in (
+            lambda: talk.turn("new", "words"),
+            lambda: talk.log.save_draft(Draft(1, "so far")),
+            lambda: database.agents.create(),
+            lambda: database.family.rename(talk.agent, "else"),
+        ):
+            with pytest.raises(NewerSchema, match="has schema 99, and this ikigai knows schemas up to"):
+                await write()
+        assert await database.indexer.catch_up(5) > 0, "nor is the index filled"
+        assert other.execute("select count(*) from messages").fetchall() == before
+        assert other.execute("select count(*) from search_pieces").fetchall() == [(0,)]
+    assert len(await database.reader(talk.agent).history(None, 50)) == before[0][0], "it can still be read"
+    await database.close()
 
 
 async def test_reading_makes_no_schema(empty_dsn: str) -> None:

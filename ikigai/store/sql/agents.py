@@ -22,11 +22,12 @@ select set_config('statement_timeout', '15s', false),
        set_config('tcp_keepalives_count', '3', false),
        set_config('enable_bitmapscan', 'off', false),
        set_config('default_transaction_read_only',
-                  case when %s then 'on' else current_setting('default_transaction_read_only') end, false),
-       pg_backend_pid(),
+                  case when %s or version > %s then 'on'
+                       else current_setting('default_transaction_read_only') end, false),
+       pg_backend_pid(), version
 """
-GREET = _SETTINGS + "(select max(version) from ikigai_migrations)"
-GREET_EMPTY = _SETTINGS + "0"
+GREET = _SETTINGS + "from (select max(version) from ikigai_migrations) as migrations (version)"
+GREET_EMPTY = _SETTINGS + "from (values (0)) as migrations (version)"
 BACKEND = "select pg_backend_pid()"
 
 # Migrations ---------------------------------------------------------------------------------------------------------

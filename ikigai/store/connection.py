@@ -104,6 +104,7 @@ class Session:
     `lost` holds the server processes of connections given up without a farewell: they may still hold locks.
     `revive` is called before a lost connection is made anew, and says where: a server of our own may have to be
     started. `newest` is the newest schema that may be written; on a newer one every write raises NewerSchema.
+    After `idle` seconds without a use the connection is ended; the next use makes one.
     """
 
     def __init__(
@@ -113,12 +114,15 @@ class Session:
         deadline: float = DEADLINE,
         revive: Callable[[], Awaitable[str]] | None = None,
         newest: int | None = None,
+        idle: float | None = None,
     ) -> None:
         self._aim(dsn)
         self._write = write
         self._deadline = deadline
         self._revive = revive
         self._newest = newest
+        self._idle = idle
+        self._idle_end: asyncio.TimerHandle | None = None
         self._refused: tuple[Misconfigured, float] | None = None  # and when
         self._turn = asyncio.Lock()
         self._connected: tuple[Connection, Cursor] | None = None
@@ -161,6 +165,7 @@ class Session:
             finally:
                 if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
                     self._give_up()
+                self._count_idle()
 
     async def close(self) -> None:
         """End the connection, and with it every lock it holds; a later use would make a new one."""
@@ -168,6 +173,18 @@ class Session:
             if self._connected is not None:
                 await self._connected[0].close()
                 self._connected = None
+
+    def _count_idle(self) -> None:
+        """Begin to count the seconds until the connection is ended, if it is to be."""
+        if self._idle_end:
+            self._idle_end.cancel()
+        if self._idle is not None:
+            self._idle_end = asyncio.get_running_loop().call_later(self._idle, self._end_idle)
+
+    def _end_idle(self) -> None:
+        if self._connected is not None and not self._turn.locked():
+            self._connected[0].pgconn.finish()
+            self._connected = None
 
     async def _ready(self) -> tuple[Connection, Cursor]:
         if self._connected is not None and alive(self._connected[0]):

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
+IDLE = 10.0
+"""Seconds after which the second connection of a program is ended: idle programs hold one each."""
+
+
 class Status(Record, frozen=True):
     """What `ikigai db status` tells. Sizes are bytes; `events` is an estimate once there are many.
 
@@ -63,8 +67,8 @@ class Status(Record, frozen=True):
 class Database:
     """Made by `Database.open`. Everything goes over one connection, which is made anew when it was lost.
 
-    Only what searches, and what fills the index for that, has a second one: nothing that is stored waits for them.
-    Whoever follows an agent listens on a further one.
+    Only what searches, and what fills the index for that, has a second one while it does: nothing that is stored waits
+    for them. Whoever follows an agent listens on a further one.
     """
 
     def __init__(self, session: Session, beside: Session, schema_version: int) -> None:
@@ -102,7 +106,7 @@ class Database:
 
         again, newest = revived if revive else None, len(schema.migrations(migrations))
         session = Session(dsn, write, deadline, again, newest)
-        beside = Session(dsn, write, deadline, again, newest)
+        beside = Session(dsn, write, deadline, again, newest, IDLE)
         try:
             return cls(session, beside, await schema.make_current(session, migrations, write, told))
         except BaseException:

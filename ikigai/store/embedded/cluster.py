@@ -27,7 +27,6 @@ LOCALE = (
 ACCESS = (f"--username={USER}", "--auth-local=trust", "--auth-host=reject")
 # For one user and a few programs; written to postgresql.conf, where the owner may change it.
 TUNING = {
-    "max_connections": "50",
     "shared_buffers": "128MB",
     "work_mem": "16MB",
     "max_wal_size": "512MB",
@@ -39,8 +38,10 @@ TUNING = {
     # A statement of a killed program, and with it the program's locks, ends soon.
     "client_connection_check_interval": "2s",
 }
-# On the command line, above any file: what keeps the server private, durable and quiet.
+# On the command line, above any file: what keeps the server private, durable and quiet, and has room for everybody.
 SAFETY = {
+    # 150 programs hold one connection each while they are idle, and two while they work. Older clusters' files say 50.
+    "max_connections": "320",
     "listen_addresses": "",
     "port": str(PORT),
     "unix_socket_permissions": "0700",

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -280,6 +280,21 @@ def test_a_second_program_shares_the_server(place: Place) -> None:
     assert (first["started"], first["initialised"]) == (True, False)
     assert (second["started"], second["initialised"]) == (False, False)
     assert first["dsn"] == second["dsn"]
+
+
+@AS_MYSELF
+def test_150_programs_have_two_connections_each_though_an_older_cluster_says_less(place: Place) -> None:
+    settings = place.folder / "data" / "postgresql.conf"
+    before = settings.read_text()
+    try:
+        settings.write_text(f"{before}\nmax_connections = 50\n")
+        _, told = place.start()
+        with ExitStack() as stack:
+            for _ in range(300):
+                stack.enter_context(psycopg.connect(told["dsn"], autocommit=True))
+            assert query(told["dsn"], "SELECT count(*) FROM pg_stat_activity WHERE usename = 'ikigai'") == [(301,)]
+    finally:
+        settings.write_text(before)
 
 
 def test_who_comes_second_does_not_lock_out_whom_the_first_let_in(

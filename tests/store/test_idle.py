@@ -1,0 +1,39 @@
+"""What an idle program holds of the server: one connection, however much it searched and indexed before."""
+
+import asyncio
+
+import pytest
+
+from ikigai.store import database as databases
+from ikigai.store.database import Database
+from tests.conftest import MIGRATIONS
+from tests.store.talk import Talk
+from tests.store.test_faults import left
+
+
+async def test_the_second_connection_ends_when_nothing_is_searched_or_indexed(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databases, "IDLE", 0.3)
+    database = await Database.open(dsn, MIGRATIONS)
+    indexing = asyncio.create_task(database.indexer.run())
+    talk = await Talk.open(database)
+    writer = database._session.greeting.backend
+    for word in ("albatross", "heron"):
+        await talk.turn(f"tell me of the {word}")
+        found = await database.search(word)
+        assert len(found.hits) == 1
+        assert await left(dsn, 1) == [writer], "the one that writes stays"
+    indexing.cancel()
+    await database.close()
+    await left(dsn, 0)
+
+
+async def test_a_long_use_is_not_ended(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(databases, "IDLE", 0.05)
+    database = await Database.open(dsn, MIGRATIONS)
+    for _ in range(2):
+        async with database._beside.use() as cursor:
+            await cursor.execute("select pg_sleep(0.3), pg_backend_pid()")
+            assert len(await cursor.fetchall()) == 1
+    await database.close()

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import conninfo, pq, waiting
 from psycopg.abc import RV, PQGen
 
-from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, StoreError
+from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, StoreError, Unavailable
 from ikigai.store import address
 from ikigai.store import errors as failures
 from ikigai.store.sql import agents as queries
@@ -23,6 +23,9 @@ stopped or cut off keeps no limit."""
 
 REFUSED_AGAIN = 60.0
 """Seconds after which a server that did not let this program in is asked again: some lock out who asks more often."""
+
+FOUND_WITHIN = 3.0
+"""Seconds within which a first connection is tried again, to a server of our own that may just have been killed."""
 
 OLDEST_SERVER = 150000
 
@@ -202,8 +205,15 @@ class Session:
     async def _connect_again(self) -> tuple[Connection, Cursor]:
         """Connect to a server of our own, which may have to be started; at the first time it has just been found."""
         assert self._revive
-        if not self.greeting.backend:
-            return await self._connect()
+        until = time.monotonic() + FOUND_WITHIN
+        while not self.greeting.backend:
+            try:
+                return await self._connect()
+            except Unavailable:
+                if time.monotonic() > until:
+                    raise
+            await asyncio.sleep(0.1)
+            self._aim(await self._revive())
         try:
             self._aim(await self._revive())
         except BadDatabase as error:  # it ran before, so it can be mended

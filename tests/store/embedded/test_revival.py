@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+import psycopg
 import pytest
 
 from ikigai.core.errors import Unavailable
@@ -60,3 +61,31 @@ async def test_a_killed_server_is_started_again_by_the_next_call(tmp_path: Path,
         assert [row.event for row in history] == [Marked("before"), Marked("after")]
     finally:
         await database.close()
+
+
+async def test_a_server_that_was_killed_since_it_was_found_is_started_again(
+    tmp_path: Path, lease: embedded.Lease
+) -> None:
+    postmaster = embedded_place.folder_of(tmp_path) / "data" / "postmaster.pid"
+    for _ in range(3):
+        os.kill(int(postmaster.read_text().split()[0]), signal.SIGKILL)
+        with pytest.raises(psycopg.OperationalError):
+            while True:
+                psycopg.connect(lease.dsn).close()
+        database = await Database.open(lease.dsn, MIGRATIONS, revive=lambda: asyncio.to_thread(lease.renew))
+        await database.agents.create()
+        await database.close()
+
+
+async def test_a_stopped_server_is_told_of_without_words_on_the_network(
+    tmp_path: Path, lease: embedded.Lease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ikigai.store.address.CONNECT_TIMEOUT", 2)
+    pid = int((embedded_place.folder_of(tmp_path) / "data" / "postmaster.pid").read_text().split()[0])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(Unavailable, match="does not answer in time") as refused:
+            await Database.open(lease.dsn, MIGRATIONS, revive=lambda: asyncio.to_thread(lease.renew))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert refused.value.remedy == "Its processes may be stopped, or the machine is busy: try again in a moment."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 from ikigai.config import Config
@@ -28,17 +30,24 @@ async def locate_database(config: Config) -> tuple[Lease | None, str]:
     if config.database.dsn is not None:
         return None, config.database.dsn
     embedded = await imported("ikigai.store.embedded.server")
-    lease = await asyncio.to_thread(embedded.start, paths.data_dir())
+    given_up = threading.Event()
+    try:
+        lease = await asyncio.to_thread(embedded.start, paths.data_dir(), given_up.is_set)
+    except asyncio.CancelledError:
+        given_up.set()  # else the program would not end before the thread
+        raise
     return lease, lease.dsn
 
 
 def is_first(config: Config) -> bool:
-    """Whether the embedded database is wanted and is not there yet, so that it is going to take seconds."""
+    """Whether the embedded database is wanted and is not there yet, so that it is going to take seconds, here or in the
+    program that makes it.
+    """
     if config.database.dsn is not None:
         return False
     from ikigai.store.embedded.location import folder_of
 
-    return not folder_of(paths.data_dir()).exists()
+    return not os.access(folder_of(paths.data_dir()) / "data", os.F_OK)
 
 
 async def open_database(

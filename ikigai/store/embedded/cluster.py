@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import shutil
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from ikigai.store.embedded.account import Account
 
 USER = DATABASE = "ikigai"
+
+PASSING = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of a machine that has too much to do for the moment."""
 
 # Whatever LANG says: pg_trgm, accents and CJK need a UTF-8 character type, and an order that no system library moves.
 LOCALE = (
@@ -124,6 +128,8 @@ def failure(what: str, folder: Path, said: str) -> StoreError:
     sentence = f"The embedded database could not {what}: {reason}."
     if "No space left on device" in said:
         return Unavailable(sentence, f"Make room where {folder} is, then start again.")
+    if any(os.strerror(number) in said for number in PASSING):
+        return Unavailable(sentence, "Close other programs, then start again.")
     return BadDatabase(
         sentence, f"Correct that and start again ({folder / 'server.log'} may say more), or {OWN_SERVER}"
     )

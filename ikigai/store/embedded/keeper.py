@@ -5,8 +5,9 @@ starts in ten milliseconds. Who may do what is said by the files in the server's
 
     programs.lock   shared: a program that uses the server. Exclusive: no program is there, and none may come.
     server.lock     exclusive: who is in charge, first the program that starts the server, then its keeper, which
-                    inherits the lock. Its content is the state: nothing, or "ready", socket folder, pid and boot
-                    id, one a line, or "failed" and why. "ready" counts only while the lock is held.
+                    inherits the lock. Its content is the state: nothing, or "making" while there is no cluster yet, or
+                    "ready", socket folder, pid and boot id, one a line, or "failed" and why. What is not "failed"
+                    counts only while the lock is held.
     data.lock       exclusive, and inherited by every process that touches the data, so that it is free exactly
                     when none of them lives, whatever pids say.
     server.log      what the server and its keeper have to say; when it is full it becomes server.log.1.
@@ -31,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-READY, FAILED = b"ready", b"failed"
+READY, MAKING, FAILED = b"ready", b"making", b"failed"
 LOG_BYTES = 512 * 1024
 STATE_BYTES = 1024
 
@@ -228,8 +229,11 @@ class Keeper:
         os.close(fresh)
 
     def _reason(self) -> bytes:
-        told = [line.partition(b"FATAL:")[2].strip() for line in self.said.splitlines() if b"FATAL:" in line]
-        return told[-1][: STATE_BYTES // 2] if told else b""
+        """The last that the server gave as its reason: a line of its log, or plain words from before it has one."""
+        lines = [line.strip() for line in self.said.splitlines() if line.strip() and b"LOG:" not in line]
+        told = [line.split(level)[-1] for line in lines for level in (b"FATAL:", b"PANIC:") if level in line]
+        reason = (told or lines or [b""])[-1].strip()
+        return reason.removeprefix(b"but ")[: STATE_BYTES // 2]
 
 
 def main(arguments: list[str]) -> None:

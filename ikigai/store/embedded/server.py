@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai.core.errors import BadDatabase, StoreError, Unavailable
 from ikigai.store.embedded import keeper
@@ -20,10 +20,15 @@ from ikigai.store.embedded import location as place
 from ikigai.store.embedded.account import OWN_SERVER
 from ikigai.store.embedded.binaries import binaries
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["Lease", "Status", "binaries", "running", "start", "status"]
 
 START_S = 60.0
-"""How long a start may take, another program's initdb and a crash recovery included, before `start` gives up."""
+"""How long a start may take, a crash recovery included, before `start` gives up. Making a cluster may take any time."""
+
+MADE_SLOWLY = "it has just been made, and the machine seems to be busy"
 
 GRACE_S = 2.0
 """How long the server outlives its last program, so that one short call of ikigai after another finds it running."""
@@ -74,21 +79,49 @@ class Status(NamedTuple):
     """Of all that is in the folder, in bytes."""
 
 
-def start(data_dir: Path) -> Lease:
+class _Turn:
+    """The wait for other processes: it has an end some time after the last progress, and when it `is_given_up`."""
+
+    def __init__(self, folder: Path, is_given_up: Callable[[], bool]) -> None:
+        self._folder, self._is_given_up = folder, is_given_up
+        self.why = "it may be recovering from a crash"
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Count from now: there was progress."""
+        self._until = time.monotonic() + START_S
+
+    def wait(self) -> None:
+        """Wait two milliseconds; raise Unavailable when the time is over."""
+        if self._is_given_up():
+            raise Unavailable("Starting the embedded database was given up.")
+        if time.monotonic() > self._until:
+            raise Unavailable(
+                f"The embedded database is not ready after {START_S:.0f} s; {self.why}.",
+                f"Try again; {self._folder / 'server.log'} says more.",
+            )
+        time.sleep(0.002)
+
+    def lock(self, fd: int, how: int) -> None:
+        while not keeper.try_lock(fd, how):
+            self.wait()
+
+
+def start(data_dir: Path, is_given_up: Callable[[], bool] = lambda: False) -> Lease:
     """Make the database if there is none, start the server if it does not run, and return the right to use it.
 
-    Takes a fraction of a millisecond when the server runs, about 50 ms to start it, a second or two to make it.
-    When a connection breaks, `Lease.renew`: the server may have been killed, and starts anew.
-    Raises BadDatabase when it cannot work as things are, Unavailable when it may work later.
+    Takes a fraction of a millisecond when the server runs, about 50 ms to start it, a second or two to make it, on a
+    busy machine minutes. When a connection breaks, `Lease.renew`: the server may have been killed, and starts anew.
+    Raises BadDatabase when it cannot work as things are, Unavailable when it may work later or `is_given_up` says so.
     """
     folder = place.folder_of(data_dir)
-    deadline = time.monotonic() + START_S
+    turn = _Turn(folder, is_given_up)
     held = -1
     try:
         place.make_folder(folder)
         held = _open(folder / "programs.lock")
-        _lock(held, fcntl.LOCK_SH, folder, deadline)
-        return Lease(data_dir, held, *_find_or_launch(folder, deadline))
+        turn.lock(held, fcntl.LOCK_SH)
+        return Lease(data_dir, held, *_find_or_launch(folder, turn))
     except BaseException as error:
         if held >= 0:
             os.close(held)
@@ -120,7 +153,7 @@ def running(data_dir: Path) -> bool:
     return _is_running(place.folder_of(data_dir))
 
 
-def _find_or_launch(folder: Path, deadline: float) -> tuple[str, bool, bool]:
+def _find_or_launch(folder: Path, turn: _Turn) -> tuple[str, bool, bool]:
     """The socket folder of the server, whether this program started it, and whether it made the database."""
     charge = _open(folder / "server.lock")
     started = initialised = False
@@ -129,21 +162,26 @@ def _find_or_launch(folder: Path, deadline: float) -> tuple[str, bool, bool]:
             if keeper.try_lock(charge, fcntl.LOCK_EX):
                 if started:
                     raise _failed_start(charge, folder)
-                initialised = _launch(folder, charge, deadline)
+                initialised = _launch(folder, charge, turn)
                 started = True
+                turn.begin_again()
                 os.close(charge)
                 charge = _open(folder / "server.lock")
-            elif socket_dir := keeper.socket_dir_of(state := keeper.read_state(charge)):
+            elif (state := keeper.read_state(charge)) == [keeper.MAKING]:
+                turn.why = MADE_SLOWLY
+                turn.begin_again()
+                turn.wait()
+            elif socket_dir := keeper.socket_dir_of(state):
                 if state[3] != keeper.boot_id():
                     raise Unavailable(f"The database in {folder} is in use on another machine.", "Quit ikigai there.")
                 return socket_dir, started, initialised
             else:
-                _wait(folder, deadline)
+                turn.wait()
     finally:
         os.close(charge)
 
 
-def _launch(folder: Path, charge: int, deadline: float) -> bool:
+def _launch(folder: Path, charge: int, turn: _Turn) -> bool:
     """Start the server through a keeper that inherits the lock `charge`; return whether the database is new."""
     from ikigai.store.embedded import cluster
     from ikigai.store.embedded.account import environment, server_account
@@ -156,13 +194,16 @@ def _launch(folder: Path, charge: int, deadline: float) -> bool:
     try:
         if not keeper.try_lock(inherited[0], fcntl.LOCK_EX):
             cluster.interrupt_leftover(folder)
-            _lock(inherited[0], fcntl.LOCK_EX, folder, deadline)
+            turn.lock(inherited[0], fcntl.LOCK_EX)
         _clear_leftovers(folder, charge)
+        if is_new := not cluster.exists(folder):
+            turn.why = MADE_SLOWLY
+            keeper.write_state(charge, keeper.MAKING)
         programs, copy = server_binaries(account)
         inherited += copy
-        is_new = not cluster.exists(folder)
         if is_new:
             cluster.create(folder, programs, account, tuple(inherited))
+            keeper.write_state(charge)
         (folder / "data").chmod(0o700)
         socket_dir = place.make_socket_dir(folder, account)
         inherited.append(log := _open(folder / "server.log", os.O_APPEND))
@@ -222,24 +263,13 @@ def _open(path: Path, flags: int = 0) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | flags, 0o600)
 
 
-def _lock(fd: int, how: int, folder: Path, deadline: float) -> None:
-    while not keeper.try_lock(fd, how):
-        _wait(folder, deadline)
-
-
-def _wait(folder: Path, deadline: float) -> None:
-    """Wait two milliseconds for another process; raise Unavailable when the time is over."""
-    if time.monotonic() > deadline:
-        raise Unavailable(
-            f"The embedded database is not ready after {START_S:.0f} s; it may be recovering from a crash.",
-            f"Try again; {folder / 'server.log'} says more.",
-        )
-    time.sleep(0.002)
-
-
 def _plain(error: OSError, folder: Path) -> StoreError:
     where = f" ({error.filename})" if error.filename else ""
     sentence = f"The folder of the embedded database, {folder}, cannot be used: {error.strerror}{where}."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Unavailable(sentence, "Make room there, then start again.")
+    from ikigai.store.embedded.cluster import PASSING
+
+    if error.errno in PASSING:
+        return Unavailable(sentence, "Close other programs, then start again.")
     return BadDatabase(sentence, f"See to it that the folder is yours and on a local disk, or {OWN_SERVER}")

@@ -49,6 +49,7 @@ from pathlib import Path
 from ikigai.core.errors import IkigaiError
 from ikigai.store.embedded import server as embedded
 embedded.GRACE_S = asked["grace_s"]
+exec(asked["before"])
 try:
     lease = embedded.start(Path(asked["data_dir"]))
 except IkigaiError as error:
@@ -84,8 +85,10 @@ class User(NamedTuple):
 class Program:
     """One program that uses the embedded server."""
 
-    def __init__(self, user: User, data_dir: Path, *, grace_s: float = 0.1, then: str = "", **env: str) -> None:
-        asked = {"path": user.path, "data_dir": str(data_dir), "grace_s": grace_s, "then": then}
+    def __init__(
+        self, user: User, data_dir: Path, *, grace_s: float = 0.1, before: str = "", then: str = "", **env: str
+    ) -> None:
+        asked = {"path": user.path, "data_dir": str(data_dir), "grace_s": grace_s, "before": before, "then": then}
         self.process = subprocess.Popen(
             [user.python, "-c", PROGRAM, json.dumps(asked)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", env=os.environ | env, **user.identity,
@@ -317,6 +320,27 @@ def test_parallel_first_starts_make_one_database(bare: Place) -> None:
     assert sum(one["initialised"] for one in told) == sum(one["started"] for one in told) == 1
     assert len({str(query(one["dsn"], "SELECT system_identifier FROM pg_control_system()")) for one in told}) == 1
     assert {path.name for path in bare.folder.glob("data*")} == {"data", "data.lock"}
+
+
+# Each program of PostgreSQL begins after five seconds, and a start may take four.
+SLOWLY = """
+import time
+from ikigai.store.embedded.account import Account
+run = Account.run
+def slowly(*arguments):
+    time.sleep(5)
+    return run(*arguments)
+Account.run = slowly
+embedded.START_S = 4.0
+"""
+
+
+@AS_MYSELF
+def test_a_cluster_that_is_made_slowly_is_waited_for(bare: Place) -> None:
+    programs = [bare.spawn(before=SLOWLY) for _ in range(2)]
+    told = [program.told() for program in programs]
+    assert [one for one in told if "error" in one] == []
+    assert sorted(one["initialised"] for one in told) == [False, True]
 
 
 @AS_ORDINARY
@@ -614,6 +638,31 @@ def test_settings_that_postgres_refuses_are_told_in_its_words(place: Place) -> N
         assert "server.log" in told["remedy"]
     finally:
         settings.write_text(before)
+
+
+@AS_ORDINARY
+def test_a_machine_without_the_memory_is_told_as_what_may_pass(place: Place) -> None:
+    settings = place.folder / "data" / "postgresql.auto.conf"
+    before = settings.read_text()
+    try:
+        settings.write_text("shared_buffers = '4GB'\n")
+        told = place.refused(before="import resource; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))")
+        assert told["error"] == "Unavailable" and "Cannot allocate memory" in told["what"], told
+        assert told["remedy"] == "Close other programs, then start again."
+    finally:
+        settings.write_text(before)
+
+
+@AS_ORDINARY
+def test_a_file_that_is_gone_is_named(place: Place) -> None:
+    control = place.folder / "data" / "global" / "pg_control"
+    moved = control.rename(control.with_name("pg_control.moved"))
+    try:
+        told = place.refused()
+        assert told["error"] == "BadDatabase"
+        assert "pg_control" in told["what"] and "No such file or directory" in told["what"], told["what"]
+    finally:
+        moved.rename(control)
 
 
 def test_an_account_of_a_person_is_not_given_roots_database(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,6 +223,9 @@ class AgentLog:
 
 
 def event_id() -> UUID:
-    """A fresh id (version 7): ordered by time, so that the index over them grows at one end."""
-    value = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10))
+    """A fresh id (version 7): ordered by time, so that the index over them grows at one end.
+
+    Such an id knows no time before 1970, which a clock that was never set may show.
+    """
+    value = (max(0, time.time_ns() // 1_000_000) << 80) | int.from_bytes(os.urandom(10))
     return UUID(int=value & ~(0xF << 76) & ~(3 << 62) | 7 << 76 | 2 << 62)

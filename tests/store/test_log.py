@@ -181,3 +181,17 @@ def test_event_ids_are_version_7_and_ascend() -> None:
         time.sleep(0.002)
     assert ids == sorted(set(ids))
     assert {id.version for id in ids} == {7} and {id.variant for id in ids} == {"specified in RFC 4122"}
+
+
+@pytest.mark.parametrize("seconds", [-1, -40 * 365 * 86_400, 0, 136 * 365 * 86_400])
+async def test_a_clock_before_1970_keeps_nothing_from_the_log(
+    dsn: str, seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = await Database.open(dsn, MIGRATIONS)
+    with monkeypatch.context() as clock:
+        clock.setattr(time, "time_ns", lambda: seconds * 10**9 + 1)
+        talk = await Talk.open(database)
+        await talk.turn("Which year", "is it?")
+        assert {event_id().version for _ in range(9)} == {7}
+    assert await talk.reloaded() == talk.memory
+    await database.close()

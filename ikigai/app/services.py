@@ -217,7 +217,7 @@ class World:
         start_with = "new" if new else "last" if last else self.config.start_with
         if start_with == "new":
             return await self.create()
-        return await agents.last(directory() if start_with == "directory" else "") or await self.create()
+        return await agents.last_or_new(directory(), anywhere=start_with == "last")
 
     async def take(self, agent: Agent) -> tuple[Memory, AgentLog, list[str]]:
         """Take the pen of the agent and load its memory, with what an earlier run could not save; what is to be told of

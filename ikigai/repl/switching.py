@@ -13,6 +13,7 @@ from ikigai.core.events import MailSent
 from ikigai.core.questions import Question, yes_or_no
 from ikigai.core.sanitize import clean_line
 from ikigai.core.state.inputs import Send
+from ikigai.system.paths import directory
 
 if TYPE_CHECKING:
     from ikigai.app.services import World
@@ -82,7 +83,7 @@ async def refuge(world: World, dying: list[Link]) -> Agent:
     while place and place.parent and (place := await agents.get(place.parent)):
         if place.killed_at is None:
             return place
-    return await agents.last() or await world.create()
+    return await agents.last_or_new(directory())
 
 
 async def sent(world: World | None, seat: Seat, argument: str) -> Send:

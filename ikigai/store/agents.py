@@ -7,8 +7,11 @@ from ikigai.core.errors import Refused, nearest
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store import names
-from ikigai.store.connection import Session
+from ikigai.store.connection import Cursor, Session
 from ikigai.store.sql import agents as queries
+
+NAMESPACE = int.from_bytes(b"ikia")
+"""Of the lock under which one program at a time makes a first agent, as others are of the pens and of migrations."""
 
 LONGEST_NAME = 64
 SAID = 5
@@ -51,17 +54,8 @@ class Agents:
         """
         if name:
             check_name(name)
-        id, tried = uuid4(), 0
-        while True:
-            chosen = name or names.suggest(tried)
-            async with self._session.use() as cursor:
-                await cursor.execute(queries.CREATE_AGENT, (id, chosen, parent, forked_at, storable(directory) or None))
-                if cursor.rowcount:
-                    await cursor.execute(queries.AGENT_BY_ID, (id,))
-                    return Agent(*(await cursor.fetchall())[0])
-            if name:
-                raise taken(name)
-            tried += 1
+        async with self._session.use() as cursor:
+            return await _create(cursor, name, directory, parent, forked_at)
 
     async def find(self, wanted: str) -> Agent:
         """The agent of that name, id, or unique start of an id (four characters or more). Raises Refused."""
@@ -89,16 +83,49 @@ class Agents:
 
     async def last(self, directory: str = "") -> Agent | None:
         """The living agent used last that no tool made, in this database or in this working directory."""
-        if directory:
-            found = await self._ask(queries.LAST_AGENT_IN, storable(directory))
-        else:
-            found = await self._ask(queries.LAST_AGENT)
-        return found[0] if found else None
+        async with self._session.use() as cursor:
+            return await _last(cursor, directory)
+
+    async def last_or_new(self, directory: str, anywhere: bool = True) -> Agent:
+        """The agent used last, in this working directory unless `anywhere`; where there is none a new one is made.
+
+        Programs that find none make one together.
+        """
+        where = "" if anywhere else directory
+        if found := await self.last(where):
+            return found
+        async with self._session.use() as cursor, cursor.connection.transaction():
+            await cursor.execute(queries.FIRST_AGENT_TURN, (NAMESPACE,))
+            return await _last(cursor, where) or await _create(cursor, "", directory)
 
     async def _ask(self, query: LiteralString, *parameters: object) -> list[Agent]:
         async with self._session.use() as cursor:
             await cursor.execute(query, parameters)
             return [Agent(*row) for row in await cursor.fetchall()]
+
+
+async def _last(cursor: Cursor, directory: str) -> Agent | None:
+    if directory:
+        await cursor.execute(queries.LAST_AGENT_IN, (storable(directory),))
+    else:
+        await cursor.execute(queries.LAST_AGENT)
+    rows = await cursor.fetchall()
+    return Agent(*rows[0]) if rows else None
+
+
+async def _create(
+    cursor: Cursor, name: str, directory: str, parent: str | None = None, forked_at: int | None = None
+) -> Agent:
+    id, tried = uuid4(), 0
+    while True:
+        chosen = name or names.suggest(tried)
+        await cursor.execute(queries.CREATE_AGENT, (id, chosen, parent, forked_at, storable(directory) or None))
+        if cursor.rowcount:
+            await cursor.execute(queries.AGENT_BY_ID, (id,))
+            return Agent(*(await cursor.fetchall())[0])
+        if name:
+            raise taken(name)
+        tried += 1
 
 
 def check_name(name: str) -> None:

@@ -1,7 +1,9 @@
 """What the composition root does when the world fails it."""
 
+import asyncio
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -22,6 +24,7 @@ from ikigai.providers.models import Listed
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
 from ikigai.system import paths
+from tests.conftest import MIGRATIONS
 
 
 async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
@@ -42,6 +45,19 @@ async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
     memory, _, told = await world.take(agent)
     assert not told
     assert memory.agent == agent.id
+
+
+@pytest.mark.parametrize("start_with", ["last", "directory"])
+async def test_first_starts_at_once_make_one_agent(dsn: str, start_with: Literal["last", "directory"]) -> None:
+    config = Config(start_with=start_with)
+    pool, tools = making.make_pool(config), making.make_workshop(config)
+    run = making.make_run(config, pool, tools)
+    databases = await asyncio.gather(*(Database.open(dsn, MIGRATIONS, deadline=60) for _ in range(32)))
+    worlds = [World(config, database, None, pool, run, tools) for database in databases]
+    chosen = await asyncio.gather(*(world.choose(None, new=False, last=False) for world in worlds))
+    assert len({agent.id for agent in chosen}) == len(await databases[0].agents.all()) == 1
+    assert (await worlds[0].choose(None, new=True, last=False)).id != chosen[0].id
+    await asyncio.gather(*(database.close() for database in databases))
 
 
 async def test_a_limit_that_was_learned_is_in_the_figures_of_context(database: Database) -> None:

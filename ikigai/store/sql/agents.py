@@ -67,6 +67,7 @@ CREATE_AGENT = """
 insert into agents (id, name, parent, forked_at, directory) values (%s, %s, %s, %s, %s)
 on conflict (name) do nothing
 """
+FIRST_AGENT_TURN = "select pg_advisory_xact_lock(%s, 0)"
 AGENT_BY_ID = _AGENT + "where id = %s"
 AGENT_BY_NAME = _AGENT + "where name = %s"
 AGENTS_BY_ID_START = _AGENT + "where starts_with(id::text, %s) limit 2"

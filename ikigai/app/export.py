@@ -65,7 +65,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
         parents=[common],
         help="make an agent of an exported history (JSON, JSONL)",
         description="Make a new agent whose events are those of the file, with their times. All of them are stored or "
-        "none. What ran without a question there asks here.",
+        "none. What ran without a question there asks here. Turns without an end, as in a file that another program "
+        "made, get one where the next message comes.",
     )
     imported.add_argument("file", metavar="FILE", help="what `ikigai history export` wrote")
     recover = commands.add_parser(
@@ -210,26 +211,29 @@ async def run_import(database: Database, arguments: argparse.Namespace, own: Cal
     `own` replaces ikigai's own keys in a text.
     """
     from ikigai.core.transfer.redacted_rows import redacted
+    from ikigai.core.transfer.turn_ends import TurnEnds
     from ikigai.export.json_import import Intake
 
+    ends = TurnEnds()
     path = Path(arguments.file)
     with opened(path) as file, progress("Importing", "bytes") as told:
         intake = Intake(path, file, max(1, path.stat().st_size))
         try:
             made = await database.importing().store(
-                (redacted(row, own) for row in intake.rows()),
+                (redacted(row, own) for row in ends.rows(intake.rows())),
                 arguments.name,
                 intake.agent,
                 lambda count: told(intake.done, intake.size),
             )
         except Refused as refusal:
             if number := getattr(refusal, "number", 0):
-                raise Refused(f"{path}, {intake.place(number)}: {refusal.what}", refusal.remedy) from None
+                raise Refused(f"{path}, {intake.place(ends.given(number))}: {refusal.what}", refusal.remedy) from None
             raise
         except OSError as error:
             raise IkigaiError(f"{path} cannot be read: {error.strerror}.", "Check the disk.") from None
     unchecked = "" if intake.has_checksum else " The file has no checksum, so that damage would not have been seen."
-    return f"{made.name} is new and has {made.events:,} events.{unchecked} Go on with it: ikigai -r {made.name}"
+    added = f" {ends.added:,} turn{'s' * (ends.added != 1)} had no end: added." if ends.added else ""
+    return f"{made.name} is new and has {made.events:,} events.{added}{unchecked} Go on with it: ikigai -r {made.name}"
 
 
 def opened(path: Path) -> BinaryIO:

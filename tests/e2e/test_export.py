@@ -76,6 +76,33 @@ def test_export_and_import(account: Account):
     assert made.returncode == 0 and "has 8 events. The file has no checksum" in made.stdout, made
 
 
+def test_a_history_without_ends_of_turns(account: Account):
+    """As a converter writes it: it opens at once, and the window slides over it."""
+    said = [("user", "assistant")[n % 2] for n in range(20_000)]
+    rows = [
+        {"id": n, "at": "2026-01-01T00:00:00Z", "kind": kind, "content": f"{n} {'word ' * 40}"}
+        for n, kind in enumerate(said, 1)
+    ]
+    lines = [{"format": "ikigai-history", "version": 1}, *rows, {"count": len(rows)}]
+    (account.home / "made.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    made = account.run("history", "import", "made.jsonl", "--name", "made")
+    assert made.stdout == (
+        "made is new and has 30,000 events. 10,000 turns had no end: added. Go on with it: ikigai -r made\n"
+    )
+    assert account.run(*ECHO, "-r", "made", "-p", "on").stdout == "on\n"
+    shown = json.loads(account.run(*ECHO, "-r", "made", "-p", "/context", "--output-format", "json").stdout)
+    assert 0 < shown["used"] <= shown["ceiling"] and shown["turns_out"] > 9_000, shown
+    assert shown["messages_out"] == 2 * shown["turns_out"]
+    with account.terminal(*ECHO, "-r", "made") as program:
+        program.ready()
+        assert f"{shown['turns_out']:,} out" in program.status()
+        program.leave()
+    assert set(account.endings()) == {"completed"}
+    bad = [*lines[:7], {**rows[6], "content": "\u0000"}, *lines[8:]]
+    (account.home / "bad.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in bad))
+    refused(account.run("history", "import", "bad.jsonl"), 1, "line 8: there is a character in `content`")
+
+
 def test_ctrl_c_leaves_no_half_file(account: Account):
     """A history of some megabytes, so that there is a middle."""
     assert account.run(*ECHO, "-p", "hello").returncode == 0

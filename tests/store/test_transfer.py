@@ -1,6 +1,7 @@
 """Export and import over PostgreSQL: an agent made of another's events is the same agent."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,12 +12,13 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.errors import Refused
 from ikigai.core.forget.selection import Wanted, selecting
-from ikigai.core.messages import Image, StopReason, Text, Thinking
+from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.state.inputs import CallModel, Change, Clear, Filter, Replied, RewindTo, SetMark, Submitted, Undo
 from ikigai.core.state.loading import loading
 from ikigai.core.state.machine import work
-from ikigai.core.state.memory import request
+from ikigai.core.state.memory import Memory, replace, request
 from ikigai.core.transfer.renumber import Raw
+from ikigai.core.transfer.turn_ends import TurnEnds
 from ikigai.export.json_export import About, Jsonl
 from ikigai.export.json_import import Intake
 from ikigai.store import transfer
@@ -163,6 +165,52 @@ async def test_a_part(database: Database) -> None:
     talk = await Talk.open(database, await database.agents.find(made.name))
     await talk.turn("on", "and on")
     assert await talk.reloaded() == talk.memory
+
+
+async def test_a_conversation_written_by_hand_comes_to_what_living_it_did(database: Database, tmp_path: Any) -> None:
+    """Without ends, settings or anything else that only ikigai knows of."""
+    run = replace(RUN, below={**RUN.below, "budget": 1_000})
+    lived = await Talk.open(database, await database.agents.create("lived"), run)
+    for n in range(40):
+        await lived.happen(Submitted(f"question {n} {'x' * 7 * n}"))
+        if n % 3 == 0:
+            (job,) = (job for job in work(lived.memory) if isinstance(job, CallModel))
+            call = ToolCall(f"c{n}", "shell", '{"command": "ls"}')
+            await lived.happen(Replied(job, (Text("look"), call), StopReason.END, ev.UsageReported("chat/large")))
+            await lived.store((ev.ToolStarted(call.id), ToolResult(call.id, f"file {n}", name="shell")))
+        (job,) = (job for job in work(lived.memory) if isinstance(job, CallModel))
+        await lived.happen(Replied(job, (Text(f"answer {n}"),), StopReason.END, ev.UsageReported("chat/large")))
+    kinds = ("user", "assistant", "tool_call", "tool_result")
+    said = [raw for raw in await exported(database, lived.agent) if raw.kind in kinds]
+    rows = [{"id": n, "at": "2026-01-01T00:00:00Z", "kind": raw.kind} for n, raw in enumerate(said, 1)]
+    for row, raw in zip(rows, said, strict=True):
+        row["content"] = raw.content or ""
+        if raw.kind.startswith("tool"):
+            row["data"] = json.loads(raw.data or "{}")
+    lines = [{"format": "ikigai-history", "version": 1}, *rows, {"count": len(rows)}]
+    path = tmp_path / "by-hand.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    ends = TurnEnds()
+    with path.open("rb") as file:
+        made = await database.importing().store(ends.rows(Intake(path, file, path.stat().st_size).rows()), "by-hand")
+    assert ends.added == 40 and made.events == len(rows) + 40
+    before = counts(database._session._conninfo)
+    talk = await Talk.open(database, await database.agents.find("by-hand"), run)
+    assert counts(database._session._conninfo) == before, "nothing was left to be closed"
+
+    def counted(totals: ev.Totals) -> tuple[int, int]:
+        return totals.turns, totals.messages
+
+    def stands(memory: Memory) -> object:
+        window = memory.window
+        return request(memory), memory.size, len(window.turns), *map(counted, (window.older, window.total)), memory.open
+
+    assert lived.memory.window.older.turns > 10 and "older messages omitted" in str(request(lived.memory))
+    assert stands(talk.memory) == stands(lived.memory)
+    for each in (talk, lived):
+        await each.turn("on", "and on")
+        assert await each.reloaded() == each.memory
+    assert stands(talk.memory) == stands(lived.memory)
 
 
 async def test_unknown_kinds_and_exact_numbers(database: Database, dsn: str) -> None:

@@ -1,0 +1,162 @@
+"""Ends for the turns of a history that has none, as one that another program made.
+
+A log whose turns never end is one turn, which no window can leave out. So a message that comes behind a reply ends the
+turn of that reply, and so does what stands between turns (a clear, a mark). In what ikigai exported every turn has its
+end already, and nothing is added.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from ikigai.core import codec
+from ikigai.core.events import (
+    AssistantMessage,
+    Cleared,
+    Ending,
+    Event,
+    Filtered,
+    Marked,
+    Rewound,
+    Summarised,
+    ToolStarted,
+    Totals,
+    TurnEnded,
+    Undone,
+    UserMessage,
+)
+from ikigai.core.messages import Message, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.request.build import closed, join
+from ikigai.core.state.memory import replace
+from ikigai.core.transfer.renumber import Raw
+
+BETWEEN = (Cleared, Marked, Rewound, Filtered, Summarised, Undone)
+"""Events that stand between turns."""
+PLAIN = 32
+"""Bytes that a block takes beside its words: about those of its JSON."""
+
+
+class _Turn:
+    """The open turn: its first event, what a model is sent of it, and how far it has come."""
+
+    def __init__(self, first: int, alone: bool) -> None:
+        self.first, self.alone = first, alone
+        self.messages: list[Message] = []
+        self.pending, self.started = set[str](), set[str]()
+        self.replied = False
+
+    def add(self, event: Event) -> None:
+        match event:
+            case ToolCall(id):
+                self.pending.add(id)
+            case ToolResult(id):
+                self.pending.discard(id)
+            case ToolStarted(id):
+                self.started.add(id)
+                return
+            case _:
+                pass
+        self.replied = isinstance(event, AssistantMessage)
+        join(self.messages, event)
+
+    @property
+    def ending(self) -> Ending:
+        return Ending.COMPLETED if self.replied or self.alone else Ending.INTERRUPTED
+
+    def whole(self, ending: Ending) -> tuple[Message, ...]:
+        return closed(tuple(self.messages), frozenset(self.started), ending)
+
+
+class TurnEnds:
+    """Of one history. `added` is how many turns were ended."""
+
+    def __init__(self) -> None:
+        self._turn: _Turn | None = None
+        self._ends: list[tuple[int, Totals, Totals]] = []  # ids of the ends of live turns, and the totals behind each
+        self._places = array("q")  # of those added, among all rows
+        self._count = 0
+
+    @property
+    def added(self) -> int:
+        return len(self._places)
+
+    def given(self, number: int) -> int:
+        """The number, counted from 1, that a row has among those that were there."""
+        return number - bisect_left(self._places, number)
+
+    def rows(self, rows: Iterator[Raw]) -> Iterator[Raw]:
+        """The rows with the ends that lack; each has the id of the row before it, for what names a place by that."""
+        before: Raw | None = None
+        for raw in rows:
+            event = codec.decode(raw.kind, raw.content, raw.data)
+            if before and self._turn and self._ends_turn(event, self._turn):
+                yield self._added(before)
+            self._count += 1
+            before = raw
+            yield self._taken(raw, event)
+        if before and self._turn and self._turn.replied and not self._turn.pending:
+            yield self._added(before)
+
+    @staticmethod
+    def _ends_turn(event: Event, turn: _Turn) -> bool:
+        if isinstance(event, UserMessage):  # else it is one more of the same turn
+            return turn.replied or turn.alone or bool(turn.pending)
+        return isinstance(event, BETWEEN)
+
+    def _taken(self, raw: Raw, event: Event) -> Raw:
+        """The row as it is stored: an end that says nothing of its turn's place is told it."""
+        match event:
+            case UserMessage() if self._turn is None:
+                self._turn = _Turn(raw.id, event.alone)
+            case TurnEnded() if self._turn:
+                if not (event.first or event.size or event.before.turns):
+                    event = self._placed(self._turn, event)
+                    raw = raw._replace(data=codec.encode(event).data)
+                self._end(raw.id, self._turn, event)
+                return raw
+            case Cleared():
+                self._ends.clear()
+            case Rewound(to):
+                while self._ends and self._ends[-1][0] > to:
+                    self._ends.pop()
+            case _:
+                pass
+        if self._turn and isinstance(event, UserMessage | AssistantMessage | ToolCall | ToolResult | ToolStarted):
+            self._turn.add(event)
+        return raw
+
+    def _added(self, before: Raw) -> Raw:
+        assert self._turn
+        event = self._placed(self._turn, TurnEnded(self._turn.ending))
+        self._end(before.id, self._turn, event)
+        self._count += 1
+        self._places.append(self._count)
+        return Raw(before.id, before.agent, 0, before.at, *codec.encode(event))
+
+    def _placed(self, turn: _Turn, event: TurnEnded) -> TurnEnded:
+        _, total, newest = self._ends[-1] if self._ends else (0, Totals(), Totals())
+        size = sum(map(_size, turn.whole(event.ending)))
+        return replace(event, first=turn.first, size=size, before=total, before_previous=newest)
+
+    def _end(self, id: int, turn: _Turn, event: TurnEnded) -> None:
+        after = event.before + Totals(1, len(turn.whole(event.ending)), event.size)
+        self._ends.append((id, after, event.before))
+        self._turn = None
+
+
+def _size(message: Message) -> int:
+    """Bytes of a message, about as it is sent; what is in memory is measured exactly."""
+    words = 0
+    for block in message.blocks:
+        match block:
+            case Text(text):
+                words += len(text.encode())
+            case Thinking():
+                words += len(block.text.encode()) + len(block.signature)
+            case ToolCall():
+                words += len(block.arguments.encode())
+            case ToolResult():
+                words += len(block.content.encode())
+            case _:
+                pass
+    return words + PLAIN * len(message.blocks)

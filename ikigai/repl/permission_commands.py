@@ -34,7 +34,7 @@ MEANS = {
     Mode.YOLO: "everything runs without asking",
 }
 LONGEST = 100_000
-"""Characters of a command's output that go into the conversation."""
+"""Bytes of a command's output that go into the conversation."""
 SHOWN_LINES, SHOWN_BYTES = 8, 4_000
 """How much of a changed text is shown in the question about it."""
 
@@ -224,9 +224,9 @@ def _effect(project: Project) -> str:
 async def ran(workshop: Workshop, line: str, progress: Callable[[str], None]) -> str:
     """Run the user's own command, as long as it takes, and return what came of it as text."""
     from ikigai.tools.shell.exit_report import told
+    from ikigai.tools.shell.output_buffer import shortened
     from ikigai.tools.shell.run import run
 
     folder = Path(workshop.directory)
     finished = await run(line, folder, workshop.environment, None, progress)
-    text = told(finished, "", "")
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[… {len(text) - LONGEST:,} more characters]"
+    return shortened(told(finished, "", ""), LONGEST)

@@ -193,6 +193,7 @@ class Commanding(Sitting):
     async def _shell(self, line: str) -> None:
         """The user's own command: with one ! its output goes into the conversation, with two it does not."""
         from ikigai.repl import permission_commands as permissions
+        from ikigai.tools.shell.output_buffer import Kept
 
         assert self._world
         to = self._seat.runtime
@@ -201,18 +202,16 @@ class Commanding(Sitting):
         if self._seat.runtime is None and not quiet:
             raise self._seat.refusal()
         self.screen.running(line)
-        written = ""
+        written = Kept(permissions.LONGEST // 2, permissions.LONGEST // 2)
 
         def wrote(text: str) -> None:
-            nonlocal written
-            written = (written + text)[-permissions.LONGEST :]
+            written.add(text.encode(errors="replace"))
             self.screen.progress(line, text)
 
         try:
             output = await permissions.ran(self._world.workshop, typed, wrote)
         except asyncio.CancelledError:
-            if not quiet:
-                self._ran(typed, f"{written}\n[stopped]".lstrip(), quiet, to)
+            self._ran(typed, f"{written.text()}\n[stopped]".lstrip(), quiet, to)
             raise
         finally:
             self.screen.running("")

@@ -12,6 +12,7 @@ from ikigai.core.events import Choices, MailSent, MailTaken
 from ikigai.core.json_schema import schema
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Ask, Started
+from ikigai.core.sanitize import storable
 from ikigai.core.state.project_limits import ALL
 from ikigai.tools.approval.batch import Together, Waiting
 from ikigai.tools.base import Kind, Progress, Tool, Touch
@@ -97,7 +98,7 @@ class Registry:
             self._order.left(call.id)
         if output.also:
             self._also[call.id] = output.also
-        text = shortened(output.text, self._most)
+        text = shortened(storable(output.text), self._most)
         return ToolResult(call.id, text, output.failed, images=output.images, diff=output.diff)
 
     def also(self, call_id: str) -> tuple[MailSent | MailTaken, ...]:

@@ -87,7 +87,8 @@ def test_a_history_without_ends_of_turns(account: Account):
     (account.home / "made.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     made = account.run("history", "import", "made.jsonl", "--name", "made")
     assert made.stdout == (
-        "made is new and has 30,000 events. 10,000 turns had no end: added. Go on with it: ikigai -r made\n"
+        "made is new and has 30,000 events. 10,000 turns had no end: added. The file has no checksum, so that damage "
+        "would not have been seen. Go on with it: ikigai -r made\n"
     )
     assert account.run(*ECHO, "-r", "made", "-p", "on").stdout == "on\n"
     shown = json.loads(account.run(*ECHO, "-r", "made", "-p", "/context", "--output-format", "json").stdout)

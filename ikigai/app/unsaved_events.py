@@ -12,19 +12,16 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from ikigai.app.export import opened
 from ikigai.core.errors import ConfigError, IkigaiError, Refused, StoreError, Unavailable
-from ikigai.core.events import Event, Forked, MailSent, MailTaken
-from ikigai.core.state.memory import replace
 from ikigai.core.transfer.unsaved import Unsaved, read
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.log import AgentLog
-    from ikigai.store.recovery import Place
+    from ikigai.store.unsaved_place import Place
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +72,7 @@ async def run_recover(database: Database, arguments: argparse.Namespace) -> str:
     if into and (place := await _into(database, agent, unsaved)).follows:
         told = f"{_put(place.missing)} {agent.name} now."
     else:
-        parent, agent = agent, await _fork(database, agent, unsaved, place, arguments.name)
+        parent, agent = agent, await database.fork_with(agent, place, unsaved, arguments.name)
         told = f"{agent.name} is new: a fork of {parent.name} with {_events(place.missing)} that could not be saved."
     return f"{told} Go on with it: ikigai -r {agent.name}{_remove(file)}"
 
@@ -100,25 +97,6 @@ async def _into(database: Database, agent: Agent, unsaved: Unsaved) -> Place:
         return await writer.put_back(unsaved)
     finally:
         await writer.close()
-
-
-async def _fork(database: Database, parent: Agent, unsaved: Unsaved, place: Place, name: str) -> Agent:
-    """A child of the agent that shares what was there before these events, and has them."""
-    assert place.at is not None
-    events, ids = unsaved.events[-place.missing :], list(map(UUID, unsaved.ids[-place.missing :]))
-    facts = (Forked(parent.name, place.at), *map(_delivered, events))
-    return await database.family.fork(parent, place.at, facts, name, parent.directory, ids=ids)
-
-
-def _delivered(event: Event) -> Event:
-    """The same in a fork, where mail does not go its way: the parent's has, or will."""
-    match event:
-        case MailSent():
-            return replace(event, to="")
-        case MailTaken():
-            return replace(event, of=0)
-        case _:
-            return event
 
 
 def _read(file: Path) -> Unsaved:

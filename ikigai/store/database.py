@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from ikigai.core.transfer.unsaved import Unsaved
     from ikigai.store import purge as purging
     from ikigai.store.paging import Lineage
-    from ikigai.store.recovery import Place
     from ikigai.store.search.search import Search
     from ikigai.store.transfer import Export, Import
+    from ikigai.store.unsaved_place import Place
     from ikigai.store.window_history import Filled
 
 _T = TypeVar("_T")
@@ -239,10 +239,16 @@ class Database:
 
     async def place(self, unsaved: Unsaved) -> Place:
         """Where events belong that another run could not store."""
-        from ikigai.store import recovery
+        from ikigai.store import unsaved_place
 
         async with self._session.use() as cursor:
-            return await recovery.place(cursor, unsaved)
+            return await unsaved_place.place(cursor, unsaved)
+
+    async def fork_with(self, parent: Agent, place: Place, unsaved: Unsaved, name: str = "") -> Agent:
+        """A fork of `parent` with these events; see `recovery.fork`."""
+        from ikigai.store import recovery
+
+        return await self.agents.find(await recovery.fork(self._session, parent, place, unsaved, name))
 
     async def lineage(self, agent: str) -> dict[str, int | None]:
         """The ids of the agent and its ancestors, each with the last event that belongs to the agent; None for all."""

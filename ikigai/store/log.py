@@ -29,7 +29,7 @@ from ikigai.store.sql import tree as family_queries
 
 if TYPE_CHECKING:
     from ikigai.core.transfer.unsaved import Unsaved
-    from ikigai.store.recovery import Place
+    from ikigai.store.unsaved_place import Place
 
 _T = TypeVar("_T")
 
@@ -122,10 +122,10 @@ class AgentLog:
 
         Raises as `append` does.
         """
-        from ikigai.store import recovery
+        from ikigai.store import unsaved_place
 
         async with self._pen() as cursor:
-            place = await recovery.place(cursor, unsaved)
+            place = await unsaved_place.place(cursor, unsaved)
         if place.follows and place.missing:
             facts, ids = unsaved.events[-place.missing :], unsaved.ids[-place.missing :]
             self._attempt = _Attempt(facts, self._last or 0, list(map(UUID, ids)))

@@ -62,13 +62,11 @@ class Family:
         name: str = "",
         directory: str = "",
         made: UUID | None = None,
-        ids: Sequence[UUID] = (),
     ) -> Agent:
         """A child of `parent` that shares its lineage up to the event `at`, with its first events.
 
         Both are stored or neither. Without a name it is given one. `made` is the id of one that a
-        tool makes, `ids` are those that the last facts are to be stored by. Raises Refused when the name is taken, or
-        is none.
+        tool makes. Raises Refused when the name is taken, or is none.
         """
         if name:
             check_name(name)
@@ -77,14 +75,10 @@ class Family:
         id, tried = made or uuid4(), 0
         agent = {"id": id, "parent": parent.id, "at": at, "directory": storable(directory) or None}
         agent["made"] = made is not None
-        events = [*(event_id() for _ in facts[len(ids) :]), *ids]
-        stored = {"ids": events, "kinds": kinds, "contents": contents, "datas": datas}
+        stored = {"ids": [event_id() for _ in facts], "kinds": kinds, "contents": contents, "datas": datas}
         while True:
             async with self._session.use() as cursor:
-                try:
-                    await cursor.execute(queries.FORK, {**agent, **stored, "name": name or names.suggest(tried)})
-                except psycopg.errors.UniqueViolation:
-                    raise Refused("The log has these events already.", "Nothing was forked.") from None
+                await cursor.execute(queries.FORK, {**agent, **stored, "name": name or names.suggest(tried)})
                 forked = cursor.rowcount > 0
             if forked and (child := await self._agents.get(str(id))):
                 return child

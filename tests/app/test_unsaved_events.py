@@ -25,13 +25,14 @@ from ikigai.config import Config
 from ikigai.core import events as ev
 from ikigai.core.errors import Busy, ConfigError, Refused, Unavailable
 from ikigai.core.events import Event, StoredEvent
-from ikigai.core.messages import StopReason, Text, ToolCall
+from ikigai.core.forget.selection import Wanted, selecting
+from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.fold import evolve
-from ikigai.core.state.inputs import CallModel, Interrupted, Quote, Replied, SetMark, Submitted
+from ikigai.core.state.inputs import CallModel, Edit, Filter, Interrupted, Quote, Replied, Submitted
 from ikigai.core.state.loading import loading
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import Memory, request
-from ikigai.core.transfer.redact import Wanted
+from ikigai.core.transfer import redact
 from ikigai.core.transfer.unsaved import text_of
 from ikigai.providers.scripted import Hang, Pause, Reply, Scripted
 from ikigai.store.agents import Agent
@@ -244,7 +245,13 @@ async def test_what_no_longer_follows_makes_a_fork(database: Database, dsn: str,
     assert "is new: a fork of one with 4 events that could not be saved. Go on with it: ikigai -r " in told
     assert rows(dsn)[: len(before)] == before
     child = await database.agents.find(told.split()[0])
-    assert (child.parent, child.events) == (talk.agent.id, 5)
+    assert child.parent == talk.agent.id
+    assert [row[1] for row in rows(dsn) if row[0] == child.name] == [
+        *("fork", "user", "assistant", "usage", "turn_end", "mail_sent"),
+    ], "no turn lies in two agents"
+    with psycopg.connect(dsn) as other_program:
+        turns = "select asked, messages, ending from turns where agent = %s"
+        assert other_program.execute(turns, (child.name,)).fetchall() == [("c", 2, "completed")]
     fork = await Talk.open(database, child)
     assert fork.memory.open is None and request(fork.memory) == request(expected)
     assert (fork.memory.size, fork.memory.full.total) == (expected.size, expected.full.total)
@@ -252,7 +259,34 @@ async def test_what_no_longer_follows_makes_a_fork(database: Database, dsn: str,
     await fork.turn("g", "h")
     assert await fork.reloaded() == fork.memory
     assert [turn.messages[0].text for turn in fork.memory.window.turns] == ["a", "c", "g"]
-    await fork.happen(SetMark("m"))
+    asked = fork.memory.window.turns[1]
+    found = await fork.log.load(selecting(RUN, child.id, (Wanted(asked.id, asked.id),)))
+    await fork.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+    await fork.happen(Edit())
+    assert await fork.reloaded() == fork.memory and "[removed]" in str(request(fork.memory))
+    check(dsn)
+
+
+async def test_a_turn_of_tools_is_whole_in_the_fork_and_its_requests_count_once(
+    database: Database, dsn: str, state: Path
+) -> None:
+    talk = await Talk.open(database, await database.agents.create("one"))
+    await talk.happen(Submitted("look"))
+    (job,) = (job for job in work(talk.memory) if isinstance(job, CallModel))
+    call = ToolCall("1", "shell", "{}")
+    await talk.happen(Replied(job, (Text("so"), call), StopReason.END, ev.UsageReported(talk.memory.model)))
+    await talk.store((ev.ToolStarted("1"),))
+    file = kept(talk, (ToolResult("1", "out", name="shell"),), state)
+    await talk.happen(Interrupted())
+    told = await recovered(database, file, "mine")
+    assert told.startswith("mine is new: a fork of one with 1 event ")
+    assert len(rows(dsn, "usage")) == 1
+    fork = await Talk.open(database, await database.agents.find("mine"))
+    (turn,) = fork.memory.window.turns
+    assert [message.role for message in turn.messages] == ["user", "assistant", "tool", "assistant"]
+    assert "out" in str(turn.messages[2]) and "Interrupted, outcome unknown" not in str(turn)
+    assert await fork.reloaded() == fork.memory
+    check(dsn)
 
 
 async def test_events_that_begin_an_agent_make_a_fork_of_nothing(database: Database, state: Path) -> None:
@@ -411,7 +445,7 @@ async def test_a_purge_deletes_the_file_that_holds_the_text(
     talk, _ = await talked(database)
     call = ToolCall("1", "shell", json.dumps({"command": f"echo {secret}!"}))
     file = kept(talk, (ev.AssistantMessage(), call), state)
-    purge_files.offer(Wanted("elsewhere"), yes=True)
+    purge_files.offer(redact.Wanted("elsewhere"), yes=True)
     assert file.exists()
-    purge_files.offer(Wanted(secret), yes=True)
+    purge_files.offer(redact.Wanted(secret), yes=True)
     assert not file.exists() and capsys.readouterr().out == f"Deleted: {file}\n"

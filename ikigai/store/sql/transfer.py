@@ -53,3 +53,20 @@ select messages.event_id, messages.id, messages.seq, messages.agent_id, agents.n
 from messages join agents on agents.id = messages.agent_id where messages.event_id = any(%s)
 """
 LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"
+# Where the turn begins that is open behind the event `at`, null for none, the last event before it, and the time.
+OPEN_TURN = """
+select opened.id, case when opened.id is null then %(at)s else coalesce(
+  (select max(id) from messages where agent_id = agents.id and id < opened.id), agents.forked_at, 0
+) end, extract(epoch from clock_timestamp())::float8
+from agents left join lateral (
+  select min(id) as id from messages
+  where agent_id = agents.id and kind = 'user' and id <= %(at)s and id > coalesce(
+    (select max(id) from messages where agent_id = agents.id and kind = 'turn_end' and id <= %(at)s), 0
+  )
+) opened on true
+where agents.id = %(agent)s
+"""
+STRETCH = """
+select extract(epoch from created_at)::float8, kind, content, data::text from messages
+where agent_id = %(agent)s and id between %(first)s and %(last)s and kind = any(%(kinds)s) order by id
+"""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ikigai.store.log import AgentLog
     from ikigai.store.unsaved_place import Place
 
+LARGEST = 400_000_000
+"""Bytes of such a file: 64 MiB of events are kept while the database is away, which JSON may make six times as long."""
+
 log = logging.getLogger(__name__)
 
 
@@ -102,7 +105,10 @@ async def _into(database: Database, agent: Agent, unsaved: Unsaved) -> Place:
 def _read(file: Path) -> Unsaved:
     with opened(file) as content:
         try:
-            return read(str(file), content.read())
+            text = content.read(LARGEST + 1)
+            if len(text) > LARGEST:
+                raise Refused(f"{file} is larger than any that ikigai writes. Nothing was recovered.", "Look into it.")
+            return read(str(file), text)
         except OSError as error:
             raise IkigaiError(f"{file} cannot be read: {error.strerror}.", "Check the disk.") from None
 

@@ -211,8 +211,10 @@ class AgentLog:
             return ()
         rows = await cursor.fetchall()
         if not rows:  # an earlier try was stored, and only its answer was lost
-            await cursor.execute(queries.STORED_BEFORE, (attempt.ids,))
+            await cursor.execute(queries.STORED_BEFORE, (attempt.ids, self._uuid))
             rows = await cursor.fetchall()
+        if len(rows) < len(attempt.rows):  # events that were put back are in another agent meanwhile
+            raise self._written_elsewhere()
         return tuple(reading.stored(self.agent, row[: reading.COLUMNS]) for row in rows)
 
     def _written_elsewhere(self) -> Busy:

@@ -261,7 +261,7 @@ async def test_what_no_longer_follows_makes_a_fork(database: Database, dsn: str,
     assert [turn.messages[0].text for turn in fork.memory.window.turns] == ["a", "c", "g"]
     asked = fork.memory.window.turns[1]
     found = await fork.log.load(selecting(RUN, child.id, (Wanted(asked.id, asked.id),)))
-    await fork.happen(Filter(found.ranges, found.ids, found.messages, found.tokens))
+    await fork.happen(Filter(found.ranges, found.ids, found.messages))
     await fork.happen(Edit())
     assert await fork.reloaded() == fork.memory and "[removed]" in str(request(fork.memory))
     check(dsn)

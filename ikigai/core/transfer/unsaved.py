@@ -17,7 +17,7 @@ from ikigai.core.sanitize import clean_line
 FORMAT, VERSION = "ikigai-unsaved", 1
 NOTHING = "Nothing was recovered."
 
-Uuid: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+Uuid: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\\Z")]
 
 
 class Unsaved(Record, frozen=True):
@@ -65,7 +65,7 @@ def read(name: str, text: bytes) -> Unsaved:
     first, _, rest = text.partition(b"\n")
     try:
         head = _HEAD.decode(first)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         _foreign(name)
     if head.format != FORMAT or head.count < 1:
         _foreign(name)
@@ -78,8 +78,10 @@ def read(name: str, text: bytes) -> Unsaved:
             f"{name} ends after {len(found)} of {head.count} events: it was cut off.",
             'To recover those, make that the "count" in line 1, and let the last line end.',
         )
+    if len({id for id, _ in found}) < len(found):
+        _refuse(f"{name} holds an event twice.", "Take one of the two lines out, and count again.")
     ids, events = tuple(id for id, _ in found), tuple(event for _, event in found)
-    return Unsaved(head.agent, head.name, head.behind, ids, events)
+    return Unsaved(head.agent, clean_line(head.name), head.behind, ids, events)
 
 
 def _event(name: str, number: int, line: bytes) -> tuple[str, Event]:
@@ -90,6 +92,8 @@ def _event(name: str, number: int, line: bytes) -> tuple[str, Event]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         why = clean_line(str(error))[:200].rstrip(".")
         _refuse(f"{name}, line {number} is cut off or damaged: {why}.", "Repair that line, or take it out.")
+    except RecursionError:
+        _refuse(f"{name}, line {number} is nested too deep.", "Take it out.")
     if isinstance(event, Unknown):
         what = f"cannot be an event of the kind {clean_line(found.kind)[:64]!r}"
         _refuse(f"{name}, line {number} {what}.", "Repair that line, or use the ikigai that wrote the file.")

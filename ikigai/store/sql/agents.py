@@ -108,7 +108,7 @@ from unnest(%(ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(datas)s:
 order by n
 on conflict (event_id) do nothing returning {ROW}, {_TOLD_ALL}
 """
-STORED_BEFORE = f"select {ROW} from messages where event_id = any(%s) order by seq"
+STORED_BEFORE = f"select {ROW} from messages where event_id = any(%s) and agent_id = %s order by seq"
 
 SAVE_DRAFT = f"""
 insert into drafts (agent_id, asked_by, text, thinking, parts) values (%s, %s, %s, %s, %s::jsonb)

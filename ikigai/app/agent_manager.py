@@ -122,7 +122,7 @@ class Crew:
     def at_work(self, id: str) -> bool:
         """Whether this agent is open here and has something to do, or is being opened for its mail."""
         member = self.members.get(id)
-        if member is None:
+        if member is None or id in self.post.opening:  # then its loop may not have begun
             return id in self.post.opening
         busy = member.runtime.busy or member.runtime.looking
         return busy and not (member.loop and member.loop.done())
@@ -167,7 +167,7 @@ class Crew:
         Without `pen` the caller goes on with its log, and closes that.
         """
         self.members.pop(member.agent.id, None)
-        self.post.stir()
+        self.post.calls.wake()
         self._news()
         if member.loop and not member.loop.done():
             member.runtime.tell(inputs.Interrupted())
@@ -207,7 +207,8 @@ class Crew:
             self._resting = asyncio.create_task(self._rest(), name="rest")
 
     def _idle(self) -> list[Member]:
-        resting = (member for member in self.members.values() if member.loop and member.resting)
+        held = self.post.held  # of these the status line tells
+        resting = (each for id, each in self.members.items() if each.loop and each.resting and id not in held)
         return sorted(resting, key=lambda member: member.left)
 
     async def _rest(self) -> None:

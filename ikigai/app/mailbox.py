@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from ikigai.app.waiting_calls import WaitingCalls
 from ikigai.core.agents.mail import MOST, Mail
 from ikigai.core.agents.tree import descendants
 from ikigai.core.errors import IkigaiError
 from ikigai.core.events import Ending, MailSent, StoredEvent, TurnEnded, UserMessage
 from ikigai.core.state.inputs import Heard
+from ikigai.core.state.turn_report import maker
 
 if TYPE_CHECKING:
     from ikigai.agent.loop import Runtime
@@ -23,7 +25,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TURNS = 8
-"""Turns in a row that an agent may begin by mail without a word of the user's."""
+"""Turns in a row that an agent may begin by mail without a word of the user's, to it or to one that it works for.
+
+Work that an agent below is given within a turn that the user asked for does not count, nor does the answer to it.
+"""
+HELD = (
+    "What was sent to {name} is held: {turns} of its turns in a row began with messages of agents. Say so to the user: "
+    "a word of theirs to it (/send {name} TEXT) or to an agent that it works for lets it go on."
+)
+"""What a model is told of it."""
 
 
 class Recipient(Protocol):
@@ -65,48 +75,66 @@ class Post:
         self.closed = False
         self.starting = asyncio.Lock()  # whoever makes an agent: limits are looked at and kept by one at a time
         self.opening: set[str] = set()  # agents that mail has come for
-        self.waiting: dict[str, int] = {}  # how many calls of an agent wait
+        self.calls = WaitingCalls()
+        self.held: dict[str, str] = {}  # agents whose mail begins no turn, and why, for models
         self._claimed: dict[str, set[int]] = {}
         self._due: set[str] = set()
         self._begun: dict[str, int] = {}
-        self._stirred: set[asyncio.Event] = set()
+        self._makers: dict[str, str] = {}  # of agents that were opened here
+        self._recovering: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ── what is told ──
 
     def opened(self, member: Recipient) -> None:
         """An agent was opened: it looks for mail; its own agents that a dead program left are opened, and report."""
-        self._due.add(member.agent.id)
+        id = member.agent.id
+        self._due.add(id)
+        self._makers[id] = maker(member.runtime.memory)
         if self._opens:
-            self._keep(self._recover(member.agent.id))
+            self._recovering[id] = self._keep(self._recover(id))
 
     def heard(self, member: Recipient, stored: StoredEvent) -> None:
         """An agent has stored this."""
         id = member.agent.id
         match stored.event:
-            case UserMessage(sender="") if self._begun.pop(id, 0):
-                self._due.add(id)  # what was held
-            case MailSent(to=to):
-                self._due.add(to)
-                if receiver := self._crew.members.get(to):
-                    receiver.runtime.tell(Heard())
-                elif self._opens and not self.closed:
-                    self.opening.add(to)
-                    self._keep(self._open(to))
-                self.stir()
+            case UserMessage(sender=sender):
+                self.calls.wake()
+                if not sender:
+                    self._let_go(id)
+            case MailSent(to=to) as sent:
+                self._notify(to, self._opens or (sent.wants_reply and sent.attended))
+                self.calls.wake()
             case TurnEnded(ending):
                 self._claimed.pop(id, None)
                 self._due.add(id)  # another program may have sent something
-                self.stir()
+                self.calls.wake()
                 if ending is Ending.INTERRUPTED and self._opens and not self.closed:
                     self._keep(self._still_at_work(member))
             case _:
                 pass
 
-    def stir(self) -> None:
-        """Whoever waits looks again."""
-        for event in self._stirred:
-            event.set()
+    def _notify(self, id: str, opens: bool) -> None:
+        """There is mail for this agent; `opens` says that it is opened for that."""
+        self._due.add(id)
+        if receiver := self._crew.members.get(id):
+            receiver.runtime.tell(Heard())
+        elif opens and not self.closed:
+            self.opening.add(id)
+            self._keep(self._open(id))
+
+    def _let_go(self, id: str) -> None:
+        """The user has said something to this agent: what was held for it, and for those that work for it, may come."""
+        for each in [each for each in self._begun if each == id or id in self._above(each)]:
+            del self._begun[each]
+            if self.held.pop(each, ""):
+                self._notify(each, self._opens)
+
+    def _above(self, id: str) -> Iterator[str]:
+        """The agents that this one works for, its own maker first."""
+        makers = dict(self._makers)
+        while id := makers.pop(id, ""):
+            yield id
 
     # ── mail that begins turns ──
 
@@ -123,16 +151,14 @@ class Post:
             raise
         if not mails:
             return ()
-        if mails[0].by_user:
+        if any(mail.by_user for mail in mails):
             self._begun.pop(id, None)
-        elif self._begun.get(id, 0) >= TURNS:
-            senders = ", ".join(dict.fromkeys(mail.name for mail in mails))
-            member.relay.notice(
-                f"{TURNS} turns in a row began with messages of agents. What {senders} sent waits for a word of yours."
-            )
-            return ()
-        else:
+        elif not any(mail.attended for mail in mails):
+            if self._begun.get(id, 0) >= TURNS:
+                self._hold(member, mails)
+                return ()
             self._begun[id] = self._begun.get(id, 0) + 1
+        self.held.pop(id, None)
         found, characters = [mails[0]], len(mails[0].text)
         for mail in mails[1:]:
             characters += len(mail.text)
@@ -141,6 +167,21 @@ class Post:
                 break
             found.append(mail)
         return tuple(found)
+
+    def _hold(self, member: Recipient, mails: Iterable[Mail]) -> None:
+        """Leave the mail where it is, and say so, once, where the user looks."""
+        id, name = member.agent.id, member.agent.name
+        known, self.held[id] = id in self.held, HELD.format(name=name, turns=TURNS)
+        if known:
+            return
+        senders = ", ".join(dict.fromkeys(mail.name for mail in mails))
+        begun = f"in a row began with messages of agents. What {senders} sent"
+        member.relay.notice(f"{TURNS} turns {begun} is held: say something here to let it come.")
+        for above in self._above(id) if member.relay.front is None else ():
+            if other := self._crew.members.get(above):
+                other.relay.notice(
+                    f"{TURNS} turns of {name} {begun} to it is held: say something here, or /send {name} TEXT."
+                )
 
     # ── mail that calls wait for ──
 
@@ -153,40 +194,28 @@ class Post:
         self._claimed.setdefault(id, set()).update(mail.id for mail in mails)
         return tuple(mails)
 
-    @contextlib.contextmanager
-    def stirs(self):
-        """Gives the event that says that something has happened."""
-        event = asyncio.Event()
-        self._stirred.add(event)
-        try:
-            yield event
-        finally:
-            self._stirred.discard(event)
-
-    @contextlib.contextmanager
-    def waits(self, id: str):
-        """The same while a call of this agent waits."""
-        self.waiting[id] = self.waiting.get(id, 0) + 1
-        self.stir()  # others may wait for an agent that only waits itself
-        try:
-            with self.stirs() as event:
-                yield event
-        finally:
-            self.waiting[id] -= 1
-            if not self.waiting[id]:
-                del self.waiting[id]
-
     # ── agents that are not open ──
 
     async def _open(self, id: str) -> None:
+        self.opening.add(id)
         try:
             agent = await self._crew.world.database.agents.get(id)
             if agent and not self.closed:
-                await self._crew.start(agent)
+                try:
+                    await self._crew.start(agent)
+                except IkigaiError as error:
+                    self.held[id] = f"{agent.name} could not be opened for its messages: {error}"
+                    raise
+                self.held.pop(id, None)
                 await asyncio.sleep(0)  # its loop has begun then, and looks for mail
         finally:
             self.opening.discard(id)
-            self.stir()
+            self.calls.wake()
+
+    async def recovered(self, id: str) -> None:
+        """Wait until the agents of this one that a dead program left have been opened."""
+        if task := self._recovering.get(id):
+            await asyncio.wait({task})
 
     async def _recover(self, id: str) -> None:
         for child in await self._crew.world.database.mail.stopped(id):
@@ -200,7 +229,7 @@ class Post:
         if busy:
             member.relay.notice(f"Still at work for it: {', '.join(busy)}. /kill NAME stops one.")
 
-    def _keep(self, work) -> None:
+    def _keep(self, work) -> asyncio.Task[None]:
         async def guarded() -> None:
             try:
                 await work
@@ -213,6 +242,7 @@ class Post:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: work.close())  # cancelled before it began it would be told as never awaited
+        return task
 
     async def close(self) -> None:
         """Nobody begins anything any more."""

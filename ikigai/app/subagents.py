@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -39,14 +37,30 @@ class Delegation:
     async def start(self, prompt: str, *, name: str = "", model: str = "", tools: Sequence[str] | None = None) -> str:
         async with self._crew.post.starting:
             await self._within_limits()
-            child = await self._fork(model, tools, name)
+            child = await self._fork(model, tools, self._crew.world.redaction.own(name))
             self._crew.begin(child)
-            child.runtime.tell(inputs.Submitted(prompt, sender=self._own.agent.name))
+            child.runtime.tell(inputs.Submitted(prompt, sender=self._own.agent.name, attended=self._attended))
+        await self._prompted(child)
         return child.agent.name
+
+    async def _prompted(self, child: Member) -> None:
+        """Wait until its prompt is stored: what is not stored dies with the program. Raise Refused if it is refused."""
+        with self._crew.post.calls.waiting() as call:
+            while child.runtime.memory.open is None and self._crew.at_work(child.agent.id):
+                call.look()
+                await call.settle(LOOK_AFTER)
+        if child.relay.returned_text:
+            raise Refused(f"Agent {child.agent.name} was made, and has refused the prompt.", "`send` a shorter one.")
 
     @property
     def _own(self) -> Member:
         return self._crew.members[self._id]
+
+    @property
+    def _attended(self) -> bool:
+        """Whether the turn under way is one that the user asked for."""
+        turn = self._own.runtime.memory.open
+        return turn is not None and turn.attended
 
     async def _fork(self, model: str, tools: Sequence[str] | None, name: str) -> Member:
         crew, family, parent = self._crew, self._crew.world.database.family, self._own
@@ -84,19 +98,25 @@ class Delegation:
                 found.append(Delegate(each.name, depth, state, model, each.turns, each.tokens, each.words))
         return tuple(found)
 
-    async def letter(self, name: str, text: str) -> MailSent:
+    async def letter(self, name: str, text: str) -> tuple[MailSent, str]:
         agent = await self._crew.world.database.agents.find(name)
         if agent.id == self._id:
             raise Refused("That is you.", "`agents` lists those that work for you.")
-        await self._among(agent, await self._tree(), "is no agent of this tree")
-        return letter(agent, text)
+        tree = await self._tree()
+        await self._among(agent, tree, "is no agent of this tree")
+        work = agent.id in {each.id for each in descendants(tree, self._id)}
+        attended = work and self._attended
+        mail = MailSent(agent.id, storable(text), agent.name, wants_reply=work, attended=attended)
+        holds = not attended and agent.id in self._crew.members  # else it is tried again to open it
+        return mail, self._crew.post.held.get(agent.id, "") if holds else ""
 
     async def wait(self, names: Sequence[str], seconds: float) -> Came:
         wanted = await self._wanted(names)
         until, post = time.monotonic() + seconds, self._crew.post
-        with post.waits(self._id) as stirred:
+        await post.recovered(self._id)
+        with post.calls.waiting(self._id) as call:
             while True:
-                stirred.clear()
+                call.look()
                 helps = bool(await self._others_at_work())
                 # At the same moment: who came to rest in between would be named as busy with nobody at work. Whoever is
                 # at rest now has stored what it had to say; asked later, the answer would not hold it.
@@ -105,9 +125,8 @@ class Delegation:
                 left = until - time.monotonic()
                 ends = bool(mails) if not wanted else not busy
                 if ends or not helps or left <= 0:
-                    return self._came(wanted, busy, mails, "" if ends or helps else NOBODY)
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stirred.wait(), min(left, LOOK_AFTER))
+                    return await self._came(wanted, busy, mails, "" if ends or helps else NOBODY)
+                await call.settle(min(left, LOOK_AFTER))
 
     async def _wanted(self, names: Sequence[str]) -> list[Agent]:
         wanted, tree = list["Agent"](), await self._tree() if names else ()
@@ -119,21 +138,24 @@ class Delegation:
             wanted.append(agent)
         return wanted
 
-    def _came(self, wanted: list[Agent], busy: list[str], mails: list[Mail], why: str) -> Came:
+    async def _came(self, wanted: list[Agent], busy: list[str], mails: list[Mail], why: str) -> Came:
         ids = {agent.id for agent in wanted}
         found = [mail for mail in mails if mail.sender in ids] if wanted else mails[:1]
         said = {mail.sender for mail in found}
         silent = [each for each in wanted if each.id not in said and each.name not in busy]
         named = tuple(f"{each.name} (killed)" if each.killed_at else each.name for each in silent)
-        return Came(self._crew.post.claim(self._id, found), tuple(busy), named, len(mails) - len(found), why)
+        held, claimed = self._crew.post.held, self._crew.post.claim(self._id, found)
+        quiet = silent if wanted or found else await self._tree()
+        told = " ".join(filter(None, (*(held.get(each.id, "") for each in quiet), why)))
+        return Came(claimed, tuple(busy), named, len(mails) - len(found), told)
 
     async def _others_at_work(self) -> list[str]:
         """Those of the tree who may still say something: who only waits does not count."""
-        waiting = self._crew.post.waiting
+        calls = self._crew.post.calls
         return [
             each.name
             for each in await self._tree()
-            if each.id != self._id and each.id not in waiting and self._crew.at_work(each.id)
+            if each.id != self._id and not calls.only_waits(each.id) and self._crew.at_work(each.id)
         ]
 
     async def kill(self, name: str) -> tuple[tuple[str, ...], tuple[Mail, ...]]:
@@ -162,11 +184,6 @@ class Delegation:
 
 
 NOBODY = "Nobody who could say more is at work."
-
-
-def letter(agent: Agent, text: str, by_user: bool = False) -> MailSent:
-    """A message to this agent."""
-    return MailSent(agent.id, storable(text), agent.name, by_user=by_user)
 
 
 def _kept(memory: Memory, tools: Sequence[str] | None) -> Choices:

@@ -22,7 +22,8 @@ class UserMessage(Record, frozen=True):
     """What the user said; `alone` asks for no reply.
 
     `planning` ("forget" or "remember") makes its turn the talk that plans a filter; `text` is the criteria then.
-    `sender` is the name of the agent whose words these are, "" where they are the user's own.
+    `sender` is the name of the agent whose words these are, "" where they are the user's own; with `attended` that gave
+    them as work within a turn that the user asked for.
     """
 
     text: str
@@ -30,6 +31,7 @@ class UserMessage(Record, frozen=True):
     planning: str = ""
     alone: bool = False
     sender: str = ""
+    attended: bool = False
 
 
 class AssistantMessage(Record, frozen=True):
@@ -212,7 +214,8 @@ class MailSent(Record, frozen=True):
     """A message to the agent of the id `to`, which was called `name` then: stored with the sender, it exists.
 
     `ending` says that the text is what came of a turn that another agent began, and how that ended (`Ending`), "" else.
-    With `by_user` the user wrote it.
+    With `by_user` the user wrote it. `wants_reply` says that it gives work to an agent below, which owes an answer;
+    `attended` that this work, or what this tells the end of, belongs to what the user asked for.
     """
 
     to: str
@@ -220,16 +223,21 @@ class MailSent(Record, frozen=True):
     name: str = ""
     ending: str = ""
     by_user: bool = False
+    wants_reply: bool = False
+    attended: bool = False
 
 
 class MailTaken(Record, frozen=True):
     """The message in the event `of`, from the agent called `sender`, has come: no other event says so of the same.
 
-    `of` is 0 where that is told of another log.
+    `of` is 0 where that is told of another log. `reply_to` is the id of the agent to which the turn owes an answer for
+    it, "" for none; `attended` says that it gives work that belongs to what the user asked for.
     """
 
     of: int = 0
     sender: str = ""
+    reply_to: str = ""
+    attended: bool = False
 
 
 class CommandRan(Record, frozen=True):

@@ -265,16 +265,18 @@ class Seat:
     # ── what is told of those in the wings ──
 
     def _told(self) -> None:
-        """Say in the status line who asks, whose turn has ended, and how many are at work."""
+        """Say in the status line who asks, whose mail is held, whose turn has ended, and how many are at work."""
         others = [each for each in self.crew.members.values() if each is not self.member] if self.crew else []
         asking = [each for each in others if each.relay.asked]
-        ended = [each for each in others if each.relay.unseen and not each.relay.asked and not each.runtime.busy]
+        held = [each for each in others if self.crew and each.agent.id in self.crew.post.held]
+        there = [*asking, *held]
+        ended = [each for each in others if each.relay.unseen and each not in there and not each.runtime.busy]
         failed = [each for each in ended if each.relay.unseen is Ending.FAILED]
         done = [each for each in ended if each.relay.unseen is Ending.COMPLETED]
         busy = sum(each.runtime.memory.open is not None and not each.relay.asked for each in others)
-        said = [_named(asking, "asks: /answer"), _named(failed, "failed"), _named(done, "done")]
-        said.append(f"{busy} at work" if busy else "")
-        self._screen.others(" · ".join(filter(None, said)), pressing=bool(asking or failed))
+        said = [_named(asking, "asks: /answer"), _named(held, "held: /send")]
+        said += [_named(failed, "failed"), _named(done, "done"), f"{busy} at work" if busy else ""]
+        self._screen.others(" · ".join(filter(None, said)), pressing=bool(there or failed))
 
     def _lost(self, member: Member, why: str) -> None:
         """An agent's loop has ended by itself."""

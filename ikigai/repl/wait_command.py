@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -28,17 +26,16 @@ async def waited(crew: Crew, own: str, named: Sequence[str]) -> str:
     wanted = {(await database.agents.find(name)).id for name in named}
     if own in wanted:
         raise Refused("That is the agent on the screen.", "/wait is for those in the background.")
-    with crew.post.stirs() as stirred:
+    with crew.post.calls.waiting() as call:
         while True:
-            stirred.clear()
+            call.look()
             found = {line.place.kin.id: line for line in await kin.listed(database, crew, dead=True)}
             busy = {id for id, line in found.items() if id != own and _goes_on(crew, line)}
             if not wanted and not (wanted := busy):
                 raise Refused("No other agent is at work.", "/agents lists them.")
             if not wanted & busy:
                 return "\n".join(_said(line) for id, line in found.items() if id in wanted)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stirred.wait(), LOOK_AFTER)
+            await call.settle(LOOK_AFTER)
 
 
 def _goes_on(crew: Crew, line: kin.Line) -> bool:

@@ -170,6 +170,11 @@ class Session:
                     self._give_up()
                 self._count_idle()
 
+    async def connected_by(self, connection: psycopg.AsyncConnection) -> bool:
+        """Whether this connection is the one that is used, and still there; looked at while no answer is waited for."""
+        async with self._turn:
+            return self._connected is not None and self._connected[0] is connection and alive(connection)
+
     async def close(self) -> None:
         """End the connection, and with it every lock it holds; a later use would make a new one."""
         async with self._turn:
@@ -309,7 +314,10 @@ class Session:
 
 
 def alive(connection: psycopg.AsyncConnection) -> bool:
-    """Whether the connection is still there; a farewell that came while nobody listened is read now."""
+    """Whether the connection is still there; a farewell that came while nobody listened is read now.
+
+    Never to be asked while somebody waits for an answer: it would be read here, and waited for until the deadline.
+    """
     try:
         while not connection.closed and _readable(connection.pgconn.socket, 0):
             connection.pgconn.consume_input()

@@ -23,7 +23,7 @@ from ikigai.core.state.memory import Memory
 from ikigai.store import follow, reading
 from ikigai.store import write_lock as pen
 from ikigai.store.agents import Agent
-from ikigai.store.connection import Cursor, Session, alive
+from ikigai.store.connection import Cursor, Session
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import tree as family_queries
 
@@ -159,7 +159,7 @@ class AgentLog:
         """Put the pen down. Never fails: what cannot be said to the database ends with the connection."""
         self.closed = True
         held_on, self._held_on = self._held_on, None
-        if held_on is None or not alive(held_on):
+        if held_on is None or not await self._session.connected_by(held_on):
             return
         with suppress(StoreError):
             async with self._session.use() as cursor:

@@ -10,7 +10,8 @@ from ikigai.store.connection import Session
 # within a sender.
 WAITING = """
 select sent.id, sent.agent_id::text, agents.name, coalesce(sent.content, ''), coalesce(sent.data ->> 'ending', ''),
-       coalesce(sent.data -> 'by_user', 'false') = 'true'
+       coalesce(sent.data -> 'by_user', 'false') = 'true', coalesce(sent.data -> 'wants_reply', 'false') = 'true',
+       coalesce(sent.data -> 'attended', 'false') = 'true'
 from messages sent join agents on agents.id = sent.agent_id
 where sent.kind = 'mail_sent' and sent.data ->> 'to' = %s and not exists (
   select from messages taken where taken.kind = 'mail_taken' and ikigai_id(taken.data -> 'of') = sent.id
@@ -33,15 +34,28 @@ down (id, parent, depth) as (
 select down.id::text, agents.name, down.parent::text, down.depth, agents.killed_at is not null
 from down join agents on agents.id = down.id where not looped order by agents.created_at, agents.id
 """
-# Agents that a tool of this one made, and whose turn a program left open that may have died.
+# Agents that tools made, for this one or for one below it, and that a program which may have died has kept from an
+# answer: in the middle of a turn, or with work that has not come.
 STOPPED = """
-select id::text from agents
-where parent = %s and made and killed_at is null and exists (
-  select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
-    (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
+with recursive down (id) as (
+  select %s::uuid
+  union
+  select agents.id from down join agents on agents.parent = down.id where agents.made
+)
+select agents.id::text from down join agents using (id)
+where made and killed_at is null and (
+  exists (
+    select from messages where agent_id = agents.id and kind = 'user' and id > coalesce(
+      (select max(id) from messages where agent_id = agents.id and kind = 'turn_end'), 0
+    )
+  ) or exists (
+    select from messages sent
+    where kind = 'mail_sent' and data ->> 'to' = agents.id::text and data -> 'wants_reply' = 'true' and not exists (
+      select from messages taken where taken.kind = 'mail_taken' and ikigai_id(taken.data -> 'of') = sent.id
+    )
   )
 )
-order by created_at, id
+order by created_at, agents.id
 """
 AT_A_TIME = 200
 """Messages that are looked at once; the others wait until these have come."""
@@ -68,7 +82,7 @@ class Mails:
             return tuple(Made(*row) for row in await cursor.fetchall())
 
     async def stopped(self, agent: str) -> list[str]:
-        """The ids of the agents that a tool of this one made and that are in the middle of a turn."""
+        """The ids of the agents below this one that a program may have kept from answering, the eldest first."""
         async with self._session.use() as cursor:
             await cursor.execute(STOPPED, (UUID(agent),))
             return [id for (id,) in await cursor.fetchall()]

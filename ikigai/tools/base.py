@@ -27,7 +27,8 @@ class Touch(Record, frozen=True):
     `paths` are real absolute paths (symlinks resolved) that are read or written; `inside` says that all of them lie in
     the working directory. `shown` is the whole command, URL or path in plain text; `diff` a unified diff of an edit.
     `directory` is where it happens, `background` says that it goes on after the call.
-    `scripts` are the files that a command runs, by path, each with a digest of its content.
+    `scripts` are the files that a command runs, by path, each with a digest of its content. `agents` says that the call
+    is about other agents.
     """
 
     kind: Kind
@@ -38,6 +39,7 @@ class Touch(Record, frozen=True):
     diff: str = ""
     background: bool = False
     scripts: tuple[tuple[str, str], ...] = ()
+    agents: bool = False
 
 
 class Output(Record, frozen=True):

@@ -1,7 +1,9 @@
-"""Which calls of a turn may run side by side: reading with reading; writers of one path in order; a command alone.
+"""Which calls of a turn may run side by side: reading with reading; writers of one path in order; a command alone;
+calls about other agents in order.
 
 A call waits for those before it: for every command; if it is one itself, for all; if it writes, for those that touch a
-path of its own; if it reads, for those that write it.
+path of its own; if it reads, for those that write it; if it is about other agents, for those that are. What these find
+depends on what was done before: who was made, what was sent, who is still at work.
 """
 
 from __future__ import annotations
@@ -76,6 +78,8 @@ class Order:
 
 
 def _conflict(before: Touch, now: Touch) -> bool:
+    if before.agents and now.agents:
+        return True
     if Kind.RUN in (before.kind, now.kind):
         return Kind.NOTHING not in (before.kind, now.kind)
     if Kind.EDIT not in (before.kind, now.kind):

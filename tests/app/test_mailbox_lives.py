@@ -17,7 +17,7 @@ from ikigai.agent import db_retry as patience
 from ikigai.app import agent_tree as kin
 from ikigai.app.agent_manager import Crew, Member
 from ikigai.app.mailbox import TURNS
-from ikigai.app.subagents import Delegation, letter
+from ikigai.app.subagents import Delegation
 from ikigai.config import Config
 from ikigai.config.records import Context
 from ikigai.core.errors import Busy, Unavailable
@@ -130,7 +130,7 @@ class Life:
         to = await self.agent(self.dice.choice(self.names))
         if self.open and not to.killed_at:
             here = self.dice.choice(self.open)
-            here.runtime.tell(Send(letter(to, self.player.text(), by_user=True)))
+            here.runtime.tell(Send(MailSent(to.id, self.player.text(), by_user=True)))
 
     async def stop(self) -> None:
         for member in self.open:

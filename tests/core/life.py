@@ -378,14 +378,16 @@ class Life(Program):
                 assert len(self.memory.window.turns) <= len(squeezed.turns) + 1, "what left stays away"
 
     @precondition(lambda self: self.memory.status is Status.IDLE)
-    @rule(texts=st.lists(words, min_size=1, max_size=3), by_user=st.booleans())
-    def mail(self, texts: list[str], by_user: bool) -> None:
+    @rule(texts=st.lists(words, min_size=1, max_size=3), by_user=st.booleans(), work=st.booleans(), asked=st.booleans())
+    def mail(self, texts: list[str], by_user: bool, work: bool, asked: bool) -> None:
         """Messages of other agents begin a turn together; each has come once."""
-        mails = [Mail(next(SENT), "x", "heron", text, by_user=by_user) for text in texts]
+        mails = [Mail(next(SENT), "x", "heron", text, "", by_user, work, asked) for text in texts]
         if facts := self.happen(Mailed(tuple(mails))):
             assert [fact.of for fact in facts if isinstance(fact, ev.MailTaken)] == [mail.id for mail in mails]
             assert sum(isinstance(fact, ev.UserMessage) for fact in facts) == 1
             assert self.memory.open and self.memory.open.sender == ("" if by_user else "heron")
+            assert self.memory.open.reply_to == (("x",) if work else ())
+            assert self.memory.open.attended == (by_user or (work and asked))
 
     @rule(text=words)
     def send(self, text: str) -> None:
@@ -676,7 +678,7 @@ def family_life(machine: type[Life]) -> None:
     life.there_and_back(["a", "b"], "a")
     life.fork(["now", "newest turn_end"], clear=True)
     life.turns(["c"], results=2, count=9)
-    life.mail(["Done.", "So am I."], by_user=False)
+    life.mail(["Done.", "So am I."], by_user=False, work=False, asked=True)
     life.live_equals_replayed()
     life.memory_is_what_the_rules_say()
     life.send("Well done.")

@@ -4,6 +4,8 @@ import json
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.account import Account
 from tests.e2e.test_tools import TOOLS, call
 
@@ -74,3 +76,67 @@ def test_killed_between_the_end_of_a_childs_turn_and_the_parents_taking(account:
             program.leave()
     assert len(account.rows("mail_taken")) == 1
     assert account.said("user").count("Done.") == 1
+
+
+def test_the_user_is_told_of_mail_that_is_held_and_lets_it_come(account: Account, tmp_path: Path) -> None:
+    """Parent and child go on by themselves, until the user says something."""
+    fork = {
+        **call("fork"),
+        "arguments": {"prompt": "?", "name": "kid", "model": script(tmp_path, "kid", *["Pong."] * 40)},
+    }
+    talk = [[call("send", agent="kid", text="Ping.")], "Pinged."] * 40
+    account.configure(f'model = "{script(tmp_path, "boss", [fork], "Started.", *talk)}"\n')
+    with account.terminal(env=TOOLS) as program:
+        program.ready()
+        program.type("Go.\r")
+        program.wait_for("kid held: /send")
+        program.wait_for("say something here, or /send kid TEXT.")
+        answered = account.said("mail_sent").count("Pong.")
+        program.type("/agents\r")
+        program.wait(lambda: any("kid" in line and "held" in line for line in program.lines()), "the state in the tree")
+        program.type('/send kid "Go on."\r')
+        program.wait(lambda: account.said("mail_sent").count("Pong.") > answered, "what was held has come")
+        program.leave()
+
+
+def test_print_mode_opens_an_agent_that_it_gives_work(account: Account, tmp_path: Path) -> None:
+    fork = {**call("fork"), "arguments": {"prompt": "?", "name": "kid", "model": script(tmp_path, "kid", "Ready.")}}
+    account.configure(f'model = "{script(tmp_path, "boss", [fork, call("wait", agents=["kid"])], "Made.")}"\n')
+    assert account.run("-p", "--yolo", "Go.", **TOOLS).stdout == "Made.\n"
+    script(tmp_path, "kid", "Done.")
+    script(tmp_path, "boss", [call("send", agent="kid", text="More."), call("wait", agents=["kid"])], "Heard.")
+    assert account.run("-p", "--yolo", "More.", **TOOLS).stdout == "Heard.\n"
+    assert account.said("tool_result")[-1] == "[kid, turn completed]\nDone."
+
+
+@pytest.mark.parametrize(
+    "at", ["after:tool_started", "before:mail_sent", "after:mail_sent", "before:mail_taken", "after:mail_taken"]
+)
+def test_killed_within_a_reply_with_agent_tools(account: Account, tmp_path: Path, at: str) -> None:
+    """The next program hears each answer once, whatever was under way."""
+    fork = call("fork")
+    fork["arguments"] = {"prompt": "?", "name": "kid", "model": script(tmp_path, "kid", "First.", "Second.")}
+    calls = [fork, call("send", agent="kid", text="More."), call("wait", agents=["kid"])]
+    account.configure(f'model = "{script(tmp_path, "boss", calls, "Heard.")}"\n')
+    with account.terminal(module="tests.e2e.toy", env={**TOOLS, "KILL_AT": at, "AGENTS": "yes"}) as program:
+        program.ready()
+        program.type("Go.\r")
+        assert program.ended() == -signal.SIGKILL
+    script(tmp_path, "boss", *["Ok."] * 9)
+    script(tmp_path, "kid", *["Answer."] * 9)
+    with account.terminal(env=TOOLS) as program:
+        program.ready()
+
+        def quiet() -> bool:
+            ended = len(account.turns()) == len(account.said("user"))
+            return ended and len(account.rows("mail_taken")) == len(account.rows("mail_sent"))
+
+        program.wait(quiet, "all that was sent has come")
+        program.leave()
+    assert account.endings()
+    taken = [data["of"] for _, _, data in account.rows("mail_taken")]
+    assert len(taken) == len(set(taken))
+    work = [data for _, _, data in account.rows("mail_sent") if data.get("wants_reply")]
+    answers = [data for _, _, data in account.rows("mail_sent") if data.get("ending")]
+    made = "kid" in account.agents()
+    assert len(work) <= 1 and bool(answers) >= made and len(answers) <= len(work) + made

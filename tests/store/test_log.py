@@ -1,5 +1,6 @@
 """Append and replay: what is stored comes back in order, whole, and once."""
 
+import asyncio
 import time
 
 import psycopg
@@ -195,3 +196,23 @@ async def test_a_clock_before_1970_keeps_nothing_from_the_log(
         assert {event_id().version for _ in range(9)} == {7}
     assert await talk.reloaded() == talk.memory
     await database.close()
+
+
+async def test_putting_down_a_pen_takes_no_answer_that_another_agent_waits_for(database: Database) -> None:
+    """All agents of a program share one connection; else the other waits until its deadline."""
+    one, other = [await database.open_agent(await database.agents.create(name)) for name in ("one", "other")]
+    session = database._session
+
+    async def asks() -> None:
+        async with session.use() as cursor:
+            await cursor.execute("select pg_sleep(0.2)")
+
+    asking = asyncio.create_task(asks())
+    while not session._turn.locked():
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.01)  # it waits for its answer by now
+    time.sleep(0.5)  # noqa: ASYNC251  (which has come, and nobody has read it)
+    async with asyncio.timeout(10):
+        await one.close()
+        await asking
+        await other.append((ev.UserMessage("?"),))

@@ -20,9 +20,15 @@ class Call:
     """
 
     def __init__(
-        self, kind: Kind, paths: Sequence[str] = (), steps: int = 1, fate: str = "runs", looks: int = 0
+        self,
+        kind: Kind,
+        paths: Sequence[str] = (),
+        steps: int = 1,
+        fate: str = "runs",
+        looks: int = 0,
+        agents: bool = False,
     ) -> None:
-        self.touch = Touch(kind, "", paths=tuple(paths))
+        self.touch = Touch(kind, "", paths=tuple(paths), agents=agents)
         self.steps, self.fate, self.looks = steps, fate, looks
 
     def __repr__(self) -> str:
@@ -119,6 +125,13 @@ async def test_what_looks_at_ikigais_own_log_waits_for_nothing_but_a_command_bef
     assert seen.index(("begins", 1)) < seen.index(("ends", 0))
 
 
+async def test_calls_about_other_agents_run_in_order_and_beside_everything_else():
+    seen = await played([Call(Kind.NOTHING, agents=True, steps=20 - n) for n in range(3)] + [read(steps=60)])
+    assert [number for what, number in seen if what == "ends"] == [0, 1, 2, 3]
+    assert not together(seen, 0, 1) and not together(seen, 1, 2)
+    assert all(together(seen, number, 3) for number in range(3))
+
+
 async def test_a_call_behind_another_one_says_that_it_waited():
     order = Order()
     with order.entered(1, "a") as first:
@@ -145,6 +158,7 @@ CALLS = st.lists(
         st.integers(0, 6),
         st.sampled_from(("runs", "runs", "denied", "fails", "cancelled")),
         st.integers(0, 6),
+        st.booleans(),
     ),
     max_size=8,
 )
@@ -171,8 +185,12 @@ def test_whatever_becomes_of_the_others_a_call_gets_its_turn_and_no_two_conflict
 
 
 def clash(a: Touch, b: Touch) -> bool:
-    """By the words of the rule: a command alone, writers of one path in order; told apart from how it is done."""
+    """By the words of the rule: a command alone, writers of one path in order, those about agents, too; told apart from
+    how it is done.
+    """
     kinds = {a.kind, b.kind}
+    if a.agents and b.agents:
+        return True
     if Kind.NOTHING in kinds:
         return False
     if Kind.RUN in kinds:

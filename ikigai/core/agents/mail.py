@@ -1,6 +1,8 @@
 """Messages between agents: what one is on its way, and what an agent reports to the one that it works for."""
 
+from ikigai.core.events import MailTaken
 from ikigai.core.record import Record
+from ikigai.core.sanitize import storable
 
 WORKS_FOR = "works_for"
 """The setting of an agent that another one's tool made: "MAKER AGENT", both by id. Forks of it inherit the setting, but
@@ -12,7 +14,7 @@ MOST = 50_000
 
 class Mail(Record, frozen=True):
     """A message that was sent and has not come yet: `id` is that of its event, `sender` the id of an agent, called
-    `name` now; `ending` and `by_user` are as in `MailSent`.
+    `name` now; the others are as in `MailSent`.
     """
 
     id: int
@@ -21,11 +23,19 @@ class Mail(Record, frozen=True):
     text: str
     ending: str = ""
     by_user: bool = False
+    wants_reply: bool = False
+    attended: bool = False
 
     @property
     def shown(self) -> str:
         """Whose words the model is told that these are: "" for the user's."""
         return "" if self.by_user else self.name
+
+    @property
+    def taken(self) -> MailTaken:
+        """The fact that it has come."""
+        reply_to = self.sender if self.wants_reply else ""
+        return MailTaken(self.id, storable(self.name), reply_to, self.wants_reply and self.attended)
 
 
 def together(mails: tuple[Mail, ...]) -> str:

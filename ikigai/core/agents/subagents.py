@@ -29,7 +29,7 @@ class Delegate(Record, frozen=True):
 class Came(Record, frozen=True):
     """What waiting came to: `mails` have come, which the result of the call has to say and to store; `busy` are those
     waited for who are still at work, `silent` those who are at rest and have said nothing new. `more` messages wait.
-    `why` is a sentence about an end before the time.
+    `why` says what ended it before the time, and what holds messages for those who are silent.
     """
 
     mails: tuple[Mail, ...] = ()
@@ -54,8 +54,10 @@ class Delegates(Protocol):
         """All living descendants that tools made, parents before their children."""
         ...
 
-    async def letter(self, name: str, text: str) -> MailSent:
-        """The message to this agent of the same tree: it is sent when it is stored."""
+    async def letter(self, name: str, text: str) -> tuple[MailSent, str]:
+        """The message to this agent of the same tree, which is sent when it is stored; and a sentence about what holds
+        it, "" for nothing.
+        """
         ...
 
     async def wait(self, names: Sequence[str], seconds: float) -> Came:

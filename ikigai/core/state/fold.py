@@ -5,7 +5,8 @@ replay folds the rows that loading read; both arrive at the same value.
 
     status              means                                    accepts, besides what is always accepted
     idle                no open turn                             user, clear, mark, rewind, filter, summary, undo
-    waiting for model   the open turn wants a reply              user (steering), assistant, tool_call, turn_end
+    waiting for model   the open turn wants a reply              user (steering), assistant, tool_call, mail_taken,
+                                                                 turn_end
     running tools       calls of the open turn lack results      the same but user, and tool_started, filter_plan,
                                                                  tool_result
 
@@ -29,6 +30,7 @@ from ikigai.core.events import (
     Filtered,
     FilterPlanned,
     Forked,
+    MailTaken,
     Marked,
     Rewound,
     SettingsChanged,
@@ -50,15 +52,17 @@ from ikigai.core.state.window import Turn, Window, fit, overflow
 
 ACCEPTS: dict[Status, frozenset[type]] = {
     Status.IDLE: frozenset({UserMessage, Cleared, Marked, Rewound, Filtered, Summarised, Undone}),
-    Status.WAITING: frozenset({UserMessage, AssistantMessage, ToolCall, TurnEnded}),
-    Status.RUNNING_TOOLS: frozenset({AssistantMessage, ToolCall, ToolStarted, FilterPlanned, ToolResult, TurnEnded}),
+    Status.WAITING: frozenset({UserMessage, AssistantMessage, ToolCall, MailTaken, TurnEnded}),
+    Status.RUNNING_TOOLS: frozenset(
+        {AssistantMessage, ToolCall, ToolStarted, FilterPlanned, MailTaken, ToolResult, TurnEnded}
+    ),
 }
 
 
 RESTRICTED = frozenset[type]().union(*ACCEPTS.values())
 
 
-GROWTH = frozenset[type]({UserMessage, AssistantMessage, ToolCall, ToolStarted, FilterPlanned, ToolResult})
+GROWTH = frozenset[type]({UserMessage, AssistantMessage, ToolCall, ToolStarted, FilterPlanned, MailTaken, ToolResult})
 """What an open turn is made of."""
 
 
@@ -203,7 +207,16 @@ def _condensed(memory: Memory, stored: StoredEvent, event: Summarised) -> Memory
 def _begun(memory: Memory, id: int, event: UserMessage) -> Memory:
     """A turn of a kind of its own, before its message; what frames a planning talk is measured while that lasts."""
     criteria = event.text if event.planning else ""
-    opened = OpenTurn(id, id, planning=event.planning, criteria=criteria, alone=event.alone, sender=event.sender)
+    attended = event.attended or not event.sender
+    opened = OpenTurn(
+        id,
+        id,
+        planning=event.planning,
+        criteria=criteria,
+        alone=event.alone,
+        sender=event.sender,
+        attended=attended,
+    )
     begun = replace(memory, open=opened)
     return _framed(begun) if event.planning else begun
 

@@ -55,11 +55,12 @@ class Opened(Record, frozen=True):
 
 
 class Submitted(Record, frozen=True):
-    """A message; `sender` is the name of the agent that wants it, "" for the user."""
+    """A message; `sender` is the name of the agent that wants it, "" for the user; `attended` as in `UserMessage`."""
 
     text: str
     images: tuple[Image, ...] = ()
     sender: str = ""
+    attended: bool = False
 
 
 class Steered(Record, frozen=True):

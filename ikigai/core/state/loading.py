@@ -19,7 +19,7 @@ from ikigai.core.state.window import NO_TURNS, Origin, Turn, Window
 
 CONTROL_KINDS = ("clear", "mark", "rewind", "filter", "summary", "undo", "settings", "fork")
 """Kinds that say what memory is; few and small, read whole within the spans."""
-TURN_KINDS = ("user", "assistant", "tool_call", "tool_started", "filter_plan", "tool_result", "turn_end")
+TURN_KINDS = ("user", "assistant", "tool_call", "tool_started", "filter_plan", "mail_taken", "tool_result", "turn_end")
 """Kinds that turns are made of; read backwards, as far as the window reaches."""
 FIRST_PAGE = 16
 """Rows asked for of the first turn at first: most have fewer."""

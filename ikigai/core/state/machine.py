@@ -22,7 +22,8 @@
     Instructed      settings, if they differ         refused (the loop looks while idle)
     Retry           rewind, user                  refused (the loop queues it)
 
-Behind the turn_end of a turn that another agent began stands what came of it, as mail to whom this agent works for.
+Behind the turn_end of a turn that another agent began, or that has taken work, stands what came of it, as mail to whom
+this agent works for and to whoever gave the work.
 Behind the turn_end of a talk that plans a filter stands the filter, however the talk ended: what was planned, and the
 talk itself, leave memory.
 
@@ -39,7 +40,6 @@ from ikigai.core.events import (
     Event,
     Filtered,
     FilterPlanned,
-    MailTaken,
     Marked,
     Summarised,
     ToolStarted,
@@ -180,11 +180,11 @@ def _while_idle(memory: Memory, happened: Submitted | Instructed | Mailed | Cond
     match happened:
         case Instructed(value):
             return reinstructed(memory, value)
-        case Submitted(text, images, sender):
-            return _submitted(memory, text, images, sender)
+        case Submitted(text, images, sender, attended):
+            return _submitted(memory, text, images, sender, attended)
         case Mailed(mails):
             begun = _submitted(memory, together(mails), (), ", ".join(dict.fromkeys(mail.shown for mail in mails)))
-            return (*begun, *(MailTaken(mail.id, storable(mail.name)) for mail in mails))
+            return (*begun, *(mail.taken for mail in mails))
         case Clear():
             return (Cleared(memory.own),)
         case SetMark(label):
@@ -296,7 +296,9 @@ def _ids(memory: Memory) -> set[str]:
     return ended | {call.id for _, call in memory.open.calls} if memory.open else ended
 
 
-def _submitted(memory: Memory, text: str, images: tuple[Image, ...], sender: str = "") -> tuple[Event, ...]:
+def _submitted(
+    memory: Memory, text: str, images: tuple[Image, ...], sender: str = "", attended: bool = False
+) -> tuple[Event, ...]:
     text, sender = storable(text), storable(sender)
     if not memory.model:
         raise Refused("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup")
@@ -315,7 +317,7 @@ def _submitted(memory: Memory, text: str, images: tuple[Image, ...], sender: str
                 f"Context full: {tokens.short(size)} of {tokens.short(memory.room)} tokens, and the window is off.",
                 "Use /clear or /rewind, or switch the window on with /budget 100k.",
             )
-    return (UserMessage(text, images, sender=sender),)
+    return (UserMessage(text, images, sender=sender, attended=attended),)
 
 
 def _summarised(memory: Memory, summary: Summarised, begins: Beginning | None) -> Summarised:

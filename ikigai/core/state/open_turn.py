@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ikigai.core.events import Event, FilterPlanned, ToolStarted
+from ikigai.core.events import Event, FilterPlanned, MailTaken, ToolStarted, UserMessage
 from ikigai.core.messages import ASSISTANT, TOOL, Block, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.build import join
@@ -44,7 +44,9 @@ class OpenTurn(Record, frozen=True):
 
     `results` have come so far; those before `edge` are masked but for the first few, `dropped` of them are gone with
     `iterations` that were dropped. `planning` and `criteria` are those of a talk that plans a filter, `plan` what it
-    came to. `alone` says that no reply is wanted; `sender` is the name of the agent whose message began it.
+    came to. `alone` says that no reply is wanted; `sender` is the name of the agent whose message began it. `reply_to`
+    are the agents, by id, whose work it has taken from mail. `attended` says that the user asked for it: by a word of
+    theirs, or through an agent above.
     """
 
     first: int
@@ -63,6 +65,8 @@ class OpenTurn(Record, frozen=True):
     plan: FilterPlanned | None = None
     alone: bool = False
     sender: str = ""
+    reply_to: tuple[str, ...] = ()
+    attended: bool = True
 
     @property
     def requests(self) -> int:
@@ -110,6 +114,7 @@ class Growing:
         self._iterations = turn.iterations
         self._kind = turn.planning, turn.criteria
         self._plan, self._alone, self._sender = turn.plan, turn.alone, turn.sender
+        self._reply_to, self._attended = turn.reply_to, turn.attended
         self._size = turn.size  # of those measured, the first `_measured`
         self._measured = len(self._messages)
         self._most_more = 0  # bytes that the others take at the most
@@ -135,6 +140,11 @@ class Growing:
         if type(event) is FilterPlanned:
             self._plan = event
             return
+        if type(event) is MailTaken:
+            if event.reply_to and event.reply_to not in self._reply_to:
+                self._reply_to = (*self._reply_to, event.reply_to)
+            self._attended = self._attended or event.attended
+            return
         self._last = id
         if type(event) is ToolCall:
             self._calls.append((id, event))
@@ -155,6 +165,8 @@ class Growing:
             if until > self._edge:
                 self._mask(until)
         else:
+            if type(event) is UserMessage and not event.sender:
+                self._attended = True
             self._join(event)
         if self._most is not None and self._size + self._most_more > self._most and len(self._calls) > 1:
             self.shrink(self._most)
@@ -180,6 +192,8 @@ class Growing:
             self._plan,
             self._alone,
             self._sender,
+            self._reply_to,
+            self._attended,
         )
 
     def shrink(self, most: int) -> None:

@@ -1,4 +1,4 @@
-"""What an agent reports to the one that it works for when a turn ends."""
+"""What an agent reports when a turn ends: to the one that it works for, and to whoever gave it work."""
 
 from ikigai.core.agents.mail import WORKS_FOR, cut
 from ikigai.core.events import AssistantMessage, Ending, Event, MailSent
@@ -16,10 +16,13 @@ def maker(memory: Memory) -> str:
 def report(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str) -> tuple[MailSent, ...]:
     """What is sent when the open turn ends, were `said` its last events: its last words, or why it failed.
 
-    Only of turns that another agent began: what the user talks about with this one stays here.
+    To its maker only of turns that another agent began: what the user talks about with this one stays here, unless
+    work was taken within it.
     """
-    to, turn = maker(memory), memory.open
-    if not (to and turn and turn.sender):
+    turn = memory.open
+    to = dict.fromkeys((maker(memory) if turn.sender else "", *turn.reply_to)) if turn else {}
+    to.pop("", None)
+    if not (turn and to):
         return ()
     spoken = [
         "".join(block.text for block in message.blocks if isinstance(block, Text))
@@ -30,4 +33,5 @@ def report(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str)
     words = next((text for text in reversed(spoken) if text.strip()), "")
     if ending is not Ending.COMPLETED:
         words = f"[the turn did not end as it should: {reason or ending.value}]\n{words}".rstrip()
-    return (MailSent(to, storable(cut(words or "[no words]")), ending=ending.value),)
+    words = storable(cut(words or "[no words]"))
+    return tuple(MailSent(each, words, ending=ending.value, attended=turn.attended) for each in to)

@@ -111,7 +111,7 @@ NAMED: dict[str, dict[str, _Moved]] = {
     "fork": {"at": UPTO},
     "summary": {"upto": UPTO, "covers": RANGES, "of": EACH, "closed": STILL},
     "mail_sent": {"to": NOBODY},
-    "mail_taken": {"of": NOTHING},
+    "mail_taken": {"of": NOTHING, "reply_to": NOTHING},
 }
 """The fields of data, by kind, that name events by id, and agents."""
 

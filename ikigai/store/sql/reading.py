@@ -36,7 +36,9 @@ select span.n, {ROW}
 ) control
 order by id
 """
-_OF_TURNS = "kind in ('user', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'tool_result', 'turn_end')"
+_OF_TURNS = (
+    "kind in ('user', 'assistant', 'tool_call', 'tool_started', 'filter_plan', 'mail_taken', 'tool_result', 'turn_end')"
+)
 _PAGE = f"""
 select {ROW_OF_ENDS} from messages cross join {ENDS}
 where agent_id = %s and id between %s and %s

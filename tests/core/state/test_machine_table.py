@@ -1,5 +1,6 @@
 """The state machine as a table: in each state, each input → its facts, the next status, the jobs that are wanted."""
 
+import itertools
 from collections.abc import Callable
 from typing import get_args
 
@@ -573,6 +574,52 @@ def test_what_comes_of_a_turn_that_another_agent_began_is_reported_however_it_en
     for other in (Agent(), worker(agent="another")):
         other.happen(Submitted("Do it.", sender="heron"))
         assert not reported(*other.reply(Text("Done.")))
+
+
+def called(agent: Agent, name: str, *also: ev.MailTaken) -> None:
+    """The model calls a tool, and it runs."""
+    agent.reply(ToolCall("c", name))
+    agent.happen(Approved(agent.job(StartTool)))
+    agent.happen(ToolDone(agent.job(RunTool), ToolResult("c", "Done."), also))
+
+
+def test_work_that_a_turn_has_taken_is_answered_to_whoever_gave_it() -> None:
+    """Also where the user began the turn, and where its giver is not the agent's maker."""
+    agent = worker()
+    agent.happen(Submitted("I am the user."))
+    mails = (Mail(1, "boss", "heron", "Do it.", wants_reply=True), Mail(2, "b", "finch", "By the way."))
+    called(agent, "wait", *(mail.taken for mail in mails))
+    answers = [fact for fact in agent.reply(Text("Done.")) if isinstance(fact, ev.MailSent)]
+    assert [(fact.to, fact.text, fact.attended) for fact in answers] == [("boss", "Done.", True)]
+    agent.happen(Mailed((Mail(3, "top", "eagle", "And this.", wants_reply=True),)))
+    answers = [fact for fact in agent.reply(Text("That, too.")) if isinstance(fact, ev.MailSent)]
+    assert [(fact.to, fact.attended) for fact in answers] == [("boss", False), ("top", False)]
+
+
+def test_a_turn_is_attended_where_the_user_asked_for_it_or_gave_it_through_an_agent_above() -> None:
+    def attended(agent: Agent) -> bool:
+        assert agent.memory.open
+        return agent.memory.open.attended
+
+    def mail(**more: bool) -> Mailed:
+        return Mailed((Mail(next(numbers), "boss", "heron", "?", **more),))
+
+    numbers = itertools.count(1)
+    for happened, expected in (
+        (Submitted("From the user."), True),
+        (Submitted("From another.", sender="heron"), False),
+        (Submitted("Work.", sender="heron", attended=True), True),
+        (mail(by_user=True), True),
+        (mail(wants_reply=True), False),
+        (mail(wants_reply=True, attended=True), True),
+        (mail(attended=True), False),
+    ):
+        agent = worker()
+        agent.happen(happened)
+        assert attended(agent) is expected, happened
+        called(agent, "look")
+        agent.happen(Steered("A word of the user's."))
+        assert attended(agent)
 
 
 def test_a_turn_that_an_agent_began_is_no_message_of_the_users_to_send_again() -> None:

@@ -1,4 +1,7 @@
-"""Killed at random, again and again, in the middle of whatever it does; CHAOS_SEED repeats a run."""
+"""Killed at random, again and again, in the middle of whatever it does; half of the time in the REPL.
+
+IKIGAI_LONG_KILLS says how often (2,000), CHAOS_SEED repeats a run.
+"""
 
 import json
 import os
@@ -11,75 +14,113 @@ import pytest
 
 from tests.e2e.account import ECHO, Account
 from tests.e2e.program import Program
-from tests.support.invariants import check
+from tests.support.evidence import Evidence, end
 
-ROUNDS = 40
-LIVE = 8
-"""Rows of the live area, at most: a third of the terminal."""
+KILLS = int(os.environ.get("IKIGAI_LONG_KILLS") or 2_000)
+BATCH = 50
+"""Kills of one account: its log is looked through after each."""
+RESTART_EACH = 10
+"""Kills after which two starts in a row, and an orderly end, are looked at."""
 LONGEST = 3.0
 """Seconds until a kill, at most: a start takes less than one, and a turn of the script about two."""
+TOOLS = {"IKIGAI_TOOLS_ENABLED": "true"}
+QUESTION = "[y] yes"
+COMMANDS = ("/mark m", "/clear", "/undo", "/rewind m", "/fork", "/status", "/context", "!echo mine", "\x1b")
 
 
-def script(folder: Path, number: int, dice: random.Random) -> Path:
-    """Replies with words, pauses and calls; every call of the whole run has a number of its own."""
-    replies = []
-    for turn in range(3):
-        words = [f"Round {number}, part {turn}-{n}, with some words." for n in range(dice.randrange(1, 9))]
-        calls = [
-            {"do": "call", "name": "touch", "arguments": {"n": 100 * number + 10 * turn + n}}
-            for n in range(dice.randrange(4))
-        ]
-        pause = {"do": "pause", "seconds": dice.random() / 2}
-        replies += [["\n\n".join(words), pause, "\n\nThe end of it.", *calls]]
-    file = folder / f"script-{number}.json"
-    file.write_text(json.dumps(replies))
-    return file
+class Dice(random.Random):
+    """Whatever the campaign leaves to chance."""
+
+    def script(self, folder: Path, number: int, token: str) -> tuple[str, str]:
+        """Flags for a model with words, pauses and calls; every call of the account has a number of its own."""
+        replies = []
+        for turn in range(4):
+            words = [f"Round {number}, part {turn}-{n}, with some words." for n in range(self.randrange(1, 9))]
+            calls = [self.call(f"{number}-{turn}-{n}", token) for n in range(self.choice((0, 0, 1, 1, 2, 3)))]
+            pause = {"do": "pause", "seconds": self.random() / 2}
+            thought = {"do": "think", "text": f"Let me see about {turn}."}
+            replies += [[thought, "\n\n".join(words), pause, "\n\nThe end of it.", *calls]]
+        file = folder / f"script-{number}.json"
+        file.write_text(json.dumps(replies))
+        return "-m", f"scripted/{file}"
+
+    def call(self, name: str, token: str) -> dict[str, object]:
+        """A command that says that it ran; some go on for ever, some beside, some without their parents."""
+        stay = f"exec -a {token} sleep 1000"
+        behind = self.choice(("true", "sleep 0.2", stay, f"setsid bash -c '{stay}' & true", f"({stay}) & sleep 0.1"))
+        arguments: dict[str, object] = {"command": f"echo {name} >> ran; {behind}", "timeout": 2}
+        if self.random() < 0.15:
+            arguments |= {"command": f"echo {name} >> ran; {stay}", "background": True}
+        return {"do": "call", "name": "shell", "arguments": arguments}
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_random_kills(account: Account):
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("batch", range(-(-KILLS // BATCH)))
+def test_random_kills(account: Account, batch: int):
     seed = int(os.environ.get("CHAOS_SEED") or random.randrange(1 << 32))
     print(f"CHAOS_SEED={seed}")
-    dice = random.Random(seed)
-    tool_log = account.home / "touched"
-    env = {"TOOL_LOG": str(tool_log), "KILL_AT": ""}
-    kept: set[str] = set()  # words of the conversation that were in the scrollback
-    for number in range(ROUNDS):
-        model = ("-m", f"scripted/{script(account.home, number, dice)}")
-        with account.terminal(*model, module="tests.e2e.toy", env=env) as program:
-            until = time.monotonic() + dice.random() * LONGEST
-            typed = 0
-            while time.monotonic() < until:
-                program.pump(0.02)
-                if typed < 2 and "ctx" in program.status():
-                    program.type(f"question {number}-{typed}\r")
-                    typed += 1
-            program.kill()
-            kept |= spoken(program)
-        check(account.dsn, idle=False)
-        stored = "\n".join(account.said("user", "assistant")) + "\n".join(account.drafts())
-        for line in kept:
-            assert line in stored, f"{line!r} was on the screen and is nowhere"
-        touched = tool_log.read_text().split() if tool_log.exists() else []
-        assert len(touched) == len(set(touched)), "a tool ran twice"
-        started = [data["call_id"] for _, _, data in account.rows("tool_started")]
-        assert len(touched) <= len(started), "a tool ran before that was stored"
-    with account.terminal(*ECHO) as program:
-        program.ready().leave()
-    before = account.rows()
-    with account.terminal(*ECHO) as program:
-        program.ready().leave()
-    assert account.rows() == before, "recovering a second time writes nothing"
-    assert set(account.endings()) <= {"completed", "interrupted"} and kept and tool_log.exists()
+    dice, evidence = Dice(seed + batch), Evidence(account)
+    kills = min(BATCH, KILLS - batch * BATCH)
+    for number in range(kills):
+        model = dice.script(account.home, number, evidence.token)
+        if number % 2:
+            _print(evidence, dice, model, number)
+        else:
+            with _repl(evidence, dice, model, number) as program:
+                program.kill()
+                evidence.saw(program)
+        evidence.verify()
+        if number % RESTART_EACH == RESTART_EACH - 1:
+            _orderly(evidence, dice, number)
+            evidence.verify_restart()
+    evidence.verify_restart()
+    ran = len(evidence.ran.read_text().split()) if evidence.ran.exists() else 0
+    print(
+        f"{kills} kills, {len(evidence.shown)} lines seen on screen, "
+        f"{len(evidence.streamed)} events told by print mode, {ran} commands run, {len(account.rows())} events stored"
+    )
+    assert evidence.shown or kills < 10
 
 
-def spoken(program: Program) -> set[str]:
-    """Whole lines of the conversation that have moved up into the scrollback, without what stands around the input."""
-    lines = program.scrollback()
-    busy = next((n - LIVE for n, line in enumerate(lines) if "Esc stops" in line), len(lines))
-    settled = lines[: max(0, busy)]
-    return {line.strip("●❯ ") for line in settled if "words." in line or line.startswith("❯ question")}
+def _repl(evidence: Evidence, dice: Dice, model: tuple[str, str], number: int, seconds: float = LONGEST) -> Program:
+    """A program in a terminal that was used for a while: messages, commands, answers to what it asks."""
+    yolo = ("--yolo",) * (dice.random() < 0.5)
+    program = evidence.account.terminal(*model, *yolo, env=TOOLS, rows=40)
+    until = time.monotonic() + dice.uniform(0.1, seconds)
+    typed, next_at = 0, 0.0
+    while (now := time.monotonic()) < until:
+        program.pump(0.02)
+        if now < next_at or " ctx " not in program.status():
+            continue
+        if any(QUESTION in line for line in program.lines()):
+            program.type(dice.choice("yyyn"))
+        elif typed < 3 or dice.random() < 0.1:
+            ask = not typed or dice.random() < 0.6
+            program.type("\x15" + (f"question {number}-{typed}" if ask else dice.choice(COMMANDS)) + "\r")
+            typed += 1
+        next_at = now + dice.uniform(0.1, 0.7)
+    return program
+
+
+def _print(evidence: Evidence, dice: Dice, model: tuple[str, str], number: int) -> None:
+    fresh = ("--new",) * (dice.random() < 0.2)
+    asked = ("-p", f"question {number}", "--output-format", "stream-json", "--yolo")
+    program = evidence.account.start(*model, *fresh, *asked, **TOOLS)
+    time.sleep(dice.uniform(0.1, LONGEST))
+    program.kill()
+    evidence.read(program.communicate()[0])
+
+
+def _orderly(evidence: Evidence, dice: Dice, number: int) -> None:
+    """A signal that a program can heed: then the terminal is as it was, too."""
+    signalled = dice.choice((signal.SIGTERM, signal.SIGHUP))
+    model = dice.script(evidence.account.home, 1_000 + number, evidence.token)
+    with _repl(evidence, dice, model, 1_000 + number) as program:
+        code = end(program, signalled)
+        assert code in (128 + signalled, -signalled), program.text()
+        evidence.saw(program)
+    evidence.verify()
 
 
 @pytest.mark.long

@@ -168,7 +168,7 @@ async def test_a_server_that_does_not_let_in_is_asked_once_a_minute(dsn: str, mo
     async with proxied(dsn) as (proxy, through):
         database = await Database.open(through, MIGRATIONS)
         proxy.refuse(*WRONG[0][:2])
-        await until(lambda: not proxy.connected)
+        await until(lambda: not proxy.writers)
         for _ in range(5):
             with pytest.raises(Misconfigured, match="does not take the password"):
                 await database.agents.all()

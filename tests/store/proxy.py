@@ -25,7 +25,7 @@ class Proxy:
     def __init__(self, upstream: str) -> None:
         self.upstream = upstream
         self._limit: tuple[int, int] | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self.writers: set[asyncio.StreamWriter] = set()
         self.held = False
         self.passed = [0, 0]
         self.down = False
@@ -45,7 +45,7 @@ class Proxy:
 
     def reset(self) -> None:
         """Cut all connections at once, without a farewell."""
-        for writer in self._writers:
+        for writer in self.writers:
             writer.transport.abort()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,7 +63,7 @@ class Proxy:
         except OSError:  # the server is down
             writer.close()
             return
-        self._writers |= {writer, server_writer}
+        self.writers |= {writer, server_writer}
         pumps = [
             asyncio.ensure_future(self._pump(TO_SERVER, reader, server_writer)),
             asyncio.ensure_future(self._pump(TO_CLIENT, server_reader, writer)),
@@ -71,7 +71,7 @@ class Proxy:
         await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         for pump in pumps:
             pump.cancel()
-        self._writers -= {writer, server_writer}
+        self.writers -= {writer, server_writer}
         writer.close()
         server_writer.close()
 

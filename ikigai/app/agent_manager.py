@@ -167,6 +167,7 @@ class Crew:
         Without `pen` the caller goes on with its log, and closes that.
         """
         self.members.pop(member.agent.id, None)
+        self.post.held.pop(member.agent.id, None)
         self.post.calls.wake()
         self._news()
         if member.loop and not member.loop.done():

@@ -176,8 +176,8 @@ async def listed(database: Database, crew: Crew | None = None, dead: bool = Fals
         member = crew.members.get(each.id) if crew else None
         model = member.runtime.memory.model if member else each.model or models.get(each.parent or "", "")
         models[each.id] = model
-        doing = "held" if crew and each.id in crew.post.held else state(each)
-        found.append(Line(place, member.state if member and doing != "held" else doing, model))
+        held = crew is not None and each.id in crew.post.held
+        found.append(Line(place, "held" if held else member.state if member else state(each), model))
     return found
 
 

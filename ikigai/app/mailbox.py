@@ -76,7 +76,8 @@ class Post:
         self.starting = asyncio.Lock()  # whoever makes an agent: limits are looked at and kept by one at a time
         self.opening: set[str] = set()  # agents that mail has come for
         self.calls = WaitingCalls()
-        self.held: dict[str, str] = {}  # agents whose mail begins no turn, and why, for models
+        self.held: dict[str, str] = {}  # agents that are open, whose mail begins no turn; and why, for models
+        self.unopened: dict[str, str] = {}  # agents that could not be opened for their mail, and why
         self._claimed: dict[str, set[int]] = {}
         self._due: set[str] = set()
         self._begun: dict[str, int] = {}
@@ -183,6 +184,10 @@ class Post:
                     f"{TURNS} turns of {name} {begun} to it is held: say something here, or /send {name} TEXT."
                 )
 
+    def why_silent(self, id: str) -> str:
+        """Why an agent does not take its mail, for models; "" where nothing is known to keep it from that."""
+        return self.held.get(id) or self.unopened.get(id, "")
+
     # ── mail that calls wait for ──
 
     async def unclaimed(self, id: str) -> list[Mail]:
@@ -204,9 +209,9 @@ class Post:
                 try:
                     await self._crew.start(agent)
                 except IkigaiError as error:
-                    self.held[id] = f"{agent.name} could not be opened for its messages: {error}"
+                    self.unopened[id] = f"{agent.name} could not be opened for its messages: {error}"
                     raise
-                self.held.pop(id, None)
+                self.unopened.pop(id, None)
                 await asyncio.sleep(0)  # its loop has begun then, and looks for mail
         finally:
             self.opening.discard(id)

@@ -107,8 +107,7 @@ class Delegation:
         work = agent.id in {each.id for each in descendants(tree, self._id)}
         attended = work and self._attended
         mail = MailSent(agent.id, storable(text), agent.name, wants_reply=work, attended=attended)
-        holds = not attended and agent.id in self._crew.members  # else it is tried again to open it
-        return mail, self._crew.post.held.get(agent.id, "") if holds else ""
+        return mail, "" if attended else self._crew.post.held.get(agent.id, "")
 
     async def wait(self, names: Sequence[str], seconds: float) -> Came:
         wanted = await self._wanted(names)
@@ -144,9 +143,9 @@ class Delegation:
         said = {mail.sender for mail in found}
         silent = [each for each in wanted if each.id not in said and each.name not in busy]
         named = tuple(f"{each.name} (killed)" if each.killed_at else each.name for each in silent)
-        held, claimed = self._crew.post.held, self._crew.post.claim(self._id, found)
+        claimed = self._crew.post.claim(self._id, found)
         quiet = silent if wanted or found else await self._tree()
-        told = " ".join(filter(None, (*(held.get(each.id, "") for each in quiet), why)))
+        told = " ".join(filter(None, (*(self._crew.post.why_silent(each.id) for each in quiet), why)))
         return Came(claimed, tuple(busy), named, len(mails) - len(found), told)
 
     async def _others_at_work(self) -> list[str]:

@@ -22,8 +22,8 @@ class UserMessage(Record, frozen=True):
     """What the user said; `alone` asks for no reply.
 
     `planning` ("forget" or "remember") makes its turn the talk that plans a filter; `text` is the criteria then.
-    `sender` is the name of the agent whose words these are, "" where they are the user's own; with `attended` that gave
-    them as work within a turn that the user asked for.
+    `sender` is the name of the agent whose words these are, "" where they are the user's own; `attended` says that they
+    are work which it gave within a turn that the user asked for.
     """
 
     text: str

@@ -46,7 +46,7 @@ class Delegates(Protocol):
         """A fresh child at work on the prompt, behind a clear: it has the parent's settings, and nothing of its past.
 
         `model` is PROVIDER/NAME[:LEVEL], "" the parent's; `tools` are the sets that it keeps of the parent's, None all
-        of them. Returns its name.
+        of them. Returns its name when the prompt is stored.
         """
         ...
 

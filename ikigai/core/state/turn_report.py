@@ -20,9 +20,8 @@ def report(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str)
     work was taken within it.
     """
     turn = memory.open
-    to = dict.fromkeys((maker(memory) if turn.sender else "", *turn.reply_to)) if turn else {}
-    to.pop("", None)
-    if not (turn and to):
+    to = (*((maker(memory),) if turn.sender else ()), *turn.reply_to) if turn else ()
+    if not (turn and any(to)):
         return ()
     spoken = [
         "".join(block.text for block in message.blocks if isinstance(block, Text))
@@ -34,4 +33,5 @@ def report(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str)
     if ending is not Ending.COMPLETED:
         words = f"[the turn did not end as it should: {reason or ending.value}]\n{words}".rstrip()
     words = storable(cut(words or "[no words]"))
-    return tuple(MailSent(each, words, ending=ending.value, attended=turn.attended) for each in to)
+    each_once = dict.fromkeys(filter(None, to))
+    return tuple(MailSent(each, words, ending=ending.value, attended=turn.attended) for each in each_once)

@@ -193,8 +193,9 @@ def test_settings_of_a_project_hold_once_it_is_trusted_and_only_tighten(account:
     assert re.search(rf"tools.approval +\"ask\" +project {re.escape(str(settings))}:2", shown)
     settings.write_text('model = "openai/gpt-5"\n')
     changed = account.run(*WIRE, "-p", "go", **TOOLS)
-    assert changed.returncode == 0 and ".ikigai/config.toml is left out: it has come or changed" in changed.stderr
-    Project(account.home, account.home / ".local/share/ikigai/trusted.json").trust(1.0)
+    assert changed.returncode == 2 and str(settings) in changed.stderr and changed.stdout == "", changed.stderr
+    project = Project(account.home, account.home / ".local/share/ikigai/trusted.json")
+    project.trust(1.0, {name: own.digest for name, own in project.read(project.files).items()})  # by an earlier ikigai
     broken = account.run(*WIRE, "-p", "go", **TOOLS)
     assert broken.returncode == 2 and f"{settings}:1: model cannot be set by a project." in broken.stderr
     with account.terminal(*WIRE, columns=220) as program:

@@ -90,6 +90,7 @@ class Post:
     def opened(self, member: Recipient) -> None:
         """An agent was opened: it looks for mail; its own agents that a dead program left are opened, and report."""
         id = member.agent.id
+        self.unopened.pop(id, None)
         self._due.add(id)
         self._makers[id] = maker(member.runtime.memory)
         if self._opens:
@@ -151,6 +152,7 @@ class Post:
             self._due.add(id)  # asked again it looks again
             raise
         if not mails:
+            self.held.pop(id, None)
             return ()
         if any(mail.by_user for mail in mails):
             self._begun.pop(id, None)
@@ -197,6 +199,8 @@ class Post:
 
     def claim(self, id: str, mails: list[Mail]) -> tuple[Mail, ...]:
         self._claimed.setdefault(id, set()).update(mail.id for mail in mails)
+        if any(mail.by_user for mail in mails):
+            self._let_go(id)
         return tuple(mails)
 
     # ── agents that are not open ──
@@ -211,7 +215,6 @@ class Post:
                 except IkigaiError as error:
                     self.unopened[id] = f"{agent.name} could not be opened for its messages: {error}"
                     raise
-                self.unopened.pop(id, None)
                 await asyncio.sleep(0)  # its loop has begun then, and looks for mail
         finally:
             self.opening.discard(id)

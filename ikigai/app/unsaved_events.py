@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai.app.export import opened
-from ikigai.core.errors import ConfigError, IkigaiError, Refused, StoreError, Unavailable
+from ikigai.core.errors import WAITED_FOR, ConfigError, IkigaiError, Refused, StoreError
 from ikigai.core.transfer.unsaved import Unsaved, read
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ async def _put_back(file: Path, agent: AgentLog) -> str:
         return str(error)
     try:
         place = await agent.put_back(unsaved)
-    except Unavailable:
+    except WAITED_FOR:
         raise
     except StoreError as error:
         log.warning("%s is not put back: %s", file, error)

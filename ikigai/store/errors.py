@@ -95,7 +95,7 @@ _CONNECTING = (
         r'role ".*" does not exist|no such user',
         _wrong('There is no user "{user}" in the database {place}.', "Name another user in the address."),
     ),
-    (r"SSL SYSCALL error|SSL connection has been closed", _LOST),
+    (r"SSL SYSCALL error|SSL connection has been closed|SSL error: unexpected eof", _LOST),
     (
         r"pg_hba\.conf|authentication failed|not permitted to log in|permission denied|parameter|SSL|certificate|GSS",
         _wrong(

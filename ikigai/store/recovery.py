@@ -37,7 +37,7 @@ async def fork(session: Session, parent: Agent, place: Place, unsaved: Unsaved, 
         count = 1 + len(copied) + place.missing
         await cursor.execute(queries.RESERVE, (count,))
         ids = [id for (id,) in await cursor.fetchall()]
-        rows = [codec.encode(Forked(parent.name, at)), *(row for _, row in copied)]
+        rows = [codec.encode(Forked(parent.name, at)), *(_copied(row) for _, row in copied)]
         rows += [codec.encode(_in_fork(event, opened, ids[1])) for event in unsaved.events[-place.missing :]]
         kinds, contents, datas = (list(column) for column in zip(*rows, strict=True))
         values = {
@@ -66,6 +66,12 @@ async def _created(cursor: Cursor, parent: Agent, at: int, name: str) -> UUID:
         tried += 1
 
 
+def _copied(row: Row) -> Row:
+    """The row of the parent as the fork has it: which mail has come is said once."""
+    taken = codec.decode(*row) if row.kind == "mail_taken" else None
+    return codec.encode(replace(taken, of=0, reply_to="")) if isinstance(taken, MailTaken) else row
+
+
 def _in_fork(event: Event, opened: int | None, copy: int) -> Event:
     """The event as the fork has it, where the turn that began with the event `opened` begins with `copy`.
 
@@ -75,7 +81,7 @@ def _in_fork(event: Event, opened: int | None, copy: int) -> Event:
         case MailSent():
             return replace(event, to="")
         case MailTaken():
-            return replace(event, of=0)
+            return replace(event, of=0, reply_to="")
         case TurnEnded(first=first) if first == opened:
             return replace(event, first=copy)
         case Filtered(planning=planning) if planning == opened:

@@ -183,3 +183,39 @@ async def test_work_of_the_users_turn_goes_through_where_other_mail_was_held(hou
     await house.rested()
     assert "Pong." in (await house.results("boss"))[-1]
     assert "For the user." in (await house.heard("kid"))[-1]
+
+
+async def test_word_of_the_users_that_a_call_waits_for_lets_held_mail_come(house: House) -> None:
+    kid, slow = house.script("kid", *["Pong."] * 60), house.script("slow", [{"do": "hang"}])
+    fork = [call("fork", prompt="?", name="kid", model=kid)]
+    waits = [[call("fork", prompt="?", name="slow", model=slow)], [call("wait", seconds=20)], "Heard.", *["So."] * 9]
+    boss = await house.member("boss", fork, "Started.", *pairs("kid", TURNS + 2), *waits)
+    boss.runtime.tell(Submitted("Do it."))
+    await until(lambda: house.crew.find("slow") is not None and bool(house.crew.post.calls._calls))
+    member = house.crew.find("kid")
+    assert member
+    house.crew.post.held[member.agent.id], house.crew.post._begun[member.agent.id] = "held", TURNS
+    other = await house.member("other")
+    other.runtime.tell(Send(MailSent(boss.agent.id, "Go on.", by_user=True)))
+    await until(lambda: member.agent.id not in house.crew.post.held)
+    assert member.agent.id not in house.crew.post._begun
+
+
+async def test_agent_that_was_opened_after_all_is_not_told_of_as_closed(house: House) -> None:
+    kid = house.script("kid", "Ready.", *["x"] * 9)
+    fork = [call("fork", prompt="?", name="kid", model=kid), call("wait", agents=["kid"])]
+    again = [call("send", agent="kid", text="T"), call("wait", agents=["kid"])]
+    boss = await house.member("boss", fork, "Started.", again, "So.")
+    boss.runtime.tell(Submitted("Do it."))
+    await house.rested()
+    member = house.crew.find("kid")
+    assert member
+    await house.crew.put_down(member)
+    log = await house.database.open_agent(await house.database.agents.find("kid"))  # another program has it
+    boss.runtime.tell(Submitted("More."))
+    await house.rested()
+    assert member.agent.id in house.crew.post.unopened
+    await log.close()
+    await house.open("kid")
+    await house.rested()
+    assert not house.crew.post.unopened

@@ -35,7 +35,8 @@ class Mail(Record, frozen=True):
     def taken(self) -> MailTaken:
         """The fact that it has come."""
         reply_to = self.sender if self.wants_reply else ""
-        return MailTaken(self.id, storable(self.name), reply_to, self.wants_reply and self.attended)
+        attended = self.by_user or (self.wants_reply and self.attended)
+        return MailTaken(self.id, storable(self.name), reply_to, attended)
 
 
 def together(mails: tuple[Mail, ...]) -> str:

@@ -188,12 +188,14 @@ def _session(evidence: Evidence, faults: Faults, through: str, session: int, unt
     file.write_text(json.dumps(replies))
     model = ("-m", f"scripted/{file}", "--yolo")
     printed = dict[str, int]()  # what print runs asked, and their exit codes
-    with evidence.account.terminal(*model, "--new", env=env, rows=40) as program:
+    start = contextlib.ExitStack()
+    start.enter_context(faults.paused())  # a start without a database is another test's
+    with start, evidence.account.terminal(*model, "--new", env=env, rows=40) as program:
         for n in range(TURNS):
             asked.append(f"question {session}-{n}")
-            with contextlib.nullcontext() if n else faults.paused():  # a start without a database is another test's
-                program.ready().type(f"{asked[-1]}\r")
-                program.wait_for(f"End {session}-{n} of it, in words.", TURN_WITHIN)
+            program.ready().type(f"{asked[-1]}\r")
+            program.wait_for(f"End {session}-{n} of it, in words.", TURN_WITHIN)
+            start.close()
             if n % 4 == 3:
                 question = f"question {session}-p{n}"
                 printed[question] = _printed(evidence, question, env)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ikigai.agent.reply_drafts import Link
-from ikigai.core.errors import WAITED_FOR, Misconfigured, StoreError, Unavailable
+from ikigai.core.errors import WAITED_FOR, Misconfigured, Unavailable
 from ikigai.core.ports import View
 
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
@@ -40,7 +40,7 @@ class Patience:
         waits = iter(RETRY_AFTER)
         wait = next(waits)
         lost_at: float | None = None
-        told: set[type[StoreError]] = set()  # an outage may end in a refusal that somebody has to mend
+        told = set[object]()  # an outage may end in a refusal that somebody has to mend, and that in another one
         while True:
             try:
                 with self._link.watched():
@@ -48,8 +48,9 @@ class Patience:
                 break
             except WAITED_FOR as error:
                 now = time.monotonic()
-                if type(error) not in told:
-                    told.add(type(error))
+                kind = str(error) if isinstance(error, Misconfigured) else type(error)
+                if kind not in told:
+                    told.add(kind)
                     self._view.notice(f"{error} {_AGAIN if isinstance(error, Misconfigured) else ''}{_KEPT}")
                 if lost_at is None:
                     lost_at = now

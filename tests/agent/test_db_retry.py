@@ -1,0 +1,35 @@
+"""A database that is away: asked until it answers, and the user told once of each cause."""
+
+import pytest
+
+from ikigai.agent import db_retry
+from ikigai.agent.db_retry import Patience
+from ikigai.agent.reply_drafts import Link
+from ikigai.core.errors import Misconfigured, StoreError, Unavailable
+from tests.agent.test_loop import Watcher
+
+
+async def test_each_cause_is_told_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(db_retry, "RETRY_AFTER", (0.0,))
+    away, password, database = (
+        Unavailable("It is away.", "Wait."),
+        Misconfigured("It does not take the password.", "Correct it."),
+        Misconfigured("There is no such database.", "Create it."),
+    )
+    causes: list[StoreError] = [away, away, password, away, password, database, password, database]
+
+    async def ask() -> str:
+        if causes:
+            raise causes.pop(0)
+        return "answer"
+
+    view = Watcher()
+    patiently = Patience(Link(view), view, None, lambda: None, lambda: None)
+    assert await patiently(ask) == "answer"
+    told = view.told("notice")
+    assert [text.partition(".")[0] for text in told] == [
+        "It is away",
+        "It does not take the password",
+        "There is no such database",
+        "The database is back; everything is saved",
+    ]

@@ -474,7 +474,7 @@ def test_the_users_own_commands(account: Account, wire: Wire, traces: Traces):
         program.type("\x1b")
         program.wait_for("The command was stopped.")
         traces.gone()
-        program.wait(lambda: not any(line.strip() == "begun" for line in program.lines()), "its output to go")
+        program.wait_for("begun [stopped]")
         program.say("what did I do?")
         program.wait_for("● I see.")
         program.settled()

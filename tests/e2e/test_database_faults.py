@@ -87,6 +87,7 @@ class Faults:
     def paused(self) -> Iterator[None]:
         """Nothing fails meanwhile, and what did is over."""
         with self._turn:
+            self._proxy.spare()
             self._server.answers()
             yield
 

@@ -36,6 +36,10 @@ class Proxy:
         """Cut the next connection that carries more than `count` further bytes in that direction, right there."""
         self._limit = (direction, self.passed[direction] + count)
 
+    def spare(self) -> None:
+        """Cut nothing any more."""
+        self._limit = None
+
     def refuse(self, state: str = "", message: str = "") -> None:
         """Cut all connections; answer new ones with this error until it is called without one."""
         fields = (b"SFATAL", b"VFATAL", b"C" + state.encode(), b"M" + message.encode())

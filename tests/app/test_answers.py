@@ -1,7 +1,6 @@
 """Work that an agent is given is answered to whoever gave it, wherever it was taken and whatever died in between."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,8 @@ from ikigai.core.errors import Refused
 from ikigai.core.events import MailSent, UserMessage
 from ikigai.core.state.inputs import Send, Submitted
 from ikigai.store.database import Database
-from tests.app.test_mailbox import HANG, House, call, delivered, until
+from tests.app.house import HANG, House, call, delivered, until
 from tests.conftest import MIGRATIONS
-
-
-@pytest.fixture
-async def house(database: Database, tmp_path: Path) -> AsyncIterator[House]:
-    made = House(database, tmp_path, Config(model="scripted/echo"))
-    yield made
-    await made.crew.close()
-    await made.world.workshop.close()
-    await made.world.pool.close()
 
 
 def fork(house: House, name: str, *replies: object) -> dict:

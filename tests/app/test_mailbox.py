@@ -1,112 +1,23 @@
 """Agents of agents over a real database, with scripted models: who hears what, once, in order; who may have whom."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from ikigai.app import factories as making
-from ikigai.app.agent_manager import Crew, Member
+from ikigai.app.agent_manager import Member
 from ikigai.app.mailbox import TURNS
-from ikigai.app.services import World
 from ikigai.app.subagents import Delegation
 from ikigai.config import Config
 from ikigai.config.records import Delegating
 from ikigai.core.errors import Refused, Unavailable
-from ikigai.core.events import Ending, MailSent, MailTaken, StoredEvent, TurnEnded, UserMessage
-from ikigai.core.messages import ToolResult
+from ikigai.core.events import Ending, MailSent, MailTaken, TurnEnded, UserMessage
 from ikigai.core.state.inputs import Change, Heard, Interrupted, Send, Submitted
 from ikigai.core.state.open_turn import Status
 from ikigai.repl.wait_command import waited
 from ikigai.store.database import Database
+from tests.app.house import HANG, House, call, delivered, until
 from tests.conftest import MIGRATIONS
-
-HANG = [{"do": "hang"}]
-
-
-def call(name: str, /, **arguments: object) -> dict[str, object]:
-    return {"do": "call", "name": name, "arguments": arguments}
-
-
-async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
-        while not (found if isinstance(found := holds(), bool) else await found):
-            await asyncio.sleep(0.01)
-
-
-class House:
-    """A program without a screen: a world and its crew, over a database that outlives both."""
-
-    def __init__(self, database: Database, folder: Path, config: Config) -> None:
-        pool, workshop = making.make_pool(config), making.make_workshop(config)
-        self.world = World(config, database, None, pool, making.make_run(config, pool, workshop), workshop)
-        self.crew = Crew(self.world, Delegation)
-        self.database, self.folder = database, folder
-
-    def script(self, name: str, *replies: object) -> str:
-        """A model of this script."""
-        (self.folder / name).write_text(json.dumps(replies))
-        return f"scripted/{self.folder / name}"
-
-    async def member(self, name: str, *replies: object) -> Member:
-        """An agent with a model of its own script."""
-        agent = await self.world.create()
-        await self.database.family.rename(agent, name)
-        member = await self.open(name)
-        member.runtime.tell(Change({"model": self.script(name, *replies)}))
-        return member
-
-    async def open(self, name: str) -> Member:
-        member = await self.crew.open(await self.database.agents.find(name))
-        self.crew.begin(member)
-        return member
-
-    async def rested(self, *members: Member) -> None:
-        await until(lambda: not any(self.crew.at_work(member.agent.id) for member in members or self.all))
-
-    @property
-    def all(self) -> tuple[Member, ...]:
-        return tuple(self.crew.members.values())
-
-    async def history(self, name: str) -> list[StoredEvent]:
-        agent = await self.database.agents.find(name)
-        return [row for row in await self.database.reader(agent).history(None, 5000) if row.agent == agent.id]
-
-    async def results(self, name: str) -> list[str]:
-        return [row.event.content for row in await self.history(name) if isinstance(row.event, ToolResult)]
-
-    async def heard(self, name: str) -> list[str]:
-        rows = [row.event for row in await self.history(name)]
-        return [f"{event.sender}: {event.text}" for event in rows if isinstance(event, UserMessage)]
-
-
-@pytest.fixture
-async def house(database: Database, tmp_path: Path) -> AsyncIterator[House]:
-    made = House(database, tmp_path, Config(model="scripted/echo"))
-    yield made
-    await made.crew.close()
-    await made.world.workshop.close()
-    await made.world.pool.close()
-
-
-async def delivered(database: Database) -> dict[int, int]:
-    """How often each message has come, by its event; and that all came in the order of each sender."""
-    async with database.mail._session.use() as cursor:
-        await cursor.execute("select id, agent_id::text, kind, data from messages where kind like 'mail%%' order by id")
-        rows = await cursor.fetchall()
-    sent = {id: (sender, data["to"]) for id, sender, kind, data in rows if kind == "mail_sent"}
-    came = dict.fromkeys(sent, 0)
-    last = dict[tuple[str, str], int]()
-    for _, receiver, kind, data in rows:
-        if kind == "mail_taken":
-            sender, to = sent[of := data["of"]]
-            assert to == receiver and of > last.get((sender, to), 0), "to whom it was sent, in order"
-            last[sender, to] = of
-            came[of] += 1
-    assert all(times <= 1 for times in came.values()), "at most once"
-    return came
 
 
 async def test_three_share_a_task_and_the_parent_waits_for_all(house: House) -> None:

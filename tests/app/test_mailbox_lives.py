@@ -27,7 +27,7 @@ from ikigai.providers.scripted import Call, Hang, Pause, Reply, Scripted
 from ikigai.store.agents import Agent
 from ikigai.store.connection import Cursor, Session
 from ikigai.store.database import Database
-from tests.app.test_mailbox import House, delivered, until
+from tests.app.house import House, delivered, until
 from tests.conftest import MIGRATIONS
 from tests.support.invariants import check
 

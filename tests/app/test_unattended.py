@@ -4,30 +4,17 @@ Where mail is held, models are told, and the user where they look.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from ikigai.app.agent_manager import Member
 from ikigai.app.agent_tree import listed
 from ikigai.app.mailbox import TURNS
-from ikigai.config import Config
 from ikigai.core.events import MailSent
 from ikigai.core.state.inputs import Change, Send, Submitted
-from ikigai.store.database import Database
-from tests.app.test_mailbox import House, call, delivered, until
+from tests.app.house import House, call, delivered, until
 
 MANY = TURNS + 3
-
-
-@pytest.fixture
-async def house(database: Database, tmp_path: Path) -> AsyncIterator[House]:
-    made = House(database, tmp_path, Config(model="scripted/echo"))
-    yield made
-    await made.crew.close()
-    await made.world.workshop.close()
-    await made.world.pool.close()
 
 
 def pairs(name: str, number: int) -> list[list[dict]]:

@@ -10,7 +10,7 @@ import pytest
 
 from ikigai.agent.redacted_reply import RedactedReply
 from ikigai.core import codec
-from ikigai.core.events import AssistantMessage, MailSent, StoredEvent, UserMessage
+from ikigai.core.events import AssistantMessage, CommandRan, MailSent, StoredEvent, UserMessage
 from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request
@@ -24,7 +24,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
 )
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.state.inputs import Interrupted, Quote, Submitted
+from ikigai.core.state.inputs import Interrupted, Quote, Ran, Submitted
 from ikigai.providers.scripted import Break, Call, Hang
 from ikigai.tools.base import Kind, Output, Progress, Touch
 from ikigai.tools.registry import Registry
@@ -346,3 +346,35 @@ async def test_words_of_another_agent_are_redacted_and_not_pointed_out():
         await session.idle(1)
         assert [each.text for each in session.events(UserMessage)] == [f"use {MARKER}"]
         assert not session.view.told("notice")
+
+
+async def test_why_a_call_did_not_run_is_redacted():
+    tool = Recorder()
+
+    async def fails(arguments: Said) -> Touch:
+        raise OSError(f"no file {KEY} {GITHUB}")
+
+    tool.look = fails  # type: ignore[method-assign]
+    async with Session([(Call("record"),), "ok"], Registry([tool]), redactor=OWN).running() as session:
+        session.tell(Submitted("do it"))
+        await session.idle(1)
+        (result,) = session.events(ToolResult)
+        assert result.is_error and f"no file {MARKER} [redacted: GitHub token]" in result.content
+
+
+async def test_long_result_is_redacted():
+    """It is looked through beside the loop."""
+    tool = Recorder(f"{KEY} {'word ' * 60_000}{GITHUB}")
+    async with Session([(Call("record"),), "ok"], Registry([tool]), redactor=OWN).running() as session:
+        session.tell(Submitted("do it"))
+        await session.idle(1)
+        (result,) = session.events(ToolResult)
+        assert KEY not in result.content and GITHUB not in result.content and result.content.startswith(MARKER)
+
+
+@pytest.mark.parametrize("told", [Ran("/recall it", f"It is {KEY}.")])
+async def test_answer_to_a_command_is_redacted(told: Ran):
+    async with Session([], redactor=OWN).running() as session:
+        session.tell(told)
+        await session.until(lambda: bool(session.events(CommandRan)))
+        assert KEY not in stored(session)

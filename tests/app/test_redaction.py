@@ -1,13 +1,27 @@
 """Which secrets are ikigai's own: every key it could use, wherever it is, and the passwords of its database."""
 
+import asyncio
+import stat
+import sys
+import time
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from ikigai.app.redaction import Redaction
+from ikigai.app.tool_runtime import Kept, Workshop
 from ikigai.config import Config, api_keys
 from ikigai.config.records import Server, Tools
+from ikigai.core.messages import ToolCall
+from ikigai.core.redaction import Redactor
+from ikigai.core.state.inputs import Submitted
+from ikigai.repl.permission_commands import LONGEST, ran
+from ikigai.store.database import Database
 from ikigai.system import paths
+from ikigai.tools.base import Kind, Touch
+from tests.app.house import House, call
+from tests.conftest import MIGRATIONS
 
 LONG = "a-secret-of-some-length-"
 
@@ -66,3 +80,71 @@ def test_key_of_a_new_login_is_replaced(everywhere: None):
 def test_address_that_cannot_be_read_is_passed_over(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DATABASE_URL", "postgresql://me:secret@host:port/password")
     assert "DATABASE_URL" not in redaction().secrets()
+
+
+async def test_password_of_a_file_is_known_also_while_the_connection_is_lost(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file = tmp_path / "pgpass"
+    file.write_text(f"*:*:*:*:{LONG}pgpass\n")
+    file.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    monkeypatch.setenv("PGPASSFILE", str(file))
+    database = await Database.open(dsn, MIGRATIONS)
+    try:
+        made = Redaction(Config(), lambda: database.passwords)
+        assert made.own(f"{LONG}pgpass") == "[redacted: database password]"
+        with psycopg.connect(dsn, autocommit=True) as other:
+            other.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()"
+                " and datname = current_database()"
+            )
+        await asyncio.sleep(0.1)
+        assert made.own(f"{LONG}pgpass") == "[redacted: database password]"
+    finally:
+        await database.close()
+
+
+async def test_looking_for_passwords_takes_no_answer_that_a_statement_waits_for(dsn: str):
+    """All agents of a program share one connection; the statement would wait until its deadline."""
+    database = await Database.open(dsn, MIGRATIONS)
+
+    async def asks() -> None:
+        async with database._session.use() as cursor:
+            await cursor.execute("select pg_sleep(0.2)")
+
+    asking = asyncio.create_task(asks())
+    await asyncio.sleep(0.1)
+    time.sleep(0.3)  # noqa: ASYNC251  (its answer has come, and nobody has read it)
+    assert database.passwords == {}
+    async with asyncio.timeout(10):
+        await asking
+    await database.close()
+
+
+def test_standing_approval_is_kept_without_keys(everywhere: None, tmp_path: Path):
+    kept = Kept(tmp_path / "standing.json", redaction().own)
+    secret = f"{LONG}OPENAI_API_KEY"
+    kept.approve("0" * 64, ToolCall("1", "shell", "{}"), Touch(Kind.RUN, f"curl -H {secret} x", "/"))
+    assert list(kept.known()) == ["0" * 64]
+    assert secret not in (tmp_path / "standing.json").read_text()
+
+
+async def test_agents_are_not_called_by_a_key(house: House, monkeypatch: pytest.MonkeyPatch):
+    secret = f"{LONG}OPENAI_API_KEY"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    boss = await house.member("boss", [call("fork", prompt="?", name=secret, model="scripted/echo")], "Started.")
+    boss.runtime.tell(Submitted("Do it."))
+    await house.rested()
+    assert secret not in [agent.name for agent in await house.database.agents.all(dead=True)]
+    assert secret not in " ".join(await house.results("boss"))
+
+
+async def test_output_of_the_users_command_is_cut_between_words(tmp_path: Path):
+    workshop = Workshop(Config(), tmp_path)
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    for before in range(LONGEST // 2 - 60, LONGEST // 2 + 5, 13):
+        program = f"import sys; sys.stdout.write('x ' * {before // 2} + '{token} ' + 'y ' * {LONGEST})"
+        (tmp_path / "long.py").write_text(program)
+        output = await ran(workshop, f"{sys.executable} long.py", lambda text: None)
+        left = Redactor({}, formats=True).foreign(output)
+        assert token[:12] not in left and len(output.encode()) <= LONGEST

@@ -244,3 +244,22 @@ async def test_an_outage_that_ends_in_a_wrong_password_is_told_twice(dsn: str) -
     told = front.told("notice")
     assert len(told) == 3 and all(word in each for word, each in zip(words, told, strict=True))
     assert front.told("away") == [True, False]
+
+
+@pytest.mark.parametrize("hello", [False, True])
+async def test_tls_that_ends_while_it_is_made_may_pass(hello: bool) -> None:
+    """As when a server goes down, or over to another one; with `hello` the client's greeting was read."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(8)
+        writer.write(b"S")
+        await writer.drain()
+        if hello:
+            await reader.read(4096)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(Unavailable) as refused:
+            await Database.open(f"host=127.0.0.1 port={port} user=me dbname=d sslmode=require", MIGRATIONS)
+    assert refused.value.exit_code == 75

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ikigai.app import agent_manager
+from ikigai.app import agent_manager, unsaved_events
 from ikigai.app import factories as making
 from ikigai.app.agent_manager import Crew, Member
 from ikigai.app.services import World
@@ -23,7 +23,7 @@ from ikigai.app.unsaved_events import run_recover
 from ikigai.cli.commands import purge_files
 from ikigai.config import Config
 from ikigai.core import events as ev
-from ikigai.core.errors import Busy, ConfigError, Refused, Unavailable
+from ikigai.core.errors import Busy, ConfigError, Misconfigured, Refused, Unavailable
 from ikigai.core.events import Event, StoredEvent
 from ikigai.core.forget.selection import Wanted, selecting
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
@@ -37,6 +37,7 @@ from ikigai.core.transfer.unsaved import text_of
 from ikigai.providers.scripted import Hang, Pause, Reply, Scripted
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
+from ikigai.store.log import _Attempt, event_id
 from ikigai.system import paths
 from tests.agent.test_loop import Watcher
 from tests.conftest import MIGRATIONS
@@ -449,3 +450,48 @@ async def test_a_purge_deletes_the_file_that_holds_the_text(
     assert file.exists()
     purge_files.offer(redact.Wanted(secret), yes=True)
     assert not file.exists() and capsys.readouterr().out == f"Deleted: {file}\n"
+
+
+async def test_file_without_end_is_refused_in_words(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(unsaved_events, "LARGEST", 1_000)
+    talk = await Talk.open(database)
+    file = tmp_path / "unsaved-big.jsonl"
+    file.write_bytes(text_of(talk.log.unsaved((ev.UserMessage("word " * 1_000),), ())))
+    (told,) = await unsaved_events.put_back([file], talk.log)
+    assert "is larger than any that ikigai writes" in told and file.exists()
+
+
+async def test_refusal_that_may_pass_keeps_the_file_for_later(database: Database, dsn: str, tmp_path: Path):
+    """The events still follow; to name a fork would be wrong."""
+    talk = await Talk.open(database)
+    await talk.turn("A", "B")
+    file = tmp_path / "unsaved-later.jsonl"
+    file.write_bytes(text_of(talk.log.unsaved((ev.UserMessage("later"),), ())))
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute(
+            "create function not_now() returns trigger language plpgsql as "
+            "$$ begin raise exception 'permission denied for table messages' using errcode = '42501'; end $$"
+        )
+        other.execute("create trigger not_now before insert on messages for each row execute function not_now()")
+        try:
+            with pytest.raises(Misconfigured):
+                await unsaved_events.put_back([file], talk.log)
+        finally:
+            other.execute("drop function not_now() cascade")
+    assert file.exists()
+    (told,) = await unsaved_events.put_back([file], talk.log)
+    assert told == "1 event that could not be saved is in the log now." and not file.exists()
+
+
+async def test_events_that_another_agent_has_meanwhile_are_not_taken_for_stored(database: Database):
+    """Two programs put the same events back: nothing of them is told as stored where it is not."""
+    one, other = await Talk.open(database), await Talk.open(database)
+    facts = (ev.UserMessage("later"), ev.UserMessage("and later"))
+    ids = [event_id() for _ in facts]
+    other.log._attempt = _Attempt(facts, 0, ids)
+    assert len((await other.log.append(facts)).rows) == 2
+    one.log._attempt = _Attempt(again := (*facts,), one.log._last or 0, ids)
+    with pytest.raises(Busy):
+        await one.log.append(again)

@@ -75,6 +75,20 @@ def test_what_is_looser_than_the_users_own_changes_nothing(tmp_path: Path):
     assert unbudgeted.context.sliding_context_tokens == 11, "0 is no budget at all, which is more than any"
 
 
+@pytest.mark.parametrize(
+    ("own", "project", "holds"),
+    [
+        ("off", "own", "own"),
+        ("own", "patterns", "patterns"),
+        ("patterns", "own", "patterns"),
+        ("off", "patterns", "patterns"),
+    ],
+)
+def test_redaction_is_only_made_stricter(tmp_path: Path, own: str, project: str, holds: str):
+    config, _ = tried(tmp_path, f'[tools]\nredact = "{own}"\n', f'[tools]\nredact = "{project}"\n')
+    assert config.tools.redact == holds
+
+
 def test_what_this_run_says_goes_before_it(tmp_path: Path):
     text = '[tools]\napproval = "read-only"\nsandbox = "bwrap"\nenabled = false\n'
     config, bounds = tried(tmp_path, "", text, flags={"tools.approval": "yolo"}, IKIGAI_TOOLS_SANDBOX="off")

@@ -5,7 +5,8 @@ from typing import Any
 
 import psycopg
 
-from tests.e2e.account import ECHO, Account
+from ikigai.app.project import Project
+from tests.e2e.account import ECHO, WIRE, Account, Wire
 
 KEY = "sk-proj-" + "aB3dE5gH7jK9" * 4
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -106,3 +107,12 @@ def test_import(account: Account):
     assert "signature" not in said[2]["blocks"][0] and said[2]["blocks"][1] == len(said[1])
     shown = account.run("-r", "new", "-p", "/context", **ENV)
     assert shown.returncode == 0, shown.stderr
+
+
+def test_instructions_of_a_project(account: Account, wire: Wire):
+    (account.home / "AGENTS.md").write_text(f"Use the key {KEY}.")
+    Project(account.home, account.home / ".local/share/ikigai/trusted.json").trust(1.0)
+    for text in ("hi", "again"):
+        assert account.run(*WIRE, "-p", text, **ENV).returncode == 0
+    assert all(f"Use the key {MARKER}." in request.body.decode() for request in wire.requests)
+    assert not any(KEY in request.body.decode() for request in wire.requests) and KEY not in everything(account)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.core.sanitize import storable
 from ikigai.core.state.project_limits import ALL
 from ikigai.tools.base import Kind, Output, Progress, Touch
 from ikigai.tools.registry import Registry
@@ -61,6 +62,13 @@ async def test_a_result_takes_no_more_than_the_log_keeps():
         found = await tools.run(ToolCall("1", text, '{"n": 2}'), lambda text: None)
         assert len(found.content.encode()) <= most and "bytes were left out" in found.content
         assert found.content.startswith(text[:10_000]) and found.content.endswith(f"{text[-10_000:]} 2 False")
+
+
+async def test_a_result_takes_no_more_once_it_can_be_stored():
+    """A NUL takes one byte, and what stands for it in the log three."""
+    tools = Registry([Toy("\0" * 40_000)], most=1 << 16)
+    found = await tools.run(ToolCall("1", "\0" * 40_000, '{"n": 2}'), lambda text: None)
+    assert len(storable(found.content).encode()) <= 1 << 16
 
 
 async def test_what_is_switched_off_is_refused_though_the_model_remembers_it():

@@ -1,0 +1,46 @@
+"""What is replaced in each input, and that the loop looks at every kind that `redacted` knows."""
+
+import pytest
+
+from ikigai.core.agents.mail import Mail
+from ikigai.core.events import Filtered, MailSent, Summarised, UserMessage
+from ikigai.core.redaction import Redactor
+from ikigai.core.state.inputs import CallModel, Condensed, Exceeded, Failed, Input, Mailed, Ran, Submitted
+from ikigai.core.state.redacted_inputs import FOREIGN, TYPED, key_notice, redacted
+
+KEY, MARKER = "sk-own-7Qz81xKp-0123", "[redacted: A_KEY]"
+OWN = Redactor({"A_KEY": KEY}, formats=True)
+
+
+def inputs(text: str) -> list[Input]:
+    """Every input with words of others than the user."""
+    return [
+        Submitted(text, sender="boss"),
+        Mailed((Mail(1, "id", "kid", text),)),
+        Condensed(Summarised(text)),
+        Failed(CallModel(1), text, ()),
+        Exceeded(CallModel(1), text),
+        Ran("/recall it", text),
+    ]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_words_of_others_lose_the_key(number: int):
+    before, after = inputs(f"take {KEY}!")[number], inputs(f"take {MARKER}!")[number]
+    assert redacted(before, OWN) == after and isinstance(before, FOREIGN)
+
+
+@pytest.mark.parametrize("typed", [Submitted(KEY), Mailed((Mail(1, "id", "kid", KEY, by_user=True),)), Ran(KEY, "")])
+def test_words_of_the_user_stay(typed: Input):
+    assert redacted(typed, OWN) == typed
+
+
+@pytest.mark.parametrize("event", [UserMessage(KEY), MailSent("id", KEY, by_user=True), Filtered("forget", KEY)])
+def test_user_is_told_of_a_key_in_their_words(event: UserMessage | MailSent | Filtered):
+    told = key_notice(event, 47, OWN)
+    assert "(A_KEY)" in told and told.endswith("ikigai db purge --ids 47") and isinstance(event, TYPED)
+
+
+@pytest.mark.parametrize("event", [UserMessage(KEY, sender="kid"), MailSent("id", KEY), UserMessage("no key")])
+def test_user_is_not_told_of_words_of_others(event: UserMessage | MailSent):
+    assert key_notice(event, 47, OWN) == ""

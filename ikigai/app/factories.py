@@ -134,7 +134,7 @@ def make_run(config: Config, pool: Pool, workshop: Workshop, project: Project | 
     if not config.tools.enabled and tools_enabled(config):  # by a profile
         below = {**below, "tools_off": ALL}
     return Run(
-        instructed(below, workshop.redaction.own(project.instructions()) if project else ""),
+        instructed(below, project.instructions() if project else ""),
         pool.limits,
         pool.encoder,
         above,

@@ -142,7 +142,7 @@ async def test_agents_are_not_called_by_a_key(house: House, monkeypatch: pytest.
 async def test_output_of_the_users_command_is_cut_between_words(tmp_path: Path):
     workshop = Workshop(Config(), tmp_path)
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    for before in range(LONGEST // 2 - 60, LONGEST // 2 + 5, 13):
+    for before in (*range(LONGEST // 2 - 60, LONGEST // 2 + 5, 13), *range(LONGEST - 60, LONGEST, 13)):
         program = f"import sys; sys.stdout.write('x ' * {before // 2} + '{token} ' + 'y ' * {LONGEST})"
         (tmp_path / "long.py").write_text(program)
         output = await ran(workshop, f"{sys.executable} long.py", lambda text: None)

@@ -1,78 +1,97 @@
-"""A database that may be away: asked the same again and again, and the user told once of each kind of trouble."""
+"""Retries a database call until the database is reachable, and notifies the user once of each kind of error."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from ikigai.agent.reply_drafts import Link
+from ikigai.agent.reply_drafts import DatabaseStatus
 from ikigai.core.errors import WAITED_FOR, Misconfigured, Unavailable
 from ikigai.core.ports import View
 
 RETRY_AFTER = (0.5, 1.0, 2.0, 5.0)
 """Seconds between attempts to save while the database is away; the last one repeats."""
 
-AT_ONCE = 1.0
-"""Seconds within which a question has failed that is worth asking again before anybody is told."""
+FAST_FAILURE_SECONDS = 1.0
+"""Seconds: a call that fails within them is retried at once, before the user is notified."""
 
-_AGAIN = "It is tried again every minute. "
-_KEPT = "What is not saved yet is kept here and saved as soon as that works."
+_RETRIED_EVERY_MINUTE = "It is tried again every minute. "
+
+
+class RetryMessages(NamedTuple):
+    """The sentence after the error message, and the one for when the database is back."""
+
+    meanwhile: str = "What is not saved yet is kept here and saved as soon as that works."
+    passed: str = "The database is back; everything is saved."
+
+
+SAVING = RetryMessages()
+
 
 _T = TypeVar("_T")
 
 
-class Patience:
-    """Asks the database of one agent, however long it is away.
+class RetryUntilAvailable:
+    """Repeats a database call of one agent while the database is away, and notifies `view` with `messages`.
 
-    After `patience` seconds its error, one of WAITED_FOR, is raised; None is for ever. `lost` is called when it goes
-    away, `back` when it has answered.
+    After `timeout` seconds the error, one of WAITED_FOR, is raised; None waits for ever. `on_lost` is called when the
+    database goes away, `on_answer` after every answer.
     """
 
     def __init__(
-        self, link: Link, view: View, patience: float | None, lost: Callable[[], None], back: Callable[[], None]
+        self,
+        status: DatabaseStatus,
+        view: View,
+        timeout: float | None = None,
+        on_lost: Callable[[], None] = lambda: None,
+        on_answer: Callable[[], None] = lambda: None,
+        messages: RetryMessages = SAVING,
     ) -> None:
-        self._link, self._view, self._patience, self._lost, self._back = link, view, patience, lost, back
+        self._status, self._view, self._timeout, self._messages = status, view, timeout, messages
+        self._on_lost, self._on_answer = on_lost, on_answer
 
-    async def __call__(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """The answer to `ask`, which is called until there is one."""
+    async def __call__(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        """Call `call` until it succeeds; return its result."""
         waits = iter(RETRY_AFTER)
         wait = next(waits)
         lost_at: float | None = None
-        told = set[object]()  # an outage may end in a refusal that somebody has to mend, and that in another one
+        notified = set[object]()  # an outage may end in a refusal that the user has to repair, and that in another one
         while True:
             try:
-                with self._link.watched():
-                    answer = await (_soon(ask) if lost_at is None else ask())
+                with self._status.watch():
+                    answer = await (_call_twice(call) if lost_at is None else call())
                 break
             except WAITED_FOR as error:
                 now = time.monotonic()
                 kind = str(error) if isinstance(error, Misconfigured) else type(error)
-                if kind not in told:
-                    told.add(kind)
-                    self._view.notice(f"{error} {_AGAIN if isinstance(error, Misconfigured) else ''}{_KEPT}")
+                if kind not in notified:
+                    notified.add(kind)
+                    retried = _RETRIED_EVERY_MINUTE if isinstance(error, Misconfigured) else ""
+                    self._view.notice(f"{error} {retried}{self._messages.meanwhile}")
                 if lost_at is None:
                     lost_at = now
-                    self._lost()
-                if self._patience is not None and now - lost_at > self._patience:
+                    self._on_lost()
+                if self._timeout is not None and now - lost_at > self._timeout:
                     raise
                 await asyncio.sleep(wait)
                 wait = next(waits, wait)
-        self._back()
+        self._on_answer()
         if lost_at is not None:
-            self._view.notice("The database is back; everything is saved.")
+            self._view.notice(self._messages.passed)
         return answer
 
 
-async def _soon(ask: Callable[[], Awaitable[_T]]) -> _T:
-    """The answer; asked again at once where it failed quickly, as under a connection that was cut, and not where
-    nobody answered for a while.
+async def _call_twice(call: Callable[[], Awaitable[_T]]) -> _T:
+    """Return the result of `call`; call it again at once if it failed quickly, as with a connection that was cut.
+
+    A call that timed out is not repeated.
     """
-    asked = time.monotonic()
+    started = time.monotonic()
     try:
-        return await ask()
+        return await call()
     except Unavailable:
-        if time.monotonic() - asked > AT_ONCE:
+        if time.monotonic() - started > FAST_FAILURE_SECONDS:
             raise
-    return await ask()
+    return await call()

@@ -1,4 +1,4 @@
-"""What was sent to one agent and waits: for the open turn, for its end, or for the database; shown, and given back."""
+"""Provides the queue of user input that no turn has taken yet: it is shown, and returned on interrupt."""
 
 from __future__ import annotations
 
@@ -7,85 +7,105 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeGuard
 
-from ikigai.core.commands.parsers import typed
+from ikigai.core.commands.parsers import command_line
 from ikigai.core.events import Event, UserMessage
 from ikigai.core.ports import View
 from ikigai.core.state.inputs import Condensed, Input, Quote, Steered, Submitted, is_command
 
 
-class Pending:
-    """`queue` waits for the turn to end (it is of NEEDS_IDLE), `steering` for the next results of the open one.
+class InputQueue:
+    """The only queue of user input, one for each agent. Views show it and keep no copy.
 
-    `sent` are the words sent while the database was away. `unsaved` gives the facts that are not stored yet.
+    `steering` waits for the next results of the open turn, `follow_up` for its end (inputs of NEEDS_IDLE).
+    `before_open` holds lines as typed, including commands. They wait for another agent to be opened, or for the images
+    of the message before them. `sent` holds the texts sent while the database was away. `unsaved` returns the events
+    that are not stored yet.
     """
 
-    def __init__(self, view: View, unsaved: Callable[[], tuple[Event, ...]]) -> None:
-        self.queue: deque[Input] = deque()
+    def __init__(self, view: View, unsaved: Callable[[], tuple[Event, ...]] = lambda: ()) -> None:
         self.steering: deque[Steered] = deque()
+        self.follow_up: deque[Input] = deque()
+        self.before_open: list[str] = []
         self.sent: list[str] = []
         self._view, self._unsaved = view, unsaved
 
-    def tell(self) -> None:
-        """Show what waits, oldest first."""
-        unsaved = [fact.text for fact in self._unsaved() if isinstance(fact, UserMessage)]
-        self._view.queued((*unsaved, *filter(None, map(words, (*self.steering, *self.queue))), *self.sent))
+    def show(self) -> None:
+        """Show all waiting input, oldest first."""
+        unsaved = [event.text for event in self._unsaved() if isinstance(event, UserMessage)]
+        waiting = filter(None, map(typed_text, (*self.steering, *self.follow_up)))
+        self._view.queued((*unsaved, *waiting, *self.sent, *self.before_open))
+
+    def hold(self, line: str) -> None:
+        """Keep a line until the agent is open."""
+        self.before_open.append(line)
+        self.show()
+
+    def take_before_open(self) -> list[str]:
+        """Take the lines that have waited for the agent to be opened."""
+        lines, self.before_open = self.before_open, []
+        self.show()
+        return lines
+
+    def take_over(self, other: InputQueue) -> None:
+        """Take over the lines that wait in another agent's queue for this one to be opened."""
+        self.before_open, other.before_open = other.before_open, []
+        self.show()
 
     def unqueue(self) -> str:
-        """Take back the newest message that waits for the turn to end; empty when there is none."""
-        for happened in reversed((*self.steering, *self.queue)):
-            if isinstance(happened, Submitted | Steered):
-                (self.steering if isinstance(happened, Steered) else self.queue).remove(happened)  # pyright: ignore
-                self.tell()
-                return happened.text
+        """Remove and return the newest waiting message; "" if there is none."""
+        for queue in (self.follow_up, self.steering):
+            for place in reversed(range(len(queue))):
+                if isinstance(incoming := queue[place], Submitted | Steered):
+                    del queue[place]  # not `remove`: an equal one may wait before it
+                    self.show()
+                    return incoming.text
         return ""
 
     def unsent(self, inbox: asyncio.Queue[Input | None]) -> list[Submitted | Quote]:
-        """The messages that nobody took any more, and what commands have done, those of the inbox last; nothing is left
-        of them here.
-        """
-        left: list[Input] = [*self.steering, *self.queue]
+        """Remove and return the messages that no turn took and the results of commands, those of `inbox` last."""
+        left: list[Input] = [*self.steering, *self.follow_up]
         self.steering.clear()
-        self.queue.clear()
+        self.follow_up.clear()
         while not inbox.empty():
-            if (happened := inbox.get_nowait()) is not None:
-                left.append(happened)
-        left = [whole(happened) for happened in left]
-        return [happened for happened in left if isinstance(happened, Submitted) or _ran(happened)]
+            if (incoming := inbox.get_nowait()) is not None:
+                left.append(incoming)
+        left = [as_new_message(incoming) for incoming in left]
+        return [incoming for incoming in left if isinstance(incoming, Submitted) or _is_command_result(incoming)]
 
-    def too_late(self) -> None:
-        """The turn that was to be steered has ended: what was meant for it begins the next one."""
-        self.queue.extendleft(map(whole, reversed(self.steering)))
+    def requeue_steering(self) -> None:
+        """Queue the steering messages first in `follow_up`, because the turn they were meant for has ended."""
+        self.follow_up.extendleft(map(as_new_message, reversed(self.steering)))
         self.steering.clear()
 
-    def give_back(self) -> None:
-        """Return messages to the input and say which commands are not done; what has happened goes on waiting."""
-        made = [happened for happened in self.queue if isinstance(happened, Condensed) or _ran(happened)]
-        self.queue = deque(happened for happened in self.queue if happened not in made)
-        if undone := [words(happened) for happened in self.queue if not isinstance(happened, Submitted)]:
+    def return_to_prompt(self) -> None:
+        """Return messages to the prompt and list the commands not done; results of past work go on waiting."""
+        results = [each for each in self.follow_up if isinstance(each, Condensed) or _is_command_result(each)]
+        self.follow_up = deque(incoming for incoming in self.follow_up if incoming not in results)
+        if undone := [typed_text(incoming) for incoming in self.follow_up if not isinstance(incoming, Submitted)]:
             self._view.notice(f"Not done: {', '.join(undone)}.")
-        waiting = (*self.steering, *self.queue)
+        waiting = (*self.steering, *self.follow_up)
         self.steering.clear()
-        if texts := [happened.text for happened in waiting if isinstance(happened, Submitted | Steered)]:
+        if texts := [incoming.text for incoming in waiting if isinstance(incoming, Submitted | Steered)]:
             self._view.returned("\n".join(texts))
-        self.queue = deque(made)
+        self.follow_up = deque(results)
 
 
-def _ran(happened: Input) -> TypeGuard[Quote]:
-    """Whether it tells what a command of the user's has done, which nobody can take back."""
-    return isinstance(happened, Quote) and happened.ran
+def _is_command_result(incoming: Input) -> TypeGuard[Quote]:
+    """Return True for the result of a user's command, which cannot be undone."""
+    return isinstance(incoming, Quote) and incoming.is_command_output
 
 
-def whole(happened: Input) -> Input:
-    """A message for a turn that has ended, as one that begins the next."""
-    return Submitted(happened.text, happened.images) if isinstance(happened, Steered) else happened
+def as_new_message(incoming: Input) -> Input:
+    """Return `incoming`, a steering message as one that begins the next turn."""
+    return Submitted(incoming.text, incoming.images) if isinstance(incoming, Steered) else incoming
 
 
-def words(happened: Input) -> str:
-    """What was typed for this to happen."""
-    match happened:
+def typed_text(incoming: Input) -> str:
+    """Return the text that the user typed for `incoming`; "" if there was none."""
+    match incoming:
         case Submitted(text) | Steered(text):
             return text
-        case Quote(ran=True):  # nobody has typed its output, and typed again it would run again
+        case Quote(is_command_output=True):  # its output was not typed, and a retyped command would run again
             return ""
         case _:
-            return typed(happened) if is_command(happened) else ""
+            return command_line(incoming) if is_command(incoming) else ""

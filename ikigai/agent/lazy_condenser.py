@@ -1,4 +1,4 @@
-"""Condensing as the loop knows it: nothing of it is imported before there is something to condense."""
+"""Stands in for the condenser in the loop: the code that condenses is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ikigai.core.condense.threshold import Options
+from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.events import Event
 from ikigai.core.state.memory import Memory
 
 if TYPE_CHECKING:
     from ikigai.agent.condenser import Condenser
-    from ikigai.agent.forget import World
+    from ikigai.agent.forget import ForgetContext
 
 
-class Background:
-    """What goes on beside the turns of one agent; `condensing.Condenser` says what each of these means."""
+class LazyCondenser:
+    """The condenser of one agent, loaded on first use; `condenser.Condenser` documents each method."""
 
     def __init__(
-        self, world: Callable[[], World], notice: Callable[[str], None], options: Callable[[Memory], Options]
+        self,
+        context: Callable[[], ForgetContext],
+        notice: Callable[[str], None],
+        options: Callable[[Memory], CondenseOptions],
     ) -> None:
-        self._world, self._notice, self._options = world, notice, options
+        self._context, self._notice, self._options = context, notice, options
         self._condenser: Condenser | None = None
 
     @property
@@ -29,32 +32,32 @@ class Background:
         return self._condenser.tasks if self._condenser else ()
 
     @property
-    def asked_for(self) -> asyncio.Task[None] | None:
-        return self._condenser.asked_for if self._condenser else None
+    def manual_task(self) -> asyncio.Task[None] | None:
+        return self._condenser.manual_task if self._condenser else None
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being made, and nothing that was made waits for its turn to end."""
-        return self._condenser is None or not (self._condenser.tasks or self._condenser.made)
+        """True if no summary is being written and none waits for the open turn to end."""
+        return self._condenser is None or not (self._condenser.tasks or self._condenser.is_pending)
 
-    def asked(self, memory: Memory, focus: str) -> None:
-        self._needed().asked(memory, focus)
+    def toggle(self, memory: Memory, focus: str) -> None:
+        self._load().toggle(memory, focus)
 
     def stop(self) -> None:
         if self._condenser:
             self._condenser.stop()
 
-    def refused(self, memory: Memory) -> None:
+    def on_rejected(self, memory: Memory) -> None:
         if self._condenser:
-            self._condenser.refused(memory)
+            self._condenser.on_rejected(memory)
 
-    def recorded(self, facts: tuple[Event, ...], before: Memory, now: Memory) -> None:
-        if self._condenser or self._options(before).concerns(facts):
-            self._needed().recorded(facts, before, now)
+    def on_events(self, events: tuple[Event, ...], before: Memory, now: Memory) -> None:
+        if self._condenser or self._options(before).may_follow(events):
+            self._load().on_events(events, before, now)
 
-    def _needed(self) -> Condenser:
+    def _load(self) -> Condenser:
         if self._condenser is None:
             from ikigai.agent.condenser import Condenser
 
-            self._condenser = Condenser(self._world(), self._notice, self._options)
+            self._condenser = Condenser(self._context(), self._notice, self._options)
         return self._condenser

@@ -1,42 +1,43 @@
-"""The loop: what happened → facts → stored → folded → shown → jobs started and cancelled. One per open agent."""
+"""Implements the agent loop: input → events → stored → folded → shown → jobs reconciled. One per open agent."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ikigai.agent.apply_events import show_rows, show_rule
-from ikigai.agent.db_retry import Patience
-from ikigai.agent.input_queue import Pending, whole, words
+from ikigai.agent.db_retry import RetryUntilAvailable
+from ikigai.agent.input_queue import InputQueue, as_new_message, typed_text
 from ikigai.agent.jobs import Jobs
-from ikigai.agent.lazy_condenser import Background
-from ikigai.agent.reply_drafts import Link
-from ikigai.agent.usage_meter import Price, unpriced, warm
+from ikigai.agent.lazy_condenser import LazyCondenser
+from ikigai.agent.reply_drafts import DatabaseStatus
+from ikigai.agent.usage_meter import PriceOf, no_price, warm
 from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id
-from ikigai.core.condense.threshold import Options
-from ikigai.core.errors import IkigaiError, Refused
+from ikigai.core.condense.threshold import CondenseOptions
+from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered
 from ikigai.core.messages import ToolCall
 from ikigai.core.model import Provider
-from ikigai.core.ports import Appended, Log, Tools, View
-from ikigai.core.request.system_prompt import KEY, instructed
-from ikigai.core.state import overflow as exceeded
+from ikigai.core.ports import Appended, CommandOutputStore, Log, Tools, View
+from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instructions
+from ikigai.core.state import overflow
 from ikigai.core.state.inputs import (
     NEEDS_IDLE,
     Condense,
     Condensed,
+    ContextOverflowed,
     Denied,
     Edit,
-    Exceeded,
     Failed,
     Forget,
     Input,
-    Instructed,
+    InstructionsChanged,
     Interrupted,
     Job,
-    Mailed,
+    MailDelivered,
+    Offered,
     Opened,
     Plan,
     Quote,
@@ -47,34 +48,47 @@ from ikigai.core.state.inputs import (
     Steered,
     Submitted,
     ToolDone,
-    Used,
+    UsageRecorded,
 )
-from ikigai.core.state.loading import loading
+from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
-from ikigai.core.state.memory import Memory, Status, replace
-from ikigai.core.state.redacted_inputs import FOREIGN, TYPED, key_notice, no_redactor, redacted
-from ikigai.core.state.rewind import marked, newest_text
-from ikigai.core.views.context_report import cramped
-from ikigai.core.views.transcript import rule
+from ikigai.core.state.memory import AgentStatus, Memory, replace
+from ikigai.core.state.redacted_inputs import FOREIGN_INPUTS, TYPED_EVENTS, key_notice, no_redactor, redact_input
+from ikigai.core.state.rewind import find_mark, newest_user_text
+from ikigai.core.views.context_report import cramped_notice
+from ikigai.core.views.transcript import context_rule
 
 if TYPE_CHECKING:
-    from ikigai.agent.forget import World
+    from ikigai.agent.forget import ForgetContext
     from ikigai.core.agents.mail import Mail
     from ikigai.core.redaction import Redactor
     from ikigai.core.state.loading import Reading
+    from ikigai.core.state.run_config import RunConfig
 
 _T = TypeVar("_T")
 
 
-class Runtime:
-    """Drives one agent. Put what happens into `inbox`; None ends the loop. `memory` is what the log means now.
+class MailSource(Protocol):
+    """The mail of one agent, for its loop."""
 
-    `provider` gives the provider of a model "provider/name". `max_requests` bounds the requests of a turn, 0 does not.
-    `patience` is how long, in seconds, to wait for a lost database before Unavailable is raised; None is for ever.
-    `learn` takes a model and the context in tokens that its provider turned out to give it.
-    `price` says what a request cost. `instructions` gives those of the project as they are now, `condensing` what was
-    chosen of that for a memory; without it nothing is condensed but what is asked for. `post` gives the mail that a
-    turn begins with. `redactor` gives what replaces secrets, as they are now.
+    async def collect(self) -> tuple[Mail, ...]:
+        """Return the messages that begin a turn now."""
+        ...
+
+    def refuse(self, mails: tuple[Mail, ...], error: Rejected) -> None:
+        """Hold these messages, because the turn that they would begin was rejected; tell the user."""
+        ...
+
+
+class AgentLoop:
+    """Drives one agent. Put inputs into `inbox`; None ends the loop. `memory` is the fold of the log so far.
+
+    `provider` returns the provider of a model "provider/name". `max_requests` limits the requests of a turn; 0 means no
+    limit. `db_timeout` is the time in seconds to wait for a lost database before Unavailable is raised; None waits for
+    ever. `price` returns the cost of a request. `learn` takes a model and the context in tokens that its provider
+    reported. `instructions` returns the current instructions of the project. `condensing` returns the options for
+    a memory; the default condenses only on request. `mail` provides the mail that a turn begins with. `redactor`
+    returns the redactor of the current secrets. `outputs` keeps the output of the user's commands until it is stored.
     """
 
     def __init__(
@@ -85,266 +99,294 @@ class Runtime:
         tools: Tools,
         view: View,
         max_requests: int = 0,
-        patience: float | None = None,
-        price: Price = unpriced,
+        db_timeout: float | None = None,
+        price: PriceOf = no_price,
         learn: Callable[[str, int], None] = lambda model, context: None,
         instructions: Callable[[], str] | None = None,
-        condensing: Callable[[Memory], Options] = lambda memory: Options(),
-        post: Callable[[], Awaitable[tuple[Mail, ...]]] | None = None,
+        condensing: Callable[[Memory], CondenseOptions] = lambda memory: CondenseOptions(),
+        mail: MailSource | None = None,
         redactor: Callable[[], Redactor] | None = None,
+        outputs: CommandOutputStore | None = None,
     ) -> None:
         self.memory = memory
         self.inbox: asyncio.Queue[Input | None] = asyncio.Queue()
         self.unsaved: tuple[Event, ...] = ()
         self._store, self._provider, self._view = store, provider, view
-        self._price, self._learn = price, learn
-        self._instructions, self._post, self._redactor = instructions, post, redactor or no_redactor
-        self._background = Background(self._planning, view.notice, condensing)
-        self._pending = Pending(view, lambda: self.unsaved)
-        self._link = Link(view)
-        self._patiently = Patience(self._link, view, patience, self._pending.tell, self._pending.sent.clear)
-        terms = price, self._planning, self.inbox.put_nowait, max_requests, self._redactor
-        self._jobs = Jobs(lambda: self.memory, store, provider, tools, view, self._link, *terms)
-        self.opened = asyncio.Event()  # what the last program left open is closed
-        self.looking = False  # for mail, which may begin a turn
-        self._smaller: tuple[Job | None, int] = (None, 0)  # the request made smaller, and how often
-        self._forgetting: asyncio.Task[None] | None = None  # what is named by ids is looked up and confirmed
+        self._price, self._learn, self._outputs = price, learn, outputs
+        self._instructions, self._mail, self._redactor = instructions, mail, redactor or no_redactor
+        self._condenser = LazyCondenser(self._forget_context, view.notice, condensing)
+        self.queue = InputQueue(view, lambda: self.unsaved)
+        self._db_status = DatabaseStatus(view)
+        self._retry = RetryUntilAvailable(self._db_status, view, db_timeout, self.queue.show, self.queue.sent.clear)
+        terms = price, self._forget_context, self.inbox.put_nowait, max_requests, self._redactor
+        self._jobs = Jobs(lambda: self.memory, store, provider, tools, view, self._db_status, *terms)
+        self.opened = asyncio.Event()  # turns that an ended program left open are closed
+        self.checks_mail = False  # which may begin a turn
+        self._shrunk: tuple[Job | None, int] = (None, 0)  # the request that was shrunk, and how often
+        self._forgetting: asyncio.Task[None] | None = None  # looks up the events named by ids and asks the user
 
-    def tell(self, happened: Input) -> None:
-        """Something happened; what the user sent is shown as waiting while the database is away."""
-        self.inbox.put_nowait(happened)
-        if self._link.away and isinstance(happened, NEEDS_IDLE):
-            self._pending.sent.append(words(happened))
-            self._pending.tell()
+    def put_input(self, incoming: Input) -> None:
+        """Put an input into the inbox; while the database is away, show what the user sent as waiting."""
+        if isinstance(incoming, Quote) and incoming.is_command_output and self._outputs and self.busy:
+            incoming = self._outputs.keep(incoming)
+        self.inbox.put_nowait(incoming)
+        if self._db_status.away and isinstance(incoming, NEEDS_IDLE):
+            self.queue.sent.append(typed_text(incoming))
+            self.queue.show()
 
     async def run(self) -> None:
-        self.looking = self._post is not None
+        self.checks_mail = self._mail is not None
         try:
-            await self._take(Opened(await self._patiently(self._store.draft)))
+            await self._handle(Opened(await self._retry(self._store.draft)))
+            if self._outputs:
+                self.queue.follow_up.extend(await self._retry(self._outputs.waiting))
             self.opened.set()
-            if told := cramped(self.memory):
-                self._view.notice(told)
-            await self._collect()
-            while (happened := await self.inbox.get()) is not None or await self._asks_still():
-                if happened is not None:
-                    await self._take(happened)
-                while self._pending.queue and self.memory.open is None:
-                    await self._take(self._pending.queue.popleft())
-                await self._collect()
+            if message := cramped_notice(self.memory):
+                self._view.notice(message)
+            await self._start_waiting()
+            while (incoming := await self.inbox.get()) is not None or await self._is_waiting_for_user():
+                if incoming is not None:
+                    await self._handle(incoming)
+                await self._start_waiting()
         finally:
             forgetting = (self._forgetting,) if self._forgetting else ()
-            await self._jobs.close(*forgetting, *self._background.tasks)
+            await self._jobs.close(*forgetting, *self._condenser.tasks)
 
-    async def _collect(self) -> None:
-        """Begin a turn with what other agents have sent, where nothing else is to be done first."""
+    async def _start_waiting(self) -> None:
+        """Handle the inputs that waited for the turn to end; then begin a turn with mail if nothing else waits."""
+        while self.queue.follow_up and self.memory.open is None:
+            await self._handle(self.queue.follow_up.popleft())
         mails = ()
-        if self._post and self.memory.open is None and self.inbox.empty():
-            self.looking = True
-            mails = await self._patiently(self._post)
-        self.looking = False
+        if self._mail and self.memory.open is None and self.inbox.empty():
+            self.checks_mail = True
+            mails = await self._retry(self._mail.collect)
+        self.checks_mail = False
         if mails:
-            await self._take(Mailed(mails))
+            await self._handle(MailDelivered(mails))
 
-    async def _asks_still(self) -> bool:
-        """Whether the end has to wait for what the user is asked, asked for or ran: wait, and be asked to end again."""
-        if self.memory.open and self.memory.open.alone:  # its end is on the way, and more of its kind may wait for it
+    async def _is_waiting_for_user(self) -> bool:
+        """Wait for a question or task of the user, then put None back into the inbox; False if there is none."""
+        if self.memory.open and self.memory.open.alone:  # its end is coming, and more of its kind may wait for it
             await asyncio.sleep(0)
             self.inbox.put_nowait(None)
             return True
         forgetting = self._forgetting if self._forgetting and not self._forgetting.done() else None
-        if (task := forgetting or self._background.asked_for) is None:
+        if (task := forgetting or self._condenser.manual_task) is None:
             return False
         await asyncio.wait({task})
         self.inbox.put_nowait(None)
         return True
 
     def warm(self) -> None:
-        """Load what pricing a request takes, ahead of the first one."""
+        """Load the modules that price a request, ahead of the first one."""
         warm(self._price, self.memory.model)
 
     @property
     def busy(self) -> bool:
-        """Whether a turn is open, or something that was sent has not been stored yet."""
+        """True while a turn is open or something that was sent is not stored yet."""
         return self.memory.open is not None or bool(self.unsaved) or not self.inbox.empty()
 
     @property
     def condensing(self) -> bool:
-        """Whether a summary is being written, or waits for its turn to end."""
-        return not self._background.idle
-
-    def unqueue(self) -> str:
-        """Take back the newest message that waits for the turn to end; empty when there is none."""
-        return self._pending.unqueue()
+        """True while a summary is being written or waits for the turn to end."""
+        return not self._condenser.idle
 
     def unsent(self) -> list[Submitted | Quote]:
-        """The messages that nobody took any more, and what commands of the user's have done, oldest first; to be asked
-        once when the loop has ended.
-        """
-        return self._pending.unsent(self.inbox)
+        """Return the messages that no turn took and the results of the user's commands, oldest first.
 
-    async def _take(self, happened: Input) -> None:
-        if isinstance(happened, Steered):
+        Call it once, when the loop has ended.
+        """
+        return self.queue.unsent(self.inbox)
+
+    async def _handle(self, incoming: Input) -> None:
+        if isinstance(incoming, Steered):
             if self.memory.open is None:
-                happened = whole(happened)
+                incoming = as_new_message(incoming)
             else:
-                self._pending.steering.append(happened)
-                self._pending.tell()
+                self.queue.steering.append(incoming)
+                self.queue.show()
                 return
-        if isinstance(happened, NEEDS_IDLE) and self.memory.open is not None:
-            self._pending.queue.append(happened)
-            self._pending.tell()
+        if isinstance(incoming, NEEDS_IDLE) and self.memory.open is not None:
+            if isinstance(incoming, Quote) and incoming.is_command_output and self._outputs:
+                incoming = self._outputs.keep(incoming)  # mail may have begun a turn since it was told
+            self.queue.follow_up.append(incoming)
+            self.queue.show()
             return
-        if isinstance(happened, Interrupted):
-            happened = await self._stopped()
-        if isinstance(happened, Forget):
+        if isinstance(incoming, Interrupted):
+            incoming = await self._interrupt_streams()
+        if isinstance(incoming, Forget):
             if self._forgetting and not self._forgetting.done():
-                self._view.notice(str(Refused("You are being asked what to forget.", "Answer that first.")))
+                self._view.notice(str(Rejected("You are being asked what to forget.", "Answer that first.")))
             else:
-                self._forgetting = asyncio.create_task(self._forget(happened), name="forget")
+                self._forgetting = asyncio.create_task(self._forget(incoming), name="forget")
             return
-        if isinstance(happened, FOREIGN):
-            happened = redacted(happened, self._redactor())
-        if isinstance(happened, Condense):
-            self._background.asked(self.memory, happened.focus)
+        if isinstance(incoming, FOREIGN_INPUTS):
+            incoming = redact_input(incoming, self._redactor())
+        if isinstance(incoming, Condense):
+            self._condenser.toggle(self.memory, incoming.focus)
             return
-        if isinstance(happened, Exceeded) and happened.to in work(self.memory):
-            happened = await self._send_less(happened)
-        if isinstance(happened, Submitted | Plan | Retry | Mailed) and self._instructions:
-            await self._instruct(self._instructions())
+        if isinstance(incoming, Offered):
+            await self._reload(replace(self.memory.run, tools=incoming.tools))
+            self._view.changed(self.memory)
+            return
+        if isinstance(incoming, ContextOverflowed) and incoming.job in work(self.memory):
+            incoming = await self._shrink_request(incoming)
+        if isinstance(incoming, Submitted | Plan | Retry | MailDelivered) and self._instructions:
+            await self._change_instructions(self._instructions())
         try:
-            if isinstance(happened, RewindTo) and not marked(self.memory, label := happened.label) and is_id(label):
-                happened = RewindAt(await self._place(int(label)))
-            returned = newest_text(self.memory) if isinstance(happened, Edit) else ""
-            facts = decide(self.memory, happened)
-        except Refused as refusal:
-            self._view.notice(str(refusal))
-            if isinstance(happened, Condensed):
-                self._background.refused(self.memory)
-            if isinstance(happened, (Submitted, Plan, Retry)):
-                self._view.returned(happened.text if isinstance(happened, Submitted) else "")
-            self._pending.tell()
+            if isinstance(incoming, RewindTo) and not find_mark(self.memory, label := incoming.label) and is_id(label):
+                incoming = RewindAt(await self._turn_end_of(int(label)))
+            returned = newest_user_text(self.memory) if isinstance(incoming, Edit) else ""
+            events = decide(self.memory, incoming)
+        except Rejected as refusal:
+            if isinstance(incoming, MailDelivered) and self._mail:
+                self._mail.refuse(incoming.mails, refusal)
+            else:
+                self._view.notice(str(refusal))
+            if isinstance(incoming, Condensed):
+                self._condenser.on_rejected(self.memory)
+            if isinstance(incoming, (Submitted, Plan, Retry)):
+                self._view.returned(incoming.text if isinstance(incoming, Submitted) else "")
+            self.queue.show()
             return
-        if facts:
-            await self._record(facts)
-        if isinstance(happened, Replied):
-            self._jobs.run_as_written(happened.to, [fact for fact in facts if isinstance(fact, ToolCall)])
+        if isinstance(incoming, Quote) and incoming.id:
+            await self._append_output(incoming, events)
+        elif events:
+            await self._append_and_apply(events)
+        if isinstance(incoming, Replied):
+            self._jobs.run_as_written(incoming.job, [event for event in events if isinstance(event, ToolCall)])
         if returned:
             self._view.returned(returned)
-        if self._pending.steering:
-            await self._steer(isinstance(happened, ToolDone | Denied))
+        if self.queue.steering:
+            await self._steer(isinstance(incoming, ToolDone | Denied))
         self._jobs.reconcile()
-        self._pending.tell()
+        self.queue.show()
         self._view.changed(self.memory)
 
     async def _steer(self, results: bool) -> None:
-        """What is meant for the open turn goes in with the last of its results; if the turn has ended it is next."""
+        """Insert steering messages after the last tool result, or queue them if the turn has ended."""
         turn = self.memory.open
         if turn is None or turn.planning:
-            self._pending.too_late()
-        while results and self._pending.steering and self.memory.status is Status.WAITING:
-            steered = self._pending.steering.popleft()
+            self.queue.requeue_steering()
+        while results and self.queue.steering and self.memory.status is AgentStatus.WAITING:
+            steered = self.queue.steering.popleft()
             try:
-                await self._record(decide(self.memory, steered))
-            except Refused as refusal:
+                await self._append_and_apply(decide(self.memory, steered))
+            except Rejected as refusal:
                 self._view.notice(str(refusal))
                 self._view.returned(steered.text)
 
-    async def _instruct(self, value: str) -> None:
-        """The run has these instructions of the project from here on; a fact says so where others are in force."""
+    async def _change_instructions(self, value: str) -> None:
+        """Give the run these instructions of the project; store an event if others were in force."""
         run = self.memory.run
-        if (run.below.get(KEY) or "") == value:
+        if (run.below.get(INSTRUCTIONS_KEY) or "") == value:
             return
-        facts = decide(self.memory, Instructed(value))
-        self.memory = replace(self.memory, run=replace(run, below=instructed(run.below, value)))
-        if facts:
-            await self._record(facts)
+        events = decide(self.memory, InstructionsChanged(value))
+        self.memory = replace(self.memory, run=replace(run, below=with_instructions(run.below, value)))
+        if events:
+            await self._append_and_apply(events)
 
-    async def _place(self, id: int) -> int:
-        """The end of the turn that an event belongs to. Raises Refused."""
+    async def _turn_end_of(self, id: int) -> int:
+        """Return the id of the last event of the turn that event `id` belongs to. Raise Rejected."""
         from ikigai.core.forget.selection import turn_of
 
         run, agent = self.memory.run, self.memory.agent
-        return await self._patiently(lambda: self._store.load(turn_of(run, agent, id)))
+        return await self._retry(lambda: self._store.load(turn_of(run, agent, id)))
 
-    async def _forget(self, happened: Forget) -> None:
-        """Look what the ids name, ask the user, and forget it, unless the conversation has gone on meanwhile."""
-        from ikigai.agent.forget import named
+    async def _forget(self, incoming: Forget) -> None:
+        """Look up the ids, ask the user, and forget them unless the conversation has gone on meanwhile."""
+        from ikigai.agent.forget import select_named
 
         before = self.memory
         try:
-            found = await named(self._planning(), before, happened)
+            selected = await select_named(self._forget_context(), before, incoming)
             if self.memory is not before:
-                raise Refused("The conversation has gone on meanwhile; nothing was forgotten.", "Ask again.")
-            if found is None:
+                raise Rejected("The conversation has gone on meanwhile; nothing was forgotten.", "Ask again.")
+            if selected is None:
                 self._view.notice("Nothing was forgotten.")
             else:
-                self.inbox.put_nowait(found)
+                self.inbox.put_nowait(selected)
         except IkigaiError as error:
             self._view.notice(str(error))
 
-    def _planning(self) -> World:
-        from ikigai.agent.forget import World
+    def _forget_context(self) -> ForgetContext:
+        from ikigai.agent.forget import ForgetContext
 
-        def load(asking: Reading[_T], /) -> Awaitable[_T]:
-            return self._patiently(lambda: self._store.load(asking))
+        def load(reading: Reading[_T], /) -> Awaitable[_T]:
+            return self._retry(lambda: self._store.load(reading))
 
-        return World(load, self._provider, self._price, self._view.ask, self.inbox.put_nowait)
+        return ForgetContext(load, self._provider, self._price, self._view.ask, self.inbox.put_nowait)
 
-    async def _stopped(self) -> Interrupted | Replied:
-        """End the streams, so that what was shown is what is stored, and give back what is queued."""
-        asked = self._jobs.hang_up()
+    async def _interrupt_streams(self) -> Interrupted | Replied:
+        """Cancel the streams, so that exactly what was shown is stored, and return queued messages to the prompt."""
+        model_calls = self._jobs.cancel_streams()
         if self._forgetting:
             self._jobs.end(self._forgetting)
         if self.memory.open is None:
-            self._background.stop()
-        self._pending.give_back()
-        return await asked[0].stop() if asked else Interrupted()  # a turn asks once at a time
+            self._condenser.stop()
+        self.queue.return_to_prompt()
+        return await model_calls[0].stop() if model_calls else Interrupted()  # a turn has one model call at a time
 
-    async def _send_less(self, happened: Exceeded) -> Input:
-        """Let go of older turns and iterations and send the request again; a turn that cannot be made to fit fails.
+    async def _shrink_request(self, incoming: ContextOverflowed) -> Input:
+        """Drop older turns and iterations and send the request again; a turn that cannot be made to fit fails.
 
-        Memory is loaded anew under the limits just learned, so that it is what a restart under them makes it.
+        Memory is loaded anew under the limits just learned, so that it equals the memory of a restart under them.
         """
-        job, tries = self._smaller
-        tries = tries + 1 if job == happened.to else 1
-        self._smaller = happened.to, tries
+        job, tries = self._shrunk
+        tries = tries + 1 if job == incoming.job else 1
+        self._shrunk = incoming.job, tries
         memory = self.memory
-        self._learn(memory.model, exceeded.learned(memory, happened.reason))
-        smaller = await self._patiently(lambda: self._store.load(loading(memory.run, memory.agent)))
-        self.memory = smaller
-        fails = tries > exceeded.TRIES or smaller.size >= memory.size or not memory.budget
-        if not fails:
-            sizes = " → ".join(tokens.short(each.used) for each in (memory, smaller))
-            self._view.notice(f"{happened.reason} Sending it again with less: {sizes} tokens.")
-        show_rule(self._view, smaller, rule(memory), memory.used)
+        self._learn(memory.model, overflow.learned_context(memory, incoming.reason))
+        smaller = await self._reload(memory.run)
+        fails = tries > overflow.MAX_SHRINKS or smaller.size >= memory.size or not memory.budget
         if fails:
-            return Failed(happened.to, exceeded.complaint(smaller, happened.reason), (), happened.usage)
-        self._jobs.drop(happened.to)
-        return Used(happened.usage) if happened.usage else happened
+            return Failed(incoming.job, overflow.overflow_message(smaller, incoming.reason), (), incoming.usage)
+        sizes = " → ".join(tokens.format_tokens(each.used) for each in (memory, smaller))
+        self._view.notice(f"{incoming.reason} Sending it again with less: {sizes} tokens.")
+        self._jobs.discard(incoming.job)
+        return UsageRecorded(incoming.usage) if incoming.usage else incoming
 
-    async def _record(self, facts: tuple[Event, ...]) -> None:
-        """Store, fold the rows that came back, show them: in this order, and nothing when storing fails."""
-        reload = any(isinstance(fact, CHANGES_THE_PAST) for fact in facts)
-        self.unsaved = facts
-        if any(isinstance(fact, Filtered) for fact in facts):
-            self.unsaved = facts = await self._sized(facts)
-        appended = await self._append(facts, reload)
+    async def _reload(self, run: RunConfig) -> Memory:
+        """Load memory anew under this run, and draw the context rule where that begins."""
+        memory = self.memory
+        self.memory = await self._retry(lambda: self._store.load(load_memory(run, memory.agent)))
+        show_rule(self._view, self.memory, context_rule(memory), memory.used)
+        return self.memory
+
+    async def _append_output(self, quote: Quote, events: tuple[Event, ...]) -> None:
+        """Store the output of a command and delete its file; if storing fails the output goes on waiting."""
+        assert self._outputs
+        try:
+            await self._append_and_apply(events, (quote.id,))
+        except BaseException:
+            self.unsaved = ()
+            self.queue.follow_up.appendleft(quote)
+            raise
+        self._outputs.stored(quote)
+
+    async def _append_and_apply(self, events: tuple[Event, ...], ids: tuple[str, ...] = ()) -> None:
+        """Store the events, fold the returned rows and show them, in this order; change nothing if storing fails."""
+        reload = any(isinstance(event, CHANGES_THE_PAST) for event in events)
+        self.unsaved = events
+        if any(isinstance(event, Filtered) for event in events):
+            self.unsaved = events = await self._with_sizes(events)
+        appended = await self._append(events, reload, ids)
         self.unsaved = ()
-        was = self.memory
-        self.memory = show_rows(self._view, was, appended.rows, appended.memory)
+        before = self.memory
+        self.memory = show_rows(self._view, before, appended.rows, appended.memory)
         for row in appended.rows:
-            if isinstance(row.event, TYPED) and (told := key_notice(row.event, row.id, self._redactor())):
-                self._view.notice(told)
-        self._background.recorded(facts, was, self.memory)
+            if isinstance(row.event, TYPED_EVENTS) and (message := key_notice(row.event, row.id, self._redactor())):
+                self._view.notice(message)
+        self._condenser.on_events(events, before, self.memory)
 
-    async def _sized(self, facts: tuple[Event, ...]) -> tuple[Event, ...]:
-        """The facts with the size that the next request has behind a filter among them."""
-        from ikigai.core.forget.request_size import sized
+    async def _with_sizes(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
+        """Return the events with the size of the next request in each filter among them."""
+        from ikigai.core.forget.request_size import add_sizes
 
-        return await self._patiently(lambda: self._store.load(sized(self.memory, facts)))
+        return await self._retry(lambda: self._store.load(add_sizes(self.memory, events)))
 
-    async def _append(self, facts: tuple[Event, ...], reload: bool) -> Appended:
+    async def _append(self, events: tuple[Event, ...], reload: bool, ids: tuple[str, ...]) -> Appended:
         def append() -> Awaitable[Appended]:
-            return self._store.append(facts, loading(self.memory.run, self.memory.agent) if reload else None)
+            return self._store.append(events, load_memory(self.memory.run, self.memory.agent) if reload else None, ids)
 
-        return await self._patiently(append)
+        return await self._retry(append)

@@ -1,30 +1,31 @@
-"""Side calls: one question to a model beside the conversation (a summary, a match, a title), and what it took."""
+"""Asks a model one question outside the conversation (a summary, a match, a title) and reports the usage."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-from ikigai.agent.usage_meter import Meter, Price, unpriced
+from ikigai.agent.reply_reader import ReplyReader
+from ikigai.agent.usage_meter import PriceOf, UsageMeter, no_price
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import Message, Role, StopReason, Text
 from ikigai.core.model import Provider
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Accumulator, Broke, Counted, Finished, Waiting
-from ikigai.core.views.usage_totals import INTERRUPTED
+from ikigai.core.request.reply import StreamFailed, StreamFinished
+from ikigai.core.views.usage_totals import INTERRUPTED_FAILURE
 
 
-class Completed(Record, frozen=True):
-    """What came of a side call. `usage` has a row for each request that was sent, to be stored by the caller (`Used`).
+class Completion(Record, frozen=True):
+    """The result of a one-shot call. `usage` has a row for each request, to be stored by the caller (`UsageRecorded`).
 
-    With a `failure` the text is what had come until then. `stop` tells a whole answer from one that was cut at
-    `max_output` tokens, or refused.
+    With a `failure` the text is the part received until then. `stop` distinguishes a whole answer from one that was
+    cut at `max_output` tokens, or refused.
     """
 
     text: str
     usage: tuple[UsageReported, ...]
-    failure: Broke | None = None
+    failure: StreamFailed | None = None
     stop: StopReason = StopReason.END
 
 
@@ -38,16 +39,16 @@ async def complete(
     max_output: int,
     level: str = "",
     schema: str = "",
-    price: Price = unpriced,
-    tell: Callable[[UsageReported], None] = lambda usage: None,
-) -> Completed:
-    """Ask `model` ("provider/name") of this provider once, without tools; tried again as the provider does.
+    price: PriceOf = no_price,
+    on_usage: Callable[[UsageReported], None] = lambda usage: None,
+) -> Completion:
+    """Ask `model` ("provider/name") of this provider one question without tools; the provider may retry.
 
-    `purpose` names the call in the ledger, `max_output` is in tokens, `level` a thinking level. With a JSON
-    `schema` the vendor is asked to keep to it, where it can; the text is to be checked all the same. Never raises but
-    for cancellation; `tell` hears of every row as it comes, also of that of a request which that ends.
+    `purpose` names the call in the ledger, `max_output` is in tokens, `level` is a thinking level. With a JSON
+    `schema` the vendor is asked to follow it where it can; the caller still checks the text. Raise only
+    CancelledError. `on_usage` gets every usage row as it comes, also that of a cancelled request.
     """
-    asked = Request(
+    request = Request(
         model.partition("/")[2],
         (Message(Role.USER, (Text(text),)),),
         system=system,
@@ -55,37 +56,30 @@ async def complete(
         max_output=max_output,
         schema=schema,
     )
-    return await answered(provider, model, asked, purpose=purpose, price=price, tell=tell)
+    return await complete_request(provider, model, request, purpose=purpose, price=price, on_usage=on_usage)
 
 
-async def answered(
+async def complete_request(
     provider: Provider,
     model: str,
-    asked: Request,
+    request: Request,
     *,
     purpose: str,
-    price: Price = unpriced,
-    tell: Callable[[UsageReported], None] = lambda usage: None,
-) -> Completed:
-    """The same of a whole request."""
-    reply, usage = Accumulator(), list[UsageReported]()
-    last: Finished | Broke | None = None
-    meter = Meter(provider, asked, model, price, purpose)
+    price: PriceOf = no_price,
+    on_usage: Callable[[UsageReported], None] = lambda usage: None,
+) -> Completion:
+    """Send a whole request as `complete` does; return its result."""
+    reader, usage = ReplyReader(UsageMeter(provider, request, model, price, purpose)), list[UsageReported]()
     try:
-        async for event in meter.events():
-            match event:
-                case UsageReported():
-                    usage.append(event)
-                    tell(event)
-                case Finished() | Broke():
-                    last = event
-                case Counted() | Waiting():
-                    pass
-                case _:
-                    reply.add(event)
+        async for event in reader.events():
+            if isinstance(event, UsageReported):
+                usage.append(event)
+                on_usage(event)
     except asyncio.CancelledError:
-        if lost := await meter.stop(INTERRUPTED):
-            tell(lost)
+        if lost := await reader.meter.stop(INTERRUPTED_FAILURE):
+            on_usage(lost)
         raise
-    failure = last if isinstance(last, Broke) else None
-    return Completed(reply.text, tuple(usage), failure, last.stop if isinstance(last, Finished) else StopReason.END)
+    text, last = reader.reply.text, reader.last
+    if isinstance(last, StreamFinished):
+        return Completion(text, tuple(usage), stop=last.stop)
+    return Completion(text, tuple(usage), failure=last)

@@ -1,4 +1,4 @@
-"""Passes a streaming reply on without ikigai's own keys: the screen, the drafts and the log get the same text."""
+"""Removes ikigai's own keys from a streaming reply, so that screen, drafts and log get identical text."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ikigai.core.request.reply import Delta, TextDelta, ThinkingDelta, ToolCallD
 
 
 class RedactedReply:
-    """One reply. The end of a text that may be the start of a key is held back until more comes or the text ends."""
+    """One reply. A text's end that may be the start of a key is held back until more comes or the text ends."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._text, self._thinking = StreamRedactor(redactor), StreamRedactor(redactor)
-        self._thought: list[str] = []  # the thinking block under way, as it came
-        self._kept: list[str] = []  # and as it was passed on
+        self._received: list[str] = []  # the current thinking block, as received
+        self._passed: list[str] = []  # and as passed on
         self._vendor = ""
         self._unsigned: set[str] = set()  # signatures of thinking that was changed
         self._calls: set[int] = set()
 
     def deltas(self, delta: Delta) -> Iterator[Delta]:
-        """Yield what may be shown and stored now."""
+        """Yield the deltas that may be shown and stored now."""
         match delta:
             case TextDelta(""):
                 pass
@@ -35,15 +35,15 @@ class RedactedReply:
                 if vendor and self._vendor not in ("", vendor):  # as the Accumulator divides blocks
                     yield from self._end_thinking()
                 self._vendor = vendor or self._vendor
-                self._thought.append(text)
+                self._received.append(text)
                 safe = self._thinking.feed(text)
                 if signature:
                     safe += self._thinking.finish()
-                self._kept.append(safe)
+                self._passed.append(safe)
                 if signature:
                     self._sign(signature)
                 yield ThinkingDelta(safe, signature, vendor)
-            case ToolCallDelta(index) if index in self._calls:  # more of one that has begun ends no text
+            case ToolCallDelta(index) if index in self._calls:  # more of a known call ends no text
                 yield delta
             case _:
                 self._calls.add(delta.index)
@@ -51,21 +51,23 @@ class RedactedReply:
                 yield delta
 
     def rest(self, stopped: bool = False) -> Iterator[Delta]:
-        """Yield what was held back, at the end of a block or of the reply; `stopped` says that more would have come."""
+        """Yield the text held back, at the end of a block or reply; with `stopped` more would have come."""
         yield from self._end_thinking(stopped)
         yield from self._end_text(stopped)
 
     def stored(self, blocks: Sequence[ReplyBlock]) -> tuple[ReplyBlock, ...]:
-        """Return the blocks as they are stored: signed thinking that was changed loses its signature, so that no model
-        is sent it; calls and a key that is divided between two texts lose the key.
+        """Return the blocks as they are stored.
+
+        Signed thinking that was changed loses its signature, so that no model is sent it. Keys are removed from tool
+        calls, and from texts even if a key is divided between two of them.
         """
         own = self._redactor.own
-        kept = [self._stored(block) for block in blocks]
-        texts = [block.text for block in kept if isinstance(block, Text)]
+        redacted = [self._stored(block) for block in blocks]
+        texts = [block.text for block in redacted if isinstance(block, Text)]
         if own(whole := "".join(texts)) != whole:
             joined = iter((own(whole), *("" for _ in texts)))
-            kept = [Text(next(joined)) if isinstance(block, Text) else block for block in kept]
-        return tuple(block for block in kept if not isinstance(block, Text) or block.text)
+            redacted = [Text(next(joined)) if isinstance(block, Text) else block for block in redacted]
+        return tuple(block for block in redacted if not isinstance(block, Text) or block.text)
 
     def _stored(self, block: ReplyBlock) -> ReplyBlock:
         own = self._redactor.own
@@ -84,9 +86,9 @@ class RedactedReply:
     def _end_thinking(self, stopped: bool = False) -> Iterator[Delta]:
         if rest := self._thinking.finish(stopped):
             yield ThinkingDelta(rest, vendor=self._vendor)
-        self._thought, self._kept, self._vendor = [], [], ""
+        self._received, self._passed, self._vendor = [], [], ""
 
     def _sign(self, signature: str) -> None:
-        if "".join(self._thought) != "".join(self._kept):
+        if "".join(self._received) != "".join(self._passed):
             self._unsigned.add(signature)
-        self._thought, self._kept, self._vendor = [], [], ""
+        self._received, self._passed, self._vendor = [], [], ""

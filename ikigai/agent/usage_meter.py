@@ -1,4 +1,4 @@
-"""Measures one request while it is sent: tokens, seconds, cost and outcome of every attempt, as rows of the ledger."""
+"""Measures one request: tokens, seconds, cost and outcome of every attempt, as rows of the ledger."""
 
 from __future__ import annotations
 
@@ -16,45 +16,52 @@ from ikigai.core.events import UsageReported
 from ikigai.core.messages import Usage
 from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Counted, Failure, Finished, ProviderEvent, Waiting
+from ikigai.core.request.reply import (
+    FailureKind,
+    ProviderEvent,
+    RetryScheduled,
+    StreamFailed,
+    StreamFinished,
+    UsageUpdate,
+)
 
-Price: TypeAlias = Callable[[str, Usage, float], tuple[float | None, str]]
-"""Model "provider/name", tokens, seconds since 1970 → cost in US dollars (None: unknown), and the prices it is by.
+PriceOf: TypeAlias = Callable[[str, Usage, float], tuple[float | None, str]]
+"""Model "provider/name", tokens, seconds since 1970 → cost in US dollars (None: unknown), and the price list used.
 
 Runs in a thread: it may import.
 """
 
-PRICE_WITHIN = 2.0
-"""Seconds for a price to be found; after that the row says that it is not known."""
-PRECISION = 12
+PRICE_TIMEOUT = 2.0
+"""Seconds to find a price; after that the row has none."""
+COST_DECIMALS = 12
 """Decimal places of a cost: list prices per token have up to eleven, and the rest is noise of floating point."""
 
-UNANSWERED = frozenset(Failure) - {Failure.CUT}
-"""Failures in which no model has worked, as long as it said nothing: then nothing is charged."""
+UNANSWERED_FAILURES = frozenset(FailureKind) - {FailureKind.CUT}
+"""Failures before a model has worked; nothing is charged for them if the reply is empty."""
 
 log = logging.getLogger(__name__)
 
 
-def unpriced(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
-    """For those who know no prices."""
+def no_price(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
+    """Return an unknown price; the default of callers without a price list."""
     return None, ""
 
 
-def warm(price: Price, model: str) -> None:
-    """Have loaded in a thread what pricing takes, while a reply comes in or nothing does: nobody should wait for it."""
+def warm(price: PriceOf, model: str) -> None:
+    """Load the modules for pricing in a thread while a reply comes in, so that no turn waits for them."""
 
     def load() -> None:
-        with contextlib.suppress(Exception):  # the row tells, by having no price
+        with contextlib.suppress(Exception):  # the row then has no price
             price(model, Usage(), time.time())
 
-    if price is not unpriced:
+    if price is not no_price:
         asyncio.get_running_loop().run_in_executor(None, load)
 
 
-class Meter:
-    """One request to a model, sent once by `events`, and what it takes.
+class UsageMeter:
+    """One request to a model, sent once by `events`, and its usage.
 
-    `model` is "provider/name", `size` bytes; `out` is how many turns are left out of it.
+    `model` is "provider/name", `size` is in bytes, `out` is the number of turns that the request leaves out.
     """
 
     def __init__(
@@ -62,7 +69,7 @@ class Meter:
         provider: Provider,
         request: Request,
         model: str,
-        price: Price = unpriced,
+        price: PriceOf = no_price,
         purpose: str = "",
         size: int = 0,
         out: int = 0,
@@ -70,23 +77,26 @@ class Meter:
         self._provider, self._request, self._model = provider, request, model
         self._price, self._purpose, self._size, self._out = price, purpose, size, out
         self._attempt = 0
-        self._ended: UsageReported | None = None  # the attempt that has ended last, while no other is under way
+        self._ended: UsageReported | None = None  # the last attempt, while no other runs
 
     async def events(self) -> AsyncGenerator[ProviderEvent | UsageReported, None]:
-        """What the provider's stream says. A UsageReported comes before every Waiting, for the attempt that failed, and
-        behind the Finished or Broke that is last; but none where nothing was sent, for want of a model.
+        """Yield the events of the provider's stream, with a UsageReported for every attempt.
+
+        It comes before the RetryScheduled of a failed attempt, and after the StreamFinished or StreamFailed of the last
+        one. There is none if nothing was sent, because the model is unavailable.
         """
-        last: Finished | Broke = Broke(Failure.CUT, "The provider's stream ended without a word.")
+        last: StreamFinished | StreamFailed
+        last = StreamFailed(FailureKind.CUT, "The provider's stream ended without a word.")
         self._begin(1, time.monotonic())
         async with aclosing(self._provider.stream(self._request)) as stream:
             async for event in stream:
                 match event:
-                    case Waiting(seconds, attempt, _, failure, id):
+                    case RetryScheduled(seconds, attempt, _, failure, id):
                         yield await self._end(failure or "failed", id)
                         self._begin(attempt, time.monotonic() + seconds)
-                    case Counted(usage, id):
+                    case UsageUpdate(usage, id):
                         self._usage, self._id = usage, id or self._id
-                    case Finished() | Broke():
+                    case StreamFinished() | StreamFailed():
                         last = event
                         break
                     case _ if self._first is None:
@@ -98,18 +108,18 @@ class Meter:
                         pass
                 yield event
         yield last
-        if isinstance(last, Finished):
+        if isinstance(last, StreamFinished):
             self._usage = last.usage if last.usage != Usage() else self._usage
             yield await self._end("", last.request_id)
-        elif last.kind is Failure.UNAVAILABLE:
+        elif last.kind is FailureKind.UNAVAILABLE:
             self._attempt = 0
         else:
             yield await self._end(last.kind.value, last.request_id)
 
     async def stop(self, failure: str) -> UsageReported | None:
-        """What the attempt under way took, were it to end now like this; None when none is, as between two of them.
+        """End the running attempt with `failure` and return its usage; None if none runs, as between two attempts.
 
-        An attempt whose end is known already keeps it.
+        An attempt that has already ended keeps its outcome.
         """
         if self._ended is None and (not self._attempt or time.monotonic() < self._began):
             return None
@@ -123,7 +133,7 @@ class Meter:
         self._id = ""
 
     async def _end(self, failure: str, id: str = "") -> UsageReported:
-        """The attempt has ended; known at once, and priced as soon as that is done."""
+        """Record the end of the attempt at once, then add its cost."""
         if self._ended is None:
             first = None if self._first is None else round(self._first - self._began, 3)
             self._ended = UsageReported(
@@ -139,24 +149,24 @@ class Meter:
                 out=self._out,
             )
         if self._ended.cost is None:
-            self._ended = await self._priced(self._ended)
+            self._ended = await self._with_cost(self._ended)
         return self._ended
 
-    async def _priced(self, report: UsageReported) -> UsageReported:
-        if report.usage == Usage() and report.failure in UNANSWERED and report.first_token_seconds is None:
-            return _costing(report, 0.0, "")
-        counted = report.usage if report.usage != Usage() else Usage(1, 1)
+    async def _with_cost(self, report: UsageReported) -> UsageReported:
+        if report.usage == Usage() and report.failure in UNANSWERED_FAILURES and report.first_token_seconds is None:
+            return _add_cost(report, 0.0, "")
+        priced = report.usage if report.usage != Usage() else Usage(1, 1)
         try:
-            async with asyncio.timeout(PRICE_WITHIN):
-                cost, by = await asyncio.to_thread(self._price, self._model, counted, time.time())
-        except Exception:  # a row of the ledger is no reason for a turn to fail
+            async with asyncio.timeout(PRICE_TIMEOUT):
+                cost, by = await asyncio.to_thread(self._price, self._model, priced, time.time())
+        except Exception:  # a missing price must not fail the turn
             log.warning("no price for %s", self._model, exc_info=True)
             return report
-        if counted is not report.usage and cost:
-            return report  # nobody counted what was not free
-        return _costing(report, cost, by)
+        if priced is not report.usage and cost:
+            return report  # not free, and the tokens are unknown
+        return _add_cost(report, cost, by)
 
 
-def _costing(report: UsageReported, cost: float | None, by: str) -> UsageReported:
-    known = None if cost is None else round(cost, PRECISION)
+def _add_cost(report: UsageReported, cost: float | None, by: str) -> UsageReported:
+    known = None if cost is None else round(cost, COST_DECIMALS)
     return msgspec.structs.replace(report, cost=known, priced_by=by if cost is not None else "")

@@ -1,6 +1,6 @@
-"""The agents that this program has open: one loop and one pen each, over one database and one pool of providers.
+"""Manages the agents that this program has open, each with its loop and write lock, over one database.
 
-Nothing here knows of a terminal. Each agent speaks through a `Relay`, which somebody may come in front of.
+Nothing here depends on a terminal. Each agent writes to a `BufferedView`, to which a front end may attach.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ikigai.app.buffered_view import Relay
-from ikigai.app.mailbox import Post
-from ikigai.core.errors import Bug, Busy, IkigaiError, StoreError
+from ikigai.app.buffered_view import BufferedView
+from ikigai.app.command_outputs import CommandOutputs
+from ikigai.app.mailbox import Mailbox
+from ikigai.app.spool import spool
+from ikigai.core.errors import AgentLocked, Bug, IkigaiError, Rejected, StoreError
 from ikigai.core.events import UserMessage
 from ikigai.core.ports import View
-from ikigai.core.sanitize import storable
 from ikigai.core.state import inputs
 from ikigai.core.state.memory import replace
 
 if TYPE_CHECKING:
-    from ikigai.agent.loop import Runtime
-    from ikigai.app.services import World
+    from ikigai.agent.loop import AgentLoop
+    from ikigai.app.services import Services
     from ikigai.core.agents.mail import Mail
-    from ikigai.core.agents.subagents import Delegates
+    from ikigai.core.agents.subagents import Subagents
     from ikigai.core.events import StoredEvent
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
@@ -33,220 +34,266 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEAVE_WITHIN = 3.0
-"""Seconds that an agent's loop, and its pen, have to come to their end."""
-IDLE_KEPT = 8
-"""Idle agents that stay open with nobody watching; the one left longest ago is put down first."""
+SHUTDOWN_TIMEOUT = 3.0
+"""Seconds that an agent's loop, and its write lock, have to come to their end."""
+MAX_IDLE_AGENTS = 8
+"""Idle agents that stay open while detached; the one detached longest ago is unloaded first."""
 
 
-class Member:
-    """An agent of this program, with its pen. `left` orders agents by when somebody watched them last."""
+class OpenAgent:
+    """An open agent with its write lock. `last_detached` orders agents by when a front end detached from them."""
 
-    def __init__(self, agent: Agent, log: AgentLog, runtime: Runtime, relay: Relay) -> None:
-        self.agent, self.log, self.runtime, self.relay = agent, log, runtime, relay
-        self.left = 0
-        self.loop: asyncio.Task[None] | None = None
+    def __init__(
+        self, agent: Agent, log: AgentLog, runtime: AgentLoop, buffered_view: BufferedView, outputs: CommandOutputs
+    ) -> None:
+        self.agent, self.log, self.outputs = agent, log, outputs
+        self.agent_loop, self.view = runtime, buffered_view
+        self.last_detached = 0
+        self.loop_task: asyncio.Task[None] | None = None
 
     @property
-    def resting(self) -> bool:
-        """Whether nothing is under way, no summary either, nobody watches, and nobody is asked anything."""
-        under_way = self.runtime.busy or self.runtime.looking or self.runtime.condensing
-        return not (under_way or self.relay.front or self.relay.awaited or self.relay.asked)
+    def is_idle(self) -> bool:
+        """True if no turn, mail check, summary or question is open and no front end is attached or attaching."""
+        busy = self.agent_loop.busy or self.agent_loop.checks_mail or self.agent_loop.condensing
+        view = self.view
+        return not (busy or view.attached_view or view.is_buffering or view.questions)
 
     @property
     def state(self) -> str:
-        """What it does, in a word or two."""
-        return "asks" if self.relay.asked else self.runtime.memory.status.value
+        """The state of the agent in a word or two."""
+        return "asks" if self.view.questions else self.agent_loop.memory.status.value
 
 
-class Crew:
-    """`delegates` gives the own agents of one, by its id. `news` is called when there is something to say of an agent
-    that nobody watches; `ledger` gets the usage of its requests. `lost` gets an agent whose loop has ended by itself,
-    and the sentences about that. With `asks` false questions of agents that nobody watches are answered with their
-    default, and nobody is opened for mail. `limits` are further ones of every Runtime.
+class _AskingFlag:
+    """Keeps the flag in the database that an agent waits for its user; errors while storing it are ignored."""
+
+    def __init__(self, log: AgentLog) -> None:
+        self._log, self._asks, self._task = log, False, asyncio.Future[None]()
+        self._task.set_result(None)
+
+    def set(self, asks: bool) -> None:
+        self._asks = asks
+        if self._task.done():
+            self._task = asyncio.create_task(self._store(), name="asking")
+
+    async def _store(self) -> None:
+        stored: bool | None = None
+        while stored is not self._asks:
+            stored = self._asks
+            with contextlib.suppress(IkigaiError):
+                await self._log.asks(stored)
+
+
+class _AgentMail:
+    """The mail of one open agent: the `agent.loop.MailSource` of its AgentLoop."""
+
+    def __init__(self, mailbox: Mailbox, member: Callable[[], OpenAgent], on_change: Callable[[], None]) -> None:
+        self._mailbox, self._member, self._on_change = mailbox, member, on_change
+
+    async def collect(self) -> tuple[Mail, ...]:
+        mails = await self._mailbox.collect(self._member())
+        asyncio.get_running_loop().call_soon(self._on_change)  # without mail it is idle by then
+        return mails
+
+    def refuse(self, mails: tuple[Mail, ...], error: Rejected) -> None:
+        self._mailbox.refuse(self._member(), mails, error)
+        self._on_change()
+
+
+class AgentManager:
+    """Opens, registers, evicts and closes the agents of this program.
+
+    `subagents` returns the subagents of an agent, by its id. `on_change` is called when the state of a detached agent
+    changed; `on_usage` gets the usage of its requests. `on_lost` gets an agent whose loop has ended by itself, and the
+    message about it. With `can_ask` false, questions of detached agents are answered with their default, and no agent
+    is opened for mail. `limits` are further arguments of every AgentLoop.
     """
 
     def __init__(
         self,
-        world: World,
-        delegates: Callable[[Crew, str], Delegates],
+        services: Services,
+        subagents: Callable[[AgentManager, str], Subagents],
         *,
-        news: Callable[[], object] = lambda: None,
-        ledger: Callable[[StoredEvent], object] = lambda event: None,
-        lost: Callable[[Member, str], object] = lambda member, why: None,
-        asks: bool = True,
+        on_change: Callable[[], object] = lambda: None,
+        on_usage: Callable[[StoredEvent], object] = lambda event: None,
+        on_lost: Callable[[OpenAgent, str], object] = lambda member, message: None,
+        can_ask: bool = True,
         **limits: Any,
     ) -> None:
-        self.world, self.members = world, dict[str, Member]()
-        self._news, self._ledger, self._lost, self._asks, self._limits = news, ledger, lost, asks, limits
-        self._delegates = delegates
-        self.post = Post(self, opens=asks)
+        self.services, self.agents = services, dict[str, OpenAgent]()
+        self._news, self._ledger, self._lost, self._asks, self._limits = on_change, on_usage, on_lost, can_ask, limits
+        self._subagents = subagents
+        self.mailbox = Mailbox(self, opens=can_ask)
         self._opening = asyncio.Lock()
-        self._resting: asyncio.Task[None] | None = None
+        self._evicting: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._times = 0
+        self._detach_count = 0
 
-    async def open(self, agent: Agent, front: View | None = None) -> Member:
-        """The agent with its pen and its memory, its loop not begun; one that is open already is what it is.
+    async def open(self, agent: Agent, front: View | None = None) -> OpenAgent:
+        """Return the agent with its write lock and memory, its loop not started; return an open agent unchanged.
 
-        Raises Refused for a dead one, Busy when another program holds it, Broken when it can only be read.
+        Raise Rejected if it was killed, AgentLocked if another program has its write lock, CorruptLineage if it can
+        only be read.
         """
         agent.check_living()
         async with self._opening:
             if self._closing:
                 await asyncio.wait({self._closing})
-            if member := self.members.get(agent.id):
+            if member := self.agents.get(agent.id):
                 return member
-            memory, log, told = await self.world.take(agent)
-            member = self.join(agent, memory, log, front)
-            for sentence in told:
-                member.relay.notice(sentence)
+            memory, log, messages = await self.services.acquire(agent)
+            member = self.register(agent, memory, log, front)
+            for message in messages:
+                member.view.notice(message)
             return member
 
-    def join(self, agent: Agent, memory: Memory, log: AgentLog, front: View | None = None, mail: bool = True) -> Member:
-        """The same for an agent whose pen somebody has taken; without `mail` none begins a turn of its."""
-        relay = Relay(front, self._told, self._ledger, self._asks, lambda stored: self.post.heard(member, stored))
-        relay.memory = memory
-        post = (lambda: self._collected(member)) if mail else None
-        own = partial(self._delegates, self, agent.id)
-        runtime = self.world.runtime(agent, memory, log, relay, own, post=post, **self._limits)
-        self.members[agent.id] = member = Member(agent, log, runtime, relay)
-        self.post.opened(member)
+    def register(
+        self, agent: Agent, memory: Memory, log: AgentLog, front: View | None = None, mail: bool = True
+    ) -> OpenAgent:
+        """Register an agent whose write lock is already held. With `mail` false, mail never starts a turn."""
+        on_stored = lambda stored: self.mailbox.on_stored(member, stored)  # noqa: E731
+        view = BufferedView(front, self._on_change, self._ledger, self._asks, on_stored, _AskingFlag(log).set)
+        view.live_state.changed(memory)
+        source = _AgentMail(self.mailbox, lambda: member, self._on_change) if mail else None
+        subagents, outputs = partial(self._subagents, self, agent.id), CommandOutputs(log, view.notice)
+        limits = {"mail": source, "outputs": outputs, **self._limits}
+        loop = self.services.make_loop(agent, memory, log, view, subagents, **limits)
+        self.agents[agent.id] = member = OpenAgent(agent, log, loop, view, outputs)
+        self.mailbox.on_opened(member)
         return member
 
-    async def _collected(self, member: Member) -> tuple[Mail, ...]:
-        mails = await self.post.collect(member)
-        asyncio.get_running_loop().call_soon(self._told)  # without mail it rests by then
-        return mails
+    def is_running(self, id: str) -> bool:
+        """Return True if this agent is open here and has work to do, or is being opened for its mail."""
+        member = self.agents.get(id)
+        if member is None or id in self.mailbox.opening:  # then its loop may not have started
+            return id in self.mailbox.opening
+        busy = member.agent_loop.busy or member.agent_loop.checks_mail
+        return busy and not (member.loop_task and member.loop_task.done())
 
-    def at_work(self, id: str) -> bool:
-        """Whether this agent is open here and has something to do, or is being opened for its mail."""
-        member = self.members.get(id)
-        if member is None or id in self.post.opening:  # then its loop may not have begun
-            return id in self.post.opening
-        busy = member.runtime.busy or member.runtime.looking
-        return busy and not (member.loop and member.loop.done())
+    def start_loop(self, member: OpenAgent) -> None:
+        """Start its loop, unless it has been started."""
+        if member.loop_task is None:
+            member.loop_task = asyncio.create_task(member.agent_loop.run(), name=f"{member.agent.name} loop")
+            member.loop_task.add_done_callback(lambda loop: self._on_loop_end(member, loop))
 
-    def begin(self, member: Member) -> None:
-        """Begin its loop, unless it has begun."""
-        if member.loop is None:
-            member.loop = asyncio.create_task(member.runtime.run(), name=f"{member.agent.name} loop")
-            member.loop.add_done_callback(lambda loop: self._ended(member, loop))
+    def offer_tools(self) -> None:
+        """Offer the current tools of this program to every open agent."""
+        for member in self.agents.values():
+            member.agent_loop.put_input(inputs.Offered(self.services.run.tools))
 
     async def start(self, agent: Agent) -> None:
-        """Open `agent` and start its loop. Raises as `open` does."""
-        self.begin(await self.open(agent))
+        """Open `agent` and start its loop. Raise the errors of `open`."""
+        self.start_loop(await self.open(agent))
 
-    async def come_back(self, member: Member) -> Member:
-        """Somebody is about to come in front of it. Where its pen was lost while it had nothing to do it is opened
-        afresh, which raises Busy when another program has that.
+    async def reacquire(self, member: OpenAgent) -> OpenAgent:
+        """Prepare an open agent for a front end: reacquire its write lock, or open an idle one that lost it anew.
+
+        Raise AgentLocked if another program has the write lock.
         """
-        member.relay.arriving()  # else it might be put down
+        member.view.start_buffering()  # else it might be evicted
         try:
-            await member.log.come_back()
-        except Busy:
-            if not member.runtime.busy:  # else its loop ends by itself, and keeps what it has
-                await self.put_down(member)
+            await member.log.mark_used()
+        except AgentLocked:
+            if not member.agent_loop.busy:  # else its loop ends by itself and keeps its unsaved events
+                await self.unload(member)
                 return await self.open(member.agent)
         except StoreError:
             pass
         return member
 
-    def find(self, name: str) -> Member | None:
-        return next((member for member in self.members.values() if member.agent.name == name), None)
+    def find(self, name: str) -> OpenAgent | None:
+        return next((member for member in self.agents.values() if member.agent.name == name), None)
 
-    def left(self, member: Member) -> None:
-        """Nobody watches it any more."""
-        self._times += 1
-        member.left = self._times
-        self._told()
+    def detached(self, member: OpenAgent) -> None:
+        """Note that the front end has detached from the agent."""
+        self._detach_count += 1
+        member.last_detached = self._detach_count
+        self._on_change()
 
-    async def put_down(self, member: Member, pen: bool = True) -> str:
-        """End its loop, what it has under way first, and put its pen down; the sentence about what is not saved.
+    async def unload(self, member: OpenAgent, write_lock: bool = True) -> str:
+        """Interrupt its turn, end its loop and release its write lock; return the message about unsaved events.
 
-        Without `pen` the caller goes on with its log, and closes that.
+        With `write_lock` false the log stays open: the caller uses and closes it.
         """
-        self.members.pop(member.agent.id, None)
-        self.post.held.pop(member.agent.id, None)
-        self.post.calls.wake()
+        self.agents.pop(member.agent.id, None)
+        self.mailbox.clear_held(member.agent.id)
+        self.mailbox.calls.wake()
         self._news()
-        if member.loop and not member.loop.done():
-            member.runtime.tell(inputs.Interrupted())
-            member.runtime.inbox.put_nowait(None)
-            done, _ = await asyncio.wait({member.loop}, timeout=LEAVE_WITHIN)
+        if member.loop_task and not member.loop_task.done():
+            member.agent_loop.put_input(inputs.Interrupted())
+            member.agent_loop.inbox.put_nowait(None)
+            done, _ = await asyncio.wait({member.loop_task}, timeout=SHUTDOWN_TIMEOUT)
             if not done:
-                member.loop.cancel()
-                await asyncio.wait({member.loop}, timeout=LEAVE_WITHIN)
-        kept = _kept(member)
-        if pen:
+                member.loop_task.cancel()
+                await asyncio.wait({member.loop_task}, timeout=SHUTDOWN_TIMEOUT)
+        message = _keep_unsaved(member)
+        if write_lock:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(member.log.close(), LEAVE_WITHIN)
-        return kept
+                await asyncio.wait_for(member.log.close(), SHUTDOWN_TIMEOUT)
+        return message
 
-    async def close(self, last: Member | None = None) -> str:
-        """Put everybody down at once, `last` behind the others: it will be the agent used last."""
-        await self.post.close()
-        if ending := {task for task in (self._resting, self._closing) if task}:
-            await asyncio.wait(ending, timeout=LEAVE_WITHIN)
-        others = [member for member in self.members.values() if member is not last]
-        kept = list(await asyncio.gather(*map(self.put_down, others)))
-        if last and last.agent.id in self.members:
-            kept.append(await self.put_down(last))
-        return " ".join(filter(None, kept))
+    async def close(self, last: OpenAgent | None = None) -> str:
+        """Unload all agents in parallel, and `last` after the others: it will be the agent used last."""
+        await self.mailbox.close()
+        if ending := {task for task in (self._evicting, self._closing) if task}:
+            await asyncio.wait(ending, timeout=SHUTDOWN_TIMEOUT)
+        others = [member for member in self.agents.values() if member is not last]
+        messages = list(await asyncio.gather(*map(self.unload, others)))
+        if last and last.agent.id in self.agents:
+            messages.append(await self.unload(last))
+        return " ".join(filter(None, messages))
 
     def rename(self, id: str, name: str) -> None:
-        """The agent is called this now."""
-        if member := self.members.get(id):
+        """Set the new name of an agent, if it is open."""
+        if member := self.agents.get(id):
             member.agent = replace(member.agent, name=name)
             member.log.name = name
-            self._told()
+            self._on_change()
 
-    def _told(self) -> None:
-        """Something has changed in the wings: say so, and put down whoever has rested longest if there are many."""
+    def _on_change(self) -> None:
+        """Report a change of a detached agent, and evict idle agents if there are many."""
         self._news()
-        if len(self._idle()) > IDLE_KEPT and (self._resting is None or self._resting.done()):
-            self._resting = asyncio.create_task(self._rest(), name="rest")
+        if len(self._idle_agents()) > MAX_IDLE_AGENTS and (self._evicting is None or self._evicting.done()):
+            self._evicting = asyncio.create_task(self._evict_idle(), name="evict")
 
-    def _idle(self) -> list[Member]:
-        held = self.post.held  # of these the status line tells
-        resting = (each for id, each in self.members.items() if each.loop and each.resting and id not in held)
-        return sorted(resting, key=lambda member: member.left)
+    def _idle_agents(self) -> list[OpenAgent]:
+        is_held = self.mailbox.is_held  # the status line shows these
+        idle = (each for id, each in self.agents.items() if each.loop_task and each.is_idle and not is_held(id))
+        return sorted(idle, key=lambda member: member.last_detached)
 
-    async def _rest(self) -> None:
-        while len(idle := self._idle()) > IDLE_KEPT:
-            async with self._opening:  # nobody opens it meanwhile
-                if idle[0].resting:
-                    await self.put_down(idle[0])
+    async def _evict_idle(self) -> None:
+        while len(idle := self._idle_agents()) > MAX_IDLE_AGENTS:
+            async with self._opening:  # it cannot be opened meanwhile
+                if idle[0].is_idle:
+                    await self.unload(idle[0])
         self._news()
 
-    def _ended(self, member: Member, loop: asyncio.Task[None]) -> None:
-        """A loop ended by itself: the pen was lost, or there is a bug. The words stay, nothing more is written."""
-        if loop.cancelled() or (error := loop.exception()) is None or self.members.get(member.agent.id) is not member:
+    def _on_loop_end(self, member: OpenAgent, loop: asyncio.Task[None]) -> None:
+        """Handle a loop that ended by itself: the write lock was lost, or there is a bug. The agent stays readable."""
+        if loop.cancelled() or (error := loop.exception()) is None or self.agents.get(member.agent.id) is not member:
             return
-        del self.members[member.agent.id]
-        kept = _kept(member)
+        del self.agents[member.agent.id]
+        message = _keep_unsaved(member)
         self._closing = asyncio.create_task(member.log.close(), name="close")
         if not isinstance(error, IkigaiError):
             log.error("the loop of %s ended", member.agent.name, exc_info=error)
             error = Bug("; start again")
         now = f"This agent is read-only now: /switch {member.agent.name} opens it again, or follows it."
-        self._lost(member, f"{error} {kept} {now}".replace("  ", " "))
+        self._lost(member, f"{error} {message} {now}".replace("  ", " "))
 
 
-def _kept(member: Member) -> str:
-    """Keep in a file what the database has not taken, and give what nobody took back to the input; the sentence that
-    says so.
-    """
-    unsaved, left = member.runtime.unsaved, member.runtime.unsent()
-    ran = [UserMessage(storable(each.text), alone=True) for each in left if isinstance(each, inputs.Quote)]
-    told, whole = "", True
-    if unsaved or ran:
-        from ikigai.app.spool import spool
-
-        told, whole = spool(member.log.unsaved(unsaved, ran))
-    typed = [each for each in unsaved if isinstance(each, UserMessage)] if not whole else []
-    returned = [each.text for each in (*typed, *left) if not isinstance(each, inputs.Quote)]
+def _keep_unsaved(member: OpenAgent) -> str:
+    """Write unsaved events to a file and return unsent messages to the prompt; return the message about it."""
+    unsaved, unsent = member.agent_loop.unsaved, member.agent_loop.unsent()
+    messages, is_complete = list[str](), True
+    if unsaved:
+        message, is_complete, _ = spool(member.log.unsaved(unsaved))
+        messages.append(message)
+    outputs = member.outputs
+    messages += [outputs.message(outputs.keep(each)) for each in unsent if isinstance(each, inputs.Quote)]
+    typed = [each for each in unsaved if isinstance(each, UserMessage)] if not is_complete else []
+    returned = [each.text for each in (*typed, *unsent) if not isinstance(each, inputs.Quote)]
     if unsaved or returned:
-        member.relay.queued(())
-        member.relay.returned("\n".join(returned))
-    return told
+        member.view.queued(())
+        member.view.returned("\n".join(returned))
+    return " ".join(filter(None, messages))

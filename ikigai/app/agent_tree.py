@@ -1,37 +1,37 @@
-"""What is done to the tree of agents and told of it, at the terminal, in print mode and by `ikigai agents`."""
+"""Implements the operations on the agent tree and their messages, for the terminal, print mode and `ikigai agents`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ikigai.app.agent_manager import Crew
-from ikigai.core.agents.tree import HERE, Kin, Link, Place, below, tree
-from ikigai.core.errors import Busy, Refused
+from ikigai.app.agent_manager import AgentManager
+from ikigai.core.agents.tree import THIS_PROGRAM, AgentInfo, AgentLink, TreeNode, build_tree, subtree
+from ikigai.core.errors import AgentLocked, Rejected
 from ikigai.core.events import AgentKilled, AgentRevived, Choices, Forked, SettingsChanged
 from ikigai.core.sanitize import clean_line
-from ikigai.system.output import table
-from ikigai.system.paths import directory
+from ikigai.system.output import format_table
+from ikigai.system.paths import current_directory
 
 if TYPE_CHECKING:
-    from ikigai.app.services import World
-    from ikigai.core.commands.fork import Fork
+    from ikigai.app.services import Services
+    from ikigai.core.commands.fork import ForkRequest
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
 
-DEEPEST = 12
-"""Steps of the tree that a name is set in; below that its depth is told."""
-WORDS = 36
-"""Characters of what was said last."""
+MAX_INDENT_LEVELS = 12
+"""Levels of the tree shown as indentation; deeper ones show the depth as a number."""
+LAST_WORDS_CHARACTERS = 36
+"""Characters of the last words."""
 LONGEST_MODEL = 32
-"""Characters of a model from which its vendor is left out."""
-MOST = 100
-"""Agents that /agents shows."""
+"""Characters of a model name; a longer one is shown without its vendor."""
+MAX_LISTED_AGENTS = 100
+"""Agents that /agents lists."""
 
 
-class Child(NamedTuple):
-    """What came of a fork: the child shares its parent's lineage up to the event `at`; `notice` is to be told."""
+class ForkedChild(NamedTuple):
+    """The result of a fork: the child shares its parent's lineage up to the event `at`; `notice` is for the user."""
 
     agent: Agent
     parent: Agent
@@ -39,76 +39,89 @@ class Child(NamedTuple):
     notice: str = ""
 
 
-async def fork(world: World, agent: Agent, asked: Fork, memory: Memory | None = None) -> Child:
-    """Make the child that is asked for; `memory` is the agent's, if it is loaded. Raises Refused, and then nothing is
-    made. The parent may be busy, or held by another program: nothing is written to it.
+async def fork(services: Services, agent: Agent, request: ForkRequest, memory: Memory | None = None) -> ForkedChild:
+    """Create the requested child. `memory` is the agent's, if it is loaded.
+
+    Raise Rejected; then nothing is created. The parent may be busy or open in another program: nothing is written to
+    it.
     """
-    family, parent = world.database.family, agent
-    if asked.at:
-        parent, at = await family.place(asked.at)
+    family, parent = services.database.tree, agent
+    if request.at:
+        parent, at = await family.place(request.at)
     else:
-        parent = await world.database.agents.get(agent.id) or agent
-        at = await family.point(parent)
+        parent = await services.database.agents.get(agent.id) or agent
+        at = await family.fork_point(parent)
     parent.check_living()
     await family.check(parent)
-    choices, notice = asked.choices, ""
+    choices, notice = request.choices, ""
     if choices:
         if parent.id != agent.id or memory is None:
-            memory = await world.look(parent)
-        choices, notice = chosen(world, memory, choices)
+            memory = await services.load_memory(parent)
+        choices, notice = child_choices(services, memory, choices)
     own = (SettingsChanged(choices, dict.fromkeys(choices, "agent")),) if choices else ()
-    facts = (Forked(parent.name, at), *own)
-    child = await family.fork(parent, at, facts, asked.name, directory())
-    return Child(child, parent, at, notice)
+    events = (Forked(parent.name, at), *own)
+    child = await family.fork(parent, at, events, request.name, current_directory())
+    return ForkedChild(child, parent, at, notice)
 
 
-def chosen(world: World, memory: Memory, choices: Choices) -> tuple[Choices, str]:
-    """The settings as a child of this memory can have them, and what is to be told. Raises Refused."""
+def child_choices(services: Services, memory: Memory, choices: Choices) -> tuple[Choices, str]:
+    """Return the settings that a child of this memory can have, and a notice. Raise Rejected."""
     for key in choices:
-        if key in world.run.above:
-            origin = world.run.origins.get(key, "a flag or variable")
-            raise Refused(f"{key} is set by {origin} for this run.", "Start without it to choose here.")
-    world.check(memory, choices)
-    return world.fitting(memory, choices)
+        if key in services.run.above:
+            origin = services.run.origins.get(key, "a flag or variable")
+            raise Rejected(f"{key} is set by {origin} for this run.", "Start without it to choose here.")
+    services.check(memory, choices)
+    return services.keep_level(memory, choices)
 
 
-def told(child: Child, back: str = "/switch {}") -> str:
-    """Where the user is after a fork, and how to go back."""
+def fork_message(child: ForkedChild, back: str = "/switch {}") -> str:
+    """Return the message about the new agent and how to go back."""
     name, parent = child.agent.name, child.parent.name
     return f"This is {name}, forked from {parent} at event #{child.at}. {back.format(parent)} goes back."
 
 
-# ── kill and revive ──
+# ── rename, kill and revive ──
 
 
-async def doomed(database: Database, agent: Agent) -> list[Link]:
-    """Who dies with the agent, children before their parents, itself last. Raises Refused, Busy, Broken."""
-    if agent.parent is None:
-        raise Refused(f"Agent {agent.name} is a root, and roots cannot be killed.", "/new begins another agent.")
-    if agent.killed_at:
-        raise Refused(f"Agent {agent.name} was killed already.", f"/revive {agent.name} brings it back.")
-    await database.family.check(agent)
-    found = [link for link in below(await database.family.links(), agent.id) if not link.dead]
-    for link in found:
-        if (holder := await database.family.holder(link.id)) not in ("", HERE):
-            raise Busy(
-                f"Agent {link.name} is being written by another program ({holder}).",
-                "Nothing was killed; leave it there first.",
-                holder,
-            )
-    return found
+async def rename(database: Database, agent: Agent, name: str, back: str = "/rename {} {}") -> str:
+    """Give the agent this name; return the message. Raise Rejected, AgentLocked."""
+    await database.tree.rename(agent, name)
+    return f"{agent.name} is called {name} now. {back.format(name, agent.name)} takes it back."
 
 
-async def kill(database: Database, dying: Sequence[Link], crew: Crew | None = None, by: str = "") -> list[str]:
-    """Kill them in this order, whatever they are at; the sentences about what could not be saved of that.
+async def subtree_to_kill(database: Database, agent: Agent) -> list[AgentLink]:
+    """Return the agents that are killed with `agent`, children before their parents, the agent itself last.
 
-    `by` is the agent whose model wanted it. Raises StoreError: those before it are dead then, and below the others.
+    Raise Rejected, AgentLocked, CorruptLineage.
     """
-    kept: list[str] = []
-    for link in dying:
-        along = dying[-1].name if link is not dying[-1] else ""
-        if crew and (member := crew.members.get(link.id)):
-            kept.append(await crew.put_down(member, pen=False))
+    if agent.parent is None:
+        raise Rejected(f"Agent {agent.name} is a root, and roots cannot be killed.", "/new begins another agent.")
+    if agent.killed_at:
+        raise Rejected(f"Agent {agent.name} was killed already.", f"/revive {agent.name} brings it back.")
+    await database.tree.check(agent)
+    links = [link for link in subtree(await database.tree.links(), agent.id) if not link.killed]
+    for link in links:
+        if (owner := await database.tree.holder(link.id)) not in ("", THIS_PROGRAM):
+            raise AgentLocked(
+                f"Agent {link.name} is being written by another program ({owner}).",
+                "Nothing was killed; leave it there first.",
+                owner,
+            )
+    return links
+
+
+async def kill(
+    database: Database, links: Sequence[AgentLink], manager: AgentManager | None = None, by: str = ""
+) -> list[str]:
+    """Kill the agents in this order, even running ones; return the messages about their unsaved events.
+
+    `by` is the agent whose model requested it. Raise StoreError; then the agents before the failed one are killed.
+    """
+    messages: list[str] = []
+    for link in links:
+        along = links[-1].name if link is not links[-1] else ""
+        if manager and (member := manager.agents.get(link.id)):
+            messages.append(await manager.unload(member, write_lock=False))
             log = member.log
         elif agent := await database.agents.get(link.id):
             log = await database.open_agent(agent)
@@ -118,39 +131,39 @@ async def kill(database: Database, dying: Sequence[Link], crew: Crew | None = No
             await log.append((AgentKilled(along, by),))
         finally:
             await log.close()
-        if crew:
-            await crew.world.workshop.end(link.id)
-    return [each for each in kept if each]
+        if manager:
+            await manager.services.tool_runtime.end(link.id)
+    return [each for each in messages if each]
 
 
-def killed(dead: Sequence[Link], back: str = "/revive {}") -> str:
-    """What /kill has done, and how to take it back."""
-    below = f", and {len(dead) - 1:,} below it" if len(dead) > 1 else ""
-    return f"Killed {dead[-1].name}{below}. {back.format(dead[-1].name)} brings it back."
+def kill_message(links: Sequence[AgentLink], back: str = "/revive {}") -> str:
+    """Return the message about the killed agents and how to revive them."""
+    below = f", and {len(links) - 1:,} below it" if len(links) > 1 else ""
+    return f"Killed {links[-1].name}{below}. {back.format(links[-1].name)} brings it back."
 
 
 async def kill_agreed(database: Database, agent: Agent, yes: bool) -> str:
-    """Kill the agent and all below it, if that was agreed to beforehand; the sentence that says so."""
-    dying = await doomed(database, agent)
+    """Kill the agent and its subtree if `yes` agrees to it; return the message. Raise Rejected otherwise."""
+    links = await subtree_to_kill(database, agent)
     if not yes:
-        below = f" and the {len(dying) - 1:,} below it" if len(dying) > 1 else ""
-        raise Refused(f"Nobody was killed: {agent.name}{below} would be.", "--yes agrees beforehand.")
-    await kill(database, dying)
-    return killed(dying, "ikigai agents revive {}")
+        below = f" and the {len(links) - 1:,} below it" if len(links) > 1 else ""
+        raise Rejected(f"Nobody was killed: {agent.name}{below} would be.", "--yes agrees beforehand.")
+    await kill(database, links)
+    return kill_message(links, "ikigai agents revive {}")
 
 
 async def revive(database: Database, agent: Agent, back: str = "/switch {}") -> str:
-    """Bring a dead agent back; the sentence that says so, and how to go there. Raises Refused."""
+    """Revive a killed agent; return the message and how to switch there. Raise Rejected."""
     there = f"{back.format(agent.name)} goes there."
     if not agent.killed_at:
-        raise Refused(f"Agent {agent.name} lives.", there)
-    await database.family.check(agent)
+        raise Rejected(f"Agent {agent.name} lives.", there)
+    await database.tree.check(agent)
     log = await database.open_agent(agent)
     try:
         await log.append((AgentRevived(),))
     finally:
         await log.close()
-    children = sum(link.dead for link in below(await database.family.links(), agent.id))
+    children = sum(link.killed for link in subtree(await database.tree.links(), agent.id))
     still = f" Below it {children:,} {'is' if children == 1 else 'are'} dead still." if children else ""
     return f"{agent.name} lives again.{still} {there}"
 
@@ -158,62 +171,64 @@ async def revive(database: Database, agent: Agent, back: str = "/switch {}") -> 
 # ── what is shown ──
 
 
-class Line(NamedTuple):
-    """An agent as it is listed: `state` in a word or two, `model` its own or inherited, "" where nobody knows."""
+class AgentListing(NamedTuple):
+    """An agent in a list: its `state` in a word or two, and its own or inherited `model`, "" if unknown."""
 
-    place: Place[Kin]
+    node: TreeNode[AgentInfo]
     state: str
     model: str
 
 
-async def listed(database: Database, crew: Crew | None = None, dead: bool = False) -> list[Line]:
-    """The whole tree, parents before children."""
-    kin = await database.family.all(dead)
-    names = {link.id: link.name for link in await database.family.links()}
-    models, found = dict[str, str](), list[Line]()
-    for place in tree(kin, names):
-        each = place.kin
-        member = crew.members.get(each.id) if crew else None
-        model = member.runtime.memory.model if member else each.model or models.get(each.parent or "", "")
+async def list_agents(
+    database: Database, manager: AgentManager | None = None, killed: bool = False
+) -> list[AgentListing]:
+    """Return the whole tree, parents before children; with `killed` also killed agents."""
+    infos = await database.tree.all(killed)
+    names = {link.id: link.name for link in await database.tree.links()}
+    models, listings = dict[str, str](), list[AgentListing]()
+    for node in build_tree(infos, names):
+        each = node.agent
+        member = manager.agents.get(each.id) if manager else None
+        model = member.agent_loop.memory.model if member else each.model or models.get(each.parent or "", "")
         models[each.id] = model
-        held = crew is not None and each.id in crew.post.held
-        found.append(Line(place, "held" if held else member.state if member else state(each), model))
-    return found
+        held = manager is not None and manager.mailbox.is_held(each.id)
+        listings.append(AgentListing(node, "held" if held else member.state if member else idle_state(each), model))
+    return listings
 
 
-def state(kin: Kin) -> str:
-    """What an agent does that is not open here, as far as can be seen from here."""
-    if kin.dead:
+def idle_state(info: AgentInfo) -> str:
+    """Return the state of an agent that is not open here, as far as it is visible from here."""
+    if info.killed:
         return "dead"
-    if kin.holder:
-        return "busy" if kin.in_turn else "open"
-    return "stopped in a turn" if kin.in_turn else "idle"
+    if info.holder:
+        return "busy" if info.in_turn else "open"
+    return "stopped in a turn" if info.in_turn else "idle"
 
 
-def text(lines: Sequence[Line], current: str = "", most: int | None = None) -> str:
-    """The tree as a table; `current` is the id of the agent that is marked with a star."""
+def format_tree(lines: Sequence[AgentListing], current: str = "", most: int | None = None) -> str:
+    """Return the tree as a table of at most `most` agents; a star marks the agent with the id `current`."""
     if not lines:
         return "There are no agents yet."
     rows = [("  agent", "state", "model", "turns", "tokens", "last words")]
     for line in lines[:most]:
-        kin, depth = line.place.kin, line.place.depth
-        star = "* " if kin.id == current else "  "
-        deep = f"[{depth}] " if depth > DEEPEST else ""
-        where = f" ({clean_line(kin.holder)})" if kin.holder not in ("", HERE) else ""
-        trouble = f" ({line.place.trouble})" if line.place.trouble else ""
+        info, depth = line.node.agent, line.node.depth
+        star = "* " if info.id == current else "  "
+        deep = f"[{depth}] " if depth > MAX_INDENT_LEVELS else ""
+        owner = f" ({clean_line(info.holder)})" if info.holder not in ("", THIS_PROGRAM) else ""
+        trouble = f" ({line.node.problem})" if line.node.problem else ""
         rows.append(
             (
-                f"{star}{'  ' * min(depth, DEEPEST)}{deep}{clean_line(kin.name)}",
-                f"{line.state}{where}{trouble}",
+                f"{star}{'  ' * min(depth, MAX_INDENT_LEVELS)}{deep}{clean_line(info.name)}",
+                f"{line.state}{owner}{trouble}",
                 _model(clean_line(line.model)),
-                f"{kin.turns:,}",
-                f"{kin.tokens:,}",
-                _cut(kin.words),
+                f"{info.turns:,}",
+                f"{info.tokens:,}",
+                _cut(info.last_words),
             )
         )
     more = len(lines) - len(rows) + 1
     left = f"\n… and {more:,} more: `ikigai agents` lists them all." if more > 0 else ""
-    return table(rows) + left
+    return format_table(rows) + left
 
 
 def _model(name: str) -> str:
@@ -221,41 +236,41 @@ def _model(name: str) -> str:
 
 
 def _cut(words: str) -> str:
-    said = " ".join(clean_line(words).split())
-    return said if len(said) <= WORDS else f"{said[: WORDS - 1]}…"
+    text = " ".join(clean_line(words).split())
+    return text if len(text) <= LAST_WORDS_CHARACTERS else f"{text[: LAST_WORDS_CHARACTERS - 1]}…"
 
 
-def figures(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """The same for programs. Times are seconds since 1970; `parent` and `id` are ids."""
+def as_dicts(lines: Sequence[AgentListing]) -> list[dict[str, Any]]:
+    """Return the listings as JSON objects. Times are seconds since 1970; `parent` and `id` are ids."""
     return [
         {
-            "name": line.place.kin.name,
-            "id": line.place.kin.id,
-            "parent": line.place.kin.parent,
-            "forked_at": line.place.kin.forked_at,
-            "depth": line.place.depth,
+            "name": line.node.agent.name,
+            "id": line.node.agent.id,
+            "parent": line.node.agent.parent,
+            "forked_at": line.node.agent.forked_at,
+            "depth": line.node.depth,
             "state": line.state,
-            "dead": line.place.kin.dead,
+            "dead": line.node.agent.killed,
             "model": line.model,
-            "turns": line.place.kin.turns,
-            "tokens": line.place.kin.tokens,
-            "last_words": line.place.kin.words,
-            "holder": line.place.kin.holder,
-            "last_used_at": line.place.kin.last_used_at,
-            "trouble": line.place.trouble,
+            "turns": line.node.agent.turns,
+            "tokens": line.node.agent.tokens,
+            "last_words": line.node.agent.last_words,
+            "holder": line.node.agent.holder,
+            "last_used_at": line.node.agent.last_used_at,
+            "trouble": line.node.problem,
         }
         for line in lines
     ]
 
 
-def about(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """One agent in lines, from its figures; `names` are by id."""
+def format_agent(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Return one agent as lines, from an object of `as_dicts`; `names` are by id."""
     parent = figures["parent"]
     rows = [
         ("agent", f"{figures['name']} ({figures['id']})"),
         ("parent", f"{names.get(parent, parent)}, from event #{figures['forked_at']} on" if parent else "none: a root"),
         ("state", figures["state"] + (f" ({figures['trouble']})" if figures["trouble"] else "")),
-        ("held by", {"": "nobody", HERE: "this program"}.get(figures["holder"], figures["holder"])),
+        ("held by", {"": "nobody", THIS_PROGRAM: "this program"}.get(figures["holder"], figures["holder"])),
         ("model", figures["model"] or "-"),
         ("turns", f"{figures['turns']:,}"),
         ("tokens", f"{figures['tokens']:,} in its last request and reply"),

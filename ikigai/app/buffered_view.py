@@ -1,7 +1,7 @@
-"""Between an agent and whoever watches: on stage everything passes; in the wings what it takes to come back is kept.
+"""Provides a View that buffers while detached and replays to the front end that attaches.
 
-An agent in the wings draws nothing. Its stored events are in the log; what is not there yet (the reply as it streams,
-what tools write, the queue, notices, questions) is kept here and told when the agent comes on stage.
+A detached agent draws nothing. Its stored events are in the log. The rest (the streaming reply, the output of tools,
+the queue, notices, questions) is buffered here and replayed when a front end attaches.
 """
 
 from __future__ import annotations
@@ -12,113 +12,119 @@ from collections.abc import Callable
 
 from ikigai.core.events import AssistantMessage, Ending, StoredEvent, TurnEnded, UsageReported, UserMessage
 from ikigai.core.ports import Delta, View
-from ikigai.core.questions import Answered, Question
-from ikigai.core.request.reply import Waiting
+from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.request.reply import RetryScheduled
 from ikigai.core.state.memory import Memory
-from ikigai.core.views.transcript import Block, Rule
+from ikigai.core.views.live_state import LiveState
+from ikigai.core.views.transcript import ContextRule, TranscriptBlock
 
-NOTICES = 20
-"""Notices kept for who comes back; older ones are dropped."""
-LATEST = 2_000
-"""Characters kept of what a running tool writes."""
+MAX_BUFFERED_NOTICES = 20
+"""Notices buffered while detached; older ones are dropped."""
 
 
-class Asked:
-    """A question that waits for its answer; `shown` is the task that has it on the screen."""
+class BufferedReply:
+    """A streaming reply from its first delta; `saved` characters of its text are in the database."""
+
+    def __init__(self, asked_by: int) -> None:
+        self.asked_by = asked_by
+        self.deltas: list[Delta | RetryScheduled] = []
+        self.saved = 0
+
+
+class PendingQuestion:
+    """A question that waits for its answer; `shown` is the task that shows it on the screen."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
-        self.answered: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        self.answered: asyncio.Future[QuestionAnswer] = asyncio.get_running_loop().create_future()
         self.shown: asyncio.Task[None] | None = None
 
 
-class Relay:
-    """The View of one agent. `front` is who watches now, None in the wings.
+class BufferedView:
+    """The View of one agent. `attached_view` is the view of the front end, None while detached.
 
-    `news` is called when what `asked`, `unseen` or `memory` says has changed; `ledger` gets the usage of requests made
-    in the wings, `heard` all that is stored. With `asks` false questions that nobody watches are answered with their
-    default.
+    `on_change` is called when `questions`, `unseen_ending` or `live_state` changed. `on_usage` gets the usage of
+    requests made while detached, `on_stored` every stored event. `on_asking` gets True while a question waits. With
+    `can_ask` false, questions are answered with their default while detached.
     """
 
     def __init__(
         self,
-        front: View | None = None,
-        news: Callable[[], object] = lambda: None,
-        ledger: Callable[[StoredEvent], object] = lambda event: None,
-        asks: bool = True,
-        heard: Callable[[StoredEvent], object] = lambda event: None,
+        attached_view: View | None = None,
+        on_change: Callable[[], object] = lambda: None,
+        on_usage: Callable[[StoredEvent], object] = lambda event: None,
+        can_ask: bool = True,
+        on_stored: Callable[[StoredEvent], object] = lambda event: None,
+        on_asking: Callable[[bool], object] = lambda asks: None,
     ) -> None:
-        self.front = front
-        self.memory: Memory | None = None
-        self.asked: list[Asked] = []
-        self.unseen: Ending | None = None  # how its newest turn ended while nobody watched
+        self.attached_view = attached_view
+        self.live_state = LiveState(BufferedReply)
+        self.questions: list[PendingQuestion] = []
+        self.unseen_ending: Ending | None = None  # the ending of its newest turn, if it ended while detached
         self.words = ""  # of the newest turn's last reply
         self.ended: TurnEnded | None = None  # the end of the newest turn, since it was opened
-        self.returned_text = ""  # what was not taken, for the input
-        self.queue: tuple[str, ...] = ()  # what waits for the end of the turn
-        self._news, self._ledger, self._asks, self._heard = news, ledger, asks, heard
-        self.moved = asyncio.Event()  # its memory is another, or something that was sent to it was refused
-        self._arrived: list[StoredEvent] | None = None  # stored while the log is being read for who comes
-        self._drawn = 0  # the last event that was drawn from the log
-        self._live: tuple[int, list[Delta | Waiting]] = (0, [])
-        self._saved = 0
-        self._outputs: dict[str, str] = {}
-        self._notices: deque[str] = deque(maxlen=NOTICES)
-        self._away = False
-        self._answering: tuple[View, str] | None = None  # where it is answered from the wings, until its next reply
+        self.returned_text = ""  # messages that were not sent, for the prompt
+        self._on_change, self._on_usage, self._can_ask = on_change, on_usage, can_ask
+        self._on_stored, self._on_asking = on_stored, on_asking
+        self.updated = asyncio.Event()  # set when its memory changed or a message to it was rejected
+        self._buffer: list[StoredEvent] | None = None  # stored while the log is being read for a front end
+        self._last_drawn = 0  # the last event that was drawn from the log
+        self._notices: deque[str] = deque(maxlen=MAX_BUFFERED_NOTICES)
+        self._answering: tuple[View, str] | None = None  # where it is answered while detached, until its next reply
 
-    # ── coming and going ──
+    # ── attach and detach ──
 
-    def arriving(self) -> None:
-        """From here on stored events are kept until `enter`: the log is being read."""
-        self._arrived = []
+    def start_buffering(self) -> None:
+        """Buffer stored events from now on until `attach`, while the log is being read."""
+        self._buffer = []
 
     @property
-    def awaited(self) -> bool:
-        """Whether somebody is about to come in front of it."""
-        return self._arrived is not None
+    def is_buffering(self) -> bool:
+        """True while a front end is about to attach."""
+        return self._buffer is not None
 
-    def missed(self, last: int) -> list[StoredEvent]:
-        """What was stored behind the event `last` since `arriving`; who enters now shows nothing before it again."""
-        found = [event for event in self._arrived or () if event.id > last]
-        self._arrived = None
-        self._drawn = found[-1].id if found else last
-        return found
+    def drain_buffer(self, last: int) -> list[StoredEvent]:
+        """Stop buffering; return the events stored after the event `last`. No event before them is shown again."""
+        events = [event for event in self._buffer or () if event.id > last]
+        self._buffer = None
+        self._last_drawn = events[-1].id if events else last
+        return events
 
-    def enter(self, front: View) -> str:
-        """Come on stage: tell what is not in the log yet; returns what belongs into the input."""
-        self.front, self._arrived, self.unseen, self._answering = front, None, None, None
-        if self.memory:
-            front.changed(self.memory)
-        asked_by, deltas = self._live
-        for each in deltas:
-            front.live(asked_by, each)
-        if deltas and self._saved:
-            front.saved(asked_by, self._saved)
-        for call, text in self._outputs.items():
+    def attach(self, front: View) -> str:
+        """Attach a front end: replay what is not in the log yet; return the text for its prompt."""
+        self.attached_view, self._buffer, self.unseen_ending, self._answering = front, None, None, None
+        live = self.live_state
+        if live.memory:
+            front.changed(live.memory)
+        if reply := live.reply:
+            for each in reply.deltas:
+                front.live(reply.asked_by, each)
+            if reply.saved:
+                front.saved(reply.asked_by, reply.saved)
+        for call, text in live.outputs.items():
             front.progress(call, text)
-        front.queued(self.queue)
-        front.away(self._away)
+        front.queued(live.waiting)
+        front.away(live.away)
         while self._notices:
             front.notice(self._notices.popleft())
-        for asked in self.asked:
-            self.present(asked, front)
+        for asked in self.questions:
+            self.show_question(asked, front)
         text, self.returned_text = self.returned_text, ""
-        self._news()
+        self._on_change()
         return text
 
-    async def leave(self) -> None:
-        """Go into the wings: questions leave the screen unanswered."""
-        shown = [asked.shown for asked in self.asked if asked.shown]
-        self.front = None
+    async def detach(self) -> None:
+        """Detach the front end; questions leave the screen unanswered."""
+        shown = [asked.shown for asked in self.questions if asked.shown]
+        self.attached_view = None
         for task in shown:
             task.cancel()
         if shown:
             await asyncio.wait(shown)
-        self._news()
+        self._on_change()
 
-    def present(self, asked: Asked, front: View, who: str = "") -> None:
-        """Show a question that waits; `who` asks, in the wings: what it asks next, before its next reply, follows."""
+    def show_question(self, asked: PendingQuestion, front: View, who: str = "") -> None:
+        """Show a waiting question. `who` names a detached agent; its questions until its next reply are shown, too."""
 
         async def show() -> None:
             question = asked.question
@@ -139,104 +145,100 @@ class Relay:
 
     # ── the view ──
 
-    def show(self, block: Block) -> None:
-        if self.front and block.id > self._drawn:
-            self.front.show(block)
+    def show(self, block: TranscriptBlock) -> None:
+        if self.attached_view and block.id > self._last_drawn:
+            self.attached_view.show(block)
 
-    def rule(self, rule: Rule) -> None:
-        if self.front:
-            self.front.rule(rule)
+    def rule(self, rule: ContextRule) -> None:
+        if self.attached_view:
+            self.attached_view.rule(rule)
 
-    def live(self, asked_by: int, event: Delta | Waiting) -> None:
-        if self._live[0] != asked_by:
-            self._live, self._saved = (asked_by, []), 0
-        self._live[1].append(event)
-        if self.front:
-            self.front.live(asked_by, event)
+    def live(self, asked_by: int, event: Delta | RetryScheduled) -> None:
+        self.live_state.reply_to(asked_by).deltas.append(event)
+        if self.attached_view:
+            self.attached_view.live(asked_by, event)
 
     def progress(self, call_id: str, text: str) -> None:
-        self._outputs[call_id] = (self._outputs.get(call_id, "") + text)[-LATEST:]
-        if self.front:
-            self.front.progress(call_id, text)
+        self.live_state.progress(call_id, text)
+        if self.attached_view:
+            self.attached_view.progress(call_id, text)
 
     def saved(self, asked_by: int, characters: int) -> None:
-        if self._live[0] == asked_by:
-            self._saved = characters
-        if self.front:
-            self.front.saved(asked_by, characters)
+        if (reply := self.live_state.reply) and reply.asked_by == asked_by:
+            reply.saved = characters
+        if self.attached_view:
+            self.attached_view.saved(asked_by, characters)
 
     def stored(self, event: StoredEvent) -> None:
-        if self._arrived is not None:
-            self._arrived.append(event)
-        if self.front:
-            self.front.stored(event)
+        if self._buffer is not None:
+            self._buffer.append(event)
+        if self.attached_view:
+            self.attached_view.stored(event)
         elif isinstance(event.event, UsageReported):
-            self._ledger(event)
+            self._on_usage(event)
         match event.event:
             case UserMessage():
                 self.words, self.ended = "", None
-            case AssistantMessage() as said:
-                self.words, self._answering = said.text or self.words, None
+            case AssistantMessage() as message:
+                self.words, self._answering = message.text or self.words, None
             case TurnEnded() as end:
                 self.ended, self._answering = end, None
-                if self.front is None:
-                    self.unseen = end.ending
-                    self._news()
+                if self.attached_view is None:
+                    self.unseen_ending = end.ending
+                    self._on_change()
             case _:
                 pass
-        self._heard(event)
+        self._on_stored(event)
 
     def changed(self, memory: Memory) -> None:
-        before, self.memory = self.memory, memory
-        self.moved.set()
-        opened = memory.open
-        if opened is None or opened.last != self._live[0]:
-            self._live, self._saved = (0, []), 0
-        pending = {call.id for _, call in opened.pending} if opened else set[str]()
-        self._outputs = {id: text for id, text in self._outputs.items() if id in pending}
-        if self.front:
-            self.front.changed(memory)
+        before = self.live_state.memory
+        self.live_state.changed(memory)
+        self.updated.set()
+        if self.attached_view:
+            self.attached_view.changed(memory)
         elif before is None or before.status is not memory.status:
-            self._news()
+            self._on_change()
 
     def notice(self, text: str) -> None:
-        if self.front:
-            self.front.notice(text)
+        if self.attached_view:
+            self.attached_view.notice(text)
         elif text not in self._notices:
             self._notices.append(text)
 
     def away(self, is_away: bool) -> None:
-        self._away = is_away
-        if self.front:
-            self.front.away(is_away)
+        self.live_state.away = is_away
+        if self.attached_view:
+            self.attached_view.away(is_away)
 
-    async def ask(self, question: Question) -> Answered:
-        if self.front is None and not self._asks:
-            return Answered(question.default, nobody=True)
-        asked = Asked(question)
-        self.asked.append(asked)
+    async def ask(self, question: Question) -> QuestionAnswer:
+        if self.attached_view is None and not self._can_ask:
+            return QuestionAnswer(question.default, not_asked=True)
+        asked = PendingQuestion(question)
+        self.questions.append(asked)
+        self._on_asking(True)
         try:
-            if self.front:
-                self.present(asked, self.front)
+            if self.attached_view:
+                self.show_question(asked, self.attached_view)
             else:
-                self._news()
+                self._on_change()
                 if self._answering:
-                    self.present(asked, *self._answering)
+                    self.show_question(asked, *self._answering)
             return await asked.answered
         finally:
-            self.asked.remove(asked)
+            self.questions.remove(asked)
+            self._on_asking(bool(self.questions))
             if asked.shown:
                 asked.shown.cancel()
-            self._news()
+            self._on_change()
 
     def returned(self, text: str) -> None:
-        self.moved.set()
-        if self.front:
-            self.front.returned(text)
+        self.updated.set()
+        if self.attached_view:
+            self.attached_view.returned(text)
         elif text:
             self.returned_text = "\n".join(filter(None, (self.returned_text, text)))
 
     def queued(self, texts: tuple[str, ...]) -> None:
-        self.queue = texts
-        if self.front:
-            self.front.queued(texts)
+        self.live_state.waiting = texts
+        if self.attached_view:
+            self.attached_view.queued(texts)

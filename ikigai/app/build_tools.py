@@ -1,7 +1,7 @@
-"""The tools of one agent, made. There is much in them, and a start does without: what models are told is known before.
+"""Builds the tools of one agent. Their modules are large, and a start avoids them: `builtin_specs` describes the tools.
 
-Those that reach the world are fresh for each agent, which remembers what it has read and where it is; what it runs in
-the background is its own, and still there when it is opened again.
+Tools that act on files, processes and the web are built for each agent, which remembers the files it has read and its
+directory. Its background processes are its own, and still there when it is opened again.
 """
 
 from __future__ import annotations
@@ -10,26 +10,25 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ikigai.config import Config, under
-from ikigai.images import pictured
+from ikigai.config import Config, with_profile
+from ikigai.images import read_picture
 from ikigai.tools.base import Tool
 from ikigai.tools.files.factory import file_tools
-from ikigai.tools.files.listing import program
-from ikigai.tools.files.read_tracker import Seen
+from ikigai.tools.files.read_tracker import ReadTracker
 from ikigai.tools.read_result import ReadResult, Whole
 from ikigai.tools.recall import Found, Recall
-from ikigai.tools.registry import Registry
-from ikigai.tools.shell.background import Processes
+from ikigai.tools.registry import ToolRegistry
+from ikigai.tools.shell.background import BackgroundProcesses
 from ikigai.tools.shell.process_tools import process_tools
-from ikigai.tools.shell.run import Limits
-from ikigai.tools.shell.shell import Shell
+from ikigai.tools.shell.run import OutputLimits
+from ikigai.tools.shell.shell import ShellTool
 from ikigai.tools.subagents import agent_tools
 from ikigai.tools.web.factory import web_tools
 
 if TYPE_CHECKING:
-    from ikigai.core.agents.subagents import Delegates
-    from ikigai.tools.approval.gate import Gate
-    from ikigai.tools.external import External
+    from ikigai.core.agents.subagents import Subagents
+    from ikigai.tools.approval.gate import ApprovalGate
+    from ikigai.tools.external import ExternalTool
     from ikigai.tools.shell.sandbox import Sandbox
 
 
@@ -44,33 +43,32 @@ class ToolContext(NamedTuple):
     directory: Path
     environment: Mapping[str, str]
     sandbox: Sandbox | None
-    external: tuple[External, ...]
+    external: tuple[ExternalTool, ...]
     brave_key: str
-    gate: Callable[[], Gate]
+    gate: Callable[[], ApprovalGate]
 
 
-def registry(
-    context: ToolContext, processes: Processes, whole: Whole, found: Found, delegates: Callable[[], Delegates]
-) -> Registry:
-    """`whole` reads results in the agent's log, `found` searches everything ever said; `delegates` gives its agents."""
-    made = (*reaching(context, processes), *remembering(context.config, whole, found), *agent_tools(delegates))
-    return Registry((*made, *context.external), context.gate, context.config.tools.max_stored_result)
+def build_registry(
+    context: ToolContext, processes: BackgroundProcesses, whole: Whole, found: Found, subagents: Callable[[], Subagents]
+) -> ToolRegistry:
+    """Return the tools of an agent: `whole` reads results in its log, `found` searches all logs."""
+    tools = (*world_tools(context, processes), *log_tools(context.config, whole, found), *agent_tools(subagents))
+    return ToolRegistry((*tools, *context.external), context.gate, context.config.tools.max_stored_result)
 
 
-def reaching(context: ToolContext, processes: Processes) -> tuple[Tool, ...]:
-    """Those that reach the world."""
+def world_tools(context: ToolContext, processes: BackgroundProcesses) -> tuple[Tool, ...]:
+    """Return the tools that act on files, processes and the web."""
     directory = context.directory
-    ripgrep = program("rg", context.environment.get("PATH", ""), directory)
-    private, limits = context.config.tools.private_hosts, Limits.of(context.config.tools.max_stored_result)
+    private, limits = context.config.tools.private_hosts, OutputLimits.of(context.config.tools.max_stored_result)
     return (
-        *file_tools(directory, Seen(), picture=pictured, ripgrep=ripgrep),
-        Shell(directory, context.environment, processes, context.sandbox, limits),
+        *file_tools(directory, ReadTracker(), picture=read_picture),
+        ShellTool(directory, context.environment, processes, context.sandbox, limits),
         *process_tools(processes),
-        *web_tools(directory, private=private, picture=pictured, brave_key=context.brave_key),
+        *web_tools(directory, private=private, picture=read_picture, brave_key=context.brave_key),
     )
 
 
-def remembering(config: Config, whole: Whole, found: Found) -> tuple[Tool, ...]:
-    """Those that look into the log."""
-    pages = (under(config, name).context.max_tool_result_tokens for name in ("", *config.profiles))
+def log_tools(config: Config, whole: Whole, found: Found) -> tuple[Tool, ...]:
+    """Return the tools that read the log."""
+    pages = (with_profile(config, name).context.max_tool_result_tokens for name in ("", *config.profiles))
     return Recall(found), ReadResult(whole, min(pages))

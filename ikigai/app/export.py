@@ -1,4 +1,4 @@
-"""/export, `ikigai history export` and `ikigai history import`: what is asked for, and how far it is."""
+"""Implements /export, `ikigai history export` and `ikigai history import`: their arguments, work and progress."""
 
 from __future__ import annotations
 
@@ -11,42 +11,43 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
-from ikigai.core.errors import ConfigError, IkigaiError, Refused
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.export import atomic_file as files
-from ikigai.system.progress import progress
+from ikigai.system.progress import show_progress
 
 if TYPE_CHECKING:
-    from ikigai.core.transfer.renumber import Raw
-    from ikigai.export.json_export import About
+    from ikigai.core.transfer.renumber import RawRow
+    from ikigai.export.json_export import ExportInfo
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
 
-FORMATS = ("md", "html", "json", "jsonl")
-LAST = 2**63 - 1
-STEP = 0.3
-"""Seconds between two lines about how far /export is."""
+EXPORT_FORMATS = ("md", "html", "json", "jsonl")
+UNCHECKED = " The file has no checksum, so that damage would not have been seen."
+LAST_EVENT_ID = 2**63 - 1
+PROGRESS_INTERVAL = 0.3
+"""Seconds between two progress lines of /export."""
 
 
-class Form(Protocol):
-    """Makes text of a history, in pieces."""
+class ExportFormat(Protocol):
+    """Formats a history as pieces of text."""
 
-    def begin(self, about: About) -> Iterator[str]: ...
-    def rows(self, page: list[Raw]) -> Iterator[str]: ...
+    def begin(self, about: ExportInfo) -> Iterator[str]: ...
+    def rows(self, page: list[RawRow]) -> Iterator[str]: ...
     def end(self) -> Iterator[str]: ...
 
 
-class Asked(NamedTuple):
-    """What is exported: to which file (None: the standard output), as what, which ids (both included)."""
+class ExportRequest(NamedTuple):
+    """An export: its file (None: the standard output), its format, and its first and last id (both included)."""
 
     target: Path | None
     form: str
     first: int = 0
-    last: int = LAST
+    last: int = LAST_EVENT_ID
     force: bool = False
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """`export`, `import` and `recover` among the commands of `ikigai history`."""
+    """Add `export`, `import` and `recover` to the commands of `ikigai history`; return their parsers."""
     export = commands.add_parser(
         "export",
         parents=[common],
@@ -55,9 +56,11 @@ def add(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.Ar
         "for people; JSON and JSONL say everything, and `ikigai history import` reads them.",
     )
     export.add_argument("--agent", metavar="NAME|ID", help="the agent; the one used last without it")
-    export.add_argument("--format", choices=FORMATS, help="as the name of the file ends, else md")
+    export.add_argument("--format", choices=EXPORT_FORMATS, help="as the name of the file ends, else md")
     export.add_argument("--from", dest="first", type=_id, default=0, metavar="ID", help="only from this event on")
-    export.add_argument("--to", dest="last", type=_id, default=LAST, metavar="ID", help="only up to this event")
+    export.add_argument(
+        "--to", dest="last", type=_id, default=LAST_EVENT_ID, metavar="ID", help="only up to this event"
+    )
     export.add_argument("-o", "--output", default="-", metavar="FILE|-", help="where to; - is the standard output (-)")
     export.add_argument("--force", action="store_true", help="replace the file if there is one")
     imported = commands.add_parser(
@@ -92,32 +95,32 @@ def _id(text: str) -> int:
 # ── export ──
 
 
-def typed(argument: str) -> Asked:
-    """What /export means: [--force] FILE [FROM-TO] [--force]. Raises Refused."""
+def parse_typed(argument: str) -> ExportRequest:
+    """Parse the argument of /export: [--force] FILE [FROM-TO] [--force]. Raise Rejected."""
     rest = argument.removeprefix("--force ").removesuffix(" --force")
     force, rest = rest != argument, rest.strip()
     found = re.fullmatch(r"(?P<file>.*?)(?:\s+#?(?P<first>\d{1,18})?\s*-\s*#?(?P<last>\d{1,18})?)?", rest, re.DOTALL)
     assert found
     name = found["file"].strip().strip("\"'")
     if not name:
-        raise Refused("Where to?", f"/export FILE [FROM-TO]; the name ends with .{', .'.join(FORMATS)}.")
+        raise Rejected("Where to?", f"/export FILE [FROM-TO]; the name ends with .{', .'.join(EXPORT_FORMATS)}.")
     target = _path(name)
-    if (form := target.suffix[1:].lower()) not in FORMATS:
-        raise Refused(f"{target.name} does not say as what.", f"Let the name end with .{', .'.join(FORMATS)}.")
-    return Asked(target, form, int(found["first"] or 0), int(found["last"] or LAST), force)
+    if (form := target.suffix[1:].lower()) not in EXPORT_FORMATS:
+        raise Rejected(f"{target.name} does not say as what.", f"Let the name end with .{', .'.join(EXPORT_FORMATS)}.")
+    return ExportRequest(target, form, int(found["first"] or 0), int(found["last"] or LAST_EVENT_ID), force)
 
 
-async def typed_export(database: Database, agent: Agent, argument: str, told: Callable[[str], None]) -> str:
-    """Do what /export is asked for; what there is to say of it. Raises IkigaiError. `told` hears lines."""
-    asked, drawn = typed(argument), time.monotonic()
+async def export_typed(database: Database, agent: Agent, argument: str, on_progress: Callable[[str], None]) -> str:
+    """Export as /export requests; return the message. `on_progress` gets lines. Raise IkigaiError."""
+    request, reported = parse_typed(argument), time.monotonic()
 
-    def far(done: int, total: int) -> None:
-        nonlocal drawn
-        if (now := time.monotonic()) - drawn >= STEP:
-            drawn = now
-            told(f"{done:,} of {total:,} events\n")
+    def report(done: int, total: int) -> None:
+        nonlocal reported
+        if (now := time.monotonic()) - reported >= PROGRESS_INTERVAL:
+            reported = now
+            on_progress(f"{done:,} of {total:,} events\n")
 
-    return await export(database, agent, asked, far)
+    return await export(database, agent, request, report)
 
 
 def _path(name: str) -> Path:
@@ -127,69 +130,76 @@ def _path(name: str) -> Path:
         return Path(name)
 
 
-def flagged(arguments: argparse.Namespace) -> Asked:
-    """What the options of `ikigai history export` mean. Raises ConfigError."""
+def parse_flags(arguments: argparse.Namespace) -> ExportRequest:
+    """Parse the options of `ikigai history export`. Raise ConfigError."""
     target = None if arguments.output == "-" else Path(arguments.output)
     form = arguments.format or (target.suffix[1:].lower() if target else "md")
-    if form not in FORMATS:
-        raise ConfigError(f"{target} does not say as what.", f"Add --format {'|'.join(FORMATS)}.")
-    return Asked(target, form, arguments.first, arguments.last, arguments.force)
+    if form not in EXPORT_FORMATS:
+        raise ConfigError(f"{target} does not say as what.", f"Add --format {'|'.join(EXPORT_FORMATS)}.")
+    return ExportRequest(target, form, arguments.first, arguments.last, arguments.force)
 
 
 async def run_export(database: Database, arguments: argparse.Namespace) -> str:
-    """Do what `ikigai history export` is asked for; what there is to say of it. Raises IkigaiError."""
-    asked = flagged(arguments)
+    """Run `ikigai history export`; return its message. Raise IkigaiError."""
+    request = parse_flags(arguments)
     try:
         agent = await (database.agents.find(arguments.agent) if arguments.agent else database.agents.last())
-    except Refused as refusal:
+    except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
     if agent is None:
         raise ConfigError("There are no agents yet.", "Start one with: ikigai")
-    with progress("Exporting", wanted=asked.target is not None or not sys.stdout.isatty()) as told:
-        return await export(database, agent, asked, told)
+    with show_progress("Exporting", enabled=request.target is not None or not sys.stdout.isatty()) as on_progress:
+        return await export(database, agent, request, on_progress)
 
 
-async def export(database: Database, agent: Agent, asked: Asked, told: Callable[[int, int], None]) -> str:
-    """Write the history; what there is to say of it, "" when it went to the standard output. Raises IkigaiError.
+async def export(
+    database: Database, agent: Agent, request: ExportRequest, on_progress: Callable[[int, int], None]
+) -> str:
+    """Write the history; return the message, "" for the standard output. Raise IkigaiError.
 
-    `told` hears how many events of how many are written.
+    `on_progress` gets the number of written events and the number of all.
     """
-    from ikigai.export.json_export import About
+    from ikigai.export.json_export import ExportInfo
 
-    source = database.exported(agent, asked.first, asked.last)
+    source = database.export(agent, request.first, request.last)
+    last = None if request.last == LAST_EVENT_ID else request.last
     await source.open()
     if not source.events:
-        part = f" {asked.first or 1}-{'' if asked.last == LAST else asked.last}" if (asked[2:4] != (0, LAST)) else ""
-        raise Refused(f"{agent.name} has no events{part}.", "`ikigai history list` shows the ids.")
-    about = About(agent.name, asked.first, None if asked.last == LAST else asked.last, source.events, time.time())
-    form = await asyncio.to_thread(_form, asked.form)
+        part = f" {request.first or 1}-{last or ''}" if request.first or last is not None else ""
+        raise Rejected(f"{agent.name} has no events{part}.", "`ikigai history list` shows the ids.")
+    about = ExportInfo(agent.name, request.first, last, source.events, time.time())
+    form = await asyncio.to_thread(_form, request.form)
 
     async def write(put: Callable[[str], object]) -> None:
         put("".join(form.begin(about)))
         done = 0
         async for page in source.pages():
             put(await asyncio.to_thread(_joined, form, page))
-            told(done := done + len(page), source.events)
+            on_progress(done := done + len(page), source.events)
         for part in form.end():
             put(part)
 
-    if asked.target is None:
+    if request.target is None:
         await write(_put)
         return ""
-    with files.made(asked.target, asked.force) as file:
+    with files.write_atomically(request.target, request.force) as file:
         await write(file.write)
-    return f"{asked.target} holds {source.events:,} events of {agent.name}."
+    return f"{request.target} holds {source.events:,} events of {agent.name}."
 
 
-def _joined(form: Form, page: list[Raw]) -> str:
+def _joined(form: ExportFormat, page: list[RawRow]) -> str:
     return "".join(form.rows(page))
 
 
-def _form(name: str) -> Form:
-    from ikigai.export import html, markdown
-    from ikigai.export import json_export as interchange
+def _form(name: str) -> ExportFormat:
+    from ikigai.export import html, json_export, markdown
 
-    return {"md": markdown.Markdown, "html": html.Html, "json": interchange.Json, "jsonl": interchange.Jsonl}[name]()
+    return {
+        "md": markdown.MarkdownExport,
+        "html": html.HtmlExport,
+        "json": json_export.JsonExport,
+        "jsonl": json_export.JsonlExport,
+    }[name]()
 
 
 def _put(text: str) -> None:
@@ -206,43 +216,45 @@ def _put(text: str) -> None:
 
 
 async def run_import(database: Database, arguments: argparse.Namespace, own: Callable[[str], str] = str) -> str:
-    """Do what `ikigai history import` is asked for; what there is to say of it. Raises IkigaiError.
+    """Run `ikigai history import`; return its message. Raise IkigaiError.
 
     `own` replaces ikigai's own keys in a text.
     """
-    from ikigai.core.transfer.redacted_rows import redacted
+    from ikigai.core.transfer.redacted_rows import redact_row
     from ikigai.core.transfer.turn_ends import TurnEnds
-    from ikigai.export.json_import import Intake
+    from ikigai.export.json_import import ImportReader
 
     ends = TurnEnds()
     path = Path(arguments.file)
-    with opened(path) as file, progress("Importing", "bytes") as told:
-        intake = Intake(path, file, max(1, path.stat().st_size))
+    with open_import(path) as file, show_progress("Importing", "bytes") as on_progress:
+        reader = ImportReader(path, file, max(1, path.stat().st_size))
         try:
-            made = await database.importing().store(
-                (redacted(row, own) for row in ends.rows(intake.rows())),
+            made = await database.begin_import().store(
+                (redact_row(row, own) for row in ends.rows(reader.rows())),
                 arguments.name,
-                intake.agent,
-                lambda count: told(intake.done, intake.size),
+                reader.agent,
+                lambda count: on_progress(reader.done, reader.size),
             )
-        except Refused as refusal:
+        except Rejected as refusal:
             if number := getattr(refusal, "number", 0):
-                raise Refused(f"{path}, {intake.place(ends.given(number))}: {refusal.what}", refusal.remedy) from None
+                raise Rejected(
+                    f"{path}, {reader.place(ends.original_number(number))}: {refusal.what}", refusal.remedy
+                ) from None
             raise
         except OSError as error:
             raise IkigaiError(f"{path} cannot be read: {error.strerror}.", "Check the disk.") from None
-    unchecked = "" if intake.has_checksum else " The file has no checksum, so that damage would not have been seen."
+    unchecked = "" if reader.has_checksum else UNCHECKED
     added = f" {ends.added:,} turn{'s' * (ends.added != 1)} had no end: added." if ends.added else ""
     return f"{made.name} is new and has {made.events:,} events.{added}{unchecked} Go on with it: ikigai -r {made.name}"
 
 
-def opened(path: Path) -> BinaryIO:
-    """The file, to be read. Raises ConfigError."""
+def open_import(path: Path) -> BinaryIO:
+    """Open the file for reading. Raise ConfigError."""
     from ikigai.images import mentioned_files as files
 
     try:
-        return files.opened(path)
-    except files.NotOrdinary:
+        return files.open_picture(path)
+    except files.SpecialFile:
         raise ConfigError(f"{path} is no ordinary file.", "Copy what it holds into one.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the name.") from None

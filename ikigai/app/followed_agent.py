@@ -1,4 +1,4 @@
-"""An agent that another program writes, shown as it grows: its events, the reply under way, and who has the pen."""
+"""Follows an agent that another program writes: shows its events, its streaming reply and the lock owner."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING
 
 from ikigai.agent.apply_events import show_rows
-from ikigai.agent.db_retry import RETRY_AFTER
-from ikigai.core.commands import table as commands
-from ikigai.core.errors import WAITED_FOR, Bug, IkigaiError, Refused, StoreError
+from ikigai.agent.db_retry import RetryMessages, RetryUntilAvailable
+from ikigai.agent.reply_drafts import DatabaseStatus
+from ikigai.core.errors import Bug, IkigaiError, Rejected
 from ikigai.core.events import (
     CHANGES_THE_PAST,
     AssistantMessage,
@@ -22,78 +22,82 @@ from ikigai.core.events import (
     UserMessage,
 )
 from ikigai.core.messages import ReplyBlock, ToolCall
-from ikigai.core.request.reply_draft import Telling
+from ikigai.core.request.reply_draft import DraftFollower
 from ikigai.core.state.inputs import CallModel
-from ikigai.core.state.loading import loading
+from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import work
 from ikigai.core.state.memory import Memory, replace
 
 if TYPE_CHECKING:
-    from ikigai.app.services import World
+    from ikigai.app.services import Services
     from ikigai.core.ports import View
     from ikigai.core.request.reply import Delta
     from ikigai.core.request.reply_draft import Draft
     from ikigai.store.agents import Agent
-    from ikigai.store.follow import Follower, News
-    from ikigai.store.write_lock import Holder
+    from ikigai.store.follow import Follower, FollowUpdate
+    from ikigai.store.write_lock import LockOwner
+
+WATCHING = RetryMessages("What comes meanwhile is shown when it is back.", "The database is back.")
 
 log = logging.getLogger(__name__)
 
 
-class Following:
-    """Follows one agent from `begin` on; `memory` is what its log means, by the same fold as the writer's.
+class FollowedAgent:
+    """Follows one agent from `begin` on; `memory` comes from its log by the writer's fold.
 
-    `holder` is the program that has the pen, as far as is known: "host, pid N"; "" when none has. `on_holder` is told
-    when it is another, `on_name` when the agent was renamed, and calls `rename` then.
+    `owner` is the program that has the write lock, as far as is known: "host, pid N"; "" if none has. `asks` is true
+    while the agent waits for its user's answer. `on_owner` is called when one of them changes. `on_name` is called when
+    the agent was renamed, and calls `rename`.
     """
 
     memory: Memory
 
     def __init__(
         self,
-        world: World,
+        services: Services,
         agent: Agent,
         view: View,
-        on_holder: Callable[[str], object],
+        on_owner: Callable[[str], object],
         on_name: Callable[[str], object],
     ) -> None:
-        self.holder = ""
-        self._on_holder, self._on_name = on_holder, on_name
+        self.owner, self.asks = "", False
+        self._on_owner, self._on_name = on_owner, on_name
         self.name, self._view = agent.name, view
-        self._run, self._last = world.run, world.database.reader(agent).last_counted
-        self._follower: Follower = world.database.follow(agent, lambda: loading(self._run, agent.id))
-        self._telling = Telling(0)
-        self._words: list[Delta] = []  # of a reply whose question has not been read yet
-        self._missed = 0  # looks in a row at which nobody had the pen
+        self._retry = RetryUntilAvailable(DatabaseStatus(view), view, messages=WATCHING)
+        self._run, self._last = services.run, services.database.reader(agent).last_counted
+        self._follower: Follower = services.database.follow(agent, lambda: load_memory(self._run, agent.id))
+        self._draft = DraftFollower(0)
+        self._deltas: list[Delta] = []  # of a reply whose user message has not been read yet
+        self._missed = 0  # checks in a row without a lock owner
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> Memory:
-        """The memory to begin with."""
+        """Load and return the memory."""
         try:
             self.memory, holder = await self._follower.begin()
-            if (last := await self._last()) and self._learns(last):
+            if (last := await self._last()) and self._has_other_model(last):
                 self.memory, holder = await self._follower.begin()
         except BaseException:
             await self._follower.close()
             raise
-        self.holder = _living(holder)
+        self.owner, self.asks = _living(holder), holder is not None and holder.is_waiting
         return self.memory
 
-    def drawn(self, rows: list[StoredEvent]) -> list[StoredEvent]:
-        """Of these rows, those that memory has: the others are still to come."""
+    def known_rows(self, rows: list[StoredEvent]) -> list[StoredEvent]:
+        """Return the rows that memory has already; the others are still to come."""
         return [row for row in rows if row.agent != self.memory.agent or row.seq <= self._follower.seq]
 
     def start(self) -> None:
-        """Show what comes from now on."""
+        """Start following: show new events."""
         self._task = asyncio.create_task(self._follow(), name=f"{self.name} followed")
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._on_end)
 
     async def stop(self) -> None:
         await self._pause()
         await self._follower.close()
 
-    async def finish(self) -> None:
-        """Show what is still to come, and stop: the pen is held here. Goes on following where that fails."""
+    async def catch_up(self) -> None:
+        """Show the remaining events and stop, after this program took the write lock. On failure go on following."""
         await self._pause()
         try:
             while (news := await self._follower.look()).rows:
@@ -106,67 +110,53 @@ class Following:
 
     def rename(self, name: str) -> None:
         self.name = name
-        self._on_holder(self.holder)
+        self._on_owner(self.owner)
 
-    def told(self) -> str:
-        """What the user should know first."""
+    def notice(self) -> str:
+        """Return the first notice for the user."""
         refused = self.refusal()
         return f"{refused.what} It is shown read-only: {refused.remedy}"
 
-    def refusal(self) -> Refused:
-        """Why nothing can be sent here, and what to do."""
-        fork = "/fork goes on from here in another agent, " if "fork" in commands.BY_NAME else ""
-        elsewhere = f"{fork}/new begins another, /switch goes to one."
-        if self.holder:
-            what = f"Agent {self.name} is being written by another program ({self.holder})."
-            return Refused(what, f"/takeover when that has gone, {elsewhere}")
-        return Refused(f"Agent {self.name} is only followed here.", f"/takeover goes on with it, {elsewhere}")
+    def refusal(self) -> Rejected:
+        """Return the error for a message that cannot be sent here."""
+        elsewhere = "/fork goes on from here in another agent, /new begins another, /switch goes to one."
+        if self.owner:
+            what = f"Agent {self.name} is being written by another program ({self.owner})."
+            return Rejected(what, f"/takeover when that has gone, {elsewhere}")
+        return Rejected(f"Agent {self.name} is only followed here.", f"/takeover goes on with it, {elsewhere}")
 
     async def _pause(self) -> None:
         if self._task:
-            self._task.remove_done_callback(self._ended)
+            self._task.remove_done_callback(self._on_end)
             self._task.cancel()
             await asyncio.wait({self._task})
 
     async def _follow(self) -> None:
-        waits, lost = iter(RETRY_AFTER), set[type[StoreError]]()
         while True:
-            try:
-                news = await self._follower.news()
-            except WAITED_FOR as error:
-                if type(error) not in lost:
-                    self._view.notice(f"{error.what} What comes meanwhile is shown when it is back.")
-                    self._view.away(True)
-                lost.add(type(error))
-                await asyncio.sleep(next(waits, RETRY_AFTER[-1]))
-                continue
-            if lost:
-                self._view.notice("The database is back.")
-                self._view.away(False)
-            waits, lost = iter(RETRY_AFTER), set()
-            self._show(news)
+            await self._follower.wait()
+            self._show(await self._retry(self._follower.look))
 
-    def _show(self, news: News) -> None:
+    def _show(self, news: FollowUpdate) -> None:
         self._complete(news.rows)
-        for rows, loaded in _groups(news):
+        for rows, loaded in _group_rows(news):
             self.memory = show_rows(self._view, self.memory, rows, loaded)
         if news.rows or news.memory:
             self._view.changed(self.memory)
         for row in news.rows:
-            if isinstance(row.event, UsageReported) and not row.event.purpose and self._learns(row.event):
+            if isinstance(row.event, UsageReported) and not row.event.purpose and self._has_other_model(row.event):
                 self._follower.reload()
         if news.draft:
             self._read(news.draft)
-        if self._words and CallModel(self._telling.asked_by) in work(self.memory):
-            self._tell()
+        if self._deltas and CallModel(self._draft.asked_by) in work(self.memory):
+            self._show_draft()
         if news.name not in ("", self.name):
             self._view.notice(f"{self.name} is called {news.name} now.")
             self._on_name(news.name)
         if news.looked:
-            self._look(news.holder)
+            self._check_owner(news.owner)
 
-    def _learns(self, used: UsageReported) -> bool:
-        """Whether the writer asks another model than is known here: not all that its flags say is in the log."""
+    def _has_other_model(self, used: UsageReported) -> bool:
+        """Return True, and adapt the run, if the writer uses another model: its flags are not all in the log."""
         if used.model in ("", self.memory.model) or used.model == self._run.below.get("model"):
             return False
         above = {key: value for key, value in self._run.above.items() if key not in ("model", "level")}
@@ -174,45 +164,47 @@ class Following:
         return True
 
     def _read(self, draft: Draft) -> None:
-        if self._telling.asked_by != draft.asked_by:
-            self._telling = Telling(draft.asked_by)
-            self._words.clear()
-        self._words += self._telling.more(draft.text, draft.thinking, draft.parts)
+        if self._draft.asked_by != draft.asked_by:
+            self._draft = DraftFollower(draft.asked_by)
+            self._deltas.clear()
+        self._deltas += self._draft.add_state(draft.text, draft.thinking, draft.parts)
 
     def _complete(self, rows: Sequence[StoredEvent]) -> None:
-        """Say the last words of the reply that was followed before it is shown as stored: they were in no draft."""
-        facts = [row.event for row in rows]
-        since = dropwhile(lambda fact: not isinstance(fact, AssistantMessage | UserMessage), facts)
-        said = list(takewhile(lambda fact: isinstance(fact, AssistantMessage | ToolCall), since))
-        told = self._telling.text or self._telling.thinking
-        if said and told and not self._words and CallModel(self._telling.asked_by) in work(self.memory):
-            blocks = [block for fact in said for block in _blocks(fact)]
-            self._words += self._telling.rest(blocks)
-            self._tell()
+        """Show the end of the followed reply, which was in no draft, before the stored reply is shown."""
+        events = [row.event for row in rows]
+        since = dropwhile(lambda event: not isinstance(event, AssistantMessage | UserMessage), events)
+        reply = list(takewhile(lambda event: isinstance(event, AssistantMessage | ToolCall), since))
+        has_draft = self._draft.text or self._draft.thinking
+        if reply and has_draft and not self._deltas and CallModel(self._draft.asked_by) in work(self.memory):
+            blocks = [block for event in reply for block in _blocks(event)]
+            self._deltas += self._draft.finish(blocks)
+            self._show_draft()
 
-    def _tell(self) -> None:
-        """Show more of the reply under way. All that is read of it is in the database."""
-        for delta in self._words:
-            self._view.live(self._telling.asked_by, delta)
-        self._words.clear()
-        self._view.saved(self._telling.asked_by, len(self._telling.text))
+    def _show_draft(self) -> None:
+        """Show the new deltas of the streaming reply, all of which are in the database."""
+        for delta in self._deltas:
+            self._view.live(self._draft.asked_by, delta)
+        self._deltas.clear()
+        self._view.saved(self._draft.asked_by, len(self._draft.text))
 
-    def _look(self, holder: Holder | None) -> None:
-        """Somebody else has the pen, or nobody; a writer that lost its connection may be on its way back."""
-        self._missed = 0 if holder else self._missed + 1
-        now = _living(holder)
-        if now == self.holder or (not now and self._missed == 1):
+    def _check_owner(self, owner: LockOwner | None) -> None:
+        """Report a change of the lock owner; a writer that lost its connection gets one more check to come back."""
+        self._missed = 0 if owner else self._missed + 1
+        now, asked, self.asks = _living(owner), self.asks, owner is not None and owner.is_waiting
+        if now == self.owner and asked is not self.asks:
+            self._on_owner(now)
+        if now == self.owner or (not now and self._missed == 1):
             return
         if now:
             self._view.notice(f"Agent {self.name} is being written by another program ({now}).")
         else:
-            gone = f"No program writes to {self.name} any more ({self.holder} did)."
+            gone = f"No program writes to {self.name} any more ({self.owner} did)."
             self._view.notice(f"{gone} /takeover goes on here.")
-        self.holder = now
-        self._on_holder(now)
+        self.owner = now
+        self._on_owner(now)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """It ends by itself where the database cannot be used any more, or there is a bug."""
+    def _on_end(self, task: asyncio.Task[None]) -> None:
+        """Notify the user that following ended by itself: the database is unusable, or there is a bug."""
         if task.cancelled() or (error := task.exception()) is None:
             return
         if not isinstance(error, IkigaiError):
@@ -221,25 +213,26 @@ class Following:
         self._view.notice(f"{error} {self.name} is not followed any more: /switch {self.name} does it again.")
 
 
-def _blocks(fact: Event) -> tuple[ReplyBlock, ...]:
-    match fact:
+def _blocks(event: Event) -> tuple[ReplyBlock, ...]:
+    match event:
         case AssistantMessage(blocks):
             return blocks
         case ToolCall():
-            return (fact,)
+            return (event,)
         case _:
             return ()
 
 
-def _living(holder: Holder | None) -> str:
-    """The holder in words; "" for none, and for a program that is known to have ended."""
-    return str(holder) if holder and not holder.is_dead() else ""
+def _living(owner: LockOwner | None) -> str:
+    """Return the lock owner in words; "" for none and for a program that is known to have ended."""
+    return str(owner) if owner and not owner.is_dead() else ""
 
 
-def _groups(news: News) -> list[tuple[tuple[StoredEvent, ...], Memory | None]]:
-    """The rows as they were probably stored, so that the rule is drawn where the writer drew it.
+def _group_rows(news: FollowUpdate) -> list[tuple[tuple[StoredEvent, ...], Memory | None]]:
+    """Group the rows as they were probably stored, so that the context rule is drawn where the writer drew it.
 
-    A group ends with a turn; what changes the past, and all behind it, is one group, for memory was loaded behind that.
+    A group ends with a turn. An event that changes the past and all later rows are one group, because memory was
+    loaded after them.
     """
     groups: list[tuple[tuple[StoredEvent, ...], Memory | None]] = []
     rows: list[StoredEvent] = []

@@ -1,180 +1,203 @@
-"""What commands that only show something answer, at the terminal and in print mode: as text, and as one object."""
+"""Implements the commands that only show information, at the terminal and in print mode, as text and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from ikigai.app.profiles import figures as profile_figures
-from ikigai.app.profiles import in_force
-from ikigai.app.profiles import told as told_of_profiles
+from ikigai.app.profiles import format_profiles, profile_in_force, profiles_as_dict
 from ikigai.config import Config, describe
-from ikigai.core.commands import table as commands
-from ikigai.core.commands.parsers import Local, Meaning
-from ikigai.core.errors import Opening, Refused
-from ikigai.core.request.system_prompt import KEY
-from ikigai.core.state import inputs
-from ikigai.core.views import status_report as about
-from ikigai.core.views.context_report import context, told
+from ikigai.core.commands import table
+from ikigai.core.commands.parsers import Meaning, ProgramCommand
+from ikigai.core.commands.spec import PrintMode
+from ikigai.core.errors import NotReady, Rejected
+from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY
+from ikigai.core.views import status_report
+from ikigai.core.views.context_report import build_report, format_report
 
 if TYPE_CHECKING:
-    from ikigai.app.agent_manager import Crew
-    from ikigai.app.services import World
-    from ikigai.core.search.snippets import Marked
+    from ikigai.app.agent_manager import AgentManager
+    from ikigai.app.services import Services
+    from ikigai.core.search.snippets import MarkedText
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
     from ikigai.terminal.render.theme import Theme
 
-SHOWN = (
-    *("help", "config", "model", "profile", "think", "system", "search"),
-    *("cost", "context", "summary", "status", "agents"),
-)
-"""Commands that are answered here."""
-ANYWHERE = ("help", "config")
-"""Those that need no agent."""
-PRINTED = ("context", "status", "summary", "cost", "help", "model", "profile", "search", "agents")
-"""Those that print mode answers."""
 
+class CommandAnswer(NamedTuple):
+    """The answer of a command. `as_dict` is its JSON object in print mode; costs in it are exact decimals.
 
-TREE = ("fork", "rename", "kill", "revive")
-"""Those that print mode carries out, though they are no agent's own."""
-
-
-class Answer(NamedTuple):
-    """`figures` says the same to programs, of the commands in PRINTED; costs in it are exact decimals.
-
-    `marked` are the lines of the text where some of it is to stand out; `drawn` is what makes it for so many cells.
+    `marked` has the lines of a text with highlighted places. `draw` returns the text for a width in cells and a theme.
     """
 
     text: str
-    figures: dict[str, Any]
-    marked: Sequence[Marked] = ()
-    drawn: Callable[[int, Theme], str] | None = None
+    as_dict: dict[str, Any]
+    marked: Sequence[MarkedText] = ()
+    draw: Callable[[int, Theme], str] | None = None
 
 
-class Place(NamedTuple):
-    """What is asked about: an agent and its memory. `session` are the usage events of this run, None without one;
-    `crew` the agents that are open in it.
+class CommandContext(NamedTuple):
+    """The subject of a command: an agent and its memory.
+
+    `session` has the ids of the usage events of this run, None without a run; `manager` has its open agents.
     """
 
-    world: World
+    services: Services
     agent: Agent
     memory: Memory
     state: str
     session: Sequence[int] | None = None
-    crew: Crew | None = None
+    manager: AgentManager | None = None
 
 
-async def answer(command: Local, config: Config, place: Place | None) -> Answer:
-    """What a command of SHOWN answers. Raises Refused, and whatever the database has to say."""
-    match command.name:
-        case "help":
-            return Answer(commands.help_text(command.argument), {"commands": commands.help_figures(command.argument)})
-        case "config":
-            rows = describe(config, in_force(place.memory) if place else None)
-            return Answer("\n".join(f"{key} = {value}  ({origin})" for key, value, origin in rows), {})
-        case _ if place is None:
-            raise Opening()
-        case "cost":
-            return await _cost(place, config, command.argument)
-        case "context":
-            return await _context(place)
-        case "agents":
-            return await _agents(place, command.argument)
-        case "summary":
-            return await _summary(place)
-        case "search":
-            return await _search(place, command.argument)
-        case _:
-            return _of_memory(command.name, place)
+async def answer_command(command: ProgramCommand, config: Config, context: CommandContext | None) -> CommandAnswer:
+    """Return the answer of a command of COMMANDS_WITHOUT_AGENT or HERE.
+
+    Raise Rejected, NotReady, and the errors of the database.
+    """
+    if find := COMMANDS_WITHOUT_AGENT.get(command.name):
+        return await find(command.argument, config, context)
+    if context is None:
+        raise NotReady()
+    return await HERE[command.name](command.argument, config, context)
 
 
 def print_command(text: str) -> Meaning | None:
-    """The command that a message of print mode is, None for words to a model. Raises Refused for one that has no place
-    there.
+    """Parse a message of print mode as a command; None for a message to a model.
+
+    Raise Rejected for a command that print mode does not have.
     """
-    if not commands.is_command(text):
+    if not table.is_command(text):
         return None
-    meaning = commands.parse(text)
-    if (isinstance(meaning, Local) and meaning.name not in (*PRINTED, *TREE)) or isinstance(meaning, inputs.Edit):
-        shown = ", ".join(f"/{name}" for name in PRINTED)
-        what = f"{text.split(maxsplit=1)[0]} has no place in print mode."
-        raise Refused(what, f"It answers {shown}, and does what changes the context; start ikigai for all.")
+    word = text.split(maxsplit=1)[0]
+    meaning = table.parse(text)
+    is_local = isinstance(meaning, ProgramCommand)
+    mode = table.BY_NAME[meaning.name if is_local else word[1:]].print_mode
+    if mode is PrintMode.NO or (is_local and mode is PrintMode.CHANGE):
+        shown = ", ".join(f"/{each.name}" for each in table.COMMANDS if each.print_mode is PrintMode.SHOW)
+        what = f"{word} has no place in print mode."
+        raise Rejected(what, f"It answers {shown}, and does what changes the context; start ikigai for all.")
     return meaning
 
 
-async def _cost(place: Place, config: Config, argument: str) -> Answer:
-    from ikigai.app import usage_report as reports
+async def _help(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:
+    return CommandAnswer(table.format_help(argument), {"commands": table.help_as_dicts(argument)})
+
+
+async def _config(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:
+    rows = describe(config, profile_in_force(context.memory) if context else None)
+    return CommandAnswer("\n".join(f"{key} = {value}  ({origin})" for key, value, origin in rows), {})
+
+
+async def _cost(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    from ikigai.app import usage_report
     from ikigai.app.plots import command as pictures
 
-    asked, database = pictures.typed(argument), place.world.database
-    rows = await reports.spent_so_far(database, place.session, place.agent.id)
-    figures = {name.replace(" ", "_"): reports.cost_figures(of) for name, of in rows}
-    if not asked.plot:
-        return Answer(reports.cost_so_far(rows), figures)
-    picture = await pictures.shown(database, config, place.agent, place.memory.budget and place.memory.ceiling)
-    if asked.file:
-        return Answer(await pictures.written(picture, asked), figures)
-    text = pictures.printed(picture, words=config.terminal.screen_reader)
-    return Answer(text, figures, drawn=partial(pictures.on_screen, picture))
+    request, database = pictures.parse_typed(argument), context.services.database
+    rows = await usage_report.spent_so_far(database, context.session, context.agent.id)
+    figures = {name.replace(" ", "_"): usage_report.cost_as_dict(of) for name, of in rows}
+    if not request.plot:
+        return CommandAnswer(usage_report.format_costs(rows), figures)
+    budget = context.memory.budget and context.memory.ceiling
+    picture = await pictures.plot_for_screen(database, config, context.agent, budget)
+    if request.file:
+        return CommandAnswer(await pictures.write_image(picture, request), figures)
+    text = pictures.format_plot(picture, words=config.terminal.screen_reader)
+    return CommandAnswer(text, figures, draw=partial(pictures.draw_on_screen, picture))
 
 
-async def _agents(place: Place, argument: str) -> Answer:
-    from ikigai.app import agent_tree as kin
+async def _agents(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    from ikigai.app import agent_tree
 
     if argument not in ("", "--all"):
-        raise Refused(f"/agents cannot {argument[:80]!r}.", "Write /agents, or /agents --all to see the dead, too.")
-    lines = await kin.listed(place.world.database, place.crew, dead=bool(argument))
-    return Answer(kin.text(lines, place.agent.id, kin.MOST), {"agents": kin.figures(lines)})
+        raise Rejected(f"/agents cannot {argument[:80]!r}.", "Write /agents, or /agents --all to see the dead, too.")
+    lines = await agent_tree.list_agents(context.services.database, context.manager, killed=bool(argument))
+    text = agent_tree.format_tree(lines, context.agent.id, agent_tree.MAX_LISTED_AGENTS)
+    return CommandAnswer(text, {"agents": agent_tree.as_dicts(lines)})
 
 
-async def _search(place: Place, asked: str) -> Answer:
-    from ikigai.app import search_results as finding
+async def _search(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    from ikigai.app import search_results
 
-    database = place.world.database
-    if (id := finding.event_id(asked)) is not None:
-        name, events = await database.around(id)
-        return Answer(finding.around_text(name, events, id), finding.around_figures(name, events))
-    found = await database.search(asked)
-    lineage = await database.lineage(place.agent.id)
+    database = context.services.database
+    if (id := search_results.parse_event_id(argument)) is not None:
+        name, events = await database.neighbors(id)
+        text = search_results.format_neighbors(name, events, id)
+        return CommandAnswer(text, search_results.neighbors_as_dict(name, events))
+    result = await database.search(argument)
+    lineage = await database.lineage(context.agent.id)
     known = {
         hit.id
-        for hit in found.hits
-        if hit.agent_id in lineage and hit.id <= (lineage[hit.agent_id] or hit.id) and place.memory.remembers(hit.id)
+        for hit in result.hits
+        if hit.agent_id in lineage
+        and hit.id <= (lineage[hit.agent_id] or hit.id)
+        and context.memory.has_in_context(hit.id)
     }
-    lines = finding.lines(found, known)
-    return Answer("\n".join(line.text for line in lines), finding.figures(asked, found, known), lines)
+    lines = search_results.format_hits(result, known)
+    text = "\n".join(line.text for line in lines)
+    return CommandAnswer(text, search_results.hits_as_dict(argument, result, known), lines)
 
 
-async def _context(place: Place) -> Answer:
-    world, memory = place.world, place.memory
-    last = await world.database.reader(place.agent).last_counted()
-    found = context(memory, world.learned(memory.model), last)
-    return Answer(told(found), {"agent": place.agent.name, **msgspec.structs.asdict(found)})
+async def _context(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    memory = context.memory
+    last = await context.services.database.reader(context.agent).last_counted()
+    report = build_report(memory, context.services.learned(memory.model), last)
+    return CommandAnswer(format_report(report), {"agent": context.agent.name, **msgspec.structs.asdict(report)})
 
 
-async def _summary(place: Place) -> Answer:
-    from ikigai.core.condense.plan import described, figures, listed
+async def _summary(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    from ikigai.core.condense.plan import format_summaries, load_summaries, summaries_as_dict
 
-    found = await place.world.database.reader(place.agent).load(listed(place.memory))
-    return Answer(described(found), {"agent": place.agent.name, **figures(found)})
+    summaries = await context.services.database.reader(context.agent).load(load_summaries(context.memory))
+    return CommandAnswer(format_summaries(summaries), {"agent": context.agent.name, **summaries_as_dict(summaries)})
 
 
-def _of_memory(name: str, place: Place) -> Answer:
-    world, agent, memory, state, *_ = place
-    match name:
-        case "model":
-            return Answer(about.model(memory), about.model_figures(memory))
-        case "profile":
-            return Answer(told_of_profiles(world.config, memory), profile_figures(world.config, memory))
-        case "think":
-            return Answer(about.thinking(memory, world.pool.known.levels(memory.model)), {})
-        case "system":
-            system = str(memory.settings.get("system") or "There is no system prompt. /system TEXT sets one.")
-            return Answer("\n\n".join(filter(None, (system, str(memory.settings.get(KEY) or "")))), {})
-        case _:
-            text = about.status(memory, f"{agent.name} ({agent.id})", state, world.database_name)
-            return Answer(text, about.status_figures(memory, agent.name, agent.id, state, world.database_name))
+async def _model(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    return CommandAnswer(status_report.format_model(context.memory), status_report.model_as_dict(context.memory))
+
+
+async def _profile(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    config = context.services.config
+    return CommandAnswer(format_profiles(config, context.memory), profiles_as_dict(config, context.memory))
+
+
+async def _think(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    levels = context.services.pool.known.levels(context.memory.model)
+    return CommandAnswer(status_report.format_thinking(context.memory, levels), {})
+
+
+async def _system(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    settings = context.memory.settings
+    system = str(settings.get("system") or "There is no system prompt. /system TEXT sets one.")
+    return CommandAnswer("\n\n".join(filter(None, (system, str(settings.get(INSTRUCTIONS_KEY) or "")))), {})
+
+
+async def _status(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    services, agent, memory, state, *_ = context
+    database = services.database_name
+    text = status_report.format_status(memory, f"{agent.name} ({agent.id})", state, database)
+    return CommandAnswer(text, status_report.status_as_dict(memory, agent.name, agent.id, state, database))
+
+
+FindAnywhere: TypeAlias = Callable[[str, Config, "CommandContext | None"], Awaitable[CommandAnswer]]
+FindHere: TypeAlias = Callable[[str, Config, CommandContext], Awaitable[CommandAnswer]]
+
+COMMANDS_WITHOUT_AGENT: Mapping[str, FindAnywhere] = {"help": _help, "config": _config}
+"""Handlers of the commands that need no agent."""
+
+HERE: Mapping[str, FindHere] = {
+    "agents": _agents,
+    "context": _context,
+    "cost": _cost,
+    "model": _model,
+    "profile": _profile,
+    "search": _search,
+    "status": _status,
+    "summary": _summary,
+    "system": _system,
+    "think": _think,
+}
+"""Handlers of the commands that show information about an agent."""

@@ -1,39 +1,44 @@
-"""The mail of the agents that one program has open: who hears that something waits, and who begins a turn by it."""
+"""Delivers the mail of the agents that one program has open: notifies them of mail and begins turns with it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from ikigai.app.exchanges import ANSWERS, Exchanges
 from ikigai.app.waiting_calls import WaitingCalls
-from ikigai.core.agents.mail import MOST, Mail
+from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS, Mail
 from ikigai.core.agents.tree import descendants
-from ikigai.core.errors import IkigaiError
+from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.events import Ending, MailSent, StoredEvent, TurnEnded, UserMessage
-from ikigai.core.state.inputs import Heard
-from ikigai.core.state.turn_report import maker
+from ikigai.core.state.inputs import MailArrived
+from ikigai.core.state.turn_report import working_for
 
 if TYPE_CHECKING:
-    from ikigai.agent.loop import Runtime
-    from ikigai.app.buffered_view import Relay
-    from ikigai.app.services import World
+    from ikigai.agent.loop import AgentLoop
+    from ikigai.app.buffered_view import BufferedView
+    from ikigai.app.services import Services
     from ikigai.store.agents import Agent
 
 log = logging.getLogger(__name__)
 
-TURNS = 8
-"""Turns in a row that an agent may begin by mail without a word of the user's, to it or to one that it works for.
+MAX_UNATTENDED_TURNS = 8
+"""Turns in a row that an agent may begin by mail without a message of the user to it or to one that it works for.
 
-Work that an agent below is given within a turn that the user asked for does not count, nor does the answer to it.
+Work given to a descendant within a turn that the user started does not count, nor does the answer to it. The count ends
+with the program: a user who starts ikigai is present, and that counts as a message to all agents.
 """
-HELD = (
+MAIL_HELD = (
     "What was sent to {name} is held: {turns} of its turns in a row began with messages of agents. Say so to the user: "
     "a word of theirs to it (/send {name} TEXT) or to an agent that it works for lets it go on."
 )
-"""What a model is told of it."""
+"""The message to models about mail that is held."""
+REFUSED = (
+    "What was sent to {name} is held, for it can begin no turn: {why} Say so to the user: /switch {name} leads there."
+)
 
 
 class Recipient(Protocol):
@@ -42,98 +47,105 @@ class Recipient(Protocol):
     @property
     def agent(self) -> Agent: ...
     @property
-    def runtime(self) -> Runtime: ...
+    def agent_loop(self) -> AgentLoop: ...
     @property
-    def relay(self) -> Relay: ...
+    def view(self) -> BufferedView: ...
 
 
 class AgentOpener(Protocol):
     """The open agents of this program, and the means to open another one."""
 
     @property
-    def world(self) -> World: ...
+    def services(self) -> Services: ...
     @property
-    def members(self) -> Mapping[str, Recipient]:
+    def agents(self) -> Mapping[str, Recipient]:
         """The open agents by their ids."""
         ...
 
     async def start(self, agent: Agent) -> None:
-        """Open `agent` and start its loop. Raises as `Crew.open` does."""
+        """Open `agent` and start its loop. Raise the errors of `AgentManager.open`."""
         ...
 
-    def at_work(self, id: str) -> bool: ...
+    def is_running(self, id: str) -> bool: ...
 
 
-class Post:
-    """`opens` says that an agent which is not open is opened when mail for it is sent here.
+class Mailbox:
+    """The mail of all open agents. With `opens`, an agent that is not open is opened when mail for it is sent here.
 
-    What is claimed for a call that waits is not given to another one; the end of the turn gives it free.
+    Mail claimed for a waiting call is not given to another call; the end of the turn releases it.
     """
 
-    def __init__(self, crew: AgentOpener, opens: bool) -> None:
-        self._crew, self._opens = crew, opens
+    def __init__(self, manager: AgentOpener, opens: bool) -> None:
+        self._manager, self._opens = manager, opens
         self.closed = False
-        self.starting = asyncio.Lock()  # whoever makes an agent: limits are looked at and kept by one at a time
-        self.opening: set[str] = set()  # agents that mail has come for
-        self.calls = WaitingCalls()
-        self.held: dict[str, str] = {}  # agents that are open, whose mail begins no turn; and why, for models
+        self.starting = asyncio.Lock()  # serializes the creation of agents, so that limits are checked one at a time
+        self.opening: set[str] = set()  # agents being opened for their mail
+        self.calls, self.exchanges = WaitingCalls(), Exchanges()
+        self.held: dict[str, str] = {}  # open agents whose mail begins no turn, with the message for models
+        self.refused: dict[str, str] = {}  # open agents that cannot begin a turn with their mail, and why
         self.unopened: dict[str, str] = {}  # agents that could not be opened for their mail, and why
         self._claimed: dict[str, set[int]] = {}
-        self._due: set[str] = set()
-        self._begun: dict[str, int] = {}
-        self._makers: dict[str, str] = {}  # of agents that were opened here
+        self._needs_check: set[str] = set()
+        self._unattended: dict[str, int] = {}
+        self._makers: dict[str, str] = {}  # the maker of each agent that was opened here
         self._recovering: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # ── what is told ──
+    # ── notifications ──
 
-    def opened(self, member: Recipient) -> None:
-        """An agent was opened: it looks for mail; its own agents that a dead program left are opened, and report."""
+    def on_opened(self, member: Recipient) -> None:
+        """Check the mail of a new open agent, and open its subagents that an ended program left: they report."""
         id = member.agent.id
         self.unopened.pop(id, None)
-        self._due.add(id)
-        self._makers[id] = maker(member.runtime.memory)
+        self._needs_check.add(id)
+        self._makers[id] = working_for(member.agent_loop.memory)
         if self._opens:
-            self._recovering[id] = self._keep(self._recover(id))
+            self._recovering[id] = self._start_task(self._recover(id))
 
-    def heard(self, member: Recipient, stored: StoredEvent) -> None:
-        """An agent has stored this."""
+    def on_stored(self, member: Recipient, stored: StoredEvent) -> None:
+        """Handle an event that an open agent has stored."""
         id = member.agent.id
+        if id in self.refused:
+            self._needs_check.add(id)  # the cause may have passed
         match stored.event:
             case UserMessage(sender=sender):
                 self.calls.wake()
+                self.refused.pop(id, None)
                 if not sender:
-                    self._let_go(id)
+                    self._release_held(id)
             case MailSent(to=to) as sent:
                 self._notify(to, self._opens or (sent.wants_reply and sent.attended))
                 self.calls.wake()
             case TurnEnded(ending):
                 self._claimed.pop(id, None)
-                self._due.add(id)  # another program may have sent something
+                self.exchanges.end(id)
+                self._needs_check.add(id)  # another program may have sent mail
                 self.calls.wake()
                 if ending is Ending.INTERRUPTED and self._opens and not self.closed:
-                    self._keep(self._still_at_work(member))
+                    self._start_task(self._report_running(member))
             case _:
                 pass
 
     def _notify(self, id: str, opens: bool) -> None:
-        """There is mail for this agent; `opens` says that it is opened for that."""
-        self._due.add(id)
-        if receiver := self._crew.members.get(id):
-            receiver.runtime.tell(Heard())
+        """Notify an agent of mail; with `opens`, open it if it is not open."""
+        self._needs_check.add(id)
+        if receiver := self._manager.agents.get(id):
+            receiver.agent_loop.put_input(MailArrived())
         elif opens and not self.closed:
             self.opening.add(id)
-            self._keep(self._open(id))
+            self._start_task(self._open(id))
 
-    def _let_go(self, id: str) -> None:
-        """The user has said something to this agent: what was held for it, and for those that work for it, may come."""
-        for each in [each for each in self._begun if each == id or id in self._above(each)]:
-            del self._begun[each]
+    def _release_held(self, id: str) -> None:
+        """Release the mail held for this agent and those that work for it, because the user has written to it."""
+        agents = {*self._unattended, *self.exchanges.agents()}
+        for each in [each for each in agents if each == id or id in self._ancestors(each)]:
+            self.exchanges.end(each)
+            self._unattended.pop(each, None)
             if self.held.pop(each, ""):
                 self._notify(each, self._opens)
 
-    def _above(self, id: str) -> Iterator[str]:
-        """The agents that this one works for, its own maker first."""
+    def _ancestors(self, id: str) -> Iterator[str]:
+        """Yield the agents that this one works for, its maker first."""
         makers = dict(self._makers)
         while id := makers.pop(id, ""):
             yield id
@@ -141,66 +153,112 @@ class Post:
     # ── mail that begins turns ──
 
     async def collect(self, member: Recipient) -> tuple[Mail, ...]:
-        """What the agent, which does nothing, begins a turn with."""
+        """Return the mail that the idle agent begins a turn with."""
         id = member.agent.id
-        if self.closed or id not in self._due:
+        if self.closed or id not in self._needs_check:
             return ()
-        self._due.discard(id)  # first: what is sent meanwhile makes it due again
+        self._needs_check.discard(id)  # first: mail sent meanwhile adds it again
         try:
-            mails = await self._crew.world.database.mail.waiting(id)
+            mails = await self._manager.services.database.mail.waiting(id)
         except BaseException:
-            self._due.add(id)  # asked again it looks again
+            self._needs_check.add(id)  # the next call checks again
             raise
         if not mails:
-            self.held.pop(id, None)
+            self.clear_held(id)
             return ()
         if any(mail.by_user for mail in mails):
-            self._begun.pop(id, None)
+            self._unattended.pop(id, None)
         elif not any(mail.attended for mail in mails):
-            if self._begun.get(id, 0) >= TURNS:
+            if self._unattended.get(id, 0) >= MAX_UNATTENDED_TURNS:
                 self._hold(member, mails)
                 return ()
-            self._begun[id] = self._begun.get(id, 0) + 1
+            self._unattended[id] = self._unattended.get(id, 0) + 1
         self.held.pop(id, None)
-        found, characters = [mails[0]], len(mails[0].text)
+        taken, characters = [mails[0]], len(mails[0].text)
         for mail in mails[1:]:
             characters += len(mail.text)
-            if characters > MOST or mail.by_user or found[0].by_user:
-                self._due.add(id)
+            if characters > MAX_MESSAGE_CHARACTERS or mail.by_user or taken[0].by_user:
+                self._needs_check.add(id)
                 break
-            found.append(mail)
-        return tuple(found)
+            taken.append(mail)
+        return tuple(taken)
+
+    def clear_held(self, id: str) -> None:
+        """Forget that mail is held for the agent."""
+        self.held.pop(id, None)
+        self.refused.pop(id, None)
 
     def _hold(self, member: Recipient, mails: Iterable[Mail]) -> None:
-        """Leave the mail where it is, and say so, once, where the user looks."""
+        """Leave the mail in the mailbox, and tell the user once."""
         id, name = member.agent.id, member.agent.name
-        known, self.held[id] = id in self.held, HELD.format(name=name, turns=TURNS)
-        if known:
+        was_held, self.held[id] = id in self.held, MAIL_HELD.format(name=name, turns=MAX_UNATTENDED_TURNS)
+        if was_held:
             return
-        senders = ", ".join(dict.fromkeys(mail.name for mail in mails))
-        begun = f"in a row began with messages of agents. What {senders} sent"
-        member.relay.notice(f"{TURNS} turns {begun} is held: say something here to let it come.")
-        for above in self._above(id) if member.relay.front is None else ():
-            if other := self._crew.members.get(above):
-                other.relay.notice(
-                    f"{TURNS} turns of {name} {begun} to it is held: say something here, or /send {name} TEXT."
-                )
+        begun = f"in a row began with messages of agents. What {_senders(mails)} sent"
+        self._notify_user(
+            member,
+            f"{MAX_UNATTENDED_TURNS} turns {begun} is held: say something here to let it come.",
+            f"{MAX_UNATTENDED_TURNS} turns of {name} {begun} to it is held: say something here, or /send {name} TEXT.",
+        )
 
-    def why_silent(self, id: str) -> str:
-        """Why an agent does not take its mail, for models; "" where nothing is known to keep it from that."""
-        return self.held.get(id) or self.unopened.get(id, "")
+    def refuse(self, member: Recipient, mails: Sequence[Mail], error: Rejected) -> None:
+        """Hold these messages, which the agent could not begin a turn with, until it changes; tell the user once."""
+        id, name = member.agent.id, member.agent.name
+        before, self.refused[id] = self.refused.get(id), REFUSED.format(name=name, why=error.what)
+        if not any(mail.by_user or mail.attended for mail in mails):
+            self._unattended[id] -= 1
+        if before != self.refused[id]:
+            self._notify_user(
+                member,
+                f"What {_senders(mails)} sent is held: {error}",
+                f"What {_senders(mails)} sent to {name} is held, for it can begin no turn: {error.what} "
+                f"/switch {name} leads there.",
+                [mail.sender for mail in mails if mail.by_user],
+            )
+            self.calls.wake()
+
+    def _notify_user(self, member: Recipient, own: str, others: str, more: Iterable[str] = ()) -> None:
+        """Notify the user on the view of an agent; if it is detached also on those of its ancestors and `more`."""
+        member.view.notice(own)
+        if member.view.attached_view:
+            return
+        for id in dict.fromkeys((*self._ancestors(member.agent.id), *more)):
+            if other := self._manager.agents.get(id):
+                other.view.notice(others)
+
+    def is_held(self, id: str) -> bool:
+        """Return True if mail of the agent is held until the user writes."""
+        return id in self.held or id in self.refused or id in self.exchanges.over
+
+    def hold_reason(self, id: str) -> str:
+        """Return the reason why an agent does not take its mail, for models; "" if none is known."""
+        return self.held.get(id) or self.refused.get(id) or self.unopened.get(id, "")
+
+    def refuse_answer(self, member: Recipient, to: str) -> None:
+        """Tell the user once that `member` may send no more answers to the agent called `to` in its turn."""
+        if member.agent.id in self.exchanges.over:
+            return
+        self.exchanges.over.add(member.agent.id)
+        name, begun = member.agent.name, f"The last {ANSWERS} messages of agents only answered one another:"
+        self._notify_user(
+            member,
+            f"{begun} nothing more is sent to {to} in this turn. Say something here to let it go on.",
+            f"{begun} {name} sends nothing more to {to} in its turn. Say something here, or /send {name} TEXT.",
+        )
 
     # ── mail that calls wait for ──
 
     async def unclaimed(self, id: str) -> list[Mail]:
-        waiting = await self._crew.world.database.mail.waiting(id)
-        claimed = self._claimed.get(id, set())  # by now: another call may have claimed while this one asked
+        waiting = await self._manager.services.database.mail.waiting(id)
+        claimed = self._claimed.get(id, set())  # read afterwards: another call may have claimed meanwhile
         return [mail for mail in waiting if mail.id not in claimed]
 
     def claim(self, id: str, mails: list[Mail]) -> tuple[Mail, ...]:
         self._claimed.setdefault(id, set()).update(mail.id for mail in mails)
+        if mails:
+            self.exchanges.returned(id, mails[-1])
         if any(mail.by_user for mail in mails):
-            self._let_go(id)
+            self._release_held(id)
         return tuple(mails)
 
     # ── agents that are not open ──
@@ -208,40 +266,40 @@ class Post:
     async def _open(self, id: str) -> None:
         self.opening.add(id)
         try:
-            agent = await self._crew.world.database.agents.get(id)
+            agent = await self._manager.services.database.agents.get(id)
             if agent and not self.closed:
                 try:
-                    await self._crew.start(agent)
+                    await self._manager.start(agent)
                 except IkigaiError as error:
                     self.unopened[id] = f"{agent.name} could not be opened for its messages: {error}"
                     raise
-                await asyncio.sleep(0)  # its loop has begun then, and looks for mail
+                await asyncio.sleep(0)  # then its loop has started and checks its mail
         finally:
             self.opening.discard(id)
             self.calls.wake()
 
-    async def recovered(self, id: str) -> None:
-        """Wait until the agents of this one that a dead program left have been opened."""
+    async def wait_for_recovery(self, id: str) -> None:
+        """Wait until the subagents of this agent that an ended program left running have been opened."""
         if task := self._recovering.get(id):
             await asyncio.wait({task})
 
     async def _recover(self, id: str) -> None:
-        for child in await self._crew.world.database.mail.stopped(id):
-            if child not in self._crew.members:
+        for child in await self._manager.services.database.mail.stopped(id):
+            if child not in self._manager.agents:
                 with contextlib.suppress(IkigaiError):  # another program has it, or it is damaged
                     await self._open(child)
 
-    async def _still_at_work(self, member: Recipient) -> None:
-        tree = await self._crew.world.database.mail.tree(member.agent.id)
-        busy = [each.name for each in descendants(tree, member.agent.id) if self._crew.at_work(each.id)]
+    async def _report_running(self, member: Recipient) -> None:
+        tree = await self._manager.services.database.mail.tree(member.agent.id)
+        busy = [each.name for each in descendants(tree, member.agent.id) if self._manager.is_running(each.id)]
         if busy:
-            member.relay.notice(f"Still at work for it: {', '.join(busy)}. /kill NAME stops one.")
+            member.view.notice(f"Still at work for it: {', '.join(busy)}. /kill NAME stops one.")
 
-    def _keep(self, work) -> asyncio.Task[None]:
+    def _start_task(self, work) -> asyncio.Task[None]:
         async def guarded() -> None:
             try:
                 await work
-            except IkigaiError as error:  # mail stays where it is, and comes when the agent is opened
+            except IkigaiError as error:  # the mail stays stored and is delivered when the agent is opened
                 log.info("mail: %s", error)
             except Exception:
                 log.exception("mail")
@@ -249,13 +307,19 @@ class Post:
         task = asyncio.create_task(guarded(), name="mail")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: work.close())  # cancelled before it began it would be told as never awaited
+        task.add_done_callback(
+            lambda _: work.close()
+        )  # else one cancelled before its start warns that it was never awaited
         return task
 
     async def close(self) -> None:
-        """Nobody begins anything any more."""
+        """Cancel all tasks; start none from now on."""
         self.closed = True
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _senders(mails: Iterable[Mail]) -> str:
+    return ", ".join(dict.fromkeys("you" if mail.by_user else mail.name for mail in mails))

@@ -1,4 +1,4 @@
-"""The database of a configuration: found or started, connected, its schema brought up to date."""
+"""Opens the database of a configuration: locates or starts it, connects, and migrates its schema."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 import importlib
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ikigai.config import Config
 from ikigai.system import paths
 
-PREPARING = "Preparing the database"
-"""What is said of it while that takes long."""
+PREPARING_DATABASE = "Preparing the database"
+"""The message while opening the database takes long."""
 
 if TYPE_CHECKING:
     from ikigai.store.database import Database
@@ -20,19 +20,21 @@ if TYPE_CHECKING:
     from ikigai.system.progress import Far
 
 
-async def imported(module: str) -> Any:
-    """Import a heavy module in a thread."""
-    return await asyncio.to_thread(importlib.import_module, module)
+async def import_module(module: str) -> None:
+    """Import a heavy module in a thread, so that an import statement behind this takes no time."""
+    await asyncio.to_thread(importlib.import_module, module)
 
 
 async def locate_database(config: Config) -> tuple[Lease | None, str]:
-    """The DSN of this configuration and, where that is the embedded server, the lease that keeps it running."""
+    """Return the DSN of this configuration, and the lease that keeps the embedded server running, None without it."""
     if config.database.dsn is not None:
         return None, config.database.dsn
-    embedded = await imported("ikigai.store.embedded.server")
+    await import_module("ikigai.store.embedded.server")
+    from ikigai.store.embedded import server
+
     given_up = threading.Event()
     try:
-        lease = await asyncio.to_thread(embedded.start, paths.data_dir(), given_up.is_set)
+        lease = await asyncio.to_thread(server.start, paths.data_dir(), given_up.is_set)
     except asyncio.CancelledError:
         given_up.set()  # else the program would not end before the thread
         raise
@@ -40,9 +42,7 @@ async def locate_database(config: Config) -> tuple[Lease | None, str]:
 
 
 def is_first(config: Config) -> bool:
-    """Whether the embedded database is wanted and is not there yet, so that it is going to take seconds, here or in the
-    program that makes it.
-    """
+    """Return True if the embedded database does not exist yet: creating it takes seconds."""
     if config.database.dsn is not None:
         return False
     from ikigai.store.embedded.location import folder_of
@@ -51,18 +51,20 @@ def is_first(config: Config) -> bool:
 
 
 async def open_database(
-    config: Config, write: bool = True, told: Far = lambda done, total: None
+    config: Config, write: bool = True, on_progress: Far = lambda done, total: None
 ) -> tuple[Lease | None, Database]:
-    """The database of this configuration: connected and, with `write`, its schema brought up to date.
+    """Connect to the database of this configuration and, with `write`, migrate its schema.
 
-    `told` hears of the versions it is brought through.
+    `on_progress` gets the versions of the migration.
     """
     lease, dsn = await locate_database(config)
     revive = (lambda: asyncio.to_thread(lease.renew)) if lease else None
     try:
-        module = await imported("ikigai.store.database")
-        migrations = paths.shipped("migrations")
-        return lease, await module.Database.open(dsn, migrations, write=write, revive=revive, told=told)
+        await import_module("ikigai.store.database")
+        from ikigai.store.database import Database
+
+        migrations = paths.shipped_path("migrations")
+        return lease, await Database.open(dsn, migrations, write=write, revive=revive, on_progress=on_progress)
     except BaseException:
         if lease:
             lease.close()

@@ -1,61 +1,66 @@
-"""Profiles for the agents of a run: made of the configuration, listed by /profile, changed to, and missed."""
+"""Builds the profiles of a run from the configuration, and formats them for /profile."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ikigai.config import Config, profiled, under
-from ikigai.config.profiles import NONE, keys
-from ikigai.core.state.run_config import Profile, Rules
-from ikigai.core.state.tool_results import Caps
+from ikigai.config import Config, profile_choices, with_profile
+from ikigai.config.profiles import NO_PROFILE, profile_settings
+from ikigai.core.state.run_config import RunProfile, WindowRules
+from ikigai.core.state.tool_results import ToolResultLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ikigai.config.records import Context
+    from ikigai.config.records import ContextSettings
     from ikigai.core.events import Choices
     from ikigai.core.state.memory import Memory
 
-SETTINGS = {"model": "model", "level": "level", "system_prompt": "system", "sliding_context_tokens": "budget"} | {
+PROFILE_SETTINGS = {
+    "model": "model",
+    "level": "level",
+    "system_prompt": "system",
+    "sliding_context_tokens": "budget",
+} | {
     "approval": "approval",
     "tools": "tools_off",
     "tools_off": "tools_off",
 }
-"""The settings that a profile's keys become where an agent can choose another; flags and variables set all keys."""
+"""The setting of each profile key that an agent can choose itself; flags and variables set all keys."""
 
 
-def make_profiles(config: Config, below: Choices, lacking: Callable[[Choices], str]) -> dict[str, Profile]:
-    """Every profile by its name, "" for the configuration without one; nothing where there are none.
+def make_profiles(config: Config, below: Choices, lacking: Callable[[Choices], str]) -> dict[str, RunProfile]:
+    """Return the profiles by name, "" for the configuration without one; empty if none is configured.
 
-    A level that the model of a profile does not have (`lacking` says so) is left out, as that of the file is.
+    A level that the model of a profile lacks (`lacking` returns a message) is left out, like that of the file.
     """
-    found: dict[str, Profile] = {}
+    profiles: dict[str, RunProfile] = {}
     for name in ("", *config.profiles) if config.profiles else ():
-        context, settings = under(config, name).context, profiled(config, name) if name else {}
+        context, settings = with_profile(config, name).context, profile_choices(config, name) if name else {}
         if "level" in settings and lacking({**below, **settings}):
             settings["level"] = ""
-        found[name] = Profile(settings, make_rules(context), context.token_counter)
-    return found
+        profiles[name] = RunProfile(settings, make_rules(context), context.token_counter)
+    return profiles
 
 
-def make_rules(context: Context) -> Rules:
-    """How the window is kept, besides the budget."""
-    caps = Caps(
+def make_rules(context: ContextSettings) -> WindowRules:
+    """Return the rules of the window beside the budget."""
+    caps = ToolResultLimits(
         context.max_tool_result_tokens,
         context.tool_result_truncation,
         context.tool_result_keep_first,
         context.tool_result_keep_last,
     )
-    return Rules(context.prune_fraction, context.keep_first_turn, context.max_history_tokens, caps)
+    return WindowRules(context.prune_fraction, context.keep_first_turn, context.max_history_tokens, caps)
 
 
-def in_force(memory: Memory) -> str:
-    """The profile of this agent in this run; "" for none."""
+def profile_in_force(memory: Memory) -> str:
+    """Return the profile of this agent in this run; "" for none."""
     return memory.run.profile(memory.own)
 
 
-def missed(memory: Memory) -> str:
-    """What is to be said once where an agent, as it was loaded, goes by a profile of its choice that is gone; or ""."""
+def missing_profile_notice(memory: Memory) -> str:
+    """Return the notice that the profile which the loaded agent chose no longer exists; "" if it does."""
     name = str(memory.own.get("profile") or "")
     if not name or name in memory.run.profiles or memory.settings.get("profile") != name:
         return ""
@@ -64,44 +69,44 @@ def missed(memory: Memory) -> str:
     )
 
 
-def told(config: Config, memory: Memory) -> str:
-    """What /profile answers: each profile with what it sets, what it inherits included, and which is in force."""
-    now = in_force(memory)
+def format_profiles(config: Config, memory: Memory) -> str:
+    """Return the answer of /profile: all profiles with their settings, also inherited ones, and the one in force."""
+    now = profile_in_force(memory)
     origin = memory.run.origin("profile", memory.own)
     whose = "your choice" if origin == "agent" else f"from {origin}"
     rows = [f"Profile: {now} ({whose})" if now else "Profile: none"]
-    for name, values in _shown(config).items():
+    for name, values in _profile_values(config).items():
         base = config.profiles[name].get("inherits")
-        said = ", ".join(f"{key} = {_json(value)}" for key, value in values.items()) or "sets nothing"
-        rows.append(f"{'→' if name == now else ' '} {name}{f' ({base})' * bool(base)}: {said}")
-    if now and (kept := _kept(config, memory, now)):
-        rows.append(f"Not from the profile, but {', '.join(kept)}.")
+        settings = ", ".join(f"{key} = {_json(value)}" for key, value in values.items()) or "sets nothing"
+        rows.append(f"{'→' if name == now else ' '} {name}{f' ({base})' * bool(base)}: {settings}")
+    if now and (overrides := _overrides(config, memory, now)):
+        rows.append(f"Not from the profile, but {', '.join(overrides)}.")
     if len(rows) == 1:
         rows.append("There are none to choose. A table [profiles.NAME] in the configuration makes one.")
     else:
-        rows.append(f"/profile NAME chooses one, /profile {NONE} takes the choice back.")
+        rows.append(f"/profile NAME chooses one, /profile {NO_PROFILE} takes the choice back.")
     return "\n".join(rows)
 
 
-def figures(config: Config, memory: Memory) -> dict[str, Any]:
-    """The same for programs."""
+def profiles_as_dict(config: Config, memory: Memory) -> dict[str, Any]:
+    """Return the answer of /profile as a JSON object."""
     listed = [
         {"name": name, "inherits": config.profiles[name].get("inherits") or None, "sets": values}
-        for name, values in _shown(config).items()
+        for name, values in _profile_values(config).items()
     ]
-    return {"profile": in_force(memory), "origin": memory.run.origin("profile", memory.own), "profiles": listed}
+    return {"profile": profile_in_force(memory), "origin": memory.run.origin("profile", memory.own), "profiles": listed}
 
 
-def _shown(config: Config) -> dict[str, dict[str, Any]]:
-    return {name: {key: each.value for key, each in keys(config, name).items()} for name in config.profiles}
+def _profile_values(config: Config) -> dict[str, dict[str, Any]]:
+    return {name: {key: each.value for key, each in profile_settings(config, name).items()} for name in config.profiles}
 
 
-def _kept(config: Config, memory: Memory, name: str) -> list[str]:
-    """What the profile sets and somebody before it has set otherwise."""
+def _overrides(config: Config, memory: Memory, name: str) -> list[str]:
+    """Return the settings of the profile that a source of higher precedence overrides."""
     found = dict[str, str]()
-    there = under(config, name)
-    for key in keys(config, name):
-        setting = SETTINGS.get(key, "")
+    there = with_profile(config, name)
+    for key in profile_settings(config, name):
+        setting = PROFILE_SETTINGS.get(key, "")
         origin = memory.run.origin(setting, memory.own) if setting else ""
         if origin == "agent":
             found[setting] = f"{key} as you chose it"

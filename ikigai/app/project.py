@@ -1,8 +1,8 @@
-"""What the working directory brings with it, as far as the user trusts it: AGENTS.md, tools and settings of its own.
+"""Reads the project files of a trusted working directory: AGENTS.md, its tools and its settings.
 
-Until the folder is trusted nothing of it is read: only whether these names are there is looked at. Then each file is
-used as long as it is what the user has trusted; one that has come or changed since is asked about. Instructions are
-AGENTS.md, or CLAUDE.md where there is none; they are read again when the file has become another one.
+Until the folder is trusted, no file is read: only the names are looked up. After that each file is used as long as its
+content is the one that the user trusted; the user is asked about a new or changed file. Instructions are AGENTS.md, or
+CLAUDE.md if there is none. They are read again when the file changes.
 """
 
 from __future__ import annotations
@@ -12,34 +12,32 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ikigai.config import Config, project_files, toml_file
-from ikigai.config import project as project_settings
-from ikigai.config import trusted_folders as trust
+from ikigai.config import Config, project, project_files, toml_file, trusted_folders
 from ikigai.config.project_files import OwnFile
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.request.system_prompt import headed
+from ikigai.core.request.system_prompt import instructions_setting
 from ikigai.system import paths
-from ikigai.tools.shell.output_buffer import whole
+from ikigai.tools.shell.output_buffer import whole_characters
 from ikigai.tools.tool_files import tool_files
 
-INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md")
+INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 TOOLS, CONFIG = Path(".ikigai/tools"), Path(".ikigai/config.toml")
-MOST = 64 * 1024
-"""Bytes of instructions that are read: they are sent with every request."""
-CHANGED = "it has come or changed since the folder was trusted"
-CONFIRM = "Read it, then type /trust yes, or start ikigai there without -p and answer."
-START = "Start ikigai there without -p."
-GONE = OwnFile("", b"")
-"""Stands for a file that is not there."""
+MAX_INSTRUCTIONS_BYTES = 64 * 1024
+"""Bytes of instructions that are read: every request has them."""
+CHANGED_SINCE_TRUST = "it has come or changed since the folder was trusted"
+CONFIRM_REMEDY = "Read it, then type /trust yes, or start ikigai there without -p and answer."
+START_REMEDY = "Start ikigai there without -p."
+MISSING_FILE = OwnFile("", b"")
+"""The value for a missing file."""
 
 Stamp = tuple[str, int, int, int, int]
 
 
 class Project:
-    """One working directory. `trusted` holds for this run; `file` is where what holds for longer is kept.
+    """One working directory. `trusted` is its trust in this run; lasting trust is stored in `file`.
 
-    `approved` are the digests of its files that may be used, by relative path. `problems` are sentences about what
-    cannot be used; whoever tells the user takes them out.
+    `approved` has the digests of its files that may be used, by relative path. `problems` has messages about files that
+    cannot be used; the caller that shows them removes them.
     """
 
     def __init__(self, folder: Path, file: Path) -> None:
@@ -51,19 +49,21 @@ class Project:
         self._value = ""
 
     @property
-    def brings(self) -> tuple[str, ...]:
-        """What is here that nobody obeys before the folder is trusted, by name."""
-        return tuple(name for name in (*INSTRUCTIONS, str(TOOLS), str(CONFIG)) if os.path.lexists(self.folder / name))
+    def contents(self) -> tuple[str, ...]:
+        """The names of its files and folders that are not used before the folder is trusted."""
+        return tuple(
+            name for name in (*INSTRUCTION_FILES, str(TOOLS), str(CONFIG)) if os.path.lexists(self.folder / name)
+        )
 
     @property
     def executables(self) -> tuple[str, ...]:
-        """The files in its folder of tools that may be tools, by relative path; nothing of them is read."""
+        """The files in its tool folder that may be tools, by relative path; none is read."""
         return tuple(f"{TOOLS}/{path.name}" for path in tool_files(self.tools)[0])
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Every file here that is used once it is trusted, by relative path."""
-        names = (*INSTRUCTIONS, str(CONFIG))
+        """All its files that are used once they are trusted, by relative path."""
+        names = (*INSTRUCTION_FILES, str(CONFIG))
         return (*(name for name in names if os.path.lexists(self.folder / name)), *self.executables)
 
     @property
@@ -74,16 +74,16 @@ class Project:
     def config(self) -> Path:
         return self.folder / CONFIG
 
-    def look(self) -> None:
-        """Find out whether the folder is trusted already; a damaged file trusts nothing."""
+    def check_trust(self) -> None:
+        """Read from `file` if the folder is trusted; a damaged file trusts nothing."""
         try:
-            kept = trust.files(self.file, self.folder)
-            self.trusted, self.approved = kept is not None, kept or {}
+            digests = trusted_folders.trusted_digests(self.file, self.folder)
+            self.trusted, self.approved = digests is not None, digests or {}
         except IkigaiError as error:
             self.problems.append(str(error))
 
     def read(self, names: Iterable[str]) -> dict[str, OwnFile]:
-        """Read these files once, by relative path; without those that cannot be used."""
+        """Read these files once; return them by relative path, without unusable ones."""
         found = dict[str, OwnFile]()
         for name in names:
             with contextlib.suppress(OSError):
@@ -91,97 +91,100 @@ class Project:
         return found
 
     def changes(self) -> dict[str, OwnFile]:
-        """Read the files of a trusted folder that have come or changed since; empty when it is not trusted.
+        """Return the new and changed files of a trusted folder; empty if it is not trusted.
 
-        Settings that are `GONE` are among them: what they forbade would be allowed without a word.
+        Missing settings are among them as `MISSING_FILE`: else what they forbade would silently be allowed.
         """
         if not self.trusted:
             return {}
         found = {name: own for name, own in self.read(self.files).items() if self.approved.get(name) != own.digest}
         if self.approved.get(str(CONFIG)) and not os.path.lexists(self.config):
-            found[str(CONFIG)] = GONE
+            found[str(CONFIG)] = MISSING_FILE
         return found
 
     def digests(self, read: Mapping[str, OwnFile]) -> dict[str, str]:
-        """Return the digests by which files that were `read` are trusted.
+        """Return the digests that trust the files `read`.
 
-        Raises ConfigError when its settings cannot be used, which would end the program at every start.
+        Raise ConfigError if its settings cannot be used, which would end the program at every start.
         """
         own = read.get(str(CONFIG)) or self._settings()
-        project_settings.tightened(Config(), self.config, own.head)
+        project.tighten_with(Config(), self.config, own.head)
         return {name: own.digest for name, own in read.items()}
 
     def settings(self) -> bytes:
-        """Return what its settings file holds if that is what was trusted; b"" for none.
+        """Return the content of its settings file if that is trusted; b"" for none.
 
-        Raises ConfigError when the file cannot be used, and where the user cannot be asked also when it has changed:
-        more would be allowed than the user has agreed to.
+        Raise ConfigError if the file cannot be used. Raise it also for a changed file if the user cannot be asked: more
+        would be allowed than the user has agreed to.
         """
-        own, trusted = (self._settings(), self.approved.get(str(CONFIG), "")) if self.trusted else (GONE, "")
+        own, trusted = (self._settings(), self.approved.get(str(CONFIG), "")) if self.trusted else (MISSING_FILE, "")
         if own.digest == trusted:
             return own.head
         if not self._can_ask:
-            if own is GONE:
-                raise ConfigError(f"{self.config}, which may have forbidden things, is gone.", START)
-            raise ConfigError(f"{self.config} may forbid things, and {CHANGED}.", CONFIRM)
-        if own is not GONE:
-            self.problems.append(f"{CONFIG} is left out: {CHANGED}. {CONFIRM}")
+            if own is MISSING_FILE:
+                raise ConfigError(f"{self.config}, which may have forbidden things, is gone.", START_REMEDY)
+            raise ConfigError(f"{self.config} may forbid things, and {CHANGED_SINCE_TRUST}.", CONFIRM_REMEDY)
+        if own is not MISSING_FILE:
+            self.problems.append(f"{CONFIG} is left out: {CHANGED_SINCE_TRUST}. {CONFIRM_REMEDY}")
         return b""
 
     def _settings(self) -> OwnFile:
         if not os.path.lexists(self.config):
-            return GONE
+            return MISSING_FILE
         try:
             return self._own(str(CONFIG))
         except OSError as error:
-            what = f"{self.config} cannot be used: {project_files.reason(error)}."
+            what = f"{self.config} cannot be used: {project_files.error_reason(error)}."
             raise ConfigError(what, "Put a file of the project's own there.") from None
 
     def report_unasked(self) -> None:
-        """Add to `problems` what is left out because the user cannot be asked about it.
+        """Add messages to `problems` about the files left out because the user cannot be asked.
 
-        Raises ConfigError when that are settings of a folder that may be trusted.
+        Raise ConfigError if settings of a folder that may be trusted are among them.
         """
         self._can_ask = False
         has_settings = os.path.lexists(self.config)
         try:
-            is_stale = not self.trusted and trust.is_listed(self.file, self.folder)
+            is_stale = not self.trusted and trusted_folders.is_listed(self.file, self.folder)
         except IkigaiError:
             if has_settings:
                 raise
-            return  # `look` has said so
+            return  # `check_trust` has reported it
         if is_stale and has_settings:
-            raise ConfigError(f"{self.config} may forbid things, and trust in its folder has to be confirmed.", START)
-        if is_stale and self.brings:
+            raise ConfigError(
+                f"{self.config} may forbid things, and trust in its folder has to be confirmed.", START_REMEDY
+            )
+        if is_stale and self.contents:
             self.problems.append(
-                f"Nothing of {self.folder} is used ({', '.join(self.brings)}): trust in it has to be confirmed. {START}"
+                f"Nothing of {self.folder} is used ({', '.join(self.contents)}): trust in it has to be confirmed. "
+                f"{START_REMEDY}"
             )
 
     def refusal(self, path: Path) -> str:
-        """Why this file of the folder may not be used now, as the second half of a sentence; "" when it may."""
+        """Return the reason why this file may not be used now, as the second half of a sentence; "" if it may."""
         if not self.trusted:
             return "the user no longer trusts its folder"
         name = str(path.relative_to(self.folder))
         try:
-            return "" if self.approved.get(name) == self._own(name).digest else CHANGED
+            return "" if self.approved.get(name) == self._own(name).digest else CHANGED_SINCE_TRUST
         except OSError as error:
-            return project_files.reason(error)
+            return project_files.error_reason(error)
 
     def _own(self, name: str) -> OwnFile:
         is_tool = name.startswith(f"{TOOLS}/")
-        most = 0 if is_tool else toml_file.MOST_BYTES + 1
-        return project_files.read_own(self.folder, self.folder / name, most, is_text=not is_tool)
+        max_bytes = 0 if is_tool else toml_file.MAX_CONFIG_BYTES + 1
+        return project_files.read_own(self.folder, self.folder / name, max_bytes, is_text=not is_tool)
 
     def trust(self, now: float, files: dict[str, str] | None = None) -> str:
-        """Trust the folder from `now` on (seconds since 1970), in later runs, too; return its real path.
+        """Trust the folder from `now` (seconds since 1970) on, also in later runs; return its real path.
 
-        `files` are the digests to go by; None takes the files as they are. Raises IkigaiError, Refused, and ConfigError
-        when its settings cannot be used.
+        `files` has the trusted digests; None trusts the files as they are. Raise IkigaiError, Rejected, and ConfigError
+        if its settings cannot be used.
         """
         files = self.digests(self.read(self.files)) if files is None else files
-        with contextlib.suppress(OSError):  # then writing says why
-            paths.private(self.file.parent)
-        path = trust.trust(self.file, self.folder, now, files)
+        with contextlib.suppress(OSError):  # then writing raises the error
+            paths.make_private(self.file.parent)
+        path = trusted_folders.trust(self.file, self.folder, now, files)
         self.trust_for_run(files)
         return path
 
@@ -190,41 +193,44 @@ class Project:
         self.trusted, self.approved, self._stamp = True, files, None
 
     def revoke(self) -> bool:
-        """No more, from now on; False when the folder was not trusted. Raises IkigaiError."""
+        """Revoke the trust; return False if the folder was not trusted. Raise IkigaiError."""
         was, self.trusted, self.approved = self.trusted, False, {}
-        return trust.revoke(self.file, self.folder) or was
+        return trusted_folders.revoke(self.file, self.folder) or was
 
     def instructions(self) -> str:
-        """The setting `instructions` as it has to be now; "" for none. Reads a file only when it has changed."""
+        """Return the current setting `instructions`; "" for none. Read a file only when it has changed."""
         if not self.trusted:
             self._stamp, self._value = None, ""
             return ""
-        stamp = self._stamped()
+        stamp = self._file_stamps()
         if stamp != self._stamp:
             self._stamp, self._value = stamp, self._read(stamp[0]) if stamp else ""
         return self._value
 
-    def _stamped(self) -> Stamp | None:
-        for name in INSTRUCTIONS:
+    def _file_stamps(self) -> Stamp | None:
+        for name in INSTRUCTION_FILES:
             path = self.folder / name
-            for look in (path.stat, path.lstat):  # of a link to nothing: reading says so
+            for look in (path.stat, path.lstat):  # of a broken link: reading reports it
                 with contextlib.suppress(OSError):
-                    found = look()
-                    return name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+                    stat = look()
+                    return name, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
         return None
 
     def _read(self, name: str) -> str:
         try:
-            digest, data = project_files.read_own(self.folder, self.folder / name, MOST + 1)
+            digest, data = project_files.read_own(self.folder, self.folder / name, MAX_INSTRUCTIONS_BYTES + 1)
         except OSError as error:
-            why = project_files.reason(error)
+            why = project_files.error_reason(error)
             self.problems.append(f"{name} cannot be used as instructions: {why}. Mend or remove it.")
             return ""
         if self.approved.get(name) != digest:
-            self.problems.append(f"{name} is left out: {CHANGED}. {CONFIRM}")
+            self.problems.append(f"{name} is left out: {CHANGED_SINCE_TRUST}. {CONFIRM_REMEDY}")
             return ""
-        text = whole(data[:MOST]).decode(errors="replace") if len(data) > MOST else data.decode(errors="replace")
-        if len(data) > MOST:
-            text += f"\n[cut: only the first {MOST:,} bytes of the file are here]"
-            self.problems.append(f"{name} is longer than {MOST // 1024} KiB: the rest is left out. Make it shorter.")
-        return headed(name, text)
+        is_long = len(data) > MAX_INSTRUCTIONS_BYTES
+        text = (whole_characters(data[:MAX_INSTRUCTIONS_BYTES]) if is_long else data).decode(errors="replace")
+        if is_long:
+            text += f"\n[cut: only the first {MAX_INSTRUCTIONS_BYTES:,} bytes of the file are here]"
+            self.problems.append(
+                f"{name} is longer than {MAX_INSTRUCTIONS_BYTES // 1024} KiB: the rest is left out. Make it shorter."
+            )
+        return instructions_setting(name, text)

@@ -1,4 +1,4 @@
-"""The secrets of ikigai's own and what replaces them: API keys, and the passwords of the database."""
+"""Collects ikigai's own secrets, API keys and database passwords, and provides their redactor."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ikigai.config import KEY_VARIABLES, api_keys
+from ikigai.config import api_keys
 from ikigai.core.errors import ConfigError
+from ikigai.core.vendors import VENDORS
 
 if TYPE_CHECKING:
     from ikigai.config import Config
@@ -19,39 +20,41 @@ BRAVE_KEY = "BRAVE_API_KEY"
 
 
 class Redaction:
-    """Gives the redactor of this run, made anew when a key has changed.
+    """Provides the redactor of this run, and rebuilds it when a key has changed.
 
-    `passwords` gives those of the database by name.
+    `passwords` returns the passwords of the database by name.
     """
 
     def __init__(self, config: Config, passwords: Callable[[], Mapping[str, str]] = dict) -> None:
         self._config, self.passwords = config, passwords
-        self._made: tuple[dict[str, str], Redactor] | None = None
+        self._cached: tuple[dict[str, str], Redactor] | None = None
 
     def redactor(self) -> Redactor:
-        """Return what replaces secrets as they are now; with `redact = "off"` it replaces nothing."""
+        """Return the redactor of the current secrets; with `redact = "off"` it replaces nothing."""
         from ikigai.core.redaction import Redactor
 
         mode = self._config.tools.redact
         secrets = self.secrets() if mode != "off" else {}
-        if self._made is None or self._made[0] != secrets:
-            self._made = secrets, Redactor(secrets, formats=mode == "patterns")
-        return self._made[1]
+        if self._cached is None or self._cached[0] != secrets:
+            self._cached = secrets, Redactor(secrets, formats=mode == "patterns")
+        return self._cached[1]
 
     def own(self, text: str) -> str:
         """Return the text without ikigai's own keys."""
         return self.redactor().own(text)
 
     def secrets(self) -> dict[str, str]:
-        """Return ikigai's own secrets by the name that stands in their place."""
+        """Return ikigai's own secrets by the name that replaces them."""
         servers = [server.api_key_env for server in self._config.providers.values()]
-        usual = [name for names in KEY_VARIABLES.values() for name in names]
-        found = {name: os.environ.get(name, "").strip() for name in (*usual, *servers, BRAVE_KEY, "PGPASSWORD") if name}
-        found |= {name: _password(os.environ.get(name, "")) for name in ("IKIGAI_DATABASE_URL", "DATABASE_URL")}
-        with contextlib.suppress(ConfigError):  # a damaged file is told of where a key is wanted
-            found |= {f"{provider} key": key for provider, key in api_keys.stored(api_keys.default_file()).items()}
-        found |= self.passwords()
-        return {name: secret for name, secret in found.items() if secret}
+        standard = [name for vendor in VENDORS.values() for name in vendor.key_variables]
+        secrets = {
+            name: os.environ.get(name, "").strip() for name in (*standard, *servers, BRAVE_KEY, "PGPASSWORD") if name
+        }
+        secrets |= {name: _password(os.environ.get(name, "")) for name in ("IKIGAI_DATABASE_URL", "DATABASE_URL")}
+        with contextlib.suppress(ConfigError):  # a damaged file is reported when a key is needed
+            secrets |= {f"{provider} key": key for provider, key in api_keys.read_keys(api_keys.default_file()).items()}
+        secrets |= self.passwords()
+        return {name: secret for name, secret in secrets.items() if secret}
 
     def warnings(self) -> list[str]:
         """Return a sentence for each secret that is too short to be replaced."""
@@ -74,6 +77,6 @@ def _password(address: str) -> str:
     from ikigai.store import address as addresses
 
     try:
-        return addresses.given(address).get("password", "")
-    except BadDatabase:  # said where it is used
+        return addresses.parse_dsn(address).get("password", "")
+    except BadDatabase:  # reported when it is used
         return ""

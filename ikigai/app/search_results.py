@@ -1,4 +1,4 @@
-"""`ikigai history` and /search: what was said, found by words or by its id, as lines for people and as objects."""
+"""Implements `ikigai history` and /search: finds events by words or id, and formats them as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,33 +11,32 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ikigai.app import export as exporting
-from ikigai.app import usage_report as reports
-from ikigai.core.codec import SEARCHED
-from ikigai.core.errors import ConfigError, Refused
+from ikigai.app import export, usage_report
+from ikigai.core.codec import SEARCHED_KINDS
+from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.events import StoredEvent
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.core.search.snippets import Hit, Marked
+from ikigai.core.search.snippets import MarkedText, SearchHit
 from ikigai.core.views import transcript
-from ikigai.core.views.transcript import Block, Speaker
+from ikigai.core.views.transcript import Speaker, TranscriptBlock
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
-    from ikigai.store.search.search import Found
+    from ikigai.store.search.search import SearchResult
 
-LONGEST = 1_000
-"""Hits or events that one command shows."""
+MAX_RESULTS = 1_000
+"""Hits or events that one command lists."""
 ROWS, BESIDE = 40, 3
-"""Lines of an event, and of one beside it, that /search #ID shows."""
-WORDS = 100
+"""Lines of the event and of each neighbor that /search #ID shows."""
+EXCERPT_CHARACTERS = 100
 """Characters of an event in a list."""
-PAGE = 200
-"""Events that a list reads at once."""
+LIST_PAGE_EVENTS = 200
+"""Events that a list reads in one query."""
 
 
 def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """`ikigai history` among the subcommands; returns the parsers of what it can do."""
+    """Add `ikigai history` to the subcommands; return the parsers of its commands."""
     history = commands.add_parser("history", help="what was said, by all agents")
     what = history.add_subparsers(dest="what", required=True)
     search = what.add_parser(
@@ -52,13 +51,16 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, arg
     search.add_argument(
         "--kind",
         action="append",
-        choices=SEARCHED,
+        choices=SEARCHED_KINDS,
         default=[],
         metavar="KIND",
-        help=f"events of this kind; may be repeated: {', '.join(SEARCHED)}",
+        help=f"events of this kind; may be repeated: {', '.join(SEARCHED_KINDS)}",
     )
     search.add_argument(
-        "--since", type=reports.since, metavar="DATE|Nd", help="from this day on (2026-11-30), or the last N days"
+        "--since",
+        type=usage_report.parse_since,
+        metavar="DATE|Nd",
+        help="from this day on (2026-11-30), or the last N days",
     )
     search.add_argument("--order", choices=("time", "relevance"), default="time", help="newest or best first (time)")
     search.add_argument("--before", type=_id, metavar="ID", help="only what is older than this event")
@@ -72,23 +74,23 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> dict[str, arg
     show.add_argument("--beside", type=int, choices=range(101), default=0, metavar="N", help="N before and N behind it")
     for each in (search, listed, show):
         each.add_argument("--json", action="store_true", help="the same as JSON")
-    return {"search": search, "list": listed, "show": show, **exporting.add(what, common)}
+    return {"search": search, "list": listed, "show": show, **export.add(what, common)}
 
 
-def event_id(text: str) -> int | None:
-    """The id that #ID names; None for anything else."""
+def parse_event_id(text: str) -> int | None:
+    """Parse #ID; return None for any other text."""
     return int(text[1:]) if re.fullmatch("#[0-9]{1,18}", text) else None
 
 
 def _id(text: str) -> int:
-    if (id := event_id(f"#{text.removeprefix('#')}")) is None:
+    if (id := parse_event_id(f"#{text.removeprefix('#')}")) is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no id of an event; write a number, as it is shown with a #")
     return id
 
 
 def _limit(text: str) -> int:
-    if not re.fullmatch("[0-9]{1,4}", text) or not 1 <= int(text) <= LONGEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is no limit; write 1 to {LONGEST}")
+    if not re.fullmatch("[0-9]{1,4}", text) or not 1 <= int(text) <= MAX_RESULTS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no limit; write 1 to {MAX_RESULTS}")
     return int(text)
 
 
@@ -96,61 +98,66 @@ def _limit(text: str) -> int:
 
 
 async def search(database: Database, arguments: argparse.Namespace) -> str:
-    """What `ikigai history search` prints; the escapes in it are our own. Raises ConfigError, StoreError."""
+    """Return the output of `ikigai history search`, painted on a terminal. Raise ConfigError, StoreError."""
     query = " ".join(arguments.query)
     agent = (await _find(database, arguments.agent)).id if arguments.agent else None
-    since = reports.begins(arguments.since) if arguments.since else None
+    since = usage_report.day_start(arguments.since) if arguments.since else None
     try:
-        found = await database.search(
-            query, agent, arguments.kind, since, arguments.order, arguments.limit, arguments.before
-        )
-    except Refused as refusal:
+        limits = arguments.kind, since, arguments.order, arguments.limit, arguments.before
+        result = await database.search(query, agent, *limits)
+    except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
-    return _json(figures(query, found)) if arguments.json else _painted(lines(found))
+    return _json(hits_as_dict(query, result)) if arguments.json else _paint(format_hits(result))
 
 
 async def _find(database: Database, name: str) -> Agent:
     try:
         return await database.agents.find(name)
-    except Refused as refusal:
+    except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
 
 
-def lines(found: Found, known: Collection[int] = ()) -> list[Marked]:
-    """Hits as people read them; those in `known` are in the context now."""
-    made: list[Marked] = []
-    for hit in found.hits:
+def format_hits(result: SearchResult, known: Collection[int] = ()) -> list[MarkedText]:
+    """Return the hits as lines; those with an id in `known` are in the context now."""
+    lines: list[MarkedText] = []
+    for hit in result.hits:
         now = "  in context" if hit.id in known else ""
         snippet, places = hit.snippet.text, hit.snippet.places
-        made.append(Marked(f"#{hit.id}  {when(hit.at)}  {clean_line(hit.agent)}  {clean_line(hit.kind)}{now}"))
-        made.append(Marked(f"  {snippet}", tuple((first + 2, last + 2) for first, last in places)))
-    if not found.hits:
-        made.append(Marked("Nothing was found."))
-    return [*made, *map(Marked, _notices(found))]
+        head = f"#{hit.id}  {format_time(hit.at)}  {clean_line(hit.agent)}  {clean_line(hit.kind)}{now}"
+        lines.append(MarkedText(head))
+        lines.append(MarkedText(f"  {snippet}", tuple((first + 2, last + 2) for first, last in places)))
+    if not result.hits:
+        lines.append(MarkedText("Nothing was found."))
+    return [*lines, *map(MarkedText, _notices(result))]
 
 
-def _notices(found: Found) -> Iterator[str]:
-    if found.widened:
+def _notices(result: SearchResult) -> Iterator[str]:
+    if result.widened:
         yield "No word begins like that; this is what is found within words."
-    if found.reached is not None:
-        yield f"There was no time to look further back than #{found.reached}."
-    if found.behind:
-        events = "1 event is" if found.behind == 1 else f"{found.behind:,} events are"
+    if result.reached is not None:
+        yield f"There was no time to look further back than #{result.reached}."
+    if result.behind:
+        events = "1 event is" if result.behind == 1 else f"{result.behind:,} events are"
         yield f"{events} not in the index yet, and may hold more; search again in a while."
 
 
-def figures(query: str, found: Found, known: Collection[int] | None = None) -> dict[str, Any]:
-    """The same for programs; `places` are characters of the snippet, from and to. Without `known` nobody asks."""
+def hits_as_dict(query: str, result: SearchResult, known: Collection[int] | None = None) -> dict[str, Any]:
+    """Return the hits as a JSON object, with "in_context" if `known` is given.
+
+    "places" are pairs of character offsets in the snippet.
+    """
     return {
         "query": query,
-        "hits": [{**_figures(hit), **({} if known is None else {"in_context": hit.id in known})} for hit in found.hits],
-        "widened": found.widened,
-        "behind": found.behind,
-        "reached": found.reached,
+        "hits": [
+            {**_figures(hit), **({} if known is None else {"in_context": hit.id in known})} for hit in result.hits
+        ],
+        "widened": result.widened,
+        "behind": result.behind,
+        "reached": result.reached,
     }
 
 
-def _figures(hit: Hit) -> dict[str, Any]:
+def _figures(hit: SearchHit) -> dict[str, Any]:
     return {
         "id": hit.id,
         "agent": hit.agent,
@@ -162,92 +169,92 @@ def _figures(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _painted(lines: Sequence[Marked]) -> str:
-    """The lines as they stand, or on a terminal with the places set off."""
-    from ikigai.terminal.render.theme import output
+def _paint(lines: Sequence[MarkedText]) -> str:
+    """Return the lines as text, on a terminal with the marked places highlighted."""
+    from ikigai.terminal.render.theme import output_theme
 
-    style = output(os.environ, sys.stdout.isatty())
-    made: list[str] = []
+    style = output_theme(os.environ, sys.stdout.isatty())
+    rows: list[str] = []
     for line in lines:
         text, at = "", 0
         for first, last in line.places:
             text += line.text[at:first] + style.paint("found", line.text[first:last])
             at = last
-        made.append(text + line.text[at:])
-    return "\n".join(made)
+        rows.append(text + line.text[at:])
+    return "\n".join(rows)
 
 
 # ── list and show ──
 
 
-async def listed(database: Database, arguments: argparse.Namespace) -> str:
-    """What `ikigai history list` prints: the last events that people read, oldest first. Raises ConfigError."""
+async def list_events(database: Database, arguments: argparse.Namespace) -> str:
+    """Return the output of `ikigai history list`: the last readable events, oldest first. Raise ConfigError."""
     agent = await _find(database, arguments.agent) if arguments.agent else await database.agents.last()
     if agent is None:
         raise ConfigError("There are no agents yet.", "Start one with: ikigai")
-    found: list[tuple[StoredEvent, Block]] = []
+    rows: list[tuple[StoredEvent, TranscriptBlock]] = []
     reader, before = database.reader(agent), arguments.before
-    while len(found) < arguments.limit and (page := await reader.history(before, PAGE)):
-        found[:0] = [(event, block) for event in page if (block := transcript.block(event))]
+    while len(rows) < arguments.limit and (page := await reader.history(before, LIST_PAGE_EVENTS)):
+        rows[:0] = [(event, block) for event in page if (block := transcript.event_block(event))]
         before = page[0].id
-    found = found[-arguments.limit :]
+    rows = rows[-arguments.limit :]
     if arguments.json:
-        return _json({"agent": agent.name, "events": [_event(event, block) for event, block in found]})
-    return "\n".join(_row(event, block) for event, block in found) or "Nothing was said yet."
+        return _json({"agent": agent.name, "events": [_event(event, block) for event, block in rows]})
+    return "\n".join(_row(event, block) for event, block in rows) or "Nothing was said yet."
 
 
-async def shown(database: Database, arguments: argparse.Namespace) -> str:
-    """What `ikigai history show` prints. Raises ConfigError for an id that is none."""
+async def show_event(database: Database, arguments: argparse.Namespace) -> str:
+    """Return the output of `ikigai history show`. Raise ConfigError for an unknown id."""
     try:
-        name, events = await database.around(arguments.id, arguments.beside, arguments.beside)
-    except Refused as refusal:
+        name, events = await database.neighbors(arguments.id, arguments.beside, arguments.beside)
+    except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
     if arguments.json:
-        return _json(around_figures(name, events))
-    return around_text(name, events, arguments.id, most=None)
+        return _json(neighbors_as_dict(name, events))
+    return format_neighbors(name, events, arguments.id, most=None)
 
 
-def around_text(agent: str, events: Sequence[StoredEvent], id: int, most: int | None = ROWS) -> str:
-    """An event and its neighbours; `most` lines of it, of the others a few."""
-    made: list[str] = []
+def format_neighbors(agent: str, events: Sequence[StoredEvent], id: int, most: int | None = ROWS) -> str:
+    """Return an event, `most` lines of it (None: all), and a few lines of its neighbors."""
+    parts: list[str] = []
     for event in events:
-        block = transcript.block(event)
+        block = transcript.event_block(event)
         text = clean(block.text).strip("\n") if block else ""
         rows = text.split("\n")
         keep = (most if event.id == id else BESIDE) or len(rows)
         more = [f"… {len(rows):,} lines in all"] if len(rows) > keep else []
-        head = f"#{event.id}  {when(event.at)}  {clean_line(agent)}  {_kind(event, block)}"
-        made.append("\n".join((head, *(f"  {row}" for row in (*rows[:keep], *more)))))
-    return "\n\n".join(made)
+        head = f"#{event.id}  {format_time(event.at)}  {clean_line(agent)}  {_kind(event, block)}"
+        parts.append("\n".join((head, *(f"  {row}" for row in (*rows[:keep], *more)))))
+    return "\n\n".join(parts)
 
 
-def around_figures(agent: str, events: Sequence[StoredEvent]) -> dict[str, Any]:
-    return {"agent": agent, "events": [_event(event, transcript.block(event)) for event in events]}
+def neighbors_as_dict(agent: str, events: Sequence[StoredEvent]) -> dict[str, Any]:
+    return {"agent": agent, "events": [_event(event, transcript.event_block(event)) for event in events]}
 
 
-def _event(event: StoredEvent, block: Block | None) -> dict[str, Any]:
+def _event(event: StoredEvent, block: TranscriptBlock | None) -> dict[str, Any]:
     text = block.text if block else ""
     return {"id": event.id, "seq": event.seq, "at": event.at, "kind": _kind(event, block), "text": text}
 
 
 def _json(value: Any) -> str:
-    """One line in ASCII, so that it is exact and safe for a terminal."""
+    """Return the value as one line of ASCII, which is exact and safe for a terminal."""
     return json.dumps(value)
 
 
-def _row(event: StoredEvent, block: Block) -> str:
-    words = " ".join(clean(block.text[: 4 * WORDS]).split())
-    cut = f"{words[: WORDS - 1]}…" if len(words) > WORDS else words
-    return f"#{event.id}  {when(event.at)}  {_kind(event, block):<11}  {cut}".rstrip()
+def _row(event: StoredEvent, block: TranscriptBlock) -> str:
+    words = " ".join(clean(block.text[: 4 * EXCERPT_CHARACTERS]).split())
+    cut = f"{words[: EXCERPT_CHARACTERS - 1]}…" if len(words) > EXCERPT_CHARACTERS else words
+    return f"#{event.id}  {format_time(event.at)}  {_kind(event, block):<11}  {cut}".rstrip()
 
 
-def _kind(event: StoredEvent, block: Block | None) -> str:
-    """The kind of an event in a word."""
+def _kind(event: StoredEvent, block: TranscriptBlock | None) -> str:
+    """Return the kind of an event in a word."""
     if block is None or block.speaker in (Speaker.NOTE, Speaker.STOPPED):
         return type(event.event).__name__.lower() if block is None else block.speaker.value
     return block.speaker.value + (f" {clean_line(block.name)}" if block.name else "")
 
 
-def when(at: float) -> str:
-    """A moment, here, to the minute."""
+def format_time(at: float) -> str:
+    """Return a time (seconds since 1970) in the local time zone, to the minute."""
     return f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M}"

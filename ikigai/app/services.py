@@ -1,7 +1,7 @@
-"""The composition root: makes a world with agents and runtimes of what `open_database` and `factories` give.
+"""Provides the composition root: combines the results of `open_database` and `factories`, and makes agent loops.
 
-With these two the only module that knows every edge but the screen. What is heavy (psycopg, the embedded server, SDKs,
-the local model) is imported and started in threads, so that a prompt that is already visible goes on taking keys.
+Only these three modules know all adapters but the screen. Heavy modules (psycopg, the embedded server, SDKs, the local
+model) are imported and started in threads, so that a visible prompt goes on taking keys.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ikigai.agent.loop import Runtime
+from ikigai.agent.loop import AgentLoop
 from ikigai.app.factories import (
-    chosen,
-    lacking,
     make_options,
     make_pool,
     make_price,
     make_project,
     make_run,
     make_workshop,
-    tightened,
+    missing_level_message,
+    model_and_level,
+    tighten,
 )
-from ikigai.app.open_database import imported, open_database
-from ikigai.app.profiles import in_force
+from ikigai.app.open_database import import_module, open_database
+from ikigai.app.profiles import profile_in_force
 from ikigai.app.project import Project
-from ikigai.config import Config, layers, under
-from ikigai.core.condense.threshold import Options
-from ikigai.core.errors import ConfigError, Refused
+from ikigai.config import Config, split_layers, with_profile
+from ikigai.core.condense.threshold import CondenseOptions
+from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.events import Choices
 from ikigai.core.ports import View
-from ikigai.core.request.system_prompt import KEY, instructed
-from ikigai.core.state.loading import loading
+from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instructions
+from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.run_config import Run
-from ikigai.providers.pool import Pool
-from ikigai.system.paths import directory, unsaved_files
+from ikigai.core.state.run_config import RunConfig
+from ikigai.providers.pool import ProviderPool
+from ikigai.system.paths import current_directory, unsaved_files
 from ikigai.system.process_memory import protect_process_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ikigai.app.tool_runtime import Workshop
-    from ikigai.core.agents.subagents import Delegates
+    from ikigai.app.tool_runtime import ToolRuntime
+    from ikigai.core.agents.subagents import Subagents
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
@@ -53,23 +53,23 @@ if TYPE_CHECKING:
     from ikigai.system.progress import Far
 
 
-class World:
-    """What one run of the program shares between its agents."""
+class Services:
+    """The services that the agents of one run share."""
 
     def __init__(
         self,
         config: Config,
         database: Database,
         lease: Lease | None,
-        pool: Pool,
-        run: Run,
-        workshop: Workshop,
+        pool: ProviderPool,
+        run: RunConfig,
+        tool_runtime: ToolRuntime,
         project: Project | None = None,
     ) -> None:
         self.config, self.database, self.pool, self.run = config, database, pool, run
         self._lease = lease
-        self.workshop, self.project = workshop, project or make_project()
-        self.redaction = workshop.redaction
+        self.tool_runtime, self.project = tool_runtime, project or make_project()
+        self.redaction = tool_runtime.redaction
         self.redaction.passwords = lambda: database.passwords
         self._too_short = self.redaction.warnings()
 
@@ -78,31 +78,32 @@ class World:
         cls,
         config: Config,
         project: Project | None = None,
-        told: Far = lambda done, total: None,
+        on_progress: Far = lambda done, total: None,
         write: bool = True,
-    ) -> World:
-        """Start the embedded server if it is wanted, connect, migrate. Raises StoreError, ConfigError.
+    ) -> Services:
+        """Start the embedded server if it is configured, connect and migrate. Raise StoreError, ConfigError.
 
-        Without a `project` somebody has asked about, its folder brings something only if it is trusted already. `told`
-        hears of migrations. With `write` false nothing can be stored, and a newer schema is no obstacle.
+        Without `project`, the files of the folder are used only if it is trusted already. `on_progress` gets the
+        migrations. With `write` false nothing can be stored, and a newer schema is accepted.
         """
-        protect_process_memory()  # not before the prompt, which would wait 1 ms; no command can run yet
+        protect_process_memory()  # after the prompt is shown, which it would delay by 1 ms; no command can run yet
         if project is None:
             project = make_project()
-            project.look()
+            project.check_trust()
             project.report_unasked()
-        config, bounds = tightened(config, project)
-        pool, opening = make_pool(config), asyncio.ensure_future(open_database(config, write, told))
-        workshop = None
+        config, limits = tighten(config, project)
+        pool, opening = make_pool(config), asyncio.ensure_future(open_database(config, write, on_progress))
+        tool_runtime = None
         try:
-            await imported("ikigai.store.database")  # first, and alone: the rest is imported while the server answers
-            workshop = await asyncio.to_thread(make_workshop, config)
-            await workshop.open(project)
-            run = await asyncio.to_thread(make_run, config, pool, workshop, project)
-            run = msgspec.structs.replace(run, bounds=bounds)
+            # First and alone: the other modules are imported while the server answers.
+            await import_module("ikigai.store.database")
+            tool_runtime = await asyncio.to_thread(make_workshop, config)
+            await tool_runtime.open(project)
+            run = await asyncio.to_thread(make_run, config, pool, tool_runtime, project)
+            run = msgspec.structs.replace(run, project_limits=limits)
         except BaseException:
-            if workshop:
-                await workshop.close()
+            if tool_runtime:
+                await tool_runtime.close()
             with contextlib.suppress(Exception):
                 lease, database = await opening
                 await database.close()
@@ -112,13 +113,13 @@ class World:
         try:
             lease, database = await opening
         except BaseException:
-            await workshop.close()
+            await tool_runtime.close()
             raise
-        return cls(config, database, lease, pool, run, workshop, project)
+        return cls(config, database, lease, pool, run, tool_runtime, project)
 
     async def close(self) -> None:
         try:
-            await self.workshop.close()
+            await self.tool_runtime.close()
             await self.pool.close()
         finally:
             await self.database.close()
@@ -126,90 +127,100 @@ class World:
                 self._lease.close()
 
     def problems(self) -> list[str]:
-        """What of the project and of the user's own tools cannot be used, in sentences, each told once."""
-        found = [*self.project.problems, *self.workshop.problems, *self._too_short]
-        for told in (self.project.problems, self.workshop.problems, self._too_short):
-            told.clear()
-        return found
+        """Return messages about unusable files of the project and the user's tools, each only once."""
+        sources = self.project.problems, self.tool_runtime.problems, self._too_short
+        problems = [problem for source in sources for problem in source]
+        for source in sources:
+            source.clear()
+        return problems
 
     def instructions(self) -> str:
-        """The project's instructions as they are now; agents opened from here on have them, too."""
+        """Return the current instructions of the project, and give them to agents opened from now on."""
         value = self.redaction.own(self.project.instructions())
-        if (self.run.below.get(KEY) or "") != value:
-            self.run = msgspec.structs.replace(self.run, below=instructed(self.run.below, value))
+        if (self.run.below.get(INSTRUCTIONS_KEY) or "") != value:
+            self.run = msgspec.structs.replace(self.run, below=with_instructions(self.run.below, value))
         return value
+
+    def withdraw_project_tools(self) -> None:
+        """Withdraw the tools of the project's folder from agents opened from now on."""
+        self.tool_runtime.withdraw(self.project.tools)
+        self.run = msgspec.structs.replace(self.run, tools=self.tool_runtime.specs)
 
     @property
     def database_name(self) -> str:
-        """Where the log is, in a word for the status line."""
+        """The location of the log, in a word for the status line."""
         return "embedded" if self._lease else self.database.host
 
     @property
     def place(self) -> str:
-        """The same for the status line, with the sandbox that commands run in."""
-        return f"{'bwrap · ' if self.workshop.sandbox else ''}{self.database_name}"
+        """The location of the log and the sandbox of commands, for the status line."""
+        return f"{'bwrap · ' if self.tool_runtime.sandbox else ''}{self.database_name}"
 
     def known_models(self) -> tuple[str, ...]:
-        """Models worth offering: the one in force, the local one, those configured, and those of all keys at hand."""
-        found = [self.config.model]
-        with contextlib.suppress(ConfigError):  # weights are configured, and are not there
-            found += [self.pool.default_model(self.config.keys), self.pool.local_model()]
-        found += self.config.models
+        """Return the models to offer: the current, local and configured ones, and those of all available keys."""
+        models = [self.config.model]
+        with contextlib.suppress(ConfigError):  # weights are configured but missing
+            models += [self.pool.default_model(self.config.keys), self.pool.local_model()]
+        models += self.config.models
         for provider in dict.fromkeys((*self.config.keys, *self.config.providers)):
-            found += [f"{provider}/{name}" for name in self.pool.known.names(provider)]
-        return tuple(dict.fromkeys(filter(None, found)))
+            models += [f"{provider}/{name}" for name in self.pool.known.names(provider)]
+        return tuple(dict.fromkeys(filter(None, models)))
 
     def check(self, memory: Memory, values: Choices) -> None:
-        """Raise when an agent cannot change to these settings: nobody serves the model, or it lacks the level."""
+        """Raise if an agent cannot change to these settings: no provider serves the model, or it lacks the level."""
         own: Choices = {key: value for key, value in {**memory.own, **values}.items() if value is not None}
-        back = {key: self.run.resolve(own).get(key) for key, value in values.items() if value is None}
-        wanted = chosen({**memory.settings, **values, **back})
-        if "profile" in values:  # whether the agent's own level fits, `fitting` says
-            wanted = chosen(self.run.resolve({key: value for key, value in own.items() if key != "level"}))
+        inherited = {key: self.run.resolve(own).get(key) for key, value in values.items() if value is None}
+        requested = model_and_level({**memory.settings, **values, **inherited})
+        if "profile" in values:  # `keep_level` checks the agent's own level
+            requested = model_and_level(self.run.resolve({key: value for key, value in own.items() if key != "level"}))
         if values.get("model") or values.get("profile"):
-            self.pool.check(*wanted)
+            self.pool.check(*requested)
         elif "level" in values:
-            self.pool.known.check(*wanted)
+            self.pool.known.check(*requested)
 
-    def fitting(self, memory: Memory, values: Choices) -> tuple[Choices, str]:
-        """The same change, in which another model keeps the agent's own level if it has that, and what is to be said.
+    def keep_level(self, memory: Memory, values: Choices) -> tuple[Choices, str]:
+        """Return the change with the agent's own level kept if the other model has it, and a notice.
 
-        What this means is said in the help of /model.
+        The help of /model describes the rule.
         """
         level = str(memory.own.get("level") or "")
-        if level and values.get("profile") and (why := lacking(self.pool, self.run.resolve({**memory.own, **values}))):
+        if (
+            level
+            and values.get("profile")
+            and (why := missing_level_message(self.pool, self.run.resolve({**memory.own, **values})))
+        ):
             return {**values, "level": None}, f"{why} It thinks as the profile has it; /think chooses another level."
         if not (level and values.get("model") and values.get("level") == ""):
             return values, ""
-        if why := lacking(self.pool, {**values, "level": level}):
+        if why := missing_level_message(self.pool, {**values, "level": level}):
             return values, f"{why} It thinks as is its default now; /think chooses another level."
         return {key: value for key, value in values.items() if key != "level"}, ""
 
     def level_notice(self, own: Choices) -> str:
-        """What is to be said about thinking levels when an agent with these choices begins; "" for nothing."""
+        """Return the notice about thinking levels when an agent with the choices `own` is opened; "" for none."""
         if (
             "model" not in own
             and "model" not in self.run.above
-            and (why := lacking(self.pool, layers(self.config).below))
+            and (why := missing_level_message(self.pool, split_layers(self.config).below))
         ):
             return f"{why} The level in the configuration is not used; /think chooses one."
-        why = lacking(self.pool, self.run.resolve(own))
+        why = missing_level_message(self.pool, self.run.resolve(own))
         return f"{why} /think chooses another level." if why else ""
 
-    def sees(self, model: str) -> bool:
-        """Whether this model sees images, as far as anybody knows."""
+    def sees_images(self, model: str) -> bool:
+        """Return True if this model is known to see images."""
         return self.pool.known.traits(model).images
 
     async def create(self, name: str = "") -> Agent:
-        return await self.database.agents.create(name, directory())
+        return await self.database.agents.create(name, current_directory())
 
     async def choose(self, resume: str | None, new: bool, last: bool) -> Agent:
-        """The agent to go on with: as the flags say, or as `start_with` does. Raises ConfigError."""
+        """Return the agent to start with, by the flags or by `start_with`. Raise ConfigError."""
         agents = self.database.agents
         if resume:
             try:
                 found = await agents.find(resume)
-            except Refused as refusal:
+            except Rejected as refusal:
                 raise ConfigError(refusal.what, refusal.remedy) from None
             if found.killed_at:
                 raise ConfigError(f"Agent {found.name} was killed.", f"Run: ikigai agents revive {found.name}")
@@ -217,58 +228,61 @@ class World:
         start_with = "new" if new else "last" if last else self.config.start_with
         if start_with == "new":
             return await self.create()
-        return await agents.last_or_new(directory(), anywhere=start_with == "last")
+        return await agents.last_or_new(current_directory(), anywhere=start_with == "last")
 
-    async def take(self, agent: Agent) -> tuple[Memory, AgentLog, list[str]]:
-        """Take the pen of the agent and load its memory, with what an earlier run could not save; what is to be told of
-        that. Raises Busy when another program holds it, Broken when it can only be read, Refused when it was killed
-        meanwhile.
+    async def acquire(self, agent: Agent) -> tuple[Memory, AgentLog, list[str]]:
+        """Acquire the write lock of the agent, recover its unsaved events and load its memory.
+
+        Return the memory, the log and messages about the recovery. Raise AgentLocked if another program has the lock,
+        CorruptLineage if the agent can only be read, Rejected if it was killed meanwhile.
         """
-        await self.database.family.check(agent)
-        log = await self.database.open_agent(agent, directory())
+        await self.database.tree.check(agent)
+        log = await self.database.open_agent(agent, current_directory())
         try:
             agent.check_living(log.killed)
             self.instructions()
-            told: list[str] = []
+            messages: list[str] = []
             if files := unsaved_files(agent.id):
                 from ikigai.app.unsaved_events import put_back
 
-                told = await put_back(files, log)
-            return await log.load(loading(self.run, agent.id)), log, told
+                messages = await put_back(files, log)
+            return await log.load(load_memory(self.run, agent.id)), log, messages
         except BaseException:
             await log.close()
             raise
 
-    async def look(self, agent: Agent) -> Memory:
-        """The memory of an agent that somebody else writes to."""
-        return await self.database.reader(agent).load(loading(self.run, agent.id))
+    async def load_memory(self, agent: Agent) -> Memory:
+        """Load the memory of an agent without its write lock."""
+        return await self.database.reader(agent).load(load_memory(self.run, agent.id))
 
     def learned(self, model: str) -> bool:
-        """Whether a provider has said in this run that the model takes less than was known."""
+        """Return True if a provider reported in this run that the model's context is smaller than known."""
         return self.pool.limits(model).context < self.pool.known.limits(model).context
 
-    async def _recalled(self, question: str) -> str:
-        from ikigai.app.recall import EXCERPTS, MOST, excerpts
+    async def _recall(self, question: str) -> str:
+        from ikigai.app.recall import EXCERPTS, MOST, format_excerpts
 
-        return excerpts(await self.database.excerpts(question, EXCERPTS, MOST))
+        return format_excerpts(await self.database.excerpts(question, EXCERPTS, MOST))
 
-    def runtime(
-        self, agent: Agent, memory: Memory, log: AgentLog, view: View, delegates: Callable[[], Delegates], **limits: Any
-    ) -> Runtime:
-        tools = self.workshop.registry(self.database.reader(agent).result, self._recalled, delegates, agent.id)
+    def make_loop(
+        self, agent: Agent, memory: Memory, log: AgentLog, view: View, subagents: Callable[[], Subagents], **limits: Any
+    ) -> AgentLoop:
+        tools = self.tool_runtime.registry(self.database.reader(agent).result, self._recall, subagents, agent.id)
         price = make_price(self.config)
-        return Runtime(memory, log, self.pool.provider, tools, view, price=price, **{**self._given(view), **limits})
+        return AgentLoop(
+            memory, log, self.pool.provider, tools, view, price=price, **{**self._run_settings(view), **limits}
+        )
 
-    def _given(self, view: View) -> dict[str, Any]:
+    def _run_settings(self, view: View) -> dict[str, Any]:
         def instructions() -> str:
             value = self.instructions()
             for problem in self.problems():
                 view.notice(problem)
             return value
 
-        given = {"learn": self.pool.learn, "instructions": instructions, "condensing": self.condensing}
-        return {**given, "redactor": self.redaction.redactor}
+        settings = {"learn": self.pool.learn, "instructions": instructions, "condensing": self.condensing}
+        return {**settings, "redactor": self.redaction.redactor}
 
-    def condensing(self, memory: Memory) -> Options:
-        """When and how the oldest turns of this memory are condensed."""
-        return make_options(under(self.config, in_force(memory)).context)
+    def condensing(self, memory: Memory) -> CondenseOptions:
+        """Return the options for condensing the oldest turns of this memory."""
+        return make_options(with_profile(self.config, profile_in_force(memory)).context)

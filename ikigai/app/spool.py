@@ -1,37 +1,44 @@
-"""The last resort: what the database would not take is kept in a file."""
+"""Keeps events in a file of the state folder if the database does not store them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ikigai.core.transfer.unsaved import text_of
+from ikigai.core.transfer.unsaved import serialize
 from ikigai.system import paths
 
 if TYPE_CHECKING:
     from ikigai.core.transfer.unsaved import Unsaved
 
 
-class Spooled(NamedTuple):
-    """The sentence about it, and whether the file has everything."""
+class SpoolResult(NamedTuple):
+    """The message for the user, a flag that the file has all events, and the path of the file."""
 
-    told: str
-    whole: bool
+    message: str
+    is_complete: bool
+    path: Path
 
 
-def spool(unsaved: Unsaved) -> Spooled:
-    """Keep what the database would not take in a file of the state folder."""
+def spool(unsaved: Unsaved) -> SpoolResult:
+    """Write unsaved events to a file of the state folder; return the message about it."""
     path = paths.unsaved_file(unsaved.agent)
+    begun = path.with_name(f".{path.name}")  # a file with a part of them would be refused at each start
     one, count = len(unsaved.events) == 1, f"{len(unsaved.events):,}"
     lost = f"{count} event{'' if one else 's'} could not be saved"
     try:
-        paths.private(path.parent)
+        paths.make_private(path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-            file.write(text_of(unsaved))
+        with os.fdopen(os.open(begun, flags, 0o600), "wb") as file:
+            file.write(serialize(unsaved))
             file.flush()
             os.fsync(file.fileno())
+        begun.rename(path)
     except OSError as error:
-        return Spooled(f"{lost}, nor kept in {path}: {error.strerror}.", False)
+        with contextlib.suppress(OSError):
+            begun.unlink()
+        return SpoolResult(f"{lost}, nor kept in {path}: {error.strerror}.", False, path)
     they = "it is" if one else "they are"
-    return Spooled(f"{lost}; {they} kept in {path} until {unsaved.name} is opened again.", True)
+    return SpoolResult(f"{lost}; {they} kept in {path} until {unsaved.name} is opened again.", True, path)

@@ -1,4 +1,4 @@
-"""An agent's own agents, over the crew of this program: the port `core.delegating.Delegates`."""
+"""Implements the port `core.agents.subagents.Subagents` with the agent manager of this program."""
 
 from __future__ import annotations
 
@@ -7,190 +7,196 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from ikigai.app import agent_tree as kin
+from ikigai.app import agent_tree
+from ikigai.app.exchanges import ANSWERS, NO_ANSWER, refusal
 from ikigai.core.agents.mail import WORKS_FOR, Mail
-from ikigai.core.agents.subagents import Came, Delegate
-from ikigai.core.agents.tree import Made, descendants
-from ikigai.core.commands.arguments import model_choice
-from ikigai.core.errors import Refused
+from ikigai.core.agents.subagents import Subagent, WaitOutcome
+from ikigai.core.agents.tree import SubagentNode, descendants
+from ikigai.core.commands.arguments import parse_model
+from ikigai.core.errors import Rejected
 from ikigai.core.events import Choices, Cleared, Forked, MailSent
 from ikigai.core.sanitize import storable
 from ikigai.core.state import inputs
-from ikigai.core.state.project_limits import ALL
-from ikigai.system.paths import directory
+from ikigai.core.tool_selection import ToolSelection
+from ikigai.system.paths import current_directory
 
 if TYPE_CHECKING:
-    from ikigai.app.agent_manager import Crew, Member
+    from ikigai.app.agent_manager import AgentManager, OpenAgent
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
 
-LOOK_AFTER = 1.0
-"""Seconds after which whoever waits looks into the database: another program may have sent something."""
+POLL_INTERVAL = 1.0
+"""Seconds between checks of the database while a call waits: another program may have sent mail."""
 
 
-class Delegation:
-    """Of the agent `id`, which is open in `crew`."""
+class ManagedSubagents:
+    """The subagents of the agent `id`, which is open in `manager`."""
 
-    def __init__(self, crew: Crew, id: str) -> None:
-        self._crew, self._id = crew, id
+    def __init__(self, manager: AgentManager, id: str) -> None:
+        self._manager, self._id = manager, id
 
     async def start(self, prompt: str, *, name: str = "", model: str = "", tools: Sequence[str] | None = None) -> str:
-        async with self._crew.post.starting:
+        async with self._manager.mailbox.starting:
             await self._within_limits()
-            child = await self._fork(model, tools, self._crew.world.redaction.own(name))
-            self._crew.begin(child)
-            child.runtime.tell(inputs.Submitted(prompt, sender=self._own.agent.name, attended=self._attended))
-        await self._prompted(child)
+            child = await self._fork(model, tools, self._manager.services.redaction.own(name))
+            self._manager.start_loop(child)
+            child.agent_loop.put_input(inputs.Submitted(prompt, sender=self._own.agent.name, attended=self._attended))
+        await self._wait_for_prompt(child)
         return child.agent.name
 
-    async def _prompted(self, child: Member) -> None:
-        """Wait until its prompt is stored: what is not stored dies with the program. Raise Refused if it is refused."""
-        with self._crew.post.calls.waiting() as call:
-            while child.runtime.memory.open is None and self._crew.at_work(child.agent.id):
+    async def _wait_for_prompt(self, child: OpenAgent) -> None:
+        """Wait until its prompt is stored: an unsaved one is lost with the program. Raise Rejected if it is refused."""
+        with self._manager.mailbox.calls.waiting() as call:
+            while child.agent_loop.memory.open is None and self._manager.is_running(child.agent.id):
                 call.look()
-                await call.settle(LOOK_AFTER)
-        if child.relay.returned_text:
-            raise Refused(f"Agent {child.agent.name} was made, and has refused the prompt.", "`send` a shorter one.")
+                await call.settle(POLL_INTERVAL)
+        if child.view.returned_text:
+            raise Rejected(f"Agent {child.agent.name} was made, and has refused the prompt.", "`send` a shorter one.")
 
     @property
-    def _own(self) -> Member:
-        return self._crew.members[self._id]
+    def _own(self) -> OpenAgent:
+        return self._manager.agents[self._id]
 
     @property
     def _attended(self) -> bool:
-        """Whether the turn under way is one that the user asked for."""
-        turn = self._own.runtime.memory.open
+        """True if the open turn was started by the user."""
+        turn = self._own.agent_loop.memory.open
         return turn is not None and turn.attended
 
-    async def _fork(self, model: str, tools: Sequence[str] | None, name: str) -> Member:
-        crew, family, parent = self._crew, self._crew.world.database.family, self._own
-        memory = parent.runtime.memory
-        choices: Choices = {"level": "", **model_choice(model)} if model else {}
+    async def _fork(self, model: str, tools: Sequence[str] | None, name: str) -> OpenAgent:
+        manager, family, parent = self._manager, self._manager.services.database.tree, self._own
+        memory = parent.agent_loop.memory
+        choices: Choices = {"level": "", **parse_model(model)} if model else {}
         if choices:
-            choices, _ = kin.chosen(crew.world, memory, choices)
+            choices, _ = agent_tree.child_choices(manager.services, memory, choices)
         id = uuid4()
-        choices = {**choices, **_kept(memory, tools), WORKS_FOR: f"{self._id} {id}"}
+        choices = {**choices, **_child_tools(memory, tools), WORKS_FOR: f"{self._id} {id}"}
         own: Choices = {key: value for key, value in {**memory.own, **choices}.items() if value is not None}
-        at = await family.point(parent.agent)
-        facts = (Forked(parent.agent.name, at), Cleared(own))
-        return await crew.open(await family.fork(parent.agent, at, facts, name, directory(), made=id))
+        at = await family.fork_point(parent.agent)
+        events = (Forked(parent.agent.name, at), Cleared(own))
+        return await manager.open(await family.fork(parent.agent, at, events, name, current_directory(), made=id))
 
     async def _within_limits(self) -> None:
-        """Raise Refused where the tree is as deep, as busy or as large as it may be."""
-        limits, tree = self._crew.world.config.agents, await self._tree()
+        """Raise Rejected if the tree has reached a limit of depth, running agents or size."""
+        limits, tree = self._manager.services.config.agents, await self._tree()
         depth = next((each.depth for each in tree if each.id == self._id), 0)
         if depth >= limits.depth:
-            raise Refused(f"You stand {depth} deep, and agents may stand {limits.depth} deep.", "Do it yourself.")
+            raise Rejected(f"You stand {depth} deep, and agents may stand {limits.depth} deep.", "Do it yourself.")
         made = [each for each in tree if each.maker]
         if len(made) >= limits.per_tree:
-            raise Refused(f"{len(made)} agents were made here, which is the limit.", "Do it yourself, or `send`.")
-        busy = [each.name for each in made if self._crew.at_work(each.id)]
+            raise Rejected(f"{len(made)} agents were made here, which is the limit.", "Do it yourself, or `send`.")
+        busy = [each.name for each in made if self._manager.is_running(each.id)]
         if len(busy) >= limits.at_once:
-            raise Refused(f"{len(busy)} agents are at work, which is the limit: {', '.join(busy)}.", "`wait` for one.")
+            raise Rejected(f"{len(busy)} agents are at work, which is the limit: {', '.join(busy)}.", "`wait` for one.")
 
-    async def agents(self) -> tuple[Delegate, ...]:
+    async def agents(self) -> tuple[Subagent, ...]:
         tree = await self._tree()
         depths, mine = {each.id: each.depth for each in tree}, {each.id for each in descendants(tree, self._id)}
-        found = list[Delegate]()
-        for place, state, model in await kin.listed(self._crew.world.database, self._crew):
-            if (each := place.kin).id in mine:
+        subagents = list[Subagent]()
+        for node, state, model in await agent_tree.list_agents(self._manager.services.database, self._manager):
+            if (each := node.agent).id in mine:
                 depth = depths[each.id] - depths[self._id]
-                found.append(Delegate(each.name, depth, state, model, each.turns, each.tokens, each.words))
-        return tuple(found)
+                subagents.append(Subagent(each.name, depth, state, model, each.turns, each.tokens, each.last_words))
+        return tuple(subagents)
 
-    async def letter(self, name: str, text: str) -> tuple[MailSent, str]:
-        agent = await self._crew.world.database.agents.find(name)
+    async def write_message(self, name: str, text: str) -> tuple[MailSent, str]:
+        agent = await self._manager.services.database.agents.find(name)
         if agent.id == self._id:
-            raise Refused("That is you.", "`agents` lists those that work for you.")
+            raise Rejected("That is you.", "`agents` lists those that work for you.")
         tree = await self._tree()
-        await self._among(agent, tree, "is no agent of this tree")
+        await self._find_among(agent, tree, "is no agent of this tree")
         work = agent.id in {each.id for each in descendants(tree, self._id)}
         attended = work and self._attended
-        mail = MailSent(agent.id, storable(text), agent.name, wants_reply=work, attended=attended)
-        return mail, "" if attended else self._crew.post.held.get(agent.id, "")
+        mailbox, answers = self._manager.mailbox, self._manager.mailbox.exchanges.next(self._id)
+        if answers >= ANSWERS and self._manager.is_running(agent.id):
+            mailbox.refuse_answer(self._own, agent.name)
+            raise refusal(agent.name)
+        mail = MailSent(agent.id, storable(text), agent.name, wants_reply=work, attended=attended, answers=answers)
+        return mail, (mailbox.refused if attended else mailbox.held | mailbox.refused).get(agent.id, "")
 
-    async def wait(self, names: Sequence[str], seconds: float) -> Came:
-        wanted = await self._wanted(names)
-        until, post = time.monotonic() + seconds, self._crew.post
-        await post.recovered(self._id)
-        with post.calls.waiting(self._id) as call:
+    async def wait(self, names: Sequence[str], seconds: float) -> WaitOutcome:
+        wanted = await self._resolve_names(names)
+        until, mailbox = time.monotonic() + seconds, self._manager.mailbox
+        await mailbox.wait_for_recovery(self._id)
+        with mailbox.calls.waiting(self._id) as call:
             while True:
                 call.look()
                 helps = bool(await self._others_at_work())
-                # At the same moment: who came to rest in between would be named as busy with nobody at work. Whoever is
-                # at rest now has stored what it had to say; asked later, the answer would not hold it.
-                busy = [agent.name for agent in wanted if self._crew.at_work(agent.id)]
-                mails = await post.unclaimed(self._id)
+                # At the same moment as above: an agent that became idle in between would be listed as busy with none
+                # running. An agent that is idle now has stored its mail: read before, its mail would be missing.
+                busy = [agent.name for agent in wanted if self._manager.is_running(agent.id)]
+                mails = await mailbox.unclaimed(self._id)
                 left = until - time.monotonic()
                 ends = bool(mails) if not wanted else not busy
                 if ends or not helps or left <= 0:
-                    return await self._came(wanted, busy, mails, "" if ends or helps else NOBODY)
-                await call.settle(min(left, LOOK_AFTER))
+                    return await self._outcome(wanted, busy, mails, "" if ends or helps else NO_AGENT_RUNNING)
+                await call.settle(min(left, POLL_INTERVAL))
 
-    async def _wanted(self, names: Sequence[str]) -> list[Agent]:
+    async def _resolve_names(self, names: Sequence[str]) -> list[Agent]:
         wanted, tree = list["Agent"](), await self._tree() if names else ()
         for name in dict.fromkeys(names):
-            agent = await self._crew.world.database.agents.find(name)
+            agent = await self._manager.services.database.agents.find(name)
             if agent.id == self._id:
-                raise Refused("That is you: nobody waits for oneself.", "`agents` lists those that work for you.")
-            await self._among(agent, tree, "is no agent of this tree", dead=True)
+                raise Rejected("That is you: nobody waits for oneself.", "`agents` lists those that work for you.")
+            await self._find_among(agent, tree, "is no agent of this tree", dead=True)
             wanted.append(agent)
         return wanted
 
-    async def _came(self, wanted: list[Agent], busy: list[str], mails: list[Mail], why: str) -> Came:
+    async def _outcome(self, wanted: list[Agent], busy: list[str], mails: list[Mail], why: str) -> WaitOutcome:
         ids = {agent.id for agent in wanted}
-        found = [mail for mail in mails if mail.sender in ids] if wanted else mails[:1]
-        said = {mail.sender for mail in found}
-        silent = [each for each in wanted if each.id not in said and each.name not in busy]
-        named = tuple(f"{each.name} (killed)" if each.killed_at else each.name for each in silent)
-        claimed = self._crew.post.claim(self._id, found)
-        quiet = silent if wanted or found else await self._tree()
-        told = " ".join(filter(None, (*(self._crew.post.why_silent(each.id) for each in quiet), why)))
-        return Came(claimed, tuple(busy), named, len(mails) - len(found), told)
+        matches = [mail for mail in mails if mail.sender in ids] if wanted else mails[:1]
+        senders, mailbox = {mail.sender for mail in matches}, self._manager.mailbox
+        silent = [each for each in wanted if each.id not in senders and each.name not in busy]
+        names = tuple(f"{each.name} (killed)" if each.killed_at else each.name for each in silent)
+        claimed = mailbox.claim(self._id, matches)
+        quiet = silent if wanted or matches else await self._tree()
+        no_answer = NO_ANSWER if not matches and mailbox.exchanges.next(self._id) >= ANSWERS - 1 else ""
+        message = " ".join(filter(None, (*(mailbox.hold_reason(each.id) for each in quiet), no_answer, why)))
+        return WaitOutcome(claimed, tuple(busy), names, len(mails) - len(matches), message)
 
     async def _others_at_work(self) -> list[str]:
-        """Those of the tree who may still say something: who only waits does not count."""
-        calls = self._crew.post.calls
+        """Return the other agents of the tree that may still send mail; agents that only wait do not count."""
+        calls = self._manager.mailbox.calls
         return [
             each.name
             for each in await self._tree()
-            if each.id != self._id and not calls.only_waits(each.id) and self._crew.at_work(each.id)
+            if each.id != self._id and not calls.only_waits(each.id) and self._manager.is_running(each.id)
         ]
 
     async def kill(self, name: str) -> tuple[tuple[str, ...], tuple[Mail, ...]]:
-        database = self._crew.world.database
+        database = self._manager.services.database
         agent = await database.agents.find(name)
         mine = descendants(await self._tree(), self._id)
-        await self._among(agent, mine, "is no agent of yours")
-        dying = await kin.doomed(database, agent)
-        if others := [link.name for link in dying if link.id not in {each.id for each in mine}]:
-            raise Refused(f"The user has forked {', '.join(others)} from it.", "Only the user can kill those.")
-        await kin.kill(database, dying, self._crew, by=self._own.agent.name)
-        ids = {link.id for link in dying}
-        mails = [mail for mail in await self._crew.post.unclaimed(self._id) if mail.sender in ids]
-        return tuple(link.name for link in reversed(dying)), self._crew.post.claim(self._id, mails)
+        await self._find_among(agent, mine, "is no agent of yours")
+        links = await agent_tree.subtree_to_kill(database, agent)
+        if others := [link.name for link in links if link.id not in {each.id for each in mine}]:
+            raise Rejected(f"The user has forked {', '.join(others)} from it.", "Only the user can kill those.")
+        await agent_tree.kill(database, links, self._manager, by=self._own.agent.name)
+        ids = {link.id for link in links}
+        mails = [mail for mail in await self._manager.mailbox.unclaimed(self._id) if mail.sender in ids]
+        return tuple(link.name for link in reversed(links)), self._manager.mailbox.claim(self._id, mails)
 
-    async def _tree(self) -> tuple[Made, ...]:
-        return await self._crew.world.database.mail.tree(self._id)
+    async def _tree(self) -> tuple[SubagentNode, ...]:
+        return await self._manager.services.database.mail.tree(self._id)
 
-    async def _among(self, agent: Agent, those: Sequence[Made], what: str, dead: bool = False) -> None:
-        """Raise Refused for an agent that is none of those, or, unless it may be `dead`, was killed."""
+    async def _find_among(self, agent: Agent, those: Sequence[SubagentNode], what: str, dead: bool = False) -> None:
+        """Raise Rejected for an agent that is not among `those`, or that was killed, unless `dead` allows that."""
         if agent.id not in {each.id for each in those}:
             names = ", ".join(each.name for each in those if not each.dead and each.id != self._id) or "none"
-            raise Refused(f"{agent.name} {what}.", f"There are: {names}")
+            raise Rejected(f"{agent.name} {what}.", f"There are: {names}")
         if agent.killed_at and not dead:
-            raise Refused(f"{agent.name} was killed.", "`fork` makes another.")
+            raise Rejected(f"{agent.name} was killed.", "`fork` makes another.")
 
 
-NOBODY = "Nobody who could say more is at work."
+NO_AGENT_RUNNING = "Nobody who could say more is at work."
 
 
-def _kept(memory: Memory, tools: Sequence[str] | None) -> Choices:
-    """The tools that a child has: of the parent's sets those named, and never one more."""
-    off = set(filter(None, str(memory.settings.get("tools_off") or "").split(",")))
+def _child_tools(memory: Memory, tools: Sequence[str] | None) -> Choices:
+    """Return the tools of a child: the named sets among the parent's, and never another one."""
+    selection = ToolSelection.of(memory.settings)
     if tools is not None:
         known = {tool.set for tool in memory.run.tools}
         if unknown := set(tools) - known:
-            raise Refused(f"There are no tools {', '.join(sorted(unknown))}.", f"Sets: {', '.join(sorted(known))}")
-        off |= known - set(tools)
-    return {"tools_off": ALL if ALL in off else ",".join(sorted(off))} if off else {}
+            raise Rejected(f"There are no tools {', '.join(sorted(unknown))}.", f"Sets: {', '.join(sorted(known))}")
+        selection = selection.tightened(ToolSelection(tuple(sorted(known - set(tools)))))
+    return {"tools_off": selection.text} if selection.off else {}

@@ -1,4 +1,4 @@
-"""What models may do in one run of the program: known at the start, made when the first tool is called."""
+"""Provides the tools of one run: their specs at the start, the tools themselves with the first call."""
 
 from __future__ import annotations
 
@@ -12,58 +12,61 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai.app.redaction import BRAVE_KEY, Redaction
-from ikigai.config import Config, tools_enabled
-from ikigai.core.errors import IkigaiError, Refused
+from ikigai.config import Config, are_tools_enabled
+from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.events import Choices, MailSent, MailTaken
 from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
-from ikigai.core.ports import Ask, Started, Tools
+from ikigai.core.ports import Ask, StartDecision, Tools
 from ikigai.system import paths
-from ikigai.tools import builtin_specs as told
-from ikigai.tools.approval import standing_approvals as standing
+from ikigai.tools import builtin_specs
+from ikigai.tools.approval import standing_approvals
 
 if TYPE_CHECKING:
     from ikigai.app.project import Project
-    from ikigai.core.agents.subagents import Delegates
-    from ikigai.tools.approval.allow_rules import Exactly, Rule
-    from ikigai.tools.approval.gate import Gate
+    from ikigai.core.agents.subagents import Subagents
+    from ikigai.tools.approval.allow_rules import AllowRule, ExactRule
+    from ikigai.tools.approval.gate import ApprovalGate
     from ikigai.tools.approval.policy import Approval
-    from ikigai.tools.base import Touch
-    from ikigai.tools.external import External, Folder
+    from ikigai.tools.base import Effect
+    from ikigai.tools.external import ExternalTool, ToolFolder
     from ikigai.tools.read_result import Whole
     from ikigai.tools.recall import Found
-    from ikigai.tools.registry import Registry
-    from ikigai.tools.shell.background import Processes
+    from ikigai.tools.registry import ToolRegistry
+    from ikigai.tools.shell.background import BackgroundProcesses
     from ikigai.tools.shell.sandbox import Sandbox
 
-RESERVED = ("shell", "web_search", "filter_context")
+RESERVED_TOOL_NAMES = ("shell", "web_search", "filter_context")
 """Names that no other tool may take, though they are not always offered."""
-SANDBOX = ("tools", "sandbox")
+SANDBOX_KEY = ("tools", "sandbox")
 
 
-class Kept:
-    """Standing approvals in their file: `approval.gate.Standing`. `own` replaces ikigai's own keys in what it keeps."""
+class StandingApprovals:
+    """The `approval.gate.StandingApprovalStore` in a file. `own` replaces ikigai's own keys in stored calls."""
 
     def __init__(self, file: Path, own: Callable[[str], str] = str) -> None:
         self._file, self._own = file, own
 
     def known(self) -> Mapping[str, Approval]:
-        from ikigai.tools.approval.policy import Approval, Lasting
+        from ikigai.tools.approval.policy import Approval, ApprovalLifetime
 
         try:
-            kept = standing.approved(self._file)
-            return {key: Approval(Lasting.ALWAYS, tuple(sorted(each.scripts.items()))) for key, each in kept.items()}
-        except IkigaiError:  # damaged: then nothing is approved, and /approve says so
+            stored = standing_approvals.list_approvals(self._file)
+            scripts = {key: tuple(sorted(each.scripts.items())) for key, each in stored.items()}
+            return {key: Approval(ApprovalLifetime.ALWAYS, each) for key, each in scripts.items()}
+        except IkigaiError:  # damaged: then nothing is approved, and /approve reports it
             return {}
 
-    def approve(self, fingerprint: str, call: ToolCall, touch: Touch) -> None:
-        given = standing.Approved(call.name, self._own(touch.shown), touch.directory, time.time(), dict(touch.scripts))
-        with contextlib.suppress(OSError):  # what stands against it is said by who writes there
-            paths.private(self._file.parent)  # beside a database elsewhere nothing has made it yet
-        standing.approve(self._file, fingerprint, given)
+    def approve(self, fingerprint: str, call: ToolCall, effect: Effect) -> None:
+        approval = standing_approvals.StandingApproval(
+            call.name, self._own(effect.shown), effect.directory, time.time(), dict(effect.scripts)
+        )
+        with contextlib.suppress(OSError):  # writing the file raises the error
+            paths.make_private(self._file.parent)  # with a database elsewhere the folder may not exist
+        standing_approvals.approve(self._file, fingerprint, approval)
 
 
-class Later:
-    """The tools of one agent (`ports.Tools`), made when the first is called and what that takes has been loaded."""
+class LazyTools:
+    """The tools of one agent (`ports.Tools`), built with the first call, after their modules are loaded."""
 
     def __init__(self, load: Callable[[], Awaitable[None]], make: Callable[[], Tools]) -> None:
         self._load, self._make = load, make
@@ -72,7 +75,7 @@ class Later:
     def _made(self) -> Tools:
         return self._make()
 
-    async def start(self, call: ToolCall, turn: int, settings: Choices, ask: Ask) -> Started:
+    async def start(self, call: ToolCall, turn: int, settings: Choices, ask: Ask) -> StartDecision:
         await self._load()
         return await self._made.start(call, turn, settings, ask)
 
@@ -84,65 +87,68 @@ class Later:
         return self._made.also(call_id)
 
 
-class Workshop:
-    """`directory` is where the program was started."""
+class ToolRuntime:
+    """The tools of one run and what they share. `directory` is where the program was started."""
 
     def __init__(self, config: Config, directory: Path) -> None:
-        self.config, self._enabled = config, tools_enabled(config)
+        self.config, self._enabled = config, are_tools_enabled(config)
         self.redaction = Redaction(config)
         self.directory = Path(os.path.realpath(directory))
         self.sandbox = self._sandbox()
-        self._processes: dict[str, Processes] = {}
+        self._processes: dict[str, BackgroundProcesses] = {}
         self._allowed = _allowed(config.tools.allow)
-        self.external: tuple[External, ...] = ()
+        self.external: tuple[ExternalTool, ...] = ()
         self.problems: list[str] = []
         self._loading: asyncio.Task[object] | None = None
 
     @cached_property
     def environment(self) -> Mapping[str, str]:
         """The environment of commands and external tools: only what the list and `[tools] env` name."""
-        from ikigai.tools.shell.environment import for_commands
+        from ikigai.tools.shell.environment import command_environment
 
         secret = [server.api_key_env for server in self.config.providers.values() if server.api_key_env]
-        return for_commands(os.environ, secret=[*secret, BRAVE_KEY], env=self.config.tools.env)
+        return command_environment(os.environ, secret=[*secret, BRAVE_KEY], env=self.config.tools.env)
 
     @property
     def brave_key(self) -> str:
-        """The key of the web search; without one there is none."""
+        """The key of the web search; "" disables it."""
         return os.environ.get(BRAVE_KEY, "").strip()
 
     @cached_property
-    def gate(self) -> Gate:
-        """Made for the first call."""
+    def gate(self) -> ApprovalGate:
+        """The gate of the run, built with the first call."""
         from ikigai.tools.approval.allowlist import Allowlist
-        from ikigai.tools.approval.gate import Gate
-        from ikigai.tools.approval.path_policy import Place
+        from ikigai.tools.approval.gate import ApprovalGate
+        from ikigai.tools.approval.path_policy import PathScope
 
-        own = tuple(str(Path(os.path.realpath(each))) for each in paths.own())
-        place = Place(str(self.directory), own, self.environment.get("PATH", ""))
-        return Gate(place, Allowlist(self._allowed), Kept(standing_file(), self.redaction.own))
+        own = tuple(str(Path(os.path.realpath(each))) for each in paths.own_folders())
+        place = PathScope(str(self.directory), own, self.environment.get("PATH", ""))
+        return ApprovalGate(place, Allowlist(self._allowed), StandingApprovals(approvals_file(), self.redaction.own))
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What models are told of the tools, in the order of their names."""
+        """The specs of the tools for models, in the order of their names."""
         if not self._enabled:
             return ()
-        if self.sandbox or self.external:  # of these the tools themselves tell
-            return self._registry(_nowhere, _nothing, alone).specs
-        return tuple(spec for spec in told.specs() if self.brave_key or spec.name != "web_search")
+        if self.sandbox or self.external:  # the specs then depend on the tools themselves
+            return self._registry(_nowhere, _nothing, no_subagents).specs
+        return tuple(spec for spec in builtin_specs.builtin_specs() if self.brave_key or spec.name != "web_search")
 
-    def registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates], agent: str = "") -> Tools:
-        """The tools of one agent; `whole` reads results in its log, `found` searches everything ever said; `delegates`
-        gives its own agents.
+    def registry(self, whole: Whole, found: Found, subagents: Callable[[], Subagents], agent: str = "") -> Tools:
+        """Return the tools of one agent: `whole` reads results in its log, `found` searches all logs.
+
+        `subagents` returns its subagents; `agent` is its id.
         """
-        return Later(self.warm, lambda: self._registry(whole, found, delegates, agent))
+        return LazyTools(self.warm, lambda: self._registry(whole, found, subagents, agent))
 
-    def _registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates], agent: str = "") -> Registry:
-        from ikigai.app import build_tools as toolbox
+    def _registry(
+        self, whole: Whole, found: Found, subagents: Callable[[], Subagents], agent: str = ""
+    ) -> ToolRegistry:
+        from ikigai.app import build_tools
 
         if not self._enabled:
-            return toolbox.Registry()
-        context = toolbox.ToolContext(
+            return build_tools.ToolRegistry()
+        context = build_tools.ToolContext(
             self.config,
             self.directory,
             self.environment,
@@ -151,18 +157,18 @@ class Workshop:
             self.brave_key,
             lambda: self.gate,
         )
-        return toolbox.registry(context, self._running(agent), whole, found, delegates)
+        return build_tools.build_registry(context, self._running(agent), whole, found, subagents)
 
-    def _running(self, agent: str) -> Processes:
-        """What the agent runs in the background; still there when it is opened again."""
-        from ikigai.tools.shell.background import Processes
+    def _running(self, agent: str) -> BackgroundProcesses:
+        """Return the background processes of the agent; they survive until it is opened again."""
+        from ikigai.tools.shell.background import BackgroundProcesses
 
         if agent not in self._processes:
-            self._processes[agent] = Processes(self.environment, self.sandbox.wrap if self.sandbox else None)
+            self._processes[agent] = BackgroundProcesses(self.environment, self.sandbox.wrap if self.sandbox else None)
         return self._processes[agent]
 
     async def warm(self) -> None:
-        """Load what any first call needs, once and in a thread: ahead of it, or when it comes."""
+        """Load the modules of a first call once, in a thread: ahead of the call or with it."""
         if self._loading is None:
             self._loading = asyncio.create_task(asyncio.to_thread(_load), name="tools")
         if not self._loading.done():
@@ -170,13 +176,14 @@ class Workshop:
         self._loading.result()
 
     async def open(self, project: Project | None = None) -> None:
-        """Find out whether the sandbox works, and what other tools there are: the user's, and the project's where it is
-        trusted. Raises IkigaiError when a sandbox is demanded and does not work.
+        """Check the sandbox and discover the user's tools and those of a trusted project.
+
+        Raise IkigaiError if the configuration demands a sandbox that does not work.
         """
         if self.sandbox and (why := await self.sandbox.probe()):
             who, place = "configuration", 'set sandbox = "off" under [tools].'
-            if self.config.kind(SANDBOX) == "project":
-                who, place = "project", f"take it out of {self.config.settings[SANDBOX].place}."
+            if self.config.kind(SANDBOX_KEY) == "project":
+                who, place = "project", f"take it out of {self.config.settings[SANDBOX_KEY].place}."
             raise IkigaiError(
                 f"The sandbox that the {who} demands cannot be used: {why}",
                 f"Install bubblewrap, or ikigai with the extra `sandbox`; or {place}",
@@ -186,30 +193,34 @@ class Workshop:
         theirs = project if project and project.trusted and project.tools.is_dir() else None
         if self._enabled and (own.is_dir() or theirs):
             await self.warm()
-            from ikigai.tools.external import discovered
+            from ikigai.tools.external import discover_tools
 
             folders = self._folders(own, theirs)
             built_in = [spec.name for spec in self.specs]
-            asked = discovered(folders, self.directory, self.environment, {*built_in, *RESERVED})
-            found, self.problems = await asked
-            self.external = tuple(found)
+            reserved = {*built_in, *RESERVED_TOOL_NAMES}
+            tools, self.problems = await discover_tools(folders, self.directory, self.environment, reserved)
+            self.external = tuple(tools)
 
-    def _folders(self, own: Path, project: Project | None) -> list[Folder]:
-        """Where executables are that may be tools; the user's own come first, and keep their names."""
-        from ikigai.tools.external import Folder
-        from ikigai.tools.shell.run import Limits
+    def withdraw(self, folder: Path) -> None:
+        """Withdraw the tools of this folder."""
+        self.external = tuple(each for each in self.external if each.listed.parent != folder)
 
-        folders, limits = list[Folder](), Limits.of(self.config.tools.max_stored_result)
+    def _folders(self, own: Path, project: Project | None) -> list[ToolFolder]:
+        """Return the folders of external tools; the user's own come first, so that their names win."""
+        from ikigai.tools.external import ToolFolder
+        from ikigai.tools.shell.run import OutputLimits
+
+        folders, limits = list[ToolFolder](), OutputLimits.of(self.config.tools.max_stored_result)
         if own.is_dir():
-            wrap = partial(self.sandbox.wrap, seen=(Path(os.path.realpath(own)),)) if self.sandbox else None
-            folders.append(Folder(own, wrap=wrap, limits=limits))
+            wrap = partial(self.sandbox.wrap, visible=(Path(os.path.realpath(own)),)) if self.sandbox else None
+            folders.append(ToolFolder(own, wrap=wrap, limits=limits))
         if project:
             wrap = self.sandbox.wrap if self.sandbox else None
-            folders.append(Folder(project.tools, project.refusal, wrap, limits))
+            folders.append(ToolFolder(project.tools, project.refusal, wrap, limits))
         return folders
 
     async def end(self, agent: str) -> None:
-        """End what the agent runs in the background: it was killed."""
+        """End the background processes of an agent that was killed."""
         if processes := self._processes.pop(agent, None):
             await processes.close()
 
@@ -221,34 +232,34 @@ class Workshop:
             return None
         from ikigai.tools.shell.sandbox import Sandbox
 
-        return Sandbox(self.directory, list(paths.own()), self.environment, self.config.tools.sandbox_network)
+        return Sandbox(self.directory, list(paths.own_folders()), self.environment, self.config.tools.sandbox_network)
 
 
 def _load() -> None:
-    from ikigai.app import build_tools as toolbox  # noqa: F401
+    from ikigai.app import build_tools  # noqa: F401
     from ikigai.tools.approval import gate  # noqa: F401
 
 
-def _allowed(written: Sequence[str]) -> Sequence[Rule | Exactly]:
-    """The rules of the configuration. Raises ConfigError, at the start and not when they are needed."""
+def _allowed(written: Sequence[str]) -> Sequence[AllowRule | ExactRule]:
+    """Return the allow rules of the configuration. Raise ConfigError at the start, not with the first call."""
     if not written:
         return ()
-    from ikigai.tools.approval import allow_rules as rules
+    from ikigai.tools.approval import allow_rules
 
-    return rules.parsed(written, "tools.allow")
+    return allow_rules.parse_rules(written, "tools.allow")
 
 
-def standing_file() -> Path:
-    return paths.data_dir() / standing.FILE
+def approvals_file() -> Path:
+    return paths.data_dir() / standing_approvals.APPROVED_FILE
 
 
 async def _nowhere(call_id: str) -> None:
-    """For those who want to know what tools there are, and run none."""
+    """Stand in for the log where tools are only listed."""
 
 
-def alone() -> Delegates:
-    """For an agent without a crew."""
-    raise Refused("No agents can be had here.", "Do it yourself.")
+def no_subagents() -> Subagents:
+    """Raise Rejected: the agent is not managed and has no subagents."""
+    raise Rejected("No agents can be had here.", "Do it yourself.")
 
 
 async def _nothing(question: str) -> str:

@@ -1,8 +1,7 @@
-"""The calls that wait for agents: each is woken when something has happened, and looks again.
+"""Manages the calls that wait for agents: each is woken after a change and checks the state again.
 
-An agent whose calls have all looked at the newest state and found nothing only waits: unless something else happens, it
-says nothing more. So agents that wait for each other are found out, and one that has just been sent something is not
-taken for one of them.
+An agent whose calls have all checked the newest state in vain only waits: without another change it sends nothing more.
+So agents that wait for each other are detected, and an agent that was just sent a message is not counted among them.
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ from contextlib import contextmanager, suppress
 
 
 class WaitingCall:
-    """`agent` is the id of the agent whose model waits, "" for the user."""
+    """A call that waits. `agent` is the id of the agent whose model waits, "" for the user."""
 
     def __init__(self, calls: WaitingCalls, agent: str) -> None:
         self.agent, self.woken, self.settled = agent, asyncio.Event(), -1
         self._calls, self._looked = calls, -1
 
     def look(self) -> None:
-        """What follows looks at how things are now."""
+        """Note the current state, which the caller checks next."""
         self.woken.clear()
         self._looked = self._calls.changes
 
     async def settle(self, seconds: float) -> None:
-        """It found nothing: wait until it is worth looking again, at most so long."""
+        """Wait for the next change, at most `seconds`, because the check found nothing."""
         if self.settled != self._looked:
             self.settled = self._looked
             self._calls.reconsider(self)
@@ -34,7 +33,7 @@ class WaitingCall:
 
 
 class WaitingCalls:
-    """`changes` counts what has happened so far."""
+    """All waiting calls. `changes` counts the changes so far."""
 
     def __init__(self) -> None:
         self.changes = 0
@@ -42,7 +41,7 @@ class WaitingCalls:
 
     @contextmanager
     def waiting(self, agent: str = "") -> Iterator[WaitingCall]:
-        """A call that waits, while it does."""
+        """Register a call while it waits."""
         call = WaitingCall(self, agent)
         self._calls.add(call)
         try:
@@ -51,17 +50,17 @@ class WaitingCalls:
             self._calls.discard(call)
 
     def wake(self) -> None:
-        """Something has happened: all look again."""
+        """Count a change and let all calls check again."""
         self.changes += 1
         self.reconsider()
 
     def reconsider(self, settled: WaitingCall | None = None) -> None:
-        """All but the one that found nothing look again; nothing else has happened."""
+        """Let all calls but `settled` check again, without a change."""
         for call in self._calls:
             if call is not settled:
                 call.woken.set()
 
     def only_waits(self, agent: str) -> bool:
-        """Whether this agent waits, and all its calls have found nothing since the last change."""
+        """Return True if this agent waits and all its calls have checked in vain since the last change."""
         settled = [call.settled for call in self._calls if call.agent == agent]
         return bool(settled) and all(seen == self.changes for seen in settled)

@@ -1,4 +1,4 @@
-"""Questions that commands ask at the terminal: a signal ends them at once, and leaves the terminal as it was."""
+"""This module asks questions at the terminal; a signal ends them at once and leaves the terminal as it was."""
 
 from __future__ import annotations
 
@@ -8,34 +8,31 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
-from ikigai.system.output import say
+from ikigai.system.output import print_lines
 
-LATEST = 0.2
-"""Seconds within which a signal ends a question. One that comes just before the wait for a key ends no wait; Python
-looks at it when something does, which without a clock that ticks would be the next key.
+SIGNAL_GRACE = 0.2
+"""Seconds within which a signal ends a question.
+
+A signal just before the wait for a key does not end that wait. Python handles it at the next event, which without a
+ticking clock would be the next key.
 """
 
 
-def answer(question: str) -> str:
-    """What the user types, without the spaces around it; "" when there is nothing more to read."""
-    return (line(question) or "").strip()
-
-
-def line(question: str) -> str | None:
-    """A line as the user types it; None when there is nothing more to read."""
+def read_answer(question: str) -> str:
+    """Return what the user types, without the spaces around it; "" at the end of the input."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  (makes the line of `input` editable; what is typed outlives a tick of the clock)
     with interruptible():
         try:
-            return input(question)
+            return input(question).strip()
         except EOFError:
-            say()
-            return None
+            print_lines()
+            return ""
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Signals end the question at once, and by an exception: the terminal shows again what is typed."""
+    """Let signals end the question at once, by an exception, so that the terminal shows again what is typed."""
 
     def end(signum: int, _: FrameType | None) -> None:
         for number in numbers:
@@ -46,11 +43,11 @@ def interruptible() -> Iterator[None]:
     before = {number: signal.signal(number, end) for number in numbers}
     before[signal.SIGALRM] = signal.signal(signal.SIGALRM, lambda *_: None)
     try:
-        signal.setitimer(signal.ITIMER_REAL, LATEST, LATEST)
+        signal.setitimer(signal.ITIMER_REAL, SIGNAL_GRACE, SIGNAL_GRACE)
         yield
     except SystemExit:
         if sys.stdin.isatty():
-            say()  # what comes next begins a line
+            print_lines()  # what comes next begins a line
         raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,4 +1,4 @@
-"""The command line: arguments → what to run, and the exit code of whatever came of it."""
+"""This module parses the command line, runs what it names, and returns the exit code."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from ikigai.system import paths
 if TYPE_CHECKING:
     from ikigai.config import Config
 
-SUBCOMMANDS = tuple(
-    [name]
-    for name in ("agents", "completion", "config", "db", "doctor", "history", "login", "models", "setup", "usage")
-)
+_NAMES = ("agents", "completion", "config", "db", "doctor", "history", "login", "models", "setup", "usage")
+SUBCOMMANDS = tuple([name] for name in _NAMES)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return leaving.code if isinstance(leaving.code, int) else 2
     except IkigaiError as error:
         logging.getLogger(__name__).debug("refused", exc_info=True)
-        _say(str(error))
+        _print_error(str(error))
         return error.exit_code
     except KeyboardInterrupt:
         return 130
@@ -50,7 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:
         logging.getLogger(__name__).exception("ikigai stopped")
-        _say(f"Something in ikigai itself went wrong ({type(error).__name__}). The details are in {_log_file()}.")
+        _print_error(
+            f"Something in ikigai itself went wrong ({type(error).__name__}). The details are in {_log_file()}."
+        )
         return 1
     finally:
         _close_output()
@@ -60,23 +60,23 @@ def _run(words: list[str]) -> int:
     if sys.stdout is None:
         raise ConfigError("The standard output is closed, so there is nowhere to write.", "Redirect it to a file.")
     options, rest = _common().parse_known_args(words)
-    if rest == ["completion", "--agents"]:  # somebody has pressed Tab
-        from ikigai.cli import completion as completions
+    if rest == ["completion", "--agents"]:  # the user has pressed Tab
+        from ikigai.cli import completion
 
-        return completions.name_agents(lambda: _config(options))
+        return completion.name_agents(lambda: _load_config(options))
     _check_address(options.db)
     if rest[:1] in SUBCOMMANDS:
-        from ikigai.cli import subcommands as admin
+        from ikigai.cli import subcommands
 
-        beside = admin.parser(_common(), _common(argparse.SUPPRESS))
-        arguments = admin.parse(beside, words)
+        subparser = subcommands.build_parser(_common(), _common(argparse.SUPPRESS))
+        arguments = subcommands.parse(subparser, words)
         if arguments.command == "completion":
-            return admin.completions.run(_parser(), beside, arguments)
-        if arguments.command == "doctor":  # for whom a configuration that cannot be read is a finding
-            return admin.doctor.run(lambda: _config(arguments), arguments)
-        return admin.run(_config(arguments), arguments)
+            return subcommands.completion.run(_parser(), subparser, arguments)
+        if arguments.command == "doctor":  # reports an unreadable configuration as a finding
+            return subcommands.doctor.run(lambda: _load_config(arguments), arguments)
+        return subcommands.run(_load_config(arguments), arguments)
     arguments = _parser().parse_intermixed_args(words)
-    prompt = _prompt(arguments.words)
+    prompt = _read_message(arguments.words)
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     prints = arguments.print or arguments.output_format or not interactive
     if arguments.follow and (prints or arguments.new or arguments.resume):
@@ -84,25 +84,24 @@ def _run(words: list[str]) -> int:
     if arguments.raw and (not arguments.print or arguments.output_format not in (None, "text")):
         raise ConfigError("--raw is for the text of print mode.", "Add -p, and leave out --json and --output-format.")
     if prints:
-        from ikigai.headless import run as oneshot
+        from ikigai.headless import run
 
-        return oneshot.run(_config(arguments), arguments, _with_input(prompt))
+        return run.run(_load_config(arguments), arguments, _with_input(prompt))
     return _at_the_terminal(arguments, prompt)
 
 
 def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
-    """The prompt is on screen and keys are taken before anything heavy is imported."""
-    from ikigai.terminal.render.theme import USER, theme
+    """Run the REPL; the prompt is on screen and keys are taken before anything heavy is imported."""
+    from ikigai.terminal.render.theme import USER, terminal_theme
     from ikigai.terminal.tty import Tty
 
     gc.disable()  # looking through what is being imported, again and again, would take a tenth of the start
     tty = Tty()
-    early = theme(
-        os.environ, words=arguments.screen_reader or os.environ.get("IKIGAI_TERMINAL_SCREEN_READER") == "true"
-    )
+    reader = arguments.screen_reader or os.environ.get("IKIGAI_TERMINAL_SCREEN_READER") == "true"
+    early = terminal_theme(os.environ, words=reader)
     tty.open(early.paint("prompt", early.sign(USER)) + " ")
     try:
-        config = _config(arguments)
+        config = _load_config(arguments)
         from ikigai.repl import repl
 
         return repl.run(tty, config, arguments, prompt)
@@ -110,9 +109,9 @@ def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
         tty.restore()
 
 
-def _config(arguments: argparse.Namespace) -> Config:
-    from ikigai.config import api_keys as keys
-    from ikigai.config import load
+def _load_config(arguments: argparse.Namespace) -> Config:
+    from ikigai.config import api_keys, load
+    from ikigai.core.approval_mode import ApprovalMode
 
     if arguments.debug:
         logging.getLogger("ikigai").setLevel(logging.DEBUG)
@@ -121,12 +120,12 @@ def _config(arguments: argparse.Namespace) -> Config:
         "system_prompt": getattr(arguments, "system_prompt", None),
         "profile": getattr(arguments, "profile", None),
         "database.url": arguments.db,
-        "tools.approval": "yolo" if getattr(arguments, "yolo", False) else None,
+        "tools.approval": ApprovalMode.YOLO.value if getattr(arguments, "yolo", False) else None,
         "terminal.screen_reader": True if getattr(arguments, "screen_reader", False) else None,
         "tools.enabled": False if getattr(arguments, "no_tools", False) else None,
     }
     file = Path(arguments.config) if arguments.config else paths.config_dir() / "config.toml"
-    logins = keys.names(paths.config_dir() / keys.FILE)
+    logins = api_keys.providers_with_key(paths.config_dir() / api_keys.KEYS_FILE)
     return load(file, os.environ, flags, must_exist=bool(arguments.config), logins=logins)
 
 
@@ -145,14 +144,14 @@ def _check_address(dsn: str | None) -> None:
 
 class _Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
-        from ikigai.cli import help_pages as manual  # nobody else waits for it
+        from ikigai.cli import help_pages  # imported only for help
 
-        self.formatter_class, self.epilog = manual.Formatter, manual.MAIN
+        self.formatter_class, self.epilog = help_pages.HelpFormatter, help_pages.load().main.text
         return super().format_help()
 
 
 def _common(default: str | None = None) -> argparse.ArgumentParser:
-    """The options that every command takes, in front of its name and behind it."""
+    """Return a parser of the options that every command takes, before its name and after it."""
     parser = argparse.ArgumentParser(prog="ikigai", add_help=False, allow_abbrev=False, argument_default=default)
     group = parser.add_argument_group("options of every command")
     group.add_argument("--config", metavar="FILE", help="read this configuration instead of your own")
@@ -169,75 +168,72 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         parents=[_common()],
     )
-    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
-    parser.add_argument("-p", "--print", action="store_true", help="answer once and exit")
-    parser.add_argument("--output-format", choices=("text", "json", "stream-json"), help="of print mode (text)")
-    parser.add_argument(
-        "--json", action="store_const", const="json", dest="output_format", help="short for --output-format json"
-    )
-    parser.add_argument("--raw", action="store_true", help="with -p, write text as it is, escape sequences too")
-    parser.add_argument("-c", "--continue", action="store_true", help="go on with the agent used last (the default)")
-    parser.add_argument("-r", "--resume", metavar="NAME|ID", help="go on with this agent")
-    parser.add_argument("--follow", metavar="NAME|ID", help="watch this agent as another program writes it")
-    parser.add_argument("--new", action="store_true", help="begin a fresh agent")
-    parser.add_argument("--max-turns", type=_count, default=0, metavar="N", help="at most N requests for one message")
-    parser.add_argument("--yolo", action="store_true", help="let models run every tool without asking")
-    parser.add_argument("--no-tools", action="store_true", help="offer models no tools")
-    parser.add_argument("--yes", action="store_true", help="agree to what print mode would ask, tools excepted")
-    parser.add_argument("-m", "--model", metavar="PROVIDER/NAME[:LEVEL]", help="the model for this run")
-    parser.add_argument("--profile", metavar="NAME", help="the profile for this run, default for none")
-    parser.add_argument("--system-prompt", metavar="TEXT", help="the system prompt for this run")
-    parser.add_argument(
-        "--screen-reader", action="store_true", help="print everything once, in words, with no redrawing"
-    )
-    parser.add_argument("-v", "-V", "--version", action="version", version=f"ikigai {__version__}")
+    add = parser.add_argument
+    add("words", nargs="*", help=argparse.SUPPRESS)
+    add("-p", "--print", action="store_true", help="answer once and exit")
+    add("--output-format", choices=("text", "json", "stream-json"), help="of print mode (text)")
+    add("--json", action="store_const", const="json", dest="output_format", help="short for --output-format json")
+    add("--raw", action="store_true", help="with -p, write text as it is, escape sequences too")
+    add("-c", "--continue", action="store_true", help="go on with the agent used last (the default)")
+    add("-r", "--resume", metavar="NAME|ID", help="go on with this agent")
+    add("--follow", metavar="NAME|ID", help="watch this agent as another program writes it")
+    add("--new", action="store_true", help="begin a fresh agent")
+    add("--max-turns", type=_parse_count, default=0, metavar="N", help="at most N requests for one message")
+    add("--yolo", action="store_true", help="let models run every tool without asking")
+    add("--no-tools", action="store_true", help="offer models no tools")
+    add("--yes", action="store_true", help="agree to what print mode would ask, tools excepted")
+    add("-m", "--model", metavar="PROVIDER/NAME[:LEVEL]", help="the model for this run")
+    add("--profile", metavar="NAME", help="the profile for this run, default for none")
+    add("--system-prompt", metavar="TEXT", help="the system prompt for this run")
+    add("--screen-reader", action="store_true", help="print everything once, in words, with no redrawing")
+    add("-v", "-V", "--version", action="version", version=f"ikigai {__version__}")
     return parser
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of requests; write 1 or more")
     return int(text)
 
 
-def _prompt(words: list[str]) -> str:
-    """The message on the command line; a word that begins with @ stands for the file it names.
+def _read_message(words: list[str]) -> str:
+    """Return the message on the command line; a word that begins with @ stands for the file it names.
 
-    One that names an image stays: the image is attached to the message.
+    A word that names an image stays: the image is attached to the message.
     """
-    said, files = list[str](), list[str]()
+    texts, files = list[str](), list[str]()
     for word in words:
         if not _is_file(word):
-            said.append(word)
-        elif image := _image(word):
-            said.append(image)
+            texts.append(word)
+        elif image := _image_mention(word):
+            texts.append(image)
         else:
-            files.append(_file(word))
-    return "\n\n".join(filter(None, (" ".join(said), *files)))
+            files.append(_read_file(word))
+    return "\n\n".join(filter(None, (" ".join(texts), *files)))
 
 
 def _is_file(word: str) -> bool:
     return word.startswith("@") and len(word) > 1
 
 
-def _image(word: str) -> str:
-    """The word as a message mentions an image; empty if it names none."""
+def _image_mention(word: str) -> str:
+    """Return the word as a message mentions an image, or "" if it names none."""
     from ikigai import images
 
-    return next((images.mention(each.name) for each in images.named([word])), "")
+    return next((images.mention(each.name) for each in images.find_named([word])), "")
 
 
-def _file(word: str) -> str:
-    from ikigai.images import mentioned_files as files
+def _read_file(word: str) -> str:
+    from ikigai.images import mentioned_files
 
     path = Path(word[1:])
     try:
-        with files.opened(path) as file:
+        with mentioned_files.open_picture(path) as file:
             text = io.TextIOWrapper(file, encoding="utf-8").read()
     except UnicodeDecodeError:
-        also = " (images: PNG, JPEG, WebP and GIF)"
-        raise ConfigError(f"{path} is not a text file.", f"Attach files of UTF-8 text{also}.") from None
-    except files.NotOrdinary:  # it might never end, or never begin
+        images = " (images: PNG, JPEG, WebP and GIF)"
+        raise ConfigError(f"{path} is not a text file.", f"Attach files of UTF-8 text{images}.") from None
+    except mentioned_files.SpecialFile:  # it might never end, or never begin
         raise ConfigError(f"{path} is no ordinary file.", "Copy what it holds into one, or pipe it in.") from None
     except ValueError:
         raise ConfigError(f"{str(path)!r} is no path.", "Check the name after the @.") from None
@@ -249,10 +245,10 @@ def _file(word: str) -> str:
 def _with_input(prompt: str) -> str:
     if not sys.stdin.isatty():
         try:
-            read = sys.stdin.buffer.read().decode(errors="replace").strip("\n")
+            piped = sys.stdin.buffer.read().decode(errors="replace").strip("\n")
         except (OSError, ValueError):
-            read = ""
-        prompt = "\n\n".join(filter(None, (prompt, read)))
+            piped = ""
+        prompt = "\n\n".join(filter(None, (prompt, piped)))
     if not prompt.strip():
         raise ConfigError("There is no message and no terminal to ask for one.", 'Try: ikigai -p "your question"')
     return prompt
@@ -263,11 +259,11 @@ def _log_file() -> Path:
 
 
 def _start_log() -> None:
-    """Log to the state folder; where that cannot be written, to nowhere: a log is no reason to stop."""
+    """Log to the state folder; if that cannot be written, to nowhere: a log is no reason to stop."""
     logging.raiseExceptions = False
     root = logging.getLogger()
     try:
-        paths.private(paths.state_dir())
+        paths.make_private(paths.state_dir())
         handler: logging.Handler = logging.FileHandler(_log_file(), mode=_log_mode(), encoding="utf-8", delay=True)
     except OSError:
         handler = logging.NullHandler()
@@ -279,14 +275,14 @@ def _start_log() -> None:
 
 
 def _log_mode() -> str:
-    """Begin anew past 5 MB: a log that nobody reads must not fill the disk."""
+    """Return the mode that begins the log anew past 5 MB: a log that nobody reads must not fill the disk."""
     try:
         return "w" if _log_file().stat().st_size > 5_000_000 else "a"
     except OSError:
         return "a"
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     from ikigai.core.sanitize import clean
 
     with contextlib.suppress(OSError):
@@ -294,7 +290,7 @@ def _say(text: str) -> None:
 
 
 def _open_streams() -> None:
-    """What is closed of the three streams leads nowhere: else the next file or connection would take its number."""
+    """Open closed standard streams on /dev/null: else the next file or connection would take their number."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -305,7 +301,7 @@ def _open_streams() -> None:
 
 
 def _close_output() -> None:
-    """Flush, and if nobody reads any more keep the interpreter from complaining about it at exit."""
+    """Flush the output; if its reader is gone, keep the interpreter from complaining about it at exit."""
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()

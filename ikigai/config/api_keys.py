@@ -1,11 +1,11 @@
-"""API keys that `ikigai login` stores: one private file, read when a key is needed and never held longer.
+"""This module stores the API keys of `ikigai login` in one private file, and reads a key only for its use.
 
-    names     the providers that have a key in it
-    find      the key of one
-    stored    all of them, by provider
-    store     put one in
-    remove    take one out
-    checked   what was typed or piped in, as a key
+    providers_with_key    the providers that have a key in it
+    find                  the key of one
+    read_keys             all of them, by provider
+    store                 put one in
+    remove                take one out
+    check_key             a key as typed or piped in, checked
 
 The file is a JSON object, provider → key, in a folder that is its owner's alone. No error in here shows a key.
 """
@@ -14,55 +14,55 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.system import paths, private_json
 
-FILE = "keys.json"
+KEYS_FILE = "keys.json"
 """Its name, in the configuration folder."""
-LONGEST = 8_192
+MAX_KEY_CHARACTERS = 8_192
 """Characters of a key: tokens of sign-in services have thousands."""
 _DAMAGED = ("the keys of `ikigai login`", "Delete it, and log in again.")
 
 
 def default_file() -> Path:
     """Return the file of `ikigai login`."""
-    return paths.config_dir() / FILE
+    return paths.config_dir() / KEYS_FILE
 
 
-def names(file: Path) -> list[str]:
-    """The providers that have a key. Raises ConfigError when the file cannot be read."""
+def providers_with_key(file: Path) -> list[str]:
+    """Return the providers that have a key. Raise ConfigError when the file cannot be read."""
     return list(_read(file))
 
 
 def find(file: Path, provider: str) -> str:
-    """The key of a provider, "" if there is none. Raises ConfigError when the file cannot be read."""
+    """Return the key of a provider, "" if there is none. Raise ConfigError when the file cannot be read."""
     return _read(file).get(provider, "")
 
 
-def stored(file: Path) -> dict[str, str]:
-    """Return the key of each provider. Raises ConfigError when the file cannot be read."""
+def read_keys(file: Path) -> dict[str, str]:
+    """Return the key of each provider. Raise ConfigError when the file cannot be read."""
     return dict(_read(file))
 
 
 def store(file: Path, provider: str, key: str) -> None:
-    """Put a key in, over the one that was there: whole or not at all. Raises IkigaiError."""
-    with private_json.changing(file, str, *_DAMAGED) as kept:
+    """Store a key, over the one that was there: whole or not at all. Raise IkigaiError when it cannot be written."""
+    with private_json.open_for_change(file, str, *_DAMAGED) as kept:
         kept[provider] = key
 
 
 def remove(file: Path, provider: str) -> bool:
-    """Take a provider's key out; False when there was none. Raises IkigaiError."""
-    with private_json.changing(file, str, *_DAMAGED) as kept:
+    """Remove a provider's key; return False when there was none. Raise IkigaiError when the file cannot be written."""
+    with private_json.open_for_change(file, str, *_DAMAGED) as kept:
         return kept.pop(provider, None) is not None
 
 
-def checked(text: str) -> str:
-    """A key as it was typed or piped in, without the blanks around it. Raises Refused, in words without it."""
+def check_key(text: str) -> str:
+    """Return a key as typed or piped in, without the blanks around it. Raise Rejected, in words without the key."""
     key = text.strip()
     if not key:
-        raise Refused("There is no key in what was given.", "Paste the key alone; nothing was stored.")
-    if len(key) > LONGEST or not all("!" <= character <= "~" for character in key):
-        raise Refused(
+        raise Rejected("There is no key in what was given.", "Paste the key alone; nothing was stored.")
+    if len(key) > MAX_KEY_CHARACTERS or not all("!" <= character <= "~" for character in key):
+        raise Rejected(
             "This is no key: it holds a space, a line break or a character that no key has, or is far too long.",
             "Copy it again, without what stands around it; nothing was stored.",
         )

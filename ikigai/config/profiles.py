@@ -1,29 +1,30 @@
-"""Profiles, [profiles.NAME] in a file: what each sets with all that it inherits, and the settings there are under one.
+"""This module resolves profiles, [profiles.NAME] in a file: their own and inherited keys, and the settings under one.
 
 A profile goes over the configuration, and below flags, variables and an agent's own choices.
 """
 
 from ikigai.config.diagnostics import bad_value
-from ikigai.config.key_table import KEYS, PROFILED, Config, KeyPath, Setting, pattern
-from ikigai.core.errors import ConfigError, nearest
+from ikigai.config.key_table import KEY_SPECS, PROFILE_KEYS, Config, KeyPath, Setting, path_pattern
+from ikigai.core.approval_mode import ApprovalMode
+from ikigai.core.errors import ConfigError, closest_names
 
-NONE = "default"
-"""The word for no profile, which none can be called."""
-LEFT = -1
-"""The number that leaves a key to what the profile inherits, as if it were not there."""
+NO_PROFILE = "default"
+"""The word for no profile, which no profile can be called."""
+INHERITED = -1
+"""The number that leaves a key to the inherited profile, as if it were not there."""
 
 
 def is_left(setting: Setting) -> bool:
-    """Whether a profile's key says no more than that it is inherited."""
-    number = setting.path[0] == "profiles" and type(KEYS[pattern(setting.path)].default) in (int, float)
-    return number and type(setting.value) is int and setting.value == LEFT
+    """Return True if a profile's key only says that it is inherited."""
+    number = setting.path[0] == "profiles" and type(KEY_SPECS[path_pattern(setting.path)].default) in (int, float)
+    return number and type(setting.value) is int and setting.value == INHERITED
 
 
 def check(config: Config) -> None:
     """Raise ConfigError for a profile that is named and not there, one that inherits itself, and one without limits."""
     named = [setting for path, setting in config.settings.items() if path == ("profile",) or path[2:] == ("inherits",)]
     for setting in named:
-        if setting.value not in ("", NONE if setting.path == ("profile",) else "", *config.profiles):
+        if setting.value not in ("", NO_PROFILE if setting.path == ("profile",) else "", *config.profiles):
             raise _missing(setting, config)
     for name in config.profiles:
         line = _line(config, name)
@@ -32,12 +33,14 @@ def check(config: Config) -> None:
             how = " → ".join(line[line.index(line[-1]) :])
             raise ConfigError(f"{_place(setting)} leads back to the profile itself: {how}.", "Let one inherit nothing.")
         approval = config.settings.get(("profiles", name, "approval"))
-        if approval and approval.value == "yolo":
+        if approval and approval.value == ApprovalMode.YOLO:
             raise bad_value(approval)
 
 
-def keys(config: Config, name: str) -> dict[str, Setting]:
-    """What the profile sets, by its keys in [profiles.NAME]; of those it inherits from, the nearest goes first."""
+def profile_settings(config: Config, name: str) -> dict[str, Setting]:
+    """Return the settings of the profile, by its keys in [profiles.NAME]; of the inherited ones, the nearest goes
+    first.
+    """
     found: dict[str, Setting] = {}
     for each in reversed(_line(config, name)):
         own = {key: config.settings["profiles", each, key] for key in config.profiles.get(each, ())}
@@ -47,17 +50,19 @@ def keys(config: Config, name: str) -> dict[str, Setting]:
     return found
 
 
-def over(config: Config, name: str) -> dict[KeyPath, Setting]:
-    """All settings of the run under this profile; those of flags and variables stay."""
+def settings_with_profile(config: Config, name: str) -> dict[KeyPath, Setting]:
+    """Return all settings of the run under this profile; those of flags and variables stay."""
     settings = dict(config.settings)
-    for key, setting in keys(config, name).items():
-        if key in PROFILED and config.kind(path := PROFILED[key]) not in ("environment", "flag"):
+    for key, setting in profile_settings(config, name).items():
+        if key in PROFILE_KEYS and config.kind(path := PROFILE_KEYS[key]) not in ("environment", "flag"):
             settings[path] = Setting(path, setting.value, "profile", name)
     return settings
 
 
 def _line(config: Config, name: str) -> list[str]:
-    """The profile, what it inherits, and so on; where that comes back to one of them, this one is the last."""
+    """Return the profile, the one it inherits, and so on; where that comes back to one of them, this one is the
+    last.
+    """
     found = [name]
     while (base := config.profiles.get(found[-1], {}).get("inherits")) and found[-1] not in found[:-1]:
         found.append(base)
@@ -65,7 +70,7 @@ def _line(config: Config, name: str) -> list[str]:
 
 
 def _missing(setting: Setting, config: Config) -> ConfigError:
-    near = nearest(setting.value, config.profiles) or [*config.profiles][:5]
+    near = closest_names(setting.value, config.profiles) or [*config.profiles][:5]
     meant = " or ".join(f'"{each}"' for each in near)
     how = f"Did you mean {meant}?" if near else f"Write a table [profiles.{setting.value}] in the configuration."
     return ConfigError(f"{_place(setting)}: there is no profile {setting.value!r}.", how)

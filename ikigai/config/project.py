@@ -1,12 +1,12 @@
-"""Settings of a trusted project (.ikigai/config.toml): they tighten what the user's own say, and do nothing else.
+"""This module applies the settings of a trusted project (.ikigai/config.toml): they only tighten the user's own.
 
-Whoever can write to a repository can write this file, and trust in a folder is not trust in each of its commits. So
-what could loosen anything has no place in it: no keys, addresses and databases, no allow-list, no hosts, no profiles.
-Nor has what costs money or sends the conversation elsewhere (the model and its level), nor the system prompt: AGENTS.md
-adds to that one, and cannot take the user's own words out of it.
+Everybody who can write to a repository can write this file, and trust in a folder is not trust in each of its commits.
+So nothing that could loosen a setting has a place in it: no keys, addresses and databases, no allow-list, no hosts, no
+profiles. It has no key that costs money or sends the conversation elsewhere (the model and its level). It has no system
+prompt either: AGENTS.md adds to that one, and cannot take the user's own words out of it.
 
-A value that is looser than the user's own is no error, and changes nothing: a project does not know its users. What the
-environment or a flag says for this run goes before it.
+A value that is looser than the user's own is no error, and changes nothing: a project does not know its users. A value
+of the environment or of a flag goes before it.
 """
 
 from collections.abc import Callable
@@ -15,26 +15,32 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ikigai.config import diagnostics as mistakes
-from ikigai.config import toml_file
-from ikigai.config.key_table import KEYS, TABLES, Config, KeyPath, Setting, dotted, pattern
+from ikigai.config import diagnostics, toml_file
+from ikigai.config.key_table import KEY_SPECS, RECORD_OF_TABLE, Config, KeyPath, Setting, dotted_path, path_pattern
+from ikigai.config.value_types import alternatives
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import ConfigError
-from ikigai.core.state.project_limits import ALL, Bounds, smaller, stricter
+from ikigai.core.state.project_limits import ProjectLimits, smaller_budget
+from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
 
-OFF: KeyPath = ("tools", "off")
+TOOLS_OFF_KEY: KeyPath = ("tools", "off")
 """The sets of tools that a project switches off; a key of its own, for it has no other meaning elsewhere."""
 
 
-SETS = ("agents", "external", "files", "memory", "shell", "web")
-"""What can be off. A name that is none is an error, for whoever wrote it thinks that something is off by it."""
+TOOL_SETS = ("agents", "external", "files", "memory", "shell", "web")
+"""The tool sets that can be off. An unknown name is an error, for its author thinks that something is off by it."""
 
 
-REDACTION = ("own", "patterns")
-"""What `[tools] redact` may be in a project, the stricter behind."""
+MODES = ApprovalMode.EDITS.up_to()
+"""The values of `[tools] approval` in a project."""
+REDACTION_LEVELS = ("own", "patterns")
+"""The values of `[tools] redact` in a project, the stricter behind."""
 
 
-class Tightens(NamedTuple):
-    """What a project may say for a key, in words too, and which of two values, the user's and its, is the stricter."""
+class Tightening(NamedTuple):
+    """The allowed values of a project for a key, in words too, and a function that returns the stricter of the user's
+    and its value.
+    """
 
     fits: Callable[[Any], bool]
     allowed: str
@@ -42,91 +48,91 @@ class Tightens(NamedTuple):
 
 
 def _redaction(value: str) -> int:
-    return REDACTION.index(value) if value in REDACTION else -1
+    return REDACTION_LEVELS.index(value) if value in REDACTION_LEVELS else -1
 
 
-def _only(value: bool | str) -> Tightens:
-    said = f'"{value}"' if isinstance(value, str) else str(value).lower()
-    return Tightens(lambda given: given == value and type(given) is type(value), said, lambda own, given: given)
+def _only(value: bool | str) -> Tightening:
+    text = f'"{value}"' if isinstance(value, str) else str(value).lower()
+    return Tightening(lambda new: new == value and type(new) is type(value), text, lambda own, new: new)
 
 
-ALLOWED: dict[KeyPath, Tightens] = {
+ALLOWED_KEYS: dict[KeyPath, Tightening] = {
     ("tools", "enabled"): _only(False),
-    ("tools", "approval"): Tightens(
-        lambda given: given in ("read-only", "ask", "edits"), '"read-only", "ask" or "edits"', stricter
+    ("tools", "approval"): Tightening(
+        lambda new: new in MODES, alternatives(MODES), lambda own, new: own.stricter(ApprovalMode(new))
     ),
-    OFF: Tightens(
-        lambda given: isinstance(given, list) and all(each in SETS for each in given),
-        f"a list of sets of tools ({', '.join(SETS)})",
-        lambda own, given: given,
+    TOOLS_OFF_KEY: Tightening(
+        lambda new: isinstance(new, list) and all(each in TOOL_SETS for each in new),
+        f"a list of sets of tools ({', '.join(TOOL_SETS)})",
+        lambda own, new: new,
     ),
-    ("tools", "redact"): Tightens(
-        lambda given: given in REDACTION, '"own" or "patterns"', lambda own, given: max(own, given, key=_redaction)
+    ("tools", "redact"): Tightening(
+        lambda new: new in REDACTION_LEVELS, '"own" or "patterns"', lambda own, new: max(own, new, key=_redaction)
     ),
     ("tools", "sandbox"): _only("bwrap"),
     ("tools", "sandbox_network"): _only(False),
-    ("context", "sliding_context_tokens"): Tightens(
-        lambda given: _whole(given), "a whole number of tokens, 1 to 1000000000", smaller
+    ("context", "sliding_context_tokens"): Tightening(
+        lambda new: _whole(new), "a whole number of tokens, 1 to 1000000000", smaller_budget
     ),
 }
 """Every key that a project may set."""
 
 
-def tightened(config: Config, file: Path, content: bytes) -> tuple[Config, Bounds]:
-    """The configuration as the `content` of a trusted project's file leaves it, and what that bounds for each agent.
+def tighten_with(config: Config, file: Path, content: bytes) -> tuple[Config, ProjectLimits]:
+    """Return the configuration tightened by the `content` of a trusted project's file, and the limits for each agent.
 
-    Raises ConfigError that names file, line and key for all but ALLOWED.
+    Raise ConfigError that names file, line and key for all but ALLOWED_KEYS.
     """
     settings = dict(config.settings)
     values: dict[str, dict[str, Any]] = {}
-    said: dict[KeyPath, Setting] = {}
+    project: dict[KeyPath, Setting] = {}
     for path, value, line in toml_file.parse(file, content):
-        if value == {} and path in TABLES:
+        if value == {} and path in RECORD_OF_TABLE:
             continue
-        given = _checked(Setting(path, value, "project", f"{file}:{line}"))
+        setting = _checked(Setting(path, value, "project", f"{file}:{line}"))
         if config.kind(path) in ("environment", "flag"):
             continue
-        said[path] = given
-        if path == OFF:
-            settings[path] = given
-        elif (left := ALLOWED[path].stricter(own := _own(config, path), value)) != own:
-            settings[path] = given
+        project[path] = setting
+        if path == TOOLS_OFF_KEY:
+            settings[path] = setting
+        elif (left := ALLOWED_KEYS[path].stricter(own := _own(config, path), value)) != own:
+            settings[path] = setting
             values.setdefault(path[0], {})[path[1]] = left
     changed = {table: msgspec.structs.replace(getattr(config, table), **keys) for table, keys in values.items()}
-    return msgspec.structs.replace(config, settings=settings, **changed), _bounds(said)
+    return msgspec.structs.replace(config, settings=settings, **changed), _bounds(project)
 
 
-def _checked(given: Setting) -> Setting:
-    if given.path not in ALLOWED:
-        if pattern(given.path) not in KEYS:
-            raise mistakes.unknown_key(given)
+def _checked(setting: Setting) -> Setting:
+    if setting.path not in ALLOWED_KEYS:
+        if path_pattern(setting.path) not in KEY_SPECS:
+            raise diagnostics.unknown_key(setting)
         raise ConfigError(
-            f"{given.place}: {dotted(given.path)} cannot be set by a project.",
-            f"Take it out; a project can only tighten: {', '.join(map(dotted, ALLOWED))}.",
+            f"{setting.place}: {dotted_path(setting.path)} cannot be set by a project.",
+            f"Take it out; a project can only tighten: {', '.join(map(dotted_path, ALLOWED_KEYS))}.",
         )
-    if not ALLOWED[given.path].fits(given.value):
-        shown = mistakes.shown(given.value)
-        what = f"{given.place}: {dotted(given.path)} cannot be {shown} in a project."
-        raise ConfigError(what, f"It can only tighten. Allowed there: {ALLOWED[given.path].allowed}.")
-    return given
+    if not ALLOWED_KEYS[setting.path].fits(setting.value):
+        shown = diagnostics.format_value(setting.value)
+        message = f"{setting.place}: {dotted_path(setting.path)} cannot be {shown} in a project."
+        raise ConfigError(message, f"It can only tighten. Allowed there: {ALLOWED_KEYS[setting.path].allowed}.")
+    return setting
 
 
 def _own(config: Config, path: KeyPath) -> Any:
     return getattr(getattr(config, path[0]), path[1])
 
 
-def _bounds(said: dict[KeyPath, Setting]) -> Bounds:
-    """What the settings of agents are bounded by, whatever they and their profiles choose."""
-    approval, budget = said.get(("tools", "approval")), said.get(("context", "sliding_context_tokens"))
-    off = said.get(("tools", "enabled")) or said.get(OFF)
+def _bounds(project: dict[KeyPath, Setting]) -> ProjectLimits:
+    """Return the limits on the settings of agents, whatever they and their profiles choose."""
+    approval, budget = project.get(("tools", "approval")), project.get(("context", "sliding_context_tokens"))
+    off = project.get(("tools", "enabled")) or project.get(TOOLS_OFF_KEY)
     origins = {"approval": approval, "budget": budget, "tools_off": off}
-    return Bounds(
-        approval.value if approval else "",
-        (ALL,) if off and off.path != OFF else tuple(off.value) if off else (),
+    return ProjectLimits(
+        ApprovalMode(approval.value) if approval else ApprovalMode.YOLO,
+        NO_TOOLS if off and off.path != TOOLS_OFF_KEY else ToolSelection(tuple(off.value)) if off else ToolSelection(),
         budget.value if budget else 0,
         {key: setting.origin for key, setting in origins.items() if setting},
     )
 
 
-def _whole(given: object) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= 1_000_000_000
+def _whole(new: object) -> bool:
+    return isinstance(new, int) and not isinstance(new, bool) and 1 <= new <= 1_000_000_000

@@ -1,12 +1,12 @@
-"""How things look and what the terminal is told, a record for each table: [terminal] and [themes.NAME]. How a field is
-a key, `config.key_table` says.
+"""This module defines the looks and the terminal's abilities, a record for each table: [terminal] and [themes.NAME].
+`config.key_table` makes each field a key.
 """
 
 from typing import Annotated
 
 from ikigai.config.value_types import (
     Base,
-    Colour,
+    ColorText,
     Editing,
     Links,
     Notice,
@@ -15,89 +15,89 @@ from ikigai.config.value_types import (
     Switch,
     ThemeName,
     Thoughts,
-    means,
+    help_meta,
 )
 from ikigai.core.record import Record
 
 
-class Terminal(Record, frozen=True):
+class TerminalSettings(Record, frozen=True):
     """[terminal]"""
 
     color: Annotated[
-        Colour,
-        means(
+        ColorText,
+        help_meta(
             '"never" leaves bold, dim and reverse, and no colours. NO_COLOR and FORCE_COLOR go before this key, '
             "IKIGAI_TERMINAL_COLOR before both."
         ),
     ] = "auto"
     theme: Annotated[
         ThemeName,
-        means(
+        help_meta(
             "How things look, on a light or a dark background, or as a table [themes.NAME] says. "
             '"auto" asks the terminal for its background; where it does not answer, colours are the sixteen it defines.'
         ),
     ] = "auto"
     status: Annotated[
         StatusParts,
-        means(
+        help_meta(
             'The parts of the status line in their order: "agent" is its name and approval mode, "background" what '
             'other agents are about, "out" what has left the context. With [] there is none but for what you must know.'
         ),
     ] = ("agent", "background", "model", "context", "out", "cost", "database")
     screen_reader: Annotated[
         Switch,
-        means(
+        help_meta(
             "Whether everything is printed once, in words instead of signs: no spinner, no status line (/status says "
             "what it would), nothing redrawn but the line you type. --screen-reader does the same."
         ),
     ] = False
     thinking: Annotated[
         Thoughts,
-        means('What a model thinks: "fold" it to a row that Ctrl+O opens, show it in "full", or "hide" it.'),
+        help_meta('What a model thinks: "fold" it to a row that Ctrl+O opens, show it in "full", or "hide" it.'),
     ] = "fold"
     title: Annotated[
         Switch,
-        means("Whether the terminal's title says which agent is there and what it does; the old comes back."),
+        help_meta("Whether the terminal's title says which agent is there and what it does; the old comes back."),
     ] = True
     notify: Annotated[
         Notice,
-        means(
+        help_meta(
             "How you are called while the terminal is not in front, and says so: by its own notification in the way of "
             '"osc9" (iTerm2, kitty, WezTerm) or "osc777" (foot, rxvt), by its "bell", or not at all with "off".'
         ),
     ] = "auto"
     notify_after: Annotated[
         Seconds,
-        means("How long a turn has to take until you are called at its end; 0: never. Questions call in any case."),
+        help_meta("How long a turn has to take until you are called at its end; 0: never. Questions call in any case."),
     ] = 10
     links: Annotated[
         Links,
-        means(
+        help_meta(
             'Whether links in answers can be clicked, their targets unseen where the words are honest; "auto" does it '
             "in terminals known to understand them."
         ),
     ] = "auto"
     prompt_marks: Annotated[
-        Switch, means("Whether your messages are marked for terminals that jump from prompt to prompt (OSC 133).")
+        Switch, help_meta("Whether your messages are marked for terminals that jump from prompt to prompt (OSC 133).")
     ] = True
     suggestions: Annotated[
         Switch,
-        means("Whether the newest message that begins as you type is suggested behind the cursor; Right takes it."),
+        help_meta("Whether the newest message that begins as you type is suggested behind the cursor; Right takes it."),
     ] = True
     editing: Annotated[
-        Editing, means('The keys that edit the input: those of "emacs", or of "vi", where Esc leaves insert mode.')
+        Editing, help_meta('The keys that edit the input: those of "emacs", or of "vi", where Esc leaves insert mode.')
     ] = "emacs"
 
 
-class ThemeOf(Record, frozen=True):
-    """[themes.NAME]: beside these its keys are ELEMENTS."""
+class ThemeSettings(Record, frozen=True):
+    """[themes.NAME]: its further keys are ELEMENT_HELP."""
 
-    base: Annotated[Base, means("The theme that this one changes.")] = "dark"
+    base: Annotated[Base, help_meta("The theme that this one changes.")] = "dark"
 
 
-THEMES = ("auto", "light", "dark", "light-high-contrast", "dark-high-contrast")
+THEME_NAMES = ("auto", "light", "dark", "light-high-contrast", "dark-high-contrast")
 """Themes there are without a table, and the word for that of the terminal's background."""
-ELEMENTS = {
+ELEMENT_HELP = {
     "user": "What you said.",
     "prompt": "The signs of what you said and of the input.",
     "assistant": "The sign of a model's words.",
@@ -124,4 +124,4 @@ ELEMENTS = {
     "code_number": "Numbers.",
     "code_comment": "Comments.",
 }
-"""What a theme gives a look, and what that is; "" leaves it to the base."""
+"""The elements that a theme gives a look, with their help; "" leaves the look to the base."""

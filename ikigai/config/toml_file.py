@@ -1,4 +1,4 @@
-"""Reads a TOML file as settings with their line numbers, and says plainly what is wrong with it."""
+"""This module reads a TOML file as settings with their line numbers, and describes its errors plainly."""
 
 import re
 from collections.abc import Iterator
@@ -7,35 +7,35 @@ from typing import Any, NamedTuple
 
 from ikigai.core.errors import ConfigError
 
-MOST_BYTES = 1_000_000
-DEEPEST = 3
-"""No key stands deeper than [table.name] key; what is nested further is given as the value it is."""
+MAX_CONFIG_BYTES = 1_000_000
+MAX_KEY_DEPTH = 3
+"""The deepest place of a key, [table.name] key; a deeper value is given as it is."""
 
 _REMEDY = "Make it a readable TOML file, or name another with --config FILE."
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _LINE = rf"[ \t]*(\[*)[ \t]*({_PART}(?:[ \t]*\.[ \t]*{_PART})*)[ \t]*[=\]]"
 _COMMENT_OR_STRING = r'''(?s)#[^\n]*|"""(?:[^\\]|\\.)*?"{3,5}|\'{3}.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\''''
-"""Both are compiled where there is a file."""
+"""Pattern texts; both are compiled where there is a file."""
 
 
-class Entry(NamedTuple):
-    """One value of the file: its path of names, and the line its key stands in, counted from 1."""
+class TomlEntry(NamedTuple):
+    """One value of the file: its path of names, and the line of its key, counted from 1."""
 
     path: tuple[str, ...]
     value: object
     line: int
 
 
-def read(file: Path, must_exist: bool) -> list[Entry]:
-    """What `file` says, in its order. Raises ConfigError when it cannot be read or is not TOML.
+def read(file: Path, must_exist: bool) -> list[TomlEntry]:
+    """Return the entries of `file`, in its order. Raise ConfigError when it cannot be read or is not TOML.
 
-    A file that is not there says nothing, unless it `must_exist`.
+    A missing file has no entries, unless it `must_exist`.
     """
     return parse(file, _content(file, must_exist))
 
 
-def parse(file: Path, content: bytes) -> list[Entry]:
-    """Return what `content` says, in its order. Raises ConfigError, which names `file`, when it is not TOML."""
+def parse(file: Path, content: bytes) -> list[TomlEntry]:
+    """Return the entries of `content`, in its order. Raise ConfigError, which names `file`, when it is not TOML."""
     text = _text(file, content)
     if not text:
         return []
@@ -49,7 +49,7 @@ def parse(file: Path, content: bytes) -> list[Entry]:
         what = f"{file} is nested too deeply or holds too long a number."
         raise ConfigError(what, "Keep to the keys of config.example.toml.") from None
     places = _places(text)
-    return [Entry(path, value, _line(path, places)) for path, value in _values(document)]
+    return [TomlEntry(path, value, _line(path, places)) for path, value in _values(document)]
 
 
 def _content(file: Path, must_exist: bool) -> bytes:
@@ -57,7 +57,7 @@ def _content(file: Path, must_exist: bool) -> bytes:
         if file.is_fifo() and not must_exist:
             raise ConfigError(f"{file} is a pipe, not a file.", _REMEDY)
         with file.open("rb") as opened:
-            return opened.read(MOST_BYTES + 1)
+            return opened.read(MAX_CONFIG_BYTES + 1)
     except FileNotFoundError:
         if file.is_symlink():
             raise ConfigError(f"{file} is a link to a file that does not exist.", _REMEDY) from None
@@ -69,7 +69,7 @@ def _content(file: Path, must_exist: bool) -> bytes:
 
 
 def _text(file: Path, content: bytes) -> str:
-    if len(content) > MOST_BYTES:
+    if len(content) > MAX_CONFIG_BYTES:
         raise ConfigError(f"{file} is larger than 1 MB and surely no configuration.", _REMEDY)
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n")
@@ -79,7 +79,7 @@ def _text(file: Path, content: bytes) -> str:
 
 
 def _not_toml(file: Path, text: str, message: str) -> ConfigError:
-    """tomllib ends its messages with "(at line 3, column 7)" or "(at end of document)"; some have neither."""
+    """Return the error for a message of tomllib. Most end with "(at line 3, column 7)" or "(at end of document)"."""
     reason, _, place = message.partition(" (at ")
     found = re.match(r"line (\d+), column (\d+)", place)
     line = found[1] if found else text.rstrip("\n").count("\n") + 1 if place else None
@@ -91,14 +91,14 @@ def _not_toml(file: Path, text: str, message: str) -> ConfigError:
 def _values(table: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
     for name, value in table.items():
         path = (*above, name)
-        if isinstance(value, dict) and value and len(path) < DEEPEST:
+        if isinstance(value, dict) and value and len(path) < MAX_KEY_DEPTH:
             yield from _values(value, path)
         else:
             yield path, value
 
 
 def _places(text: str) -> dict[tuple[str, ...], int]:
-    """The line of every key and table header of a valid document; what inline tables hold is not listed."""
+    """Return the line of every key and table header of a valid document; keys of inline tables are not listed."""
     places: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(re.sub(_COMMENT_OR_STRING, _blank, text).split("\n"), 1):
@@ -106,12 +106,12 @@ def _places(text: str) -> dict[tuple[str, ...], int]:
             names = tuple(_plain(part) for part in re.findall(_PART, found[2]))
             if found[1]:
                 table, names = names, ()
-            places.setdefault((*table, *names)[:DEEPEST], number)
+            places.setdefault((*table, *names)[:MAX_KEY_DEPTH], number)
     return places
 
 
 def _blank(found: re.Match[str]) -> str:
-    """Comments and strings of several lines go: what they hold may look like a key."""
+    """Return the match without comments and strings of several lines: their text may look like a key."""
     return "\n" * found[0].count("\n") if found[0].startswith("#") or "\n" in found[0] else found[0]
 
 

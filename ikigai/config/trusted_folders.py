@@ -1,13 +1,13 @@
-"""Which folders the user trusts: only from these are project settings, tools and AGENTS.md read.
+"""This module stores the folders that the user trusts: others have no project settings, tools and AGENTS.md.
 
-    is_trusted   may anything of this folder be obeyed
-    files        which of its files may be, each as it was
-    trust        from now on
-    revoke       no more
-    trusted      all of them
+    is_trusted        if the files of this folder may be used
+    trusted_digests   the files that may be used, each by its digest
+    trust             trust from now on
+    revoke            end the trust
+    list_trusted      all trusted folders
 
-A folder is trusted by its real path and for itself alone: what lies in it (a vendored package, a clone in ~/src) may be
-somebody else's, and is asked about when ikigai is started there. No trust goes up or down, or through a link. Another
+A folder is trusted by its real path and for itself alone. A folder in it (a vendored package, a clone in ~/src) may be
+another owner's, and is asked about when ikigai is started there. No trust goes up or down, or through a link. Another
 folder that takes its place is not trusted, and neither is a file that has come or changed since.
 The file is a JSON object, real path → an entry, in the user's data folder. An entry that is only a time is of a
 program that did not bind trust to anything: it does not count, and the user is asked again.
@@ -21,17 +21,17 @@ from typing import cast
 
 import msgspec
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.system import private_json
 
-FILE = "trusted.json"
+TRUSTED_FILE = "trusted.json"
 """Its name, in the data folder."""
-MOST = 5_000
+MAX_TRUSTED_FOLDERS = 5_000
 _DAMAGED = ("the folders you trust", "Delete it: ikigai then asks again for each.")
 
 
-class Entry(msgspec.Struct):
-    """A trusted folder: since when, which one it is on disk, and the digests of its files by relative path."""
+class TrustedFolder(msgspec.Struct):
+    """A trusted folder: the time of the trust, its identity on disk, and the digests of its files by relative path."""
 
     since: float
     device: int
@@ -39,22 +39,24 @@ class Entry(msgspec.Struct):
     files: dict[str, str] = {}
 
 
-_VALUE = cast("type[float | Entry]", float | Entry)
+_VALUE = cast("type[float | TrustedFolder]", float | TrustedFolder)
 
 
 def is_trusted(file: Path, folder: Path) -> bool:
-    """Whether `folder` itself was trusted. Raises ConfigError when the file cannot be read: then nothing is trusted."""
-    return files(file, folder) is not None
+    """Return True if `folder` itself was trusted. Raise ConfigError when the file cannot be read: then nothing is
+    trusted.
+    """
+    return trusted_digests(file, folder) is not None
 
 
-def files(file: Path, folder: Path) -> dict[str, str] | None:
-    """The digests of the files that were trusted with `folder`, by relative path; None when it is not trusted.
+def trusted_digests(file: Path, folder: Path) -> dict[str, str] | None:
+    """Return the digests of the files that were trusted with `folder`, by relative path; None when it is not trusted.
 
-    Raises ConfigError when the file cannot be read.
+    Raise ConfigError when the file cannot be read.
     """
     path = _real(folder)
     entry = private_json.read(file, _VALUE, *_DAMAGED).get(path) if path is not None else None
-    if path is None or not isinstance(entry, Entry):
+    if path is None or not isinstance(entry, TrustedFolder):
         return None
     try:
         found = Path(path).stat()
@@ -64,41 +66,49 @@ def files(file: Path, folder: Path) -> dict[str, str] | None:
 
 
 def is_listed(file: Path, folder: Path) -> bool:
-    """Whether there is an entry for this path, also one that does not count. Raises ConfigError."""
+    """Return True if this path has an entry, also one that does not count. Raise ConfigError when the file cannot be
+    read.
+    """
     return _real(folder) in private_json.read(file, _VALUE, *_DAMAGED)
 
 
 def trust(file: Path, folder: Path, now: float, files: Mapping[str, str] | None = None) -> str:
-    """Trust `folder` and these `files` from `now` on (seconds since 1970); its real path.
+    """Trust `folder` and these `files` from `now` on (seconds since 1970); return its real path.
 
-    Raises IkigaiError, Refused for no folder.
+    Raise IkigaiError when the file cannot be written, Rejected for a path that is no folder.
     """
     path = _real(folder)
     if path is None or not Path(path).is_dir():
-        raise Refused(f"{folder} is no folder that can be trusted.", "Start ikigai in a folder with a plain name.")
+        raise Rejected(f"{folder} is no folder that can be trusted.", "Start ikigai in a folder with a plain name.")
     found = Path(path).stat()
-    with private_json.changing(file, _VALUE, *_DAMAGED) as kept:
-        if len(kept) >= MOST and path not in kept:
-            raise Refused(f"{MOST:,} folders are trusted, and no more can be.", "Revoke some of them first.")
-        kept[path] = Entry(now, found.st_dev, found.st_ino, dict(files or {}))
+    with private_json.open_for_change(file, _VALUE, *_DAMAGED) as entries:
+        if len(entries) >= MAX_TRUSTED_FOLDERS and path not in entries:
+            raise Rejected(
+                f"{MAX_TRUSTED_FOLDERS:,} folders are trusted, and no more can be.", "Revoke some of them first."
+            )
+        entries[path] = TrustedFolder(now, found.st_dev, found.st_ino, dict(files or {}))
     return path
 
 
 def revoke(file: Path, folder: Path) -> bool:
-    """Trust `folder` no more; False when it was not trusted. It need not exist. Raises IkigaiError."""
+    """Trust `folder` no more; return False when it was not trusted. It need not exist. Raise IkigaiError when the file
+    cannot be written.
+    """
     path = _real(folder)
-    with private_json.changing(file, _VALUE, *_DAMAGED) as kept:
-        return path is not None and kept.pop(path, None) is not None
+    with private_json.open_for_change(file, _VALUE, *_DAMAGED) as entries:
+        return path is not None and entries.pop(path, None) is not None
 
 
-def trusted(file: Path) -> dict[str, float]:
-    """Every trusted folder by its real path, and since when. Raises ConfigError when the file cannot be read."""
-    kept = private_json.read(file, _VALUE, *_DAMAGED)
-    return {path: entry.since for path, entry in sorted(kept.items()) if isinstance(entry, Entry)}
+def list_trusted(file: Path) -> dict[str, float]:
+    """Return every trusted folder by its real path, with the time of the trust. Raise ConfigError when the file cannot
+    be read.
+    """
+    entries = private_json.read(file, _VALUE, *_DAMAGED)
+    return {path: entry.since for path, entry in sorted(entries.items()) if isinstance(entry, TrustedFolder)}
 
 
 def _real(folder: Path) -> str | None:
-    """The real path; None where there is none, or none that a JSON file can hold."""
+    """Return the real path; None where there is none, or none that a JSON file can hold."""
     try:
         path = str(folder.resolve())
         path.encode()

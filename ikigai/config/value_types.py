@@ -1,14 +1,23 @@
-"""What values a key can allow: types that check them, each with a title that says in words what is allowed.
+"""This module defines the types of values: they check a key's value, and each has a title that names the allowed ones.
 
-Behind the type a field has the help of its key: Annotated[Tokens, means("…")].
+Behind the type a field has the help of its key: Annotated[Tokens, help_meta("…")].
 """
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from ikigai.core.commands.arguments import LEVELS
+from ikigai.core.approval_mode import ApprovalMode
+from ikigai.core.commands.arguments import THINKING_LEVELS
+
+
+def alternatives(values: Sequence[str]) -> str:
+    """Return two values or more in quotes, as a sentence names them."""
+    *most, last = (f'"{value}"' for value in values)
+    return f"{', '.join(most)} or {last}"
+
 
 _SIGN = r"[^\s\x00-\x1f\x7f\ud800-\udfff]"
 _ANY = r"[^\x00\ud800-\udfff]"
@@ -17,7 +26,8 @@ Text = Annotated[str, Meta(pattern=rf"^{_ANY}*\Z", title="text, in UTF-8 and wit
 ModelName = Annotated[
     str,
     Meta(
-        pattern=rf"^((?!/){_SIGN}+/{_SIGN}+)?\Z", title=f"provider/name, or provider/name:level ({', '.join(LEVELS)})"
+        pattern=rf"^((?!/){_SIGN}+/{_SIGN}+)?\Z",
+        title=f"provider/name, or provider/name:level ({', '.join(THINKING_LEVELS)})",
     ),
 ]
 Thoughts = Annotated[Literal["fold", "full", "hide"], Meta(title='"fold", "full" or "hide"')]
@@ -27,13 +37,15 @@ ProfileName = Annotated[
     Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]*)?\Z", title='the name of a profile, "default" for none'),
 ]
 Sets = Annotated[tuple[str, ...], Meta(title='a list of sets of tools, for example ["shell", "web"]')]
-Level = Annotated[Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(LEVELS)}) or ""')]
+Level = Annotated[
+    Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(THINKING_LEVELS)}) or ""')
+]
 Start = Annotated[Literal["last", "directory", "new"], Meta(title='"last", "directory" or "new"')]
 Notice = Annotated[
     Literal["auto", "osc9", "osc777", "bell", "off"], Meta(title='"auto", "osc9", "osc777", "bell" or "off"')
 ]
 Links = Annotated[Literal["auto", "on", "off"], Meta(title='"auto", "on" or "off"')]
-Colour = Annotated[Literal["auto", "never", "always"], Meta(title='"auto", "never" or "always"')]
+ColorText = Annotated[Literal["auto", "never", "always"], Meta(title='"auto", "never" or "always"')]
 ThemeName = Annotated[
     str,
     Meta(
@@ -45,7 +57,7 @@ Base = Annotated[
     Literal["light", "dark", "light-high-contrast", "dark-high-contrast"],
     Meta(title='"light", "dark", "light-high-contrast" or "dark-high-contrast"'),
 ]
-Look = Annotated[
+StyleText = Annotated[
     str,
     Meta(
         title="bold, dim, italic, underline, reverse, a colour (red, bright_red …, 0 to 255 or #rrggbb) and, "
@@ -59,7 +71,7 @@ StatusParts = Annotated[
 Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number of tokens, 0 to 1000000000")]
 Size = Annotated[int, Meta(ge=1, le=1_000_000_000, title="a whole number of tokens, 1 to 1000000000")]
 Bytes = Annotated[int, Meta(ge=65_536, le=33_554_432, title="a whole number of bytes, 65536 to 33554432")]
-Part = Annotated[Literal["head", "tail", "both"], Meta(title='"head", "tail" or "both"')]
+StatusPartName = Annotated[Literal["head", "tail", "both"], Meta(title='"head", "tail" or "both"')]
 Share = Annotated[float, Meta(ge=0, le=0.5, title="a number from 0 to 0.5")]
 Condensing = Annotated[Literal["off", "manual", "auto"], Meta(title='"off", "manual" or "auto"')]
 Percent = Annotated[int, Meta(ge=5, le=100, title="a whole number of per cent, 5 to 100")]
@@ -88,13 +100,13 @@ Api = Annotated[
     Meta(title='"chat", "responses", "anthropic", "google" or "" (by its name)'),
 ]
 Seconds = Annotated[int, Meta(ge=0, le=86_400, title="a whole number of seconds, 0 to 86400")]
-Price = Annotated[float, Meta(ge=-1, le=1_000_000, title="dollars for a million tokens, up to 1000000, or -1")]
+PriceNumber = Annotated[float, Meta(ge=-1, le=1_000_000, title="dollars for a million tokens, up to 1000000, or -1")]
 Levels = Annotated[
-    tuple[Literal["off", "min", "low", "med", "high"], ...], Meta(title=f"a list of levels ({', '.join(LEVELS)})")
+    tuple[Literal["off", "min", "low", "med", "high"], ...],
+    Meta(title=f"a list of levels ({', '.join(THINKING_LEVELS)})"),
 ]
 Approval = Annotated[
-    Literal["ask", "edits", "auto", "read-only", "yolo"],
-    Meta(title='"ask", "edits", "auto" or "read-only" ("yolo" only as the flag --yolo)'),
+    ApprovalMode, Meta(title=f'{alternatives(ApprovalMode.AUTO.up_to())} ("yolo" only as the flag --yolo)')
 ]
 Sandbox = Annotated[Literal["off", "bwrap"], Meta(title='"off" or "bwrap"')]
 Redact = Annotated[Literal["patterns", "own", "off"], Meta(title='"patterns", "own" or "off"')]
@@ -107,13 +119,15 @@ Variables = Annotated[
 Sight = Annotated[Literal["auto", "yes", "no"], Meta(title='"auto", "yes" or "no"')]
 
 
-def means(text: str) -> Meta:
-    """What a key is for, in words: its help."""
+def help_meta(text: str) -> Meta:
+    """Return the help of a key as a Meta."""
     return Meta(description=text)
 
 
 def is_look(text: str) -> bool:
-    """Whether a text is a Look. No pattern of its type: to compile that takes a millisecond, which few runs need."""
+    """Return True if a text is a StyleText. Its type has no pattern: compiling one takes a millisecond, which few runs
+    need.
+    """
     names = "black|red|green|yellow|blue|magenta|cyan|white"
     colour = rf"(?:(?:bright_)?(?:{names})|#[0-9A-Fa-f]{{6}}|1?[0-9]?[0-9]|2[0-4][0-9]|25[0-5])"
     attributes = r"(?:(?:bold|dim|italic|underline|reverse)(?: +|\Z))*"

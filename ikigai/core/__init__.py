@@ -1,6 +1,6 @@
-"""The core: what an agent is, without IO, clock, randomness or threads.
+"""This package defines an agent without IO, clock, randomness or threads.
 
-Reading order: messages and events (the nouns), codec (a row), state (what the log means, decide and work, the window,
-loading), request and tokens (what a model is sent, and how big it is), views (what is shown), commands (what can be
-typed), ports (what the loop needs of the packages around it).
+Reading order: messages and events (the nouns), codec (a row), state (the meaning of the log, decide and work, the
+window, loading), request and tokens (requests to models, and their sizes), views (text for users), commands (input of
+users), ports (the protocols that the loop needs of the packages around it).
 """

@@ -1,8 +1,8 @@
-"""Event ⇄ row: the `kind`, `content` and `data` of the table `messages`.
+"""This module converts events to rows and back: the `kind`, `content` and `data` of the table `messages`.
 
-One table says how; `content` is what people search and read, `data` the other fields as a JSON object without those
-that have their default. Text that must come back byte for byte (arguments, signatures) stands in strings, because
-jsonb reorders objects. A row that cannot be read is an Unknown event: kept, shown, never fatal.
+One table says how. `content` is the text that people search and read. `data` holds the other fields as a JSON object,
+without those that have their default. Text that must come back byte for byte (arguments, signatures) stands in strings,
+because jsonb reorders objects. An unreadable row becomes an Unknown event: kept, shown, never fatal.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,50 +10,53 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from ikigai.core import events as ev
+from ikigai.core import events
 from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 
 CONTENT_FIELD: dict[str, tuple[type, str]] = {
-    "user": (ev.UserMessage, "text"),
-    "assistant": (ev.AssistantMessage, ""),  # content is its words, `blocks` says where thinking stands between them
+    "user": (events.UserMessage, "text"),
+    "assistant": (
+        events.AssistantMessage,
+        "",
+    ),  # content is its words, `blocks` says where thinking stands between them
     "tool_call": (ToolCall, "arguments"),
-    "tool_started": (ev.ToolStarted, ""),
+    "tool_started": (events.ToolStarted, ""),
     "tool_result": (ToolResult, "content"),
-    "turn_end": (ev.TurnEnded, "reason"),
-    "clear": (ev.Cleared, ""),
-    "mark": (ev.Marked, "label"),
-    "rewind": (ev.Rewound, ""),
-    "approval": (ev.ApprovalDecided, "reason"),
-    "filter_plan": (ev.FilterPlanned, ""),
-    "filter": (ev.Filtered, "criteria"),
-    "summary": (ev.Summarised, "text"),
-    "undo": (ev.Undone, ""),
-    "settings": (ev.SettingsChanged, ""),
-    "fork": (ev.Forked, ""),
-    "agent_killed": (ev.AgentKilled, ""),
-    "agent_revived": (ev.AgentRevived, ""),
-    "mail_sent": (ev.MailSent, "text"),
-    "mail_taken": (ev.MailTaken, ""),
-    "command": (ev.CommandRan, "line"),
-    "usage": (ev.UsageReported, ""),
+    "turn_end": (events.TurnEnded, "reason"),
+    "clear": (events.Cleared, ""),
+    "mark": (events.Marked, "label"),
+    "rewind": (events.Rewound, ""),
+    "approval": (events.ApprovalDecided, "reason"),
+    "filter_plan": (events.FilterPlanned, ""),
+    "filter": (events.Filtered, "criteria"),
+    "summary": (events.Summarised, "text"),
+    "undo": (events.Undone, ""),
+    "settings": (events.SettingsChanged, ""),
+    "fork": (events.Forked, ""),
+    "agent_killed": (events.AgentKilled, ""),
+    "agent_revived": (events.AgentRevived, ""),
+    "mail_sent": (events.MailSent, "text"),
+    "mail_taken": (events.MailTaken, ""),
+    "command": (events.CommandRan, "line"),
+    "usage": (events.UsageReported, ""),
 }
-KIND = {cls: kind for kind, (cls, _) in CONTENT_FIELD.items()}
-SEARCHED = ("user", "assistant", "tool_call", "tool_result", "mark", "command", "summary")
+KIND_OF = {cls: kind for kind, (cls, _) in CONTENT_FIELD.items()}
+SEARCHED_KINDS = ("user", "assistant", "tool_call", "tool_result", "mark", "command", "summary")
 """Kinds whose content is something said, and can be searched for."""
 
 
 class Row(NamedTuple):
-    """`data` is JSON text of an object, or None where there is nothing to say."""
+    """A row of the log. `data` is JSON text of an object, or None for an empty one."""
 
     kind: str
     content: str | None
     data: str | None
 
 
-class _Said(Record, frozen=True):
-    """The data of an AssistantMessage. Where its content is not simply one Text, `blocks` says what it is made of:
+class _AssistantData(Record, frozen=True):
+    """The data of an AssistantMessage. Where its content is not simply one Text, `blocks` lists its parts:
 
     a number is that many characters of the content, a Thinking is itself.
     """
@@ -64,14 +67,14 @@ class _Said(Record, frozen=True):
     interrupted: bool = False
 
 
-def encode(event: ev.Event) -> Row:
-    if isinstance(event, ev.Unknown):
+def encode(event: events.Event) -> Row:
+    if isinstance(event, events.Unknown):
         raise ValueError(f"an event of unknown kind {event.kind!r} is never stored")
-    kind = KIND[type(event)]
+    kind = KIND_OF[type(event)]
     content = ""
-    if isinstance(event, ev.AssistantMessage):
+    if isinstance(event, events.AssistantMessage):
         content = event.text
-        fields = _fields(_Said(_places(event.blocks), event.stop, event.model, event.interrupted))
+        fields = _fields(_AssistantData(_places(event.blocks), event.stop, event.model, event.interrupted))
     else:
         fields = _fields(event)
         if name := CONTENT_FIELD[kind][1]:
@@ -80,7 +83,7 @@ def encode(event: ev.Event) -> Row:
     return Row(kind, storable(content) or None, data)
 
 
-def _fields(record: ev.Event | _Said) -> dict[str, Any]:
+def _fields(record: events.Event | _AssistantData) -> dict[str, Any]:
     fields = cast("dict[str, Any]", msgspec.to_builtins(record))
     fields.pop("type", None)  # the tag of a block; the kind says it
     return fields
@@ -97,7 +100,7 @@ def _places(blocks: tuple[Text | Thinking, ...]) -> tuple[int | Thinking, ...] |
 
 
 def _storable(value: Any) -> Any:
-    """The same with every string made storable; `storable` keeps the length, so places in text stay true."""
+    """Return the value with every string made storable; `storable` keeps the length, so places in text stay true."""
     match value:
         case str():
             return storable(value)
@@ -109,22 +112,22 @@ def _storable(value: Any) -> Any:
             return value
 
 
-def decode(kind: str, content: str | None, data: str | None) -> ev.Event:
+def decode(kind: str, content: str | None, data: str | None) -> events.Event:
     try:
-        return _READ[kind](content or "", data)
+        return _READERS[kind](content or "", data)
     except (KeyError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
-        return ev.Unknown(kind, content or data or "")
+        return events.Unknown(kind, content or data or "")
 
 
-def stored(agent: str, rows: Iterable[Sequence[Any]]) -> list[ev.StoredEvent]:
-    """Rows of a log, as many as there may be: id, seq, time, kind, content, data."""
-    found: list[ev.StoredEvent] = []
+def decode_rows(agent: str, rows: Iterable[Sequence[Any]]) -> list[events.StoredEvent]:
+    """Convert rows of a log, in any number: id, seq, time, kind, content, data."""
+    found: list[events.StoredEvent] = []
     for id, seq, at, kind, content, data in rows:
         try:  # `decode`, without a call for each
-            event = _READ[kind](content or "", data)
+            event = _READERS[kind](content or "", data)
         except (KeyError, ValueError, RecursionError):
-            event = ev.Unknown(kind, content or data or "")
-        found.append(ev.StoredEvent(id, agent, seq, at, event))
+            event = events.Unknown(kind, content or data or "")
+        found.append(events.StoredEvent(id, agent, seq, at, event))
     return found
 
 
@@ -144,23 +147,25 @@ def _blocks(content: str, places: tuple[int | Thinking, ...] | None) -> tuple[Te
     return tuple(found)
 
 
-_Read: TypeAlias = Callable[[str, str | None], ev.Event]
-"""Makes an event of its content and its data."""
+_Read: TypeAlias = Callable[[str, str | None], events.Event]
+"""A function that makes an event of its content and its data."""
 
 
-def _user(content: str, data: str | None) -> ev.Event:
-    return ev.UserMessage(content) if data is None else _USER(content, data)
+def _user(content: str, data: str | None) -> events.Event:
+    return events.UserMessage(content) if data is None else _READ_USER(content, data)
 
 
-def _assistant(content: str, data: str | None) -> ev.AssistantMessage:
+def _assistant(content: str, data: str | None) -> events.AssistantMessage:
     if data is None:
-        return ev.AssistantMessage((Text(content),) if content else ())
-    said = _SAID.decode(data)
-    return ev.AssistantMessage(_blocks(content, said.blocks), said.stop, said.model, said.interrupted)
+        return events.AssistantMessage((Text(content),) if content else ())
+    fields = _ASSISTANT_DATA.decode(data)
+    return events.AssistantMessage(_blocks(content, fields.blocks), fields.stop, fields.model, fields.interrupted)
 
 
-def _reader(cls: type[ev.Event], name: str) -> _Read:
-    """How events of this class are read: the data into a record of the other fields, the content between them."""
+def _reader(cls: type[events.Event], name: str) -> _Read:
+    """Return a reader for events of this class: it decodes the data into a record of the other fields, with the content
+    between them.
+    """
     if not name:
         whole = msgspec.json.Decoder(cls)
         return lambda content, data: whole.decode(data or "{}")
@@ -170,9 +175,9 @@ def _reader(cls: type[ev.Event], name: str) -> _Read:
         f"_{cls.__name__}", rest, bases=(Record,), frozen=True, tag=config.tag, tag_field=config.tag_field
     )
     decode, place = msgspec.json.Decoder(others).decode, cls.__struct_fields__.index(name)
-    values_of, make = msgspec.structs.astuple, cast("Callable[..., ev.Event]", cls)
+    values_of, make = msgspec.structs.astuple, cast("Callable[..., events.Event]", cls)
 
-    def read(content: str, data: str | None) -> ev.Event:
+    def read(content: str, data: str | None) -> events.Event:
         values = list(values_of(decode(data or "{}")))
         values.insert(place, content)  # half the time of putting it between two slices
         return make(*values)
@@ -186,9 +191,9 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
     return msgspec.field() if field.required else msgspec.field(default=field.default)
 
 
-_SAID = msgspec.json.Decoder(_Said)
-_USER = _reader(ev.UserMessage, "text")
-_READ: dict[str, _Read] = {
+_ASSISTANT_DATA = msgspec.json.Decoder(_AssistantData)
+_READ_USER = _reader(events.UserMessage, "text")
+_READERS: dict[str, _Read] = {
     **{kind: _reader(cls, name) for kind, (cls, name) in CONTENT_FIELD.items()},
     "user": _user,
     "assistant": _assistant,

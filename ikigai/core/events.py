@@ -1,8 +1,8 @@
-"""Facts: everything that is stored, and nothing that is not.
+"""This module defines the events: everything that is stored, and nothing else.
 
-A fact is a noun or a past participle. Its class names the row's `kind`, its `content` field (if it has one) the row's
-`content`, the other fields the row's `data`; the table that says so is in `codec`. `ToolCall` and `ToolResult` are
-facts and blocks at once.
+An event is a noun or a past participle. Its class names the row's `kind`, its `content` field (if it has one) the row's
+`content`, the other fields the row's `data`. The table for this is in `codec`. `ToolCall` and `ToolResult` are events
+and blocks at once.
 """
 
 from enum import StrEnum
@@ -12,18 +12,18 @@ from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, To
 from ikigai.core.record import Record
 
 Value: TypeAlias = str | int | float | bool | None
-"""What a setting can be. None as the agent's own choice takes the choice back."""
+"""The value of a setting. None as the agent's own choice takes the choice back."""
 
 Choices: TypeAlias = dict[str, Value]
 """Settings by name (`model`, `level`, `budget`, `system` …); treated as immutable."""
 
 
 class UserMessage(Record, frozen=True):
-    """What the user said; `alone` asks for no reply.
+    """A message of the user; `alone` asks for no reply.
 
     `planning` ("forget" or "remember") makes its turn the talk that plans a filter; `text` is the criteria then.
-    `sender` is the name of the agent whose words these are, "" where they are the user's own; `attended` says that they
-    are work which it gave within a turn that the user asked for.
+    `sender` is the name of the agent that wrote the words, "" for the user. `attended` says that this agent gave the
+    work within a turn that the user asked for.
     """
 
     text: str
@@ -35,7 +35,7 @@ class UserMessage(Record, frozen=True):
 
 
 class AssistantMessage(Record, frozen=True):
-    """What a model said and thought in one reply; its tool calls are facts of their own, right behind it."""
+    """The words and thoughts of a model in one reply; its tool calls are events of their own, right behind it."""
 
     blocks: tuple[Text | Thinking, ...] = ()
     stop: StopReason = StopReason.END
@@ -54,7 +54,7 @@ class ToolStarted(Record, frozen=True):
 
 
 class Totals(Record, frozen=True):
-    """How much live memory there is up to a place, since the last clear of the lineage; `bytes` as encoded then."""
+    """The amount of live memory up to a place, since the last clear of the lineage; `bytes` as encoded then."""
 
     turns: int = 0
     messages: int = 0
@@ -74,10 +74,12 @@ class Ending(StrEnum):
 
 
 class TurnEnded(Record, frozen=True):
-    """The agent is idle again. `first` is the id of the turn's first event, `size` its bytes as encoded then.
+    """The end of a turn: the agent is idle again. `first` is the id of the turn's first event, `size` its bytes as
+    encoded then.
 
-    `before` totals what lies before this turn, `before_previous` what lies before the turn preceding it. `tokens` is
-    what a counter better than bytes said of the turn, and `counted` which one and for which model (`Run.counted`).
+    `before` totals everything before this turn, `before_previous` everything before the turn preceding it. `tokens` is
+    the size of the turn by a counter better than bytes. `counted` says by which counter and for which model
+    (`RunConfig.counted`).
     """
 
     ending: Ending
@@ -91,7 +93,9 @@ class TurnEnded(Record, frozen=True):
 
 
 class Cleared(Record, frozen=True):
-    """Memory starts empty from here; `own` are the agent's own choices, so that replay never looks behind it."""
+    """Memory starts empty from here. `own` are the agent's own choices, so that replay never looks behind this
+    event.
+    """
 
     own: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
 
@@ -101,14 +105,14 @@ class Marked(Record, frozen=True):
 
 
 class Rewound(Record, frozen=True):
-    """Memory goes back: what lies after the event `to` and before this one is out of it. `label` is the mark's."""
+    """Memory goes back: the events after `to` and before this one are out of it. `label` is the mark's."""
 
     to: int
     label: str = ""
 
 
 class ApprovalDecided(Record, frozen=True):
-    """Whether a tool call may run; `by` says who or what decided, `reason` what the user or the policy said."""
+    """The decision about a tool call; `by` is the decider, `reason` the words of the user or the policy."""
 
     call_id: str
     allowed: bool
@@ -117,10 +121,10 @@ class ApprovalDecided(Record, frozen=True):
 
 
 class FilterPlanned(Record, frozen=True):
-    """What a planning talk came to, as the user confirmed it; the filter follows the end of its turn.
+    """The result of a planning talk, as the user confirmed it; the filter follows the end of its turn.
 
-    `ranges` are whole turns, first event and turn_end; `ids` single events; `messages` is how many both come to,
-    `tokens` what they take.
+    `ranges` are whole turns, first event and turn_end; `ids` are single events. `messages` is the number of messages in
+    both, `tokens` their size.
     """
 
     ranges: tuple[tuple[int, int], ...] = ()
@@ -130,11 +134,12 @@ class FilterPlanned(Record, frozen=True):
 
 
 class Filtered(Record, frozen=True):
-    """Parts of memory are taken out of it; `mode` is "forget" or "remember" (then what is named is all the rest).
+    """Parts of memory are taken out of it; `mode` is "forget" or "remember" (then these are all the rest).
 
-    `ranges` are whole turns, first event and turn_end; `ids` single events, closed over pairs; `messages` is how many
-    both come to. `planning` is the first event of the talk that led to it, which ends right before this event and
-    leaves memory with it; 0 for none. `before` and `after` are tokens of the request as it stood and stands.
+    `ranges` are whole turns, first event and turn_end; `ids` are single events, closed over pairs. `messages` is the
+    number of messages in both. `planning` is the first event of the talk that led to it, 0 for none. That talk ends
+    right before this event and leaves memory with it. `before` and `after` are tokens of the request as it stood and
+    stands.
     """
 
     mode: str
@@ -148,14 +153,15 @@ class Filtered(Record, frozen=True):
 
 
 class Summarised(Record, frozen=True):
-    """What lies at or before the event `upto` leaves memory, and this text stands for it; the newest one stands.
+    """Everything at or before the event `upto` leaves memory, and this text stands for it; the newest one stands.
 
-    `covers` are the whole turns that the text was made from, first event and turn_end, `of` the earlier summaries that
-    went into it. It stands for `turns` turns in all: those, what the earlier ones stood for, and `unseen` that nobody
-    looked at. `before` and `after` are tokens of the request as it stood and stands, `cost` is in US dollars, None
-    where it is not known; `focus` is what the user wanted kept in mind, `automatic` says that nobody asked for it.
+    `covers` are the whole turns that the text was made from, first event and turn_end; `of` are the earlier summaries
+    that went into it. It stands for `turns` turns in all: those, those of the earlier summaries, and `unseen` ones that
+    no model read. `before` and `after` are tokens of the request as it stood and stands. `cost` is in US dollars, None
+    if unknown. `focus` is the user's wish for the summary, `automatic` says that nobody asked for it.
 
-    With `closed`, the id of a clear, it tells what that clear ended: it is kept to be read, and memory stays as it is.
+    With `closed`, the id of a clear, it summarizes the part that the clear ended: it is stored for reading, and memory
+    stays as it is.
     """
 
     text: str
@@ -181,7 +187,7 @@ class Undone(Record, frozen=True):
 
 
 class SettingsChanged(Record, frozen=True):
-    """Settings in force from here on, changed ones only; `origins` says of each who wanted it.
+    """Settings in force from here on, changed ones only; `origins` is the origin of each.
 
     The origin "agent" means the agent's own choice (a command): it survives when flags and variables are gone.
     """
@@ -198,8 +204,8 @@ class Forked(Record, frozen=True):
 
 
 class AgentKilled(Record, frozen=True):
-    """The agent is out of use until it is revived. `along` names the ancestor it died with, "" for none; `by` the agent
-    whose model wanted it, "" for the user.
+    """The agent is out of use until it is revived. `along` names the ancestor that it was killed with, "" for none.
+    `by` is the agent whose model killed it, "" for the user.
     """
 
     along: str = ""
@@ -211,11 +217,12 @@ class AgentRevived(Record, frozen=True):
 
 
 class MailSent(Record, frozen=True):
-    """A message to the agent of the id `to`, which was called `name` then: stored with the sender, it exists.
+    """A message to the agent of the id `to`, called `name` then; it is sent once it is stored with the sender.
 
-    `ending` says that the text is what came of a turn that another agent began, and how that ended (`Ending`), "" else.
-    With `by_user` the user wrote it. `wants_reply` says that it gives work to an agent below, which owes an answer;
-    `attended` that this work, or what this tells the end of, belongs to what the user asked for.
+    `ending` says how the turn ended (`Ending`) whose result the text is, if another agent began that turn, "" else.
+    With `by_user` the user wrote it. `wants_reply` says that it gives work to an agent below, which owes an answer.
+    `attended` says that this work, or the reported one, belongs to a request of the user. `answers` counts the messages
+    before it, one after another, that only answered the one before within open turns.
     """
 
     to: str
@@ -225,13 +232,14 @@ class MailSent(Record, frozen=True):
     by_user: bool = False
     wants_reply: bool = False
     attended: bool = False
+    answers: int = 0
 
 
 class MailTaken(Record, frozen=True):
-    """The message in the event `of`, from the agent called `sender`, has come: no other event says so of the same.
+    """The message in the event `of`, from the agent called `sender`, has arrived; each arrives once.
 
-    `of` is 0 where that is told of another log. `reply_to` is the id of the agent to which the turn owes an answer for
-    it, "" for none; `attended` says that it gives work that belongs to what the user asked for.
+    `of` is 0 where that event is in another log. `reply_to` is the id of the agent to which the turn owes an answer for
+    it, "" for none. `attended` says that it gives work that belongs to a request of the user.
     """
 
     of: int = 0
@@ -241,20 +249,20 @@ class MailTaken(Record, frozen=True):
 
 
 class CommandRan(Record, frozen=True):
-    """A command the user gave that changed nothing in memory, and what it answered."""
+    """A command of the user that changed nothing in memory, and its output."""
 
     line: str
     output: str = ""
 
 
 class UsageReported(Record, frozen=True):
-    """What one request took: one row for each that was sent, also those that failed and were tried again.
+    """The usage of one request: one row for each that was sent, also for those that failed and were tried again.
 
-    Tokens are the provider's own count; `seconds` end with the reply. `attempt` counts from 1, `failure` says how it
-    ended ("" is well). `cost` is in US dollars by the prices named in `priced_by`, None where there is no price.
-    `purpose` is what it was for: "" a turn, else a side call ("summary", "matching", "title" …). `size` is what was
-    sent, in bytes as measured then (`memory.plain_size`), and `out` how many turns were left out of it; both 0 for side
-    calls.
+    Tokens are the provider's own count; `seconds` end with the reply. `attempt` counts from 1. `failure` is the reason
+    of a failure, "" for success. `cost` is in US dollars by the prices named in `priced_by`, None where there is no
+    price. `purpose` is "" for a turn, else that of a side call ("summary", "matching", "title" …). `size` is the size
+    of the request in bytes as measured then (`memory.plain_size`), and `out` the number of turns left out of it; both
+    are 0 for side calls.
     """
 
     model: str
@@ -305,13 +313,13 @@ Event: TypeAlias = (
 )
 
 CHANGES_THE_PAST: tuple[type, ...] = (Rewound, Filtered, Summarised, Undone, SettingsChanged)
-"""Facts after which memory is loaded again: turns may leave it, or come back into reach of it."""
+"""Events after which memory is loaded again: turns may leave it, or come back into reach of it."""
 
 
 class StoredEvent(Record, frozen=True):
-    """A fact as the log holds it. `id` ascends along a lineage, `seq` counts 1, 2, 3 … within the agent.
+    """An event as the log holds it. `id` ascends along a lineage, `seq` counts 1, 2, 3 … within the agent.
 
-    `at` is when it was stored, in seconds since 1970, by the database's clock.
+    `at` is the time of storing, in seconds since 1970, by the database's clock.
     """
 
     id: int

@@ -1,4 +1,6 @@
-"""The JSON schema of a Struct, as vendors want that of a tool's arguments: one object, without what says nothing."""
+"""This module builds the JSON schema of a Struct in the form that vendors accept for a tool's arguments: one object,
+without empty titles.
+"""
 
 from functools import cache
 
@@ -6,8 +8,8 @@ import msgspec
 
 
 @cache
-def schema(arguments: type[msgspec.Struct]) -> str:
-    """The schema in JSON."""
+def build_schema(arguments: type[msgspec.Struct]) -> str:
+    """Return the schema in JSON."""
     _, parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
     whole = parts.pop(arguments.__name__)
     whole.pop("title", None)

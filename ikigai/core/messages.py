@@ -1,4 +1,4 @@
-"""Content blocks and messages: what a model is sent and what it answers."""
+"""This module defines content blocks and messages: the input and the output of a model."""
 
 from enum import StrEnum
 from typing import TypeAlias
@@ -13,9 +13,9 @@ class Text(Record, frozen=True, tag="text"):
 
 
 class Thinking(Record, frozen=True, tag="thinking"):
-    """What a model thought before it spoke.
+    """The thinking of a model before it spoke.
 
-    `signature` is opaque to everybody but its `vendor` and is sent back to that vendor byte for byte.
+    `signature` is opaque to all but its `vendor` and is sent back to that vendor byte for byte.
     """
 
     text: str
@@ -26,8 +26,8 @@ class Thinking(Record, frozen=True, tag="thinking"):
 class Image(Record, frozen=True, tag="image"):
     """A picture that the user or a tool shows.
 
-    `data` is base64 of a PNG, JPEG or WebP that every vendor takes (see `ikigai.images`).
-    `width` and `height` are in pixels, `name` is what the user called it.
+    `data` is base64 of a PNG, JPEG or WebP that every vendor takes (see `ikigai.images`). `width` and `height` are in
+    pixels, `name` is the user's name for it.
     """
 
     media_type: str
@@ -38,9 +38,9 @@ class Image(Record, frozen=True, tag="image"):
 
 
 class ToolCall(Record, frozen=True, tag="tool_call"):
-    """A model asks for a tool. `arguments` is the JSON text of an object, as the model wrote it.
+    """A call of a tool by a model. `arguments` is the JSON text of an object, as the model wrote it.
 
-    What a model wrote that is no JSON object stands in `malformed`, and `arguments` is `{}`: such a call is answered
+    Text of the model that is no JSON object stands in `malformed`, and `arguments` is `{}`: such a call is answered
     with an error and never runs.
     """
 
@@ -51,11 +51,11 @@ class ToolCall(Record, frozen=True, tag="tool_call"):
 
 
 class ToolResult(Record, frozen=True, tag="tool_result"):
-    """What came of a tool call; block of a message and fact of the log in one.
+    """The result of a tool call; block of a message and event of the log in one.
 
-    `name` is the tool's: in a message it is always that of the call (`build.grow`), in the log it need not be there.
-    `images` are what it shows to a model that sees; `diff` is what it changed in a file, for people and no model.
-    `whole` is never stored: where only the ends of a long text were read, how many bytes all of it has.
+    `name` is the tool's: in a message it is always that of the call (`build.append_event`), in the log it may be
+    missing. `images` are shown to a model that sees. `diff` is the change of a file, for people and no model. `whole`
+    is never stored: the bytes of all of a long text of which only the ends were read.
     """
 
     call_id: str
@@ -78,7 +78,7 @@ class Role(StrEnum):
 
 
 USER, ASSISTANT, TOOL = Role.USER, Role.ASSISTANT, Role.TOOL
-"""For where it counts: up to Python 3.11 a member takes a quarter of a microsecond to be found in its class."""
+"""Names for hot paths: up to Python 3.11 a member takes a quarter of a microsecond to be found in its class."""
 
 
 class Message(Record, frozen=True, cache_hash=True):
@@ -93,7 +93,7 @@ class Message(Record, frozen=True, cache_hash=True):
 
     @property
     def images(self) -> tuple[Image, ...]:
-        """Those that were shown in it, and those in the results of tools."""
+        """The images shown in the message, and those in the results of tools."""
         found: list[Image] = []
         for block in self.blocks:
             if type(block) is Image:
@@ -110,7 +110,7 @@ class Message(Record, frozen=True, cache_hash=True):
 
 
 class StopReason(StrEnum):
-    """Why a model stopped: said all, wants tools run, reached its output limit, or refused."""
+    """The reason why a model stopped: said all, wants tools run, reached its output limit, or refused."""
 
     END = "end"
     TOOLS = "tools"
@@ -121,7 +121,7 @@ class StopReason(StrEnum):
 class Usage(Record, frozen=True):
     """Tokens as the provider counted them for one request.
 
-    `input` and `output` are everything that went in and came out; `cached` (read from the provider's cache) and
+    `input` and `output` are everything that went in and came out. `cached` (read from the provider's cache) and
     `written` (put into it) are parts of input, `thinking` is a part of output.
     """
 
@@ -133,9 +133,9 @@ class Usage(Record, frozen=True):
 
 
 class ToolSpec(Record, frozen=True):
-    """A tool as a model is told of it; `schema` is the JSON text of the JSON Schema of its arguments.
+    """A tool in the form that models are told of; `schema` is the JSON text of the JSON Schema of its arguments.
 
-    `set` is the group that it is switched on and off with; the model is not told of that.
+    `set` is the tool set that switches it on and off; the model is not told of that.
     """
 
     name: str

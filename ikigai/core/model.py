@@ -1,4 +1,6 @@
-"""What the loop needs of a model: its limits, how big requests to it are, and the provider that serves it."""
+"""This module defines the loop's view of a model: its limits, the sizes of its requests, and the provider that serves
+it.
+"""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol
@@ -9,8 +11,8 @@ from ikigai.core.request.build import Request
 from ikigai.core.request.reply import ProviderEvent
 
 
-class Limits(Record, frozen=True):
-    """What a model can take and give, in tokens: the whole context, and the longest output; and whether it takes tools.
+class ModelLimits(Record, frozen=True):
+    """The limits of a model in tokens: the whole context, and the longest output. `tools` says that it takes tools.
 
     A model that takes none is offered none, and nothing is counted for them.
     """
@@ -21,31 +23,41 @@ class Limits(Record, frozen=True):
 
 
 class Encoder(Protocol):
-    """How big things are in the body of a request to one model: pure, no SDK needed.
+    """Sizes in the body of a request to one model: pure, no SDK needed.
 
     For every request with at least one message, `envelope(request) + Σ message(m) == len(body)`, in bytes of the UTF-8
-    JSON that the provider's adapter sends; but an image's base64 counts as nothing, and its tokens, by the vendor's
-    formula, as four bytes each.
+    JSON that the provider's adapter sends. An image is the exception: its base64 counts as nothing, and its tokens, by
+    the vendor's formula, as four bytes each.
     """
 
     def envelope(self, request: Request) -> int:
-        """Bytes around the messages of `request`, less the one separator that the first message does not need."""
+        """Return the bytes around the messages of `request`, less the one separator that the first message does not
+        need.
+        """
         ...
 
     def message(self, message: Message) -> int:
-        """Bytes of one message in the body, with the separator before it."""
+        """Return the bytes of one message in the body, with the separator before it."""
         ...
 
 
 class Provider(Protocol):
-    """A model somewhere."""
+    """A service that runs a model."""
 
     def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        """Send the request; yields what comes. Never raises but for cancellation, which ends the request."""
+        """Send the request; yield the events of the reply. Never raise but for cancellation, which ends the request."""
         ...
 
     async def count(self, request: Request) -> int | None:
-        """Tokens of the request by the provider's own count; None where it has none or did not answer."""
+        """Return the tokens of the request by the provider's own count; None if it has none or did not answer."""
+        ...
+
+    async def warm(self) -> None:
+        """Load the modules that the first request will need, ahead of it. Never raise but for cancellation."""
+        ...
+
+    def expect(self) -> None:
+        """Prepare for a request that will come soon: open a connection, where that takes long. Never raise."""
         ...
 
     async def close(self) -> None: ...

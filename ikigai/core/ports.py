@@ -1,49 +1,52 @@
-"""What the loop needs of the world: the protocols that the edges fulfil without knowing one another."""
+"""This module defines the protocols that the agent loop needs and that the edges fulfil without knowing one another."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from ikigai.core.messages import ToolCall, ToolResult
-from ikigai.core.questions import Answered, Question
+from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.record import Record
-from ikigai.core.request.reply import Delta, Waiting
+from ikigai.core.request.reply import Delta, RetryScheduled
 from ikigai.core.request.reply_draft import Draft
 
 if TYPE_CHECKING:
     from ikigai.core.events import ApprovalDecided, Choices, Event, MailSent, MailTaken, StoredEvent
+    from ikigai.core.state.inputs import Quote
     from ikigai.core.state.loading import Loading, Reading
     from ikigai.core.state.memory import Memory
-    from ikigai.core.views.transcript import Block, Rule
+    from ikigai.core.views.transcript import ContextRule, TranscriptBlock
 
 _T = TypeVar("_T")
 
 
-class Started(Record, frozen=True):
-    """Whether a call may run: `refused` is what the model is told when not, `decision` the fact of the approval."""
+class StartDecision(Record, frozen=True):
+    """The decision about a call: `refusal` is told to the model instead of running it, `decision` is the event of the
+    approval.
+    """
 
-    refused: str = ""
+    refusal: str = ""
     decision: "ApprovalDecided | None" = None
 
 
-Ask: TypeAlias = Callable[[Question], Awaitable[Answered]]
-"""Asks the user; whoever cannot be asked has answered with the default."""
+Ask: TypeAlias = Callable[[Question], Awaitable[QuestionAnswer]]
+"""A function that asks the user; where no user can be asked, it answers with the default."""
 
 
 class Tools(Protocol):
-    """What a model may do."""
+    """The tools of a model."""
 
-    async def start(self, call: ToolCall, turn: int, settings: "Choices", ask: Ask) -> Started:
-        """Whether the call may run, once those before it in the turn `turn` let it. Asks the user where it must."""
+    async def start(self, call: ToolCall, turn: int, settings: "Choices", ask: Ask) -> StartDecision:
+        """Decide about the call, once those before it in the turn `turn` let it. Ask the user where needed."""
         ...
 
     async def run(self, call: ToolCall, progress: Callable[[str], None]) -> ToolResult:
-        """Run one call to its end; `progress` takes its output as it comes. Never raises but for cancellation, which
+        """Run one call to its end; `progress` takes its output as it comes. Never raise but for cancellation, which
         ends the tool.
         """
         ...
 
     def also(self, call_id: str) -> "tuple[MailSent | MailTaken, ...]":
-        """The facts that the call, which is done, came to besides its result: to be stored with it."""
+        """Return the events of the finished call besides its result: they are to be stored with it."""
         ...
 
 
@@ -55,13 +58,16 @@ class Appended(Record, frozen=True):
 
 
 class Log(Protocol):
-    """The log of one agent, with the pen: nobody else appends to it while this is held."""
+    """The log of one agent, with the write lock: no other process appends to it while this is open."""
 
-    async def append(self, facts: "Sequence[Event]", reload: "Loading | None" = None) -> Appended:
-        """Store the facts in one transaction and, in the same, load memory anew by `reload`.
+    async def append(
+        self, events: "Sequence[Event]", reload: "Loading | None" = None, ids: Sequence[str] = ()
+    ) -> Appended:
+        """Store the events in one transaction, under these ids where they have some. With `reload`, load memory anew in
+        it.
 
-        Raises Unavailable when the database cannot be reached or is full: then nothing is stored, or everything is and
-        a second call with the very same tuple returns what was stored. Raises Busy when the pen was lost.
+        Raise Unavailable when the database cannot be reached or is full: then nothing is stored, or everything is and a
+        second call with the very same tuple returns the stored rows. Raise AgentLocked when the write lock was lost.
         """
         ...
 
@@ -70,59 +76,79 @@ class Log(Protocol):
         ...
 
     async def save_draft(self, draft: Draft) -> None:
-        """Keep what a streaming reply has said so far; gone with the append that stores the reply or ends the turn."""
+        """Save the draft of a streaming reply; the append that stores the reply or ends the turn deletes it."""
         ...
 
     async def draft(self) -> Draft | None: ...
 
 
+class CommandOutputStore(Protocol):
+    """Output of the user's commands that the log does not have, stored where it outlives the program."""
+
+    def keep(self, quote: "Quote") -> "Quote":
+        """Store the quote, and return it with its id. Where it cannot be stored, tell the user and return it without an
+        id.
+        """
+        ...
+
+    async def waiting(self) -> "list[Quote]":
+        """Return the quotes of earlier runs that the log does not have, in their order. Raise Unavailable."""
+        ...
+
+    def stored(self, quote: "Quote") -> None:
+        """Delete the quote: the log has it."""
+        ...
+
+
 class View(Protocol):
-    """Somebody who watches: the terminal, print mode, a test. Nothing here waits."""
+    """An observer of an agent: the terminal, print mode, a test. Nothing here waits."""
 
-    def show(self, block: "Block") -> None:
-        """A stored event, as people read it."""
+    def show(self, block: "TranscriptBlock") -> None:
+        """Show a stored event, as people read it."""
         ...
 
-    def rule(self, rule: "Rule") -> None:
-        """The context begins elsewhere now."""
+    def rule(self, rule: "ContextRule") -> None:
+        """Move the context rule: the context begins elsewhere now."""
         ...
 
-    def live(self, asked_by: int, event: Delta | Waiting) -> None:
-        """More of the reply to the event `asked_by`."""
+    def live(self, asked_by: int, event: Delta | RetryScheduled) -> None:
+        """Show more of the reply to the event `asked_by`."""
         ...
 
     def progress(self, call_id: str, text: str) -> None:
-        """More of what a running tool writes."""
+        """Show more output of a running tool."""
         ...
 
     def saved(self, asked_by: int, characters: int) -> None:
-        """The first `characters` of that reply's words are in the database: finished blocks of them may stay."""
+        """Take note that the first `characters` of that reply's words are in the database: finished blocks of them may
+        stay.
+        """
         ...
 
     def stored(self, event: "StoredEvent") -> None:
-        """An event as it is in the log, before it is shown."""
+        """Take note of an event as it is in the log, before it is shown."""
         ...
 
     def changed(self, memory: "Memory") -> None:
-        """Memory is this now: status line, what is running."""
+        """Take over this memory: status line, running calls."""
         ...
 
     def notice(self, text: str) -> None:
-        """A sentence for the user that is no event: a refusal, a warning, the state of the database."""
+        """Show a sentence for the user that is no event: a refusal, a warning, the state of the database."""
         ...
 
     def away(self, is_away: bool) -> None:
-        """The database cannot be reached, or takes nothing; or it is back."""
+        """Take note that the database cannot be reached or takes nothing, or that it is back."""
         ...
 
-    async def ask(self, question: Question) -> Answered:
+    async def ask(self, question: Question) -> QuestionAnswer:
         """Ask the user, and wait for the answer; cancellation takes the question back."""
         ...
 
     def returned(self, text: str) -> None:
-        """What the user sent was not taken: it belongs in the input line again; empty for a command, which does not."""
+        """Put a message that was not taken into the input line again; empty for a command, which does not go there."""
         ...
 
     def queued(self, texts: tuple[str, ...]) -> None:
-        """The messages waiting for the turn to end are these now."""
+        """Take over the messages that wait for the end of the turn."""
         ...

@@ -1,19 +1,19 @@
-"""What the program asks the user while something waits for the answer."""
+"""This module defines the questions to the user that block an operation until they are answered."""
 
 from ikigai.core.record import Record
 
 
 class Choice(Record, frozen=True):
-    """One answer: the key that gives it, and what it means. `wants` asks for words that go with it."""
+    """One answer: its key and its meaning. `prompt` asks for words that go with it."""
 
     key: str
     label: str
-    wants: str = ""
+    prompt: str = ""
 
 
 class Question(Record, frozen=True):
-    """`lines` say what it is about and are shown whole; `default` is what Esc answers, and whoever cannot be asked.
-    `yes` is the key of those who have agreed beforehand.
+    """A question to the user. `lines` explain it and are shown whole. `default` is the answer of Esc, and the one where
+    nobody can be asked. `yes` is the key for users who have agreed beforehand.
     """
 
     title: str
@@ -23,12 +23,12 @@ class Question(Record, frozen=True):
     yes: str = ""
 
 
-class Answered(Record, frozen=True):
-    """`nobody` says that nobody could be asked: then the key is the default."""
+class QuestionAnswer(Record, frozen=True):
+    """An answer to a question. `not_asked` says that nobody could be asked: then the key is the default."""
 
     key: str
     words: str = ""
-    nobody: bool = False
+    not_asked: bool = False
 
 
 def yes_or_no(title: str, lines: tuple[str, ...]) -> Question:

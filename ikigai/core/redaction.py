@@ -1,7 +1,7 @@
-"""Replaces secrets in texts by markers: ikigai's own keys, and what looks like a token of a well-known format.
+"""This module replaces secrets in texts by markers: ikigai's own keys, and tokens of well-known formats.
 
-A `Redactor` has the keys and passwords that ikigai itself uses. `own` replaces those alone; `foreign`, for what comes
-from tools and files, replaces tokens of other programs, too. A `StreamRedactor` does what `own` does to a text that
+A `Redactor` has the keys and passwords that ikigai itself uses. `own` replaces those alone; `foreign`, for text from
+tools and files, replaces tokens of other programs, too. A `StreamRedactor` does the work of `own` for a text that
 arrives in pieces.
 """
 
@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-MARKER = "[redacted: {}]"
-"""Stands where a secret was, with its name."""
+REDACTION_MARKER = "[redacted: {}]"
+"""The text that stands where a secret was, with its name."""
 MIN_OWN_SECRET = 12
 """Characters of the shortest value that is taken for a secret: shorter ones may stand in any text."""
 
@@ -20,23 +20,23 @@ _NOT_IN_NAMES = re.compile(r"[^\w .-]")
 _UNRESERVED = re.compile(r"[\w.~-]", re.ASCII)
 
 
-def marker(name: str) -> str:
-    """Return what stands in a text in place of the secret of this name."""
-    return MARKER.format(_NOT_IN_NAMES.sub("", name))
+def redaction_marker(name: str) -> str:
+    """Return the text that stands in place of the secret of this name."""
+    return REDACTION_MARKER.format(_NOT_IN_NAMES.sub("", name))
 
 
 def has_marker(text: str) -> bool:
     """Return True if something has been redacted in `text`."""
-    return bool(markers(text))
+    return bool(find_markers(text))
 
 
-def markers(text: str) -> set[str]:
+def find_markers(text: str) -> set[str]:
     """Return the different markers in `text`; words in such brackets that name no secret are none."""
     if "[redacted: " not in text:
         return set()
-    from ikigai.core.token_formats import NAMES
+    from ikigai.core.token_formats import TOKEN_NAMES
 
-    return {found[0] for found in _MARKED.finditer(text) if found[1] in NAMES or _OWN_NAME.fullmatch(found[1])}
+    return {found[0] for found in _MARKED.finditer(text) if found[1] in TOKEN_NAMES or _OWN_NAME.fullmatch(found[1])}
 
 
 def looks_like_key(text: str) -> str | None:
@@ -48,7 +48,8 @@ def looks_like_key(text: str) -> str | None:
 
 
 class Redactor:
-    """Replaces ikigai's own secrets, by name of variable or setting, and with `formats` tokens of known formats.
+    """A replacer of ikigai's own secrets, by name of variable or setting, and with `formats` of tokens of known
+    formats.
 
     Both methods return the very object they were given if there is nothing to replace.
     """
@@ -76,7 +77,7 @@ class Redactor:
         # The pattern reads a text ten times as slowly as the search for each of a few spellings.
         if self._pattern is None or not any(spelling in text for spelling in self._names):
             return text
-        return self._pattern.sub(lambda match: marker(self._names[match[0]]), text)
+        return self._pattern.sub(lambda match: redaction_marker(self._names[match[0]]), text)
 
     def own_json(self, text: str) -> str:
         """Return the JSON text without ikigai's own secrets, however its strings are escaped: JSON as before."""
@@ -88,8 +89,8 @@ class Redactor:
             value = json.loads(text)
         except (ValueError, RecursionError):
             return self.own(text)
-        kept = _mapped(value, self.own)
-        return text if kept == value else json.dumps(kept, ensure_ascii=False)
+        redacted = _mapped(value, self.own)
+        return text if redacted == value else json.dumps(redacted, ensure_ascii=False)
 
     def foreign(self, text: str) -> str:
         """Return `text` without ikigai's own secrets and, with `formats`, without tokens of known formats."""
@@ -101,7 +102,7 @@ class Redactor:
         pieces: list[str] = []
         end = 0
         for token in find_tokens(text):
-            pieces += text[end : token.start], marker(token.name)
+            pieces += text[end : token.start], redaction_marker(token.name)
             end = token.end
         return "".join((*pieces, text[end:])) if pieces else text
 
@@ -115,13 +116,13 @@ class Redactor:
         """Yield start, end and marker of each of ikigai's own secrets in `text`."""
         if self._pattern is not None:
             for match in self._pattern.finditer(text):
-                yield match.start(), match.end(), marker(self._names[match[0]])
+                yield match.start(), match.end(), redaction_marker(self._names[match[0]])
 
 
 class StreamRedactor:
-    """Does what `Redactor.own` does to a text that arrives in pieces, however it is split.
+    """The work of `Redactor.own` for a text that arrives in pieces, however it is split.
 
-    Held back is only what may be the beginning of a secret: the longest end of the text so far that one begins with.
+    It holds back only a possible beginning of a secret: the longest end of the text so far that one begins with.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -130,7 +131,7 @@ class StreamRedactor:
         self._held = ""
 
     def feed(self, delta: str) -> str:
-        """Take the next piece of the text and return what can be shown of it by now."""
+        """Take the next piece of the text and return the text that can be shown by now."""
         if not self._spellings:
             return delta
         text = self._held + delta
@@ -155,7 +156,7 @@ class StreamRedactor:
         return self._redactor.own(held)
 
     def _open_from(self, text: str, done: int) -> int:
-        """Return where the longest end of text[done:] begins that is the beginning of a secret, and not all of it."""
+        """Return the start of the longest end of text[done:] that is the beginning of a secret, and not all of it."""
         open_from = len(text)
         for spelling in self._spellings:
             start = text.find(spelling[0], max(done, len(text) - len(spelling) + 1))
@@ -166,15 +167,15 @@ class StreamRedactor:
         return open_from
 
 
-def json_spellings(value: str) -> tuple[str, ...]:
-    """Return `value` as it is, and as JSON writes it within a string: with letters of other alphabets, and without."""
+def spellings_in_json(value: str) -> tuple[str, ...]:
+    """Return `value` as it is, and in the two forms of a JSON string: with letters of other alphabets, and without."""
     import json  # the first prompt does without it
 
     return tuple(dict.fromkeys((value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1])))
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a value of JSON with `change` applied to all its strings, keys included."""
+    """Return a JSON value with `change` applied to all its strings, keys included."""
     match value:
         case str():
             return change(value)
@@ -190,10 +191,10 @@ def _spellings(value: str) -> tuple[str, ...]:
     """Return `value` as it is, as JSON writes it and as it stands in an address."""
     if all(map(_UNRESERVED.match, value)):
         return (value,)
-    written = json_spellings(value)
+    written = spellings_in_json(value)
     slashed = [each.replace("/", "\\/") for each in written]
     hexed = [_hexed(each, characters) for each in written for characters in ("&<>", "&<>+'`=")]
-    percent = [_percent(value, kept) for kept in ("", "/", "!$&'()*+,;=", "/!$&'()*+,;=")]
+    percent = [_percent(value, safe) for safe in ("", "/", "!$&'()*+,;=", "/!$&'()*+,;=")]
     spellings = (*written, *slashed, *hexed, *percent)
     lower = [re.sub(r"%..|\\u....", lambda found: found[0].lower(), each) for each in (*hexed, *percent)]
     return tuple(dict.fromkeys((*spellings, *lower)))
@@ -204,11 +205,11 @@ def _hexed(text: str, characters: str) -> str:
     return "".join(f"\\u{ord(each):04X}" if each in characters else each for each in text)
 
 
-def _percent(value: str, kept: str) -> str:
+def _percent(value: str, safe: str) -> str:
     """Return the value as in an address, these characters as they are: programs differ in what they encode."""
     return "".join(
         each
-        if _UNRESERVED.match(each) or each in kept
+        if _UNRESERVED.match(each) or each in safe
         else "".join(f"%{byte:02X}" for byte in each.encode("utf-8", "replace"))
         for each in value
     )

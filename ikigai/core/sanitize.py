@@ -1,6 +1,6 @@
-"""Makes foreign text safe at the edges: `clean` for a terminal to draw, `storable` for PostgreSQL to keep.
+"""This module makes foreign text safe: `clean` for a terminal to draw, `storable` for PostgreSQL to hold.
 
-What a terminal would obey or hide, and what becomes of it:
+A terminal would obey or hide these characters; each gets the replacement on the right:
 
     complete escape sequence (CSI, OSC, DCS, APC, PM, SOS, two-character; 7-bit and 8-bit)   dropped
     CR LF, CR alone                                                                          line break
@@ -9,7 +9,7 @@ What a terminal would obey or hide, and what becomes of it:
     joiners and variation selectors                                  kept where a script or an emoji
                                                                      needs them, else `<U+XXXX>`
 
-Nothing here knows about colours or layout. Widths change: clean first, then measure.
+Nothing here knows about colors or layout. Widths change: clean first, then measure.
 """
 
 import re
@@ -17,8 +17,8 @@ from functools import cache
 
 _PLAIN = bytes(range(0x20, 0x7F)) + b"\n\t"
 
-# A string sequence (OSC, DCS …) longer than this is not believed: its introducer is marked, its payload is text.
-# The bound is also the most that a `Cleaner` ever holds back.
+# A string sequence (OSC, DCS …) longer than this is not believed: its introducer is marked, its payload is text. A
+# `Cleaner` never holds back more than this bound.
 _PAYLOAD = 4096
 
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
@@ -28,7 +28,7 @@ _MARKED = (
     # Cf, without the joiners; tests compare the list with unicodedata
     "\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"  # tags, and what else is ignorable by default
+    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"  # tags, and all else that is ignorable by default
     "\ud800-\udfff\ufdd0-\ufdef"
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000))
 )
@@ -52,15 +52,15 @@ _JOINING = "\u0590-\u1cff\ua800-\uabff\ufb1d-\ufdff\ufe70-\ufefc\U00010a00-\U000
 
 
 def clean(text: str) -> str:
-    """`text` as a terminal may draw it, in as many lines as it has.
+    """Return `text` as a terminal may draw it, with its line breaks.
 
-    Idempotent. Keeps \\n, \\t, every letter and every printable character; see the table above for the rest.
+    Idempotent. It keeps \\n, \\t, every letter and every printable character; see the table above for the rest.
     """
     return text if _plain(text) else _scrub(text, "", held=False)[0]
 
 
 def clean_line(text: str) -> str:
-    """`text` on one line, for names, titles and approvals: hides nothing.
+    """Return `text` on one line, for names, titles and approvals: hide nothing.
 
     Escape sequences are shown instead of dropped. Joiners, fillers, other characters that draw nothing, odd spaces and
     private-use characters are marked. A line break becomes ⏎ and a tab a space.
@@ -71,14 +71,16 @@ def clean_line(text: str) -> str:
 
 
 class Cleaner:
-    """`clean` for a stream: the outputs of any split of a text, joined, are what `clean` makes of the whole."""
+    """`clean` for a stream: the joined outputs of any split of a text are equal to `clean` of the whole."""
 
     def __init__(self) -> None:
         self._held = ""  # the start of a sequence, or a character that needs its successor
         self._before = ""  # the last character put out
 
     def feed(self, text: str) -> str:
-        """What can be drawn now; at most some 4,000 characters are held back, and only of an open sequence."""
+        """Return the text that can be drawn now. At most some 4,000 characters are held back, and only of an open
+        sequence.
+        """
         if not self._held and _plain(text):
             self._before = text[-1:] or self._before
             return text
@@ -86,13 +88,13 @@ class Cleaner:
         return done
 
     def flush(self) -> str:
-        """What was held back, as the end of the text leaves it; the cleaner can be used again."""
+        """Return the held back characters, as the end of the text leaves them; the cleaner can be used again."""
         done, self._held, self._before = _scrub(self._held, self._before, held=False)[0], "", ""
         return done
 
 
 def storable(text: str) -> str:
-    """`text` as PostgreSQL can hold it: U+0000 and lone surrogates become U+FFFD."""
+    """Return `text` as PostgreSQL can hold it: U+0000 and lone surrogates become U+FFFD."""
     text = text.replace("\0", "\ufffd")
     try:
         text.encode()  # the fastest check there is
@@ -102,16 +104,16 @@ def storable(text: str) -> str:
 
 
 def _plain(text: str) -> bool:
-    """Whether a glance at machine speed finds nothing to do; it may miss a text that is plain."""
+    """Return True if a glance at machine speed finds nothing to do; a plain text may get False."""
     if text.isascii():
         return not text.encode("ascii").translate(None, _PLAIN)
     return text.replace("\n", " ").replace("\t", " ").isprintable() and not _selectors().search(text)
 
 
-def fillers(text: str) -> list[str]:
+def find_fillers(text: str) -> list[str]:
     """Return the characters of `text` that `clean` keeps although they draw nothing, where no script needs them.
 
-    Text are: blanks beside braille, fillers beside Hangul jamo, variation selectors behind Mongolian letters, and
+    Scripts need blanks beside braille, fillers beside Hangul jamo, variation selectors behind Mongolian letters, and
     joiners and fillers behind letters of Tifinagh, Brahmi and Khitan.
     """
     return [] if text.isascii() else [char for found in _fillers().findall(text) for char in found]
@@ -122,10 +124,11 @@ def _mark(char: str) -> str:
 
 
 def _scrub(text: str, before: str, *, held: bool) -> tuple[str, str, str]:
-    """Cleaned text, the open end of it (only if `held`), and the last character put out, `before` being the one so far.
+    """Return the clean text, its open end (only if `held`), and the last character put out; `before` is the previous
+    one.
 
-    A joiner is judged by the character put out before it, not by the one read: what is dropped gives no context,
-    and what was kept once is kept again.
+    A joiner is judged by the character put out before it, not by the one read: a dropped sequence gives no context, and
+    a character that was kept once is kept again.
     """
     pieces: list[str] = []
     done = 0
@@ -153,7 +156,7 @@ def _scrub(text: str, before: str, *, held: bool) -> tuple[str, str, str]:
 
 
 def _joins(before: str, joiner: str, after: str) -> bool:
-    """Whether `joiner` has work to do between these two characters."""
+    """Return True if `joiner` has work to do between these two characters."""
     symbol, ideograph, script = _contexts()
     if joiner == "\u200d" and (symbol.match(before) or before == "\ufe0f"):
         return bool(symbol.match(after))
@@ -194,7 +197,8 @@ def _fillers() -> re.Pattern[str]:
 
 @cache
 def _pattern(held: bool, ascii: bool) -> re.Pattern[str]:
-    """What `_scrub` must look at, in this order; with `held`, also an end of text that may still go on.
+    """Return the pattern of all that `_scrub` must look at, in this order; with `held`, also of an end that may still
+    go on.
 
     Possessive quantifiers keep it linear: a payload cannot hold another introducer, and nothing is read back.
     """

@@ -1,9 +1,11 @@
-"""Which variables of an environment hold secrets, and the environment without them, for programs ikigai starts."""
+"""This module tells variables that hold secrets, and provides the environment without them for programs that ikigai
+starts.
+"""
 
 import re
 from collections.abc import Mapping
 
-SECRET = re.compile(
+SECRET_WORD = re.compile(
     r"[^_]*(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(_|$)"  # also ACCESSTOKEN, DBPASSWORD
     r"|(?!([A-Z]*MONKEY|TURKEY|DONKEY|HOTKEY|HOCKEY|JOCKEY|WHISKEY|TURNKEY)S?(_|$))[^_]*KEYS?[0-9]*(_|$)"
     r"|[^_]*SECRETKEY"  # SECRETKEYBASE
@@ -15,19 +17,19 @@ SECRET = re.compile(
     r"|(?<=_)(SK|PRIVATE|DSN|PWD)$|(?!OLD)[^_]+PWD$",
     re.IGNORECASE,
 )
-"""What a word of a name begins with, where the variable holds a key, a password or an address that may contain one."""
-COUNT = re.compile(r"(^|_)(MAX|MIN|NUM)_?([A-Z]+_)*TOKENS$", re.IGNORECASE)
+"""The beginning of a word of a name whose variable holds a key, a password or an address that may contain one."""
+TOKEN_LIMIT_NAME = re.compile(r"(^|_)(MAX|MIN|NUM)_?([A-Z]+_)*TOKENS$", re.IGNORECASE)
 """Names of limits for models, as MAX_OUTPUT_TOKENS: tokens that are counted and open nothing."""
-HARMLESS = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", "GPG_AGENT_INFO"})
-"""Names that look so and are none: editors and pagers may need them."""
+HARMLESS_NAMES = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", "GPG_AGENT_INFO"})
+"""Names that match and hold no secret: editors and pagers may need them."""
 
 
 def is_secret(name: str) -> bool:
     """Return True if a variable of this name holds a secret, as far as its name tells."""
-    if name in HARMLESS or COUNT.search(name):
+    if name in HARMLESS_NAMES or TOKEN_LIMIT_NAME.search(name):
         return False
     starts = (0, *(found.end() for found in re.finditer("_", name)))
-    return any(SECRET.match(name, start) for start in starts)
+    return any(SECRET_WORD.match(name, start) for start in starts)
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,12 +1,12 @@
-"""Lists well-known formats of API keys and other tokens, and finds such tokens in a text.
+"""This module lists well-known formats of API keys and other tokens, and finds such tokens in a text.
 
-Facts come from the vendors' documentation and from the rules of the scanners gitleaks, trufflehog, detect-secrets and
-noseyparker: prefixes, lengths and alphabets. Where vendors announce longer tokens (GitHub: up to 255 characters), a
+The formats come from the vendors' documentation and from the rules of the scanners gitleaks, trufflehog, detect-secrets
+and noseyparker: prefixes, lengths and alphabets. Where vendors announce longer tokens (GitHub: up to 255 characters), a
 pattern takes the whole run of token characters.
 
 A search for each prefix costs 0.6 ms per megabyte, so that 50 of them cost 30. Nearly every token holds a run of at
 least 20 characters of `[A-Za-z0-9_-]`, and ordinary source has few such runs. They are found in a translated copy of
-the text, in which all these characters are one letter; only what a run begins with is looked up.
+the text, in which all these characters are one letter. Only the beginning of a run is looked up.
 """
 
 import re
@@ -16,19 +16,19 @@ from typing import TypeAlias
 
 import msgspec
 
-RUN = 20
+MIN_RUN_CHARACTERS = 20
 """Characters of the shortest run that is looked at."""
 
 
 class TokenFormat(msgspec.Struct, frozen=True):
-    """A format: tokens begin with one of `hints`, where `pattern` matches them; group 1, if any, is what is secret."""
+    """A format: tokens begin with one of `hints`, where `pattern` matches them; group 1, if any, is the secret part."""
 
     name: str
     hints: tuple[str, ...]
     pattern: str
     kinds: int = 2
-    """How many of lower case, upper case and digits a token has at least, else it is taken for words; 0 if the pattern
-    alone decides.
+    """The least number of kinds among lower case, upper case and digits; a token with fewer is taken for words. With 0
+    the pattern alone decides.
     """
 
 
@@ -40,7 +40,7 @@ def _word(prefix: str, least: int, most: str = "") -> str:
     return rf"{prefix}[0-9A-Za-z]{{{least},{most}}}(?![0-9A-Za-z])"
 
 
-AT_RUN = (
+FORMATS_AT_RUN = (
     TokenFormat("Anthropic API key", ("sk-ant-",), r"sk-ant-[\w-]{32,}"),
     TokenFormat("OpenRouter API key", ("sk-or-",), r"sk-or-[\w-]{32,}"),
     TokenFormat(
@@ -100,16 +100,16 @@ AT_RUN = (
     TokenFormat("JSON web token", ("eyJ",), r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{16,}"),
 )
 """Tokens that begin where a run of token characters begins."""
-BEFORE_RUN = (
+FORMATS_BEFORE_RUN = (
     TokenFormat("SendGrid API key", ("SG.",), r"SG\.[\w-]{20,24}\.[\w-]{39,50}"),
     TokenFormat("HashiCorp Vault token", ("hvs.",), r"hvs\.[\w-]{24,}"),
     TokenFormat("Google OAuth token", ("ya29.",), r"ya29\.[\w-]{30,}"),
 )
 """Tokens of which a run follows right behind the hint."""
 _PASSWORD = r"[^\s/?#'\"<>{}`\\]{8,200}"
-ANYWHERE = (
-    # What stands between the first line and the last; where the last is cut off, as many lines of base64 as there are,
-    # with what stands between lines in a listing or in a literal.
+FORMATS_ANYWHERE = (
+    # The text between the first line and the last; where the last is cut off, all lines of base64 that follow, with the
+    # prefixes and separators of lines in a listing or in a literal.
     TokenFormat(
         "private key",
         ("PRIVATE KEY",),
@@ -136,11 +136,11 @@ ANYWHERE = (
     ),
 )
 """Tokens with a hint of their own that is rare enough to be searched for."""
-FORMATS = AT_RUN + BEFORE_RUN + ANYWHERE
-NAMES = frozenset(each.name for each in FORMATS)
+TOKEN_FORMATS = FORMATS_AT_RUN + FORMATS_BEFORE_RUN + FORMATS_ANYWHERE
+TOKEN_NAMES = frozenset(each.name for each in TOKEN_FORMATS)
 
 _FOLDED = bytes(ord("a" if chr(code).isalnum() or chr(code) in "_-" else " ") for code in range(128)).ljust(256)
-_NEEDLE = b"a" * RUN
+_NEEDLE = b"a" * MIN_RUN_CHARACTERS
 
 _Hinted: TypeAlias = list[tuple[str, TokenFormat]]
 """Formats with a hint of each."""
@@ -155,11 +155,11 @@ def _by_hint(formats: tuple[TokenFormat, ...], length: int | None = None) -> dic
     return found
 
 
-_AT_RUN = _by_hint(AT_RUN, 2)
-_BEFORE_RUN = tuple(hint for token_format in BEFORE_RUN for hint in token_format.hints)
-_ANYWHERE = _by_hint(ANYWHERE)
+_AT_RUN = _by_hint(FORMATS_AT_RUN, 2)
+_BEFORE_RUN = tuple(hint for token_format in FORMATS_BEFORE_RUN for hint in token_format.hints)
+_ANYWHERE = _by_hint(FORMATS_ANYWHERE)
 
-# What may stand glued before a token: the rest of an escape in a literal or from a terminal, or of a percent-encoding.
+# The rest of an escape in a literal or from a terminal, or of a percent-encoding, may stand glued before a token.
 _GLUED = re.compile(
     r"(?<=\\)(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbfv])|(?<=[\[;])\d*[mK]|(?<=%)[0-9A-F]{2}", re.ASCII
 )
@@ -170,7 +170,7 @@ _PLACEHOLDER = re.compile(r"EXAMPLE|example|(.)\1{7}|[xX]{4}|your|YOUR|Your|\.\.
 
 
 class FoundToken(msgspec.Struct, frozen=True):
-    """A token in a text: text[start:end] is what is secret."""
+    """A token in a text: text[start:end] is secret."""
 
     start: int
     end: int
@@ -222,7 +222,7 @@ def _at_runs(text: str) -> Iterator[tuple[int, TokenFormat]]:
                 yield from _before_run(text, start)
         elif before in _MAY_BE_GLUED and (glued := _GLUED.match(text, start)):
             yield from _hinted(text, glued.end())
-        inside = start + RUN
+        inside = start + MIN_RUN_CHARACTERS
         start = folded.find(_NEEDLE, inside)
         if start == inside:  # the same run still
             end = folded.find(b" ", inside)
@@ -230,7 +230,7 @@ def _at_runs(text: str) -> Iterator[tuple[int, TokenFormat]]:
 
 
 def _before_run(text: str, start: int) -> Iterator[tuple[int, TokenFormat]]:
-    for token_format in BEFORE_RUN:
+    for token_format in FORMATS_BEFORE_RUN:
         for hint in token_format.hints:
             if text.endswith(hint, 0, start):
                 yield start - len(hint), token_format

@@ -1,9 +1,9 @@
-"""How many tokens a serialised request is: the counting seam.
+"""This module counts the tokens of a serialised request.
 
-One function answers for every provider and model over the measured bytes of the request body; four of them are one
-token, which is what English, code and JSON schemas come to within a fifth. What is known better is measured as four
-bytes for each token: an image, by its vendor's formula, and with the counters "provider" and "calibrated" a turn that
-has ended, by the tokens stored with its end. So sizes add up whatever they were counted by.
+One function answers for every provider and model over the measured bytes of the request body. Four of them are one
+token, which English, code and JSON schemas come to within a fifth. Better known sizes are measured as four bytes for
+each token: an image, by its vendor's formula, and with the counters "provider" and "calibrated" a turn that has ended,
+by the tokens stored with its end. So sizes add up whatever they were counted by.
 """
 
 import math
@@ -12,27 +12,31 @@ BYTES_PER_TOKEN = 4
 """Bytes of UTF-8 JSON per token: 3.9-4.8 on English and code, measured against o200k_base."""
 
 
-def count(provider: str, model: str, size: int) -> int:
-    """Tokens of a request body of `size` bytes for this provider and model."""
+def count_tokens(provider: str, model: str, size: int) -> int:
+    """Return the tokens of a request body of `size` bytes for this provider and model."""
     match provider:
         case _:
             return -(-size // BYTES_PER_TOKEN)
 
 
-def most_bytes(provider: str, model: str, tokens: int) -> int:
-    """The largest body, in bytes, that counts as no more than `tokens`: the inverse of `count`."""
+def max_bytes(provider: str, model: str, tokens: int) -> int:
+    """Return the size in bytes of the largest body that counts as no more than `tokens`: the inverse of
+    `count_tokens`.
+    """
     match provider:
         case _:
             return tokens * BYTES_PER_TOKEN
 
 
-def image(data: str) -> int:
-    """Tokens of an image, from its base64 text, for vendors that name no formula of their own (Roo-Code's)."""
+def image_tokens(data: str) -> int:
+    """Return the tokens of an image, from its base64 text, for vendors that name no formula of their own
+    (Roo-Code's).
+    """
     return math.ceil(math.ceil(math.sqrt(len(data))) * 1.5)
 
 
-def short(tokens: int) -> str:
-    """A count as people read it: 950, 42.1k, 1.2M."""
+def format_tokens(tokens: int) -> str:
+    """Return a count as people read it: 950, 42.1k, 1.2M."""
     if tokens < 1000:
         return str(tokens)
     if tokens < 999_950:

@@ -1,10 +1,10 @@
-"""Export and import of histories: /export, `ikigai history export` and `ikigai history import`.
+"""This package exports and imports histories: /export, `ikigai history export` and `ikigai history import`.
 
 atomic_file       a file that is there whole or not at all
-json_export       the format that is imported again: JSON and JSONL, written
-json_import       the same, read: nothing of a file is believed
-checksum          what tells that a file is as it was written
+json_export       the format that can be imported again: JSON and JSONL, written
+json_import       that format, read: nothing of a file is believed
+checksum          the proof that a file is as it was written
 markdown          for reading as text
 html, html_style  for reading in a browser
-transcript_items  what the last two tell of an event
+transcript_items  the text of events in the last two
 """

@@ -1,4 +1,6 @@
-"""Files for exports: there whole or not at all, for their owner alone, and never in the place of another unasked."""
+"""This module writes export files: whole or not at all, for their owner alone, and over another file only on
+request.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +12,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from ikigai.core.errors import IkigaiError, Refused
+from ikigai.core.errors import IkigaiError, Rejected
 
 
 @contextlib.contextmanager
-def made(target: Path, replace: bool = False) -> Iterator[TextIO]:
-    """The file while it is being written; it is at `target` once the block has ended without an error.
+def write_atomically(target: Path, replace: bool = False) -> Iterator[TextIO]:
+    """Open a file for writing; it is at `target` once the block has ended without an error.
 
-    Raises Refused when there is one already, unless `replace`, and where what is there is no ordinary file; IkigaiError
-    when it cannot be written.
+    Raise Rejected when there is a file already, unless `replace`, and where the target is no ordinary file. Raise
+    IkigaiError when it cannot be written.
     """
     temporary: Path | None = None
     if "\0" in str(target) or not target.name:
-        raise Refused(f"{str(target)!r} is no name of a file.", "Name another.")
+        raise Rejected(f"{str(target)!r} is no name of a file.", "Name another.")
     try:
         if target.is_dir():
-            raise Refused(f"{target} is a folder.", "Name a file in it.")
-        if target.exists() and not target.is_file():  # a device or a pipe would be gone, and a file there
-            raise Refused(f"{target} is no ordinary file.", "Name a file, or - for the standard output.")
+            raise Rejected(f"{target} is a folder.", "Name a file in it.")
+        if target.exists() and not target.is_file():  # a device or a pipe would be replaced by a file
+            raise Rejected(f"{target} is no ordinary file.", "Name a file, or - for the standard output.")
         if not replace:
             _free(target)
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}-", dir=target.parent)  # 0600
@@ -50,4 +52,4 @@ def made(target: Path, replace: bool = False) -> Iterator[TextIO]:
 
 def _free(target: Path) -> None:
     if os.path.lexists(target):
-        raise Refused(f"{target} is there already.", "Name another file, or add --force to replace it.")
+        raise Rejected(f"{target} is there already.", "Name another file, or add --force to replace it.")

@@ -1,7 +1,9 @@
-"""A history as one HTML page that needs nothing else: no scripts, nothing from the network, an outline of the turns.
+"""This module exports a history as one HTML page that needs nothing else: no scripts, nothing from the network, an
+outline of the turns.
 
-What was said is escaped; of replies Markdown is rendered, without HTML, and with links that lead to http, https or
-mailto alone. The page forbids the browser all but its own styles and the pictures in it, whatever got through.
+Words of the user and of tools are escaped. Of replies Markdown is rendered, without HTML, and with links that lead to
+http, https or mailto alone. The page forbids the browser all but its own styles and the pictures in it, whatever got
+through.
 """
 
 from __future__ import annotations
@@ -16,31 +18,31 @@ from typing import TYPE_CHECKING, Any
 
 from ikigai.core.messages import Image
 from ikigai.core.sanitize import clean_line
-from ikigai.core.transfer.renumber import Raw
+from ikigai.core.transfer.renumber import RawRow
 from ikigai.export.html_style import CSS
-from ikigai.export.json_export import About
-from ikigai.export.transcript_items import Kind, Piece, Teller, when
-from ikigai.system.commonmark import ended, parser
+from ikigai.export.json_export import ExportInfo
+from ikigai.export.transcript_items import ItemKind, TranscriptBuilder, TranscriptItem, format_time
+from ikigai.system.commonmark import build_parser, end_with_newline
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-DEEPEST = 100
+MAX_HTML_NESTING = 100
 """Levels of Markdown that are rendered; deeper, the source is shown."""
-ALLOWED = re.compile(r"(?:https?://|mailto:)\S+", re.IGNORECASE)
-PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+ALLOWED_LINK = re.compile(r"(?:https?://|mailto:)\S+", re.IGNORECASE)
+SHOWN_IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
-_SIGNS = {Kind.THOUGHT: "∴", Kind.CALL: "→", Kind.RESULT: "←"}
+_SIGNS = {ItemKind.THOUGHT: "∴", ItemKind.CALL: "→", ItemKind.RESULT: "←"}
 IN_MEMORY = 1_000_000
 """Characters of the outline that are kept in memory until the end of the page."""
 
 
-class Html:
-    """One page. The outline stands behind the turns and is drawn before them."""
+class HtmlExport:
+    """The page of one history. The outline stands behind the turns and is drawn before them."""
 
-    def begin(self, about: About) -> Iterator[str]:
-        self._teller = Teller()
+    def begin(self, about: ExportInfo) -> Iterator[str]:
+        self._teller = TranscriptBuilder()
         self._outline = tempfile.SpooledTemporaryFile(IN_MEMORY, "w+", encoding="utf-8", newline="\n")  # noqa: SIM115
         self._in_turn = False
         title = escape(clean_line(about.agent))
@@ -51,17 +53,17 @@ class Html:
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
             f"<title>{title}</title>\n<style>\n{CSS}</style>\n</head>\n<body>\n<main>\n"
-            f"<header><h1>{title}</h1><p>{about.events:,} events, exported {when(about.at)}</p></header>\n"
+            f"<header><h1>{title}</h1><p>{about.events:,} events, exported {format_time(about.at)}</p></header>\n"
         )
 
-    def rows(self, page: list[Raw]) -> Iterator[str]:
+    def rows(self, page: list[RawRow]) -> Iterator[str]:
         for raw in page:
-            for piece in self._teller.tell(raw):
+            for piece in self._teller.items(raw):
                 if piece.turn:
                     yield from self._turn(piece)
                 yield _drawn(piece)
 
-    def _turn(self, piece: Piece) -> Iterator[str]:
+    def _turn(self, piece: TranscriptItem) -> Iterator[str]:
         if self._in_turn:
             yield "</section>\n"
         self._in_turn = True
@@ -78,45 +80,45 @@ class Html:
         yield "</ol>\n</details>\n</nav>\n</body>\n</html>\n"
 
 
-def _drawn(piece: Piece) -> str:
+def _drawn(piece: TranscriptItem) -> str:
     match piece.kind:
-        case Kind.USER:
+        case ItemKind.USER:
             pictures = "".join(map(_picture, piece.images))
             head = f"<header>❯ {_time(piece)}</header>"
             return f'<article class="user" id="e{piece.id}">{head}{pictures}<p>{escape(piece.text)}</p></article>\n'
-        case Kind.REPLY:
-            return f'<article class="reply">\n{rendered(piece.text)}</article>\n'
-        case Kind.THOUGHT | Kind.CALL | Kind.RESULT:
+        case ItemKind.REPLY:
+            return f'<article class="reply">\n{render_markdown(piece.text)}</article>\n'
+        case ItemKind.THOUGHT | ItemKind.CALL | ItemKind.RESULT:
             sign = "✗" if piece.failed else _SIGNS[piece.kind]
             failed = " failed" * piece.failed
             head = f"<summary>{sign} {escape(piece.label)}</summary>"
             # A line break right behind <pre> would be lost.
             return f'<details class="{piece.kind}{failed}">{head}<pre>\n{escape(piece.text)}</pre></details>\n'
-        case Kind.STOPPED:
+        case ItemKind.STOPPED:
             return f'<p class="stopped">✗ {escape(piece.text)}</p>\n'
-        case Kind.NOTE:
+        case ItemKind.NOTE:
             return f'<p class="note">· {escape(piece.text)}</p>\n'
 
 
-def _time(piece: Piece) -> str:
+def _time(piece: TranscriptItem) -> str:
     exact = datetime.fromtimestamp(piece.at, UTC).isoformat(timespec="seconds")
-    return f'<a href="#e{piece.id}">#{piece.id}</a> <time datetime="{exact}">{when(piece.at)}</time>'
+    return f'<a href="#e{piece.id}">#{piece.id}</a> <time datetime="{exact}">{format_time(piece.at)}</time>'
 
 
 def _picture(image: Image) -> str:
-    """The picture itself; nothing where it is none, or was left out."""
-    if image.media_type not in PICTURES or not image.data or not _BASE64.fullmatch(image.data):
+    """Return the picture itself; "" for a damaged one, or one that was left out."""
+    if image.media_type not in SHOWN_IMAGE_TYPES or not image.data or not _BASE64.fullmatch(image.data):
         return ""
     name = escape(clean_line(image.name))
     return f'<img alt="{name}" src="data:{image.media_type};base64,{image.data}">'
 
 
-def rendered(text: str) -> str:
-    """Markdown as HTML; where it is nested too deep, as it is written."""
+def render_markdown(text: str) -> str:
+    """Render Markdown as HTML; where it is nested too deep, as it is written."""
     reader = _parser()
     try:
-        tokens = reader.parse(ended(text))
-        if all(token.level < DEEPEST - 1 for token in tokens):  # deeper the parser would drop it
+        tokens = reader.parse(end_with_newline(text))
+        if all(token.level < MAX_HTML_NESTING - 1 for token in tokens):  # deeper the parser would drop it
             return reader.renderer.render(tokens, reader.options, {})
     except RecursionError:
         pass
@@ -125,15 +127,15 @@ def rendered(text: str) -> str:
 
 @cache
 def _parser() -> MarkdownIt:
-    made = parser(DEEPEST, html=False)
-    made.validateLink = lambda url: bool(ALLOWED.fullmatch(url))
+    made = build_parser(MAX_HTML_NESTING, html=False)
+    made.validateLink = lambda url: bool(ALLOWED_LINK.fullmatch(url))
     made.add_render_rule("image", _image)
     made.add_render_rule("link_open", _link)
     return made
 
 
 def _image(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """A picture elsewhere is not fetched: who opens the page would tell its owner. It is said where it is."""
+    """Render a linked picture as its address: fetching it would tell its owner who opens the page."""
     return f"<em>[image {escape(tokens[index].content)}: {escape(str(tokens[index].attrs.get('src', '')))}]</em>"
 
 

@@ -1,4 +1,4 @@
-"""What an exported page looks like: the reader's own fonts, light or dark as the browser is."""
+"""This module holds the style of an exported page: the reader's own fonts, light or dark as the browser is."""
 
 CSS = """\
 :root { --ink: #1f2328; --dim: #59636e; --line: #d1d9e0; --paper: #fff; --shade: #f6f8fa;

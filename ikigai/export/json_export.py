@@ -1,8 +1,8 @@
-"""Histories as JSON and as JSON lines: all that the log says, for programs, and to be imported again.
+"""This module exports histories as JSON and as JSON lines: the whole log, for programs, and to be imported again.
 
-Both have an event on each line. JSONL begins with a line that says what it is and ends with one that counts the
-events, so that a file that was cut off is known, and has their checksum; in JSON these are the fields around the list
-`events`. What the fields mean is written in the README; whoever changes that changes VERSION.
+Both have an event on each line. JSONL begins with a line of metadata. It ends with a line that has the count and the
+checksum of the events, so that a truncated file is recognized. In JSON these are the fields around the list `events`.
+The README explains the fields; a change of their meaning changes VERSION.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ikigai import __version__
-from ikigai.core.transfer.renumber import Raw
-from ikigai.export.checksum import Checksum
+from ikigai.core.transfer.checksum import Checksum
+from ikigai.core.transfer.renumber import RawRow
 
 FORMAT, VERSION = "ikigai-history", 1
 
 
-class About(NamedTuple):
-    """What is exported: the agent's name, the ids asked for (both included), how many events, and when (since 1970)."""
+class ExportInfo(NamedTuple):
+    """The metadata of an export: the agent's name, the ids asked for (both included), the number of events, and the
+    time (since 1970).
+    """
 
     agent: str
     first: int
@@ -31,8 +33,8 @@ class About(NamedTuple):
     at: float
 
 
-def head(about: About) -> dict[str, Any]:
-    """The fields that say what a file is."""
+def export_head(about: ExportInfo) -> dict[str, Any]:
+    """Return the fields that describe a file."""
     asked = {"from": about.first or None, "to": about.last}
     return {
         "format": FORMAT,
@@ -45,14 +47,14 @@ def head(about: About) -> dict[str, Any]:
     }
 
 
-class Jsonl:
-    """One object per line: what it is, the events, their count and checksum."""
+class JsonlExport:
+    """One object per line: the metadata, the events, their count and checksum."""
 
-    def begin(self, about: About) -> Iterator[str]:
+    def begin(self, about: ExportInfo) -> Iterator[str]:
         self._count, self._sum = 0, Checksum()
-        yield _added(self._sum, _json(head(about))) + "\n"
+        yield _added(self._sum, _json(export_head(about))) + "\n"
 
-    def rows(self, page: list[Raw]) -> Iterator[str]:
+    def rows(self, page: list[RawRow]) -> Iterator[str]:
         for raw in page:
             yield _added(self._sum, _event(raw)) + "\n"
         self._count += len(page)
@@ -61,14 +63,14 @@ class Jsonl:
         yield _json({"count": self._count, "sha256": self._sum.digits}) + "\n"
 
 
-class Json:
+class JsonExport:
     """One object; its list `events` has a line for each."""
 
-    def begin(self, about: About) -> Iterator[str]:
+    def begin(self, about: ExportInfo) -> Iterator[str]:
         self._count, self._sum = 0, Checksum()
-        yield _added(self._sum, _json(head(about)))[:-1] + ',"events":['
+        yield _added(self._sum, _json(export_head(about)))[:-1] + ',"events":['
 
-    def rows(self, page: list[Raw]) -> Iterator[str]:
+    def rows(self, page: list[RawRow]) -> Iterator[str]:
         for raw in page:
             yield ",\n" * bool(self._count) or "\n"
             yield _added(self._sum, _event(raw))
@@ -83,7 +85,7 @@ def _added(checksum: Checksum, text: str) -> str:
     return text
 
 
-def _event(raw: Raw) -> str:
+def _event(raw: RawRow) -> str:
     fields: dict[str, Any] = {"id": raw.id, "agent": raw.agent, "seq": raw.seq, "at": _time(raw.at), "kind": raw.kind}
     if raw.content is not None:
         fields["content"] = raw.content
@@ -97,13 +99,17 @@ def _time(at: float) -> datetime:
 
 
 def _json(value: Any) -> str:
-    """JSON on one line. What a terminal might obey, or hide, is escaped: it is the same to whoever reads JSON."""
+    """Return JSON on one line, with all characters escaped that a terminal might obey or hide: a JSON reader gets them
+    back.
+    """
     text = msgspec.json.encode(value).decode()
     return text if text.isprintable() else _UNSEEN.sub(_escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """All that is not printable stands within strings here: JSON has escaped line breaks and controls already."""
+    """Return the JSON escape of an unprintable character in a string: JSON has escaped line breaks and controls
+    already.
+    """
     if found[0].isprintable():
         return found[0]
     units = found[0].encode("utf-16-be")

@@ -1,4 +1,5 @@
-"""Reads what `json_export` wrote, or what somebody says it wrote: each event is looked at before it is believed.
+"""This module reads exports of `json_export` and files that claim to be one: each event is checked before it is
+believed.
 
 A file that another program has laid out anew is read, too, but as a whole. Every refusal names the line, but that of a
 wrong checksum.
@@ -16,24 +17,24 @@ import msgspec
 
 from ikigai.core import codec
 from ikigai.core.codec import CONTENT_FIELD
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.events import Unknown
 from ikigai.core.sanitize import clean_line, storable
-from ikigai.core.transfer.renumber import Raw
-from ikigai.export.checksum import Checksum
+from ikigai.core.transfer.checksum import Checksum
+from ikigai.core.transfer.renumber import RawRow
 from ikigai.export.json_export import FORMAT, VERSION
 
 LONGEST_LINE = 300_000_000
-"""Bytes: PostgreSQL keeps no JSON string that is longer."""
+"""The bytes of the longest line: PostgreSQL keeps no JSON string that is longer."""
 LONGEST_WHOLE = 1_000_000_000
-"""Bytes of a file that is not laid out in lines."""
+"""Most bytes of a file that is not laid out in lines."""
 LONGEST_KIND = 64
 A_DAY = 86_400
 """Seconds by which the clock of the program that stored an event may be ahead of ours."""
-NOTHING = "Nothing was imported."
+NOTHING_IMPORTED = "Nothing was imported."
 
 
-class _Head(msgspec.Struct):
+class _ExportHead(msgspec.Struct):
     format: str
     version: int
     agent: str = ""
@@ -48,7 +49,7 @@ class _End(msgspec.Struct):
     sha256: str = ""
 
 
-class _Event(msgspec.Struct):
+class _ImportedEvent(msgspec.Struct):
     id: int
     at: datetime
     kind: str
@@ -58,30 +59,34 @@ class _Event(msgspec.Struct):
     data: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_HEAD, _EVENT, _END = msgspec.json.Decoder(_Head), msgspec.json.Decoder(_Event), msgspec.json.Decoder(_End)
+_HEAD, _EVENT, _END = (
+    msgspec.json.Decoder(_ExportHead),
+    msgspec.json.Decoder(_ImportedEvent),
+    msgspec.json.Decoder(_End),
+)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BEHIND = ("events", "count", "sha256")
-"""Fields that are no part of what the file says of itself at its beginning."""
+"""Fields that are not in the metadata at the beginning of a file."""
 _LAYOUT = b'"events":['
 
 
-class Intake:
-    """One file. `agent` is the name of the agent it is of; `size` bytes, of which `done` are read.
+class ImportReader:
+    """A reader of one file. `agent` is the name of its agent; `size` is in bytes, of which `done` are read.
 
-    `has_checksum` says, once all rows are read, whether it was compared with one.
+    `has_checksum` says, once all rows are read, that the file had a checksum and matched it.
     """
 
     def __init__(self, path: Path, file: BinaryIO, size: int) -> None:
-        """Read what the file says it is. Raises Refused."""
+        """Read the metadata of the file. Raise Rejected for a wrong file."""
         self._path, self._file, self.size = path, file, size
         self._line, self._last, self._latest = 0, 0, time.time() + A_DAY
-        self._said = _End(0)  # how many events there are, and their checksum, as the file has it
+        self._trailer = _End(0)  # count and checksum of the events, from the file
         self._sum = Checksum()
         self.has_checksum = False
         self.done = 0
         first = self._next()
         self._listed = first.endswith(_LAYOUT)
-        self._whole: _Head | None = None
+        self._whole: _ExportHead | None = None
         head, fields = _beginning(first + b"]}" if self._listed else first) or self._laid_out_anew(first)
         if head.format != FORMAT:
             self._foreign()
@@ -93,53 +98,53 @@ class Intake:
         self._sum.add(fields)
         self.agent = head.agent
 
-    def rows(self) -> Iterator[Raw]:
-        """The events, ascending.
+    def rows(self) -> Iterator[RawRow]:
+        """Yield the events, ascending.
 
-        Raises Refused at the first that is none, at an end that is not the end, and where the checksum is wrong.
+        Raise Rejected at the first item that is no event, at a wrong end, and for a wrong checksum.
         """
         count = 0
         for text in self._texts():
             yield self._row(text)
             self._sum.add(text)
             count += 1
-        if self._said.count != count:
-            self._refuse(f"{count:,} events are there, and {self._said.count:,} should be", "Export it again.")
-        self.has_checksum = bool(self._declared or self._said.sha256)
-        if self.has_checksum and self._said.sha256 != self._sum.digits:
-            raise Refused(
-                f"{self._path} is damaged or was changed: its checksum is another. {NOTHING}",
+        if self._trailer.count != count:
+            self._refuse(f"{count:,} events are there, and {self._trailer.count:,} should be", "Export it again.")
+        self.has_checksum = bool(self._declared or self._trailer.sha256)
+        if self.has_checksum and self._trailer.sha256 != self._sum.digits:
+            raise Rejected(
+                f"{self._path} is damaged or was changed: its checksum is another. {NOTHING_IMPORTED}",
                 "Export it again; if you changed it yourself, take `checksum` and `sha256` out of it.",
             )
 
     def place(self, number: int) -> str:
-        """Where the event `number`, counted from 1, stands."""
+        """Return the place of the event `number`, counted from 1."""
         return f"event {number}" if self._whole else f"line {number + 1}"
 
     # ── lines ──
 
     def _texts(self) -> Iterator[bytes]:
-        """The JSON text of each event; sets what the file says of all of them."""
+        """Yield the JSON text of each event; set the count and the checksum from the file."""
         if self._whole:
             self._line = 0
             for text in self._whole.events or ():
                 self._line += 1
                 yield bytes(text)
             count = self._whole.count if self._whole.count is not None else self._cut_off()
-            self._said = _End(count, self._whole.sha256)
+            self._trailer = _End(count, self._whole.sha256)
             return
         while True:
             text = self._next()
             if end := self._end(text):
                 break
             yield text.removesuffix(b",") if self._listed else text
-        self._said = end
+        self._trailer = end
         if self._file.read(1):
             self._line += 1
             self._refuse("there is more behind the end", "Import files one by one.")
 
     def _end(self, text: bytes) -> _End | None:
-        """What the last line says, if it is that."""
+        """Return the content of the last line; None for any other line."""
         if not text.startswith(b'],"count":' if self._listed else b'{"count":'):
             return None
         try:
@@ -157,8 +162,8 @@ class Intake:
             self._foreign() if self._line == 1 else self._refuse("it is too long", "Take it out of the file.")
         return text.rstrip(b"\r\n")
 
-    def _laid_out_anew(self, first: bytes) -> tuple[_Head, bytes]:
-        """What all of the file says it is: one object."""
+    def _laid_out_anew(self, first: bytes) -> tuple[_ExportHead, bytes]:
+        """Return the metadata of a file that is one object."""
         if not first.lstrip().startswith(b"{") or self.size > LONGEST_WHOLE:
             self._foreign()
         head = _beginning(first + b"\n" + self._file.read())
@@ -167,7 +172,7 @@ class Intake:
 
     # ── events ──
 
-    def _row(self, text: bytes) -> Raw:
+    def _row(self, text: bytes) -> RawRow:
         try:
             event = _EVENT.decode(text)
             data = None if bytes(event.data) == b"null" else bytes(event.data).decode()
@@ -191,7 +196,7 @@ class Intake:
         if event.at.tzinfo is None or not 0 <= (at := event.at.timestamp()) <= self._latest:
             self._damaged("its time cannot be right")
         self._last = event.id
-        return Raw(event.id, event.agent, event.seq, at, event.kind, event.content, data)
+        return RawRow(event.id, event.agent, event.seq, at, event.kind, event.content, data)
 
     # ── refusals ──
 
@@ -202,17 +207,18 @@ class Intake:
         self._refuse("the file ends before its end: it was cut off", "Export it again.")
 
     def _foreign(self) -> NoReturn:
-        raise Refused(
-            f"{self._path} is no history that ikigai exported. {NOTHING}", "Name a .json or .jsonl file of /export."
+        raise Rejected(
+            f"{self._path} is no history that ikigai exported. {NOTHING_IMPORTED}",
+            "Name a .json or .jsonl file of /export.",
         )
 
     def _refuse(self, why: str, remedy: str) -> NoReturn:
         where = f"event {self._line}" if self._whole else f"line {self._line}"
-        raise Refused(f"{self._path}, {where}: {why}. {NOTHING}", remedy)
+        raise Rejected(f"{self._path}, {where}: {why}. {NOTHING_IMPORTED}", remedy)
 
 
-def _beginning(text: bytes) -> tuple[_Head, bytes] | None:
-    """What a file says it is, and the fields of that as JSON; None where it is none."""
+def _beginning(text: bytes) -> tuple[_ExportHead, bytes] | None:
+    """Return the metadata of a file, and its fields as JSON; None for another file."""
     try:
         fields = {name: raw for name, raw in _FIELDS.decode(text).items() if name not in _BEHIND}
         return _HEAD.decode(text), msgspec.json.encode(fields)

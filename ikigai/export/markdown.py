@@ -1,8 +1,8 @@
-"""A history as Markdown: turns as headings, questions quoted, replies as they are, the rest folded.
+"""This module exports a history as Markdown: turns as headings, questions quoted, replies as they are, the rest folded.
 
-What was said cannot get out of its place: tool results and thoughts stand in fences longer than any in them; of
-questions and replies HTML is shown as text, and a fence left open is closed. A picture becomes "!" and a link to it,
-because a viewer would fetch it, and so tell its server that the file was opened.
+No text can get out of its place. Tool results and thoughts stand in fences longer than any in them. Of questions and
+replies HTML is shown as text, and a fence left open is closed. A picture becomes "!" and a link to it, because a viewer
+would fetch it, and so tell its server that the file was opened.
 """
 
 from __future__ import annotations
@@ -14,80 +14,82 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ikigai.core.sanitize import clean_line
-from ikigai.core.transfer.renumber import Raw
-from ikigai.export.json_export import About
-from ikigai.export.transcript_items import Kind, Piece, Teller, when
-from ikigai.system.commonmark import ended, parser
+from ikigai.core.transfer.renumber import RawRow
+from ikigai.export.json_export import ExportInfo
+from ikigai.export.transcript_items import ItemKind, TranscriptBuilder, TranscriptItem, format_time
+from ikigai.system.commonmark import build_parser, end_with_newline
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-APART = "<!-- -->"
-DEEPEST = 90
-"""Levels; a list takes two for each of its own."""
+BLOCK_SEPARATOR = "<!-- -->"
+MAX_MARKDOWN_NESTING = 90
+"""Most levels of nesting; a list takes two for each of its own."""
 _TAG = re.compile(r"(?<!\\)<(?=[A-Za-z/!?])")
 _PICTURE = re.compile(r"(?<!\\)((?:\\\\)*)!(?=\[)")
 _SUSPECT = re.compile(r"<|!\[|```|~~~|^[ \t]{40}|^(?:[ \t]*(?:[>*+-]|\d{1,9}[.)])){12}", re.MULTILINE)
-"""What a text has that holds HTML, a picture, a fence, or is nested deep; parsing the others would only take time."""
+"""A pattern for texts that may hold HTML, a picture, a fence, or deep nesting; parsing the others would only
+take time.
+"""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
-_SIGNS = {Kind.THOUGHT: "∴", Kind.CALL: "→", Kind.RESULT: "←"}
+_SIGNS = {ItemKind.THOUGHT: "∴", ItemKind.CALL: "→", ItemKind.RESULT: "←"}
 
 
-class Markdown:
-    """One document."""
+class MarkdownExport:
+    """The document of one history."""
 
-    def begin(self, about: About) -> Iterator[str]:
-        self._teller = Teller()
-        yield f"# {plain(clean_line(about.agent))}\n\n{about.events:,} events, exported {when(about.at)}\n"
+    def begin(self, about: ExportInfo) -> Iterator[str]:
+        self._teller = TranscriptBuilder()
+        yield f"# {escape_line(clean_line(about.agent))}\n\n{about.events:,} events, exported {format_time(about.at)}\n"
 
-    def rows(self, page: list[Raw]) -> Iterator[str]:
+    def rows(self, page: list[RawRow]) -> Iterator[str]:
         for raw in page:
-            for piece in self._teller.tell(raw):
+            for piece in self._teller.items(raw):
                 yield "\n" + _written(piece) + "\n"
 
     def end(self) -> Iterator[str]:
         return iter(())
 
 
-def _written(piece: Piece) -> str:
+def _written(piece: TranscriptItem) -> str:
     match piece.kind:
-        case Kind.USER:
-            head = f"## {piece.turn}. {plain(piece.label)}\n\n" if piece.turn else ""
-            return f"{head}*{when(piece.at)}, #{piece.id}*\n\n{contained(piece.text, '> ')}"
-        case Kind.REPLY:
-            return _standing(contained(piece.text)).rstrip("\n")
-        case Kind.THOUGHT | Kind.CALL | Kind.RESULT:
+        case ItemKind.USER:
+            head = f"## {piece.turn}. {escape_line(piece.label)}\n\n" if piece.turn else ""
+            return f"{head}*{format_time(piece.at)}, #{piece.id}*\n\n{contain(piece.text, '> ')}"
+        case ItemKind.REPLY:
+            return _standing(contain(piece.text)).rstrip("\n")
+        case ItemKind.THOUGHT | ItemKind.CALL | ItemKind.RESULT:
             sign = "✗" if piece.failed else _SIGNS[piece.kind]
             summary = html.escape(f"{sign} {piece.label}")
-            language = "json" if piece.kind is Kind.CALL and not piece.failed else "text"
-            return f"<details><summary>{summary}</summary>\n\n{fenced(piece.text, language)}\n\n</details>"
-        case Kind.STOPPED:
-            return f"**✗ {plain(piece.text)}**"
-        case Kind.NOTE:
-            return f"*{plain(piece.text)}*"
+            language = "json" if piece.kind is ItemKind.CALL and not piece.failed else "text"
+            return f"<details><summary>{summary}</summary>\n\n{fence(piece.text, language)}\n\n</details>"
+        case ItemKind.STOPPED:
+            return f"**✗ {escape_line(piece.text)}**"
+        case ItemKind.NOTE:
+            return f"*{escape_line(piece.text)}*"
 
 
-def plain(text: str) -> str:
-    """The text on one line, with nothing that Markdown would read in it."""
+def escape_line(text: str) -> str:
+    """Return the text on one line, with all Markdown syntax escaped."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-def fenced(text: str, language: str = "") -> str:
-    """The text in a fence that nothing in it closes."""
+def fence(text: str, language: str = "") -> str:
+    """Return the text in a fence that nothing in it closes."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     body = text if text.endswith("\n") or not text else text + "\n"
     return f"{fence}{language}\n{body}{fence}"
 
 
-def contained(text: str, before: str = "") -> str:
+def contain(text: str, before: str = "") -> str:
     """Return `text` as Markdown that ends where it ends and holds no HTML and no picture.
 
-    What cannot be made so is shown as it is written.
+    Text that cannot be made so is shown as it is written.
 
-    ``before`` comes before each of its lines. The text is judged as it will stand: of a tab, "> " takes columns away,
-    and what was code is none then.
+    `before` comes before each of its lines. The text is judged as it will stand: of a tab, "> " takes columns away, and
+    code before it is none then.
     """
     if not _SUSPECT.search(text):
         return _behind(before, text)
@@ -102,7 +104,7 @@ def contained(text: str, before: str = "") -> str:
         for n in touched & {*range(len(lines))}:
             lines[n] = _PICTURE.sub(r"\1\!", _TAG.sub(r"\<", lines[n]))
         text = "\n".join(lines)
-    return _behind(before, fenced(text, "markdown"))
+    return _behind(before, fence(text, "markdown"))
 
 
 def _behind(before: str, text: str) -> str:
@@ -110,13 +112,13 @@ def _behind(before: str, text: str) -> str:
 
 
 def _standing(text: str) -> str:
-    """A reply where it begins indented: behind a comment, or a list that stands before it would take it in."""
+    """Return a reply that begins indented so that it stands for itself: a list before it would take it in."""
     text = re.sub(r"\A(?:[ \t]*\n)+", "", text)
-    return f"{APART}\n\n{text}" if text.startswith((" ", "\t")) else text
+    return f"{BLOCK_SEPARATOR}\n\n{text}" if text.startswith((" ", "\t")) else text
 
 
 def _is_active(token: Token) -> bool:
-    """Whether a viewer would run or fetch something in `token`.
+    """Return True if a viewer would run or fetch something in `token`.
 
     A picture whose reference is not in this text counts: another text of the document may define it.
     """
@@ -128,7 +130,7 @@ def _is_active(token: Token) -> bool:
 
 
 def _closed(text: str, tokens: list[Token]) -> str:
-    """The text, with the fence closed that it leaves open."""
+    """Return the text, with its open fence closed."""
     last = tokens[-1] if tokens else None
     if last is None or last.type != "fence" or last.level or not last.map:
         return text
@@ -141,14 +143,14 @@ def _closed(text: str, tokens: list[Token]) -> str:
 
 
 def _parsed(text: str) -> list[Token] | None:
-    """What Markdown makes of it; None where it is nested so deep that readers give up and leave the rest out."""
+    """Return the tokens of the text; None where it is nested so deep that readers give up and leave the rest out."""
     try:
-        tokens = _parser().parse(ended(text))
+        tokens = _parser().parse(end_with_newline(text))
     except RecursionError:
         return None
-    return tokens if all(token.level < DEEPEST for token in tokens) else None
+    return tokens if all(token.level < MAX_MARKDOWN_NESTING for token in tokens) else None
 
 
 @cache
 def _parser() -> MarkdownIt:
-    return parser(DEEPEST + 2)
+    return build_parser(MAX_MARKDOWN_NESTING + 2)

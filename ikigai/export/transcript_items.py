@@ -1,4 +1,4 @@
-"""What an export for people tells of each event: the pieces of a conversation, turn by turn, as `views.transcript`.
+"""This module turns events into the items of an export for people, turn by turn, as `views.transcript` does.
 
 Every text that leaves here is safe for a terminal: exports are looked at in one, too.
 """
@@ -14,15 +14,15 @@ from ikigai.core import codec
 from ikigai.core.events import StoredEvent, Summarised, TurnEnded, UserMessage
 from ikigai.core.messages import Image, ToolCall, ToolResult
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.core.transfer.renumber import Raw
+from ikigai.core.transfer.renumber import RawRow
 from ikigai.core.views import transcript
-from ikigai.core.views.transcript import Block, Speaker
+from ikigai.core.views.transcript import Speaker, TranscriptBlock
 
-LABEL = 100
+LABEL_CHARACTERS = 100
 """Characters of a line that stands for something longer."""
 
 
-class Kind(StrEnum):
+class ItemKind(StrEnum):
     USER = "user"
     REPLY = "reply"
     THOUGHT = "thought"
@@ -32,10 +32,12 @@ class Kind(StrEnum):
     STOPPED = "stopped"
 
 
-class Piece(NamedTuple):
-    """Something said or done. `label` is it in a line, `turn` the number of the turn that it begins, 0 for none."""
+class TranscriptItem(NamedTuple):
+    """An event or a part of it, for people. `label` is it in a line, `turn` the number of the turn that it begins, 0
+    for none.
+    """
 
-    kind: Kind
+    kind: ItemKind
     id: int
     at: float
     text: str
@@ -46,24 +48,24 @@ class Piece(NamedTuple):
 
 
 _KINDS = {
-    Speaker.USER: Kind.USER,
-    Speaker.TOOL_CALL: Kind.CALL,
-    Speaker.TOOL_RESULT: Kind.RESULT,
-    Speaker.STOPPED: Kind.STOPPED,
-    Speaker.SHORT: Kind.STOPPED,
+    Speaker.USER: ItemKind.USER,
+    Speaker.TOOL_CALL: ItemKind.CALL,
+    Speaker.TOOL_RESULT: ItemKind.RESULT,
+    Speaker.STOPPED: ItemKind.STOPPED,
+    Speaker.SHORT: ItemKind.STOPPED,
 }
 
 
-class Teller:
-    """Tells the events of one history in their order."""
+class TranscriptBuilder:
+    """A builder of items from the events of one history in their order."""
 
     def __init__(self) -> None:
         self.turns = 0
         self._open = False
         self._calls: dict[str, str] = {}  # of the open turn: names by id
 
-    def tell(self, raw: Raw) -> Iterator[Piece]:
-        """The pieces of one event; none for what nobody reads."""
+    def items(self, raw: RawRow) -> Iterator[TranscriptItem]:
+        """Yield the items of one event; none for an event that nobody reads."""
         event = codec.decode(raw.kind, raw.content, raw.data)
         turn = 0
         if isinstance(event, UserMessage) and not self._open:
@@ -74,7 +76,7 @@ class Teller:
             self._calls.clear()
         elif isinstance(event, ToolCall):
             self._calls[event.id] = event.name
-        for block in transcript.blocks(StoredEvent(raw.id, raw.agent, raw.seq, raw.at, event)):
+        for block in transcript.event_blocks(StoredEvent(raw.id, raw.agent, raw.seq, raw.at, event)):
             if block.speaker is Speaker.ASSISTANT:
                 yield from _reply(raw, block)
             else:
@@ -83,33 +85,35 @@ class Teller:
                     turn=turn, images=event.images if isinstance(event, UserMessage) else ()
                 )
         if isinstance(event, Summarised) and (text := clean(event.text)).strip():
-            yield Piece(Kind.RESULT, raw.id, raw.at, text, "the summary")
+            yield TranscriptItem(ItemKind.RESULT, raw.id, raw.at, text, "the summary")
 
 
-def _reply(raw: Raw, block: Block) -> Iterator[Piece]:
+def _reply(raw: RawRow, block: TranscriptBlock) -> Iterator[TranscriptItem]:
     for part in block.parts:
         thought = not isinstance(part, str)
         text = clean(part.text if thought else part)
         if text.strip():
-            yield Piece(Kind.THOUGHT if thought else Kind.REPLY, raw.id, raw.at, text, short(text))
+            yield TranscriptItem(
+                ItemKind.THOUGHT if thought else ItemKind.REPLY, raw.id, raw.at, text, first_words(text)
+            )
 
 
-def _piece(raw: Raw, block: Block, name: str) -> Piece:
+def _piece(raw: RawRow, block: TranscriptBlock, name: str) -> TranscriptItem:
     text = clean(block.text)
-    kind = _KINDS.get(block.speaker, Kind.NOTE)
-    label = f"{clean_line(name)} {short(text)}".strip() if kind is Kind.CALL else short(text)
-    if kind is Kind.RESULT:
+    kind = _KINDS.get(block.speaker, ItemKind.NOTE)
+    label = f"{clean_line(name)} {first_words(text)}".strip() if kind is ItemKind.CALL else first_words(text)
+    if kind is ItemKind.RESULT:
         lines = text.strip("\n").count("\n") + 1
         label = f"{clean_line(name)}: {label}".removeprefix(": ") + (f" ({lines:,} lines)" if lines > 1 else "")
-    return Piece(kind, raw.id, raw.at, text, label, failed=block.failed)
+    return TranscriptItem(kind, raw.id, raw.at, text, label, failed=block.failed)
 
 
-def short(text: str) -> str:
-    """The first words of a text that is safe already, on one line."""
-    words = " ".join(text[: 4 * LABEL].split())
-    return f"{words[: LABEL - 1]}…" if len(words) > LABEL else words
+def first_words(text: str) -> str:
+    """Return the first words of a text that is safe already, on one line."""
+    words = " ".join(text[: 4 * LABEL_CHARACTERS].split())
+    return f"{words[: LABEL_CHARACTERS - 1]}…" if len(words) > LABEL_CHARACTERS else words
 
 
-def when(at: float) -> str:
-    """A moment, here, to the minute."""
+def format_time(at: float) -> str:
+    """Return a time in the local zone, to the minute."""
     return f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M}"

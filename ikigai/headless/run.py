@@ -1,6 +1,6 @@
-"""Print mode's composition: open the agent, ask once, print, and say by the exit code what came of it.
+"""This module composes print mode: it opens the agent, sends one message, prints, and returns the exit code.
 
-A command that only shows something is answered instead, without a model and without the agent's pen.
+A read-only command is answered instead, without a model and without the agent's write lock.
 """
 
 from __future__ import annotations
@@ -11,186 +11,200 @@ import contextlib
 import io
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ikigai import images
-from ikigai.app import agent_tree as kin
-from ikigai.app import info_commands as answers
-from ikigai.app import usage_report as reports
-from ikigai.app.agent_manager import Crew
-from ikigai.app.open_database import PREPARING, is_first
-from ikigai.app.profiles import missed
-from ikigai.app.services import World
+from ikigai.app import agent_tree, info_commands, usage_report
+from ikigai.app.agent_manager import AgentManager
+from ikigai.app.open_database import PREPARING_DATABASE, is_first
+from ikigai.app.profiles import missing_profile_notice
+from ikigai.app.services import Services
 from ikigai.app.spool import spool
-from ikigai.app.subagents import Delegation
+from ikigai.app.subagents import ManagedSubagents
 from ikigai.config import Config
-from ikigai.core.commands import fork as forking
-from ikigai.core.commands.parsers import Local
-from ikigai.core.errors import Busy, ConfigError, IkigaiError, NewerSchema, Refused
+from ikigai.core.commands import fork
+from ikigai.core.commands.parsers import ProgramCommand, parse_kill, parse_rename
+from ikigai.core.errors import AgentLocked, ConfigError, IkigaiError, NewerSchema, Rejected
 from ikigai.core.events import Choices
 from ikigai.core.state.inputs import Change, Plan, Retry, Submitted
 from ikigai.headless import printer as headless
-from ikigai.system.output import say
-from ikigai.system.progress import waiting
+from ikigai.system.output import print_lines
+from ikigai.system.progress import show_waiting
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
 
-PATIENCE = 20.0
+DATABASE_TIMEOUT = 20.0
 """Seconds that print mode waits for a lost database before it gives up with exit code 75."""
 
 
 def run(config: Config, arguments: argparse.Namespace, text: str) -> int:
-    """Answer `text` once; returns the exit code."""
-    caught: list[int] = []
+    """Answer `text` once; return the exit code."""
+    signals: list[int] = []
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
-        answering = loop.create_task(_answer(config, arguments, text))
+        task = loop.create_task(_answer(config, arguments, text))
 
         def stop(signum: int) -> None:
-            caught.append(signum)
-            answering.cancel()
+            signals.append(signum)
+            task.cancel()
 
         for signum in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(signum, stop, signum)
         try:
-            return loop.run_until_complete(answering)
+            return loop.run_until_complete(task)
         except asyncio.CancelledError:
-            return 128 + caught[0]
+            return 128 + signals[0]
 
 
 async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> int:
     try:
-        command = answers.print_command(text)
-        if isinstance(command, Local) and command.name not in answers.TREE:
+        command = info_commands.print_command(text)
+        if isinstance(command, ProgramCommand) and command.name not in TREE_HANDLERS:
             return await _show(config, arguments, command)
-        pictures = await asyncio.to_thread(images.attach_all, images.named(arguments.words))
-    except Refused as refusal:
+        pictures = await asyncio.to_thread(images.attach_all, images.find_named(arguments.words))
+    except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
-    async with waiting(PREPARING, is_first(config) and not arguments.output_format) as told:
-        world = await World.open(config, told=told)
+    async with show_waiting(PREPARING_DATABASE, is_first(config) and not arguments.output_format) as told:
+        services = await Services.open(config, on_progress=told)
     try:
-        asks = command is None or isinstance(command, Plan | Retry)  # a fork asks its child
-        if arguments.new and asks:
-            _check_model(world, {})  # no agent for nothing
-        agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
-        if isinstance(command, Local):
-            agent, text, told = await _rearranged(world, agent, command, arguments.yes)
+        asks_model = command is None or isinstance(command, Plan | Retry)  # a fork's child asks its own
+        if arguments.new and asks_model:
+            _check_model(services, {})  # no agent for nothing
+        agent = await services.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
+        if isinstance(command, ProgramCommand):
+            agent, text, told = await TREE_HANDLERS[command.name](services, agent, command.argument, arguments.yes)
             if not text:
                 _print(arguments, told, {"text": told, "agent": agent.name})
                 return 0
             command = None
         try:
-            memory, log, recovered = await world.take(agent)
-        except Busy as busy:
-            raise Busy(busy.what, "Nothing was sent. --new begins a fresh agent beside it.", busy.holder) from None
-        if asks:
-            _check_model(world, memory.own)
-        fitted = ""
+            memory, log, recovered = await services.acquire(agent)
+        except AgentLocked as locked:
+            remedy = "Nothing was sent. --new begins a fresh agent beside it."
+            raise AgentLocked(locked.what, remedy, locked.owner) from None
+        if asks_model:
+            _check_model(services, memory.own)
+        model_notice = ""
         if isinstance(command, Change):
-            world.check(memory, command.values)
-            values, fitted = world.fitting(memory, command.values)
+            services.check(memory, command.values)
+            values, model_notice = services.keep_level(memory, command.values)
             command = Change(values)
-        printer = headless.Printer(arguments.output_format or "text", agent.name, arguments.yes, arguments.raw)
-        for notice in filter(
-            None, (*recovered, *world.problems(), fitted, missed(memory), world.level_notice(memory.own))
-        ):
+        printer = headless.PrintView(arguments.output_format or "text", agent.name, arguments.yes, arguments.raw)
+        notices = (*recovered, *services.problems(), model_notice)
+        notices += (missing_profile_notice(memory), services.level_notice(memory.own))
+        for notice in filter(None, notices):
             printer.notice(notice)
-        model = str(world.run.resolve(memory.own).get("model"))
-        if pictures and not world.sees(model):
-            printer.notice(images.unseen(model))
-        asked = {"condensing": lambda of: world.condensing(of).asked}
-        limits = {"max_requests": arguments.max_turns, "patience": PATIENCE, **asked}
-        crew = Crew(world, Delegation, ledger=printer.spent_beside, asks=False, **limits)
-        runtime = crew.join(agent, memory, log, printer, mail=False).runtime
+        model = str(services.run.resolve(memory.own).get("model"))
+        if pictures and not services.sees_images(model):
+            printer.notice(images.unseen_notice(model))
+        asked = {"condensing": lambda of: services.condensing(of).manual_only}
+        limits = {"max_requests": arguments.max_turns, "db_timeout": DATABASE_TIMEOUT, **asked}
+        manager = AgentManager(services, ManagedSubagents, on_usage=printer.add_subagent_usage, can_ask=False, **limits)
+        runtime = manager.register(agent, memory, log, printer, mail=False).agent_loop
         try:
             if command is None or isinstance(command, Plan | Retry):
-                return await headless.answer(runtime, printer, command or Submitted(text, pictures))
+                return await headless.run_turn(runtime, printer, command or Submitted(text, pictures))
             return await headless.carry_out(runtime, printer, command)
         finally:
             if runtime.unsaved:
-                printer.notice(spool(log.unsaved(runtime.unsaved, ())).told)
-            if kept := await _stopped(crew, agent, printer):
-                printer.notice(kept)
+                printer.notice(spool(log.unsaved(runtime.unsaved)).message)
+            if unsaved := await _stop_subagents(manager, agent, printer):
+                printer.notice(unsaved)
     finally:
         with contextlib.suppress(asyncio.CancelledError):
-            await world.close()
+            await services.close()
 
 
-async def _show(config: Config, arguments: argparse.Namespace, command: Local) -> int:
-    """Print what the command answers: its text, or one object."""
-    if command.name in answers.ANYWHERE:
-        found = await answers.answer(command, config, None)
+async def _show(config: Config, arguments: argparse.Namespace, command: ProgramCommand) -> int:
+    """Print the answer of the command: its text, or one object."""
+    if command.name in info_commands.COMMANDS_WITHOUT_AGENT:
+        answer = await info_commands.answer_command(command, config, None)
     else:
-        async with waiting(PREPARING, is_first(config) and not arguments.output_format) as told:
+        async with show_waiting(PREPARING_DATABASE, is_first(config) and not arguments.output_format) as on_progress:
             try:
-                world = await World.open(config, told=told)
+                services = await Services.open(config, on_progress=on_progress)
             except NewerSchema:
-                world = await World.open(config, told=told, write=False)
+                services = await Services.open(config, on_progress=on_progress, write=False)
         try:
-            agent = await world.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
-            memory = await world.look(agent)
-            place = answers.Place(world, agent, memory, memory.status.value)
-            found = await answers.answer(command, config, place)
+            agent = await services.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
+            memory = await services.load_memory(agent)
+            context = info_commands.CommandContext(services, agent, memory, memory.status.value)
+            answer = await info_commands.answer_command(command, config, context)
         finally:
-            await world.close()
-    _print(arguments, found.text, found.figures)
+            await services.close()
+    _print(arguments, answer.text, answer.as_dict)
     return 0
 
 
 def _print(arguments: argparse.Namespace, text: str, figures: dict[str, Any]) -> None:
-    """Write what was asked for: the text, or one object."""
+    """Write the text, or one object, as the output format says."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # not every encoding has every character
     match arguments.output_format:
         case "json":
-            say(reports.json(figures))
+            print_lines(usage_report.to_json(figures))
         case "stream-json":
-            say(reports.json({"type": "result", **figures}))
+            print_lines(usage_report.to_json({"type": "result", **figures}))
         case _:
-            say(text, painted=arguments.raw)
+            print_lines(text, painted=arguments.raw)
 
 
-async def _rearranged(world: World, agent: Agent, command: Local, yes: bool) -> tuple[Agent, str, str]:
-    """Do what a command of TREE says: the agent that it was about, what is to be asked there, and what was done."""
-    agents = world.database.agents
-    match command.name:
-        case "fork":
-            asked = forking.asked(command.argument)
-            if asked.prompt:
-                _check_model(world, {**(await world.look(agent)).own, **asked.choices})  # no child for nothing
-            child = await kin.fork(world, agent, asked)
-            return child.agent, asked.prompt, kin.told(child, "ikigai -r {}")
-        case "rename":
-            *old, new = command.argument.rsplit(maxsplit=1) or [""]
-            agent = await agents.find(old[0]) if old else agent
-            await world.database.family.rename(agent, new)
-            return agent, "", f"{agent.name} is called {new} now."
-        case "kill":
-            agent = await agents.find(command.argument) if command.argument else agent
-            return agent, "", await kin.kill_agreed(world.database, agent, yes)
-        case _:
-            agent = await agents.find(command.argument)
-            return agent, "", await kin.revive(world.database, agent, "ikigai -r {}")
+class TreeChange(NamedTuple):
+    """The result of a command that changes the tree: its agent, the message to send there next, and the report."""
+
+    agent: Agent
+    prompt: str
+    report: str
 
 
-async def _stopped(crew: Crew, agent: Agent, printer: headless.Printer) -> str:
-    """Stop the agents that this one made and that are still at work; the sentences about what could not be saved."""
-    root = crew.members.pop(agent.id)
-    busy = [each.agent.name for each in crew.members.values() if each.runtime.busy]
-    if busy:
-        printer.notice(f"Stopped with it: {', '.join(busy)}. ikigai -r NAME goes on with one.")
-    kept = await crew.close()
+async def _fork(services: Services, agent: Agent, argument: str, yes: bool) -> TreeChange:
+    request = fork.parse_fork(argument)
+    if request.prompt:
+        _check_model(services, {**(await services.load_memory(agent)).own, **request.choices})  # no child for nothing
+    child = await agent_tree.fork(services, agent, request)
+    return TreeChange(child.agent, request.prompt, agent_tree.fork_message(child, "ikigai -r {}"))
+
+
+async def _rename(services: Services, agent: Agent, argument: str, yes: bool) -> TreeChange:
+    names = parse_rename(argument.split())
+    agent = await services.database.agents.find(names.old) if names.old else agent
+    report = await agent_tree.rename(services.database, agent, names.new, "ikigai agents rename {} {}")
+    return TreeChange(agent, "", report)
+
+
+async def _kill(services: Services, agent: Agent, argument: str, yes: bool) -> TreeChange:
+    name = parse_kill(argument.split())
+    agent = await services.database.agents.find(name) if name else agent
+    return TreeChange(agent, "", await agent_tree.kill_agreed(services.database, agent, yes))
+
+
+async def _revive(services: Services, agent: Agent, argument: str, yes: bool) -> TreeChange:
+    agent = await services.database.agents.find(argument)
+    return TreeChange(agent, "", await agent_tree.revive(services.database, agent, "ikigai -r {}"))
+
+
+TREE_HANDLERS = {"fork": _fork, "kill": _kill, "rename": _rename, "revive": _revive}
+"""Handlers of the commands that change the tree: they take the agent, the argument, and the value of --yes."""
+
+
+async def _stop_subagents(manager: AgentManager, agent: Agent, printer: headless.PrintView) -> str:
+    """Stop the subagents that are still running; return the sentences about what could not be saved."""
+    root = manager.agents.pop(agent.id)
+    running = [each.agent.name for each in manager.agents.values() if each.agent_loop.busy]
+    if running:
+        printer.notice(f"Stopped with it: {', '.join(running)}. ikigai -r NAME goes on with one.")
+    unsaved = await manager.close()
     await root.log.close()
-    return kept
+    return unsaved
 
 
-def _check_model(world: World, own: Choices) -> None:
-    """Raise when an agent with these choices of its own has no model, or one that nobody here serves."""
-    model = world.run.resolve(own).get("model")
+def _check_model(services: Services, own: Choices) -> None:
+    """Raise an IkigaiError if an agent with these choices of its own has no model, or one that no provider serves."""
+    model = services.run.resolve(own).get("model")
     if not model:
         raise IkigaiError(
             "There is no model: no key, and no local model.",
             "Run: ikigai login    or ikigai setup, or name a server in the configuration.",
         )
-    world.pool.check(str(model))
+    services.pool.check(str(model))

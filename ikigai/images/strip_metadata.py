@@ -1,12 +1,13 @@
-"""Image files without what is no picture: the pixels byte for byte, where they were taken and by whom left out.
+"""This module strips image files of metadata: the pixels stay byte for byte, place and author go.
 
-What a decoder needs is kept by name, everything else is dropped, also what nobody knows, and all behind the end:
-phones hide films there, editors what was cropped.
-Formats: PNG (W3C, third edition), JPEG (ITU T.81, annex B), WebP (RFC 9649).
+Chunks that a decoder needs are kept by name. Everything else is dropped, also unknown chunks, and all behind the end:
+phones hide films there, editors cropped parts. Formats: PNG (W3C, third edition), JPEG (ITU T.81, annex B), WebP (RFC
+9649).
 """
 
 import re
 import struct
+from collections.abc import Iterator
 
 from ikigai.images.mentioned_files import JPEG, PNG, WEBP
 
@@ -14,15 +15,15 @@ _PNG_KEPT = frozenset(b"IHDR PLTE IDAT IEND tRNS gAMA cHRM sRGB iCCP cICP mDCV c
 _WEBP_KEPT = frozenset((b"VP8 ", b"VP8L", b"VP8X", b"ALPH", b"ICCP"))
 _WEBP_EXIF_XMP = 0x08 | 0x04
 """Flags in VP8X: chunks that are gone must not be announced."""
-_END, _SCAN = 0xD9, 0xDA
+_END, SCAN = 0xD9, 0xDA
 _ALONE = (0x01, *range(0xD0, 0xD8))
 """JPEG markers without a segment."""
 _MARKER = re.compile(rb"\xff+[^\x00\xd0-\xd7\xff]", re.DOTALL)
-"""What ends the coded pixels of a scan: in them 0xFF is followed by 0x00 or by a restart marker."""
+"""The end of the coded pixels of a scan: in them 0xFF is followed by 0x00 or by a restart marker."""
 
 
-def bare(data: bytes, media_type: str) -> bytes:
-    """The file of a PNG, JPEG or WebP without metadata. Raises ValueError where its parts are not what they should."""
+def strip_metadata(data: bytes, media_type: str) -> bytes:
+    """Return the file of a PNG, JPEG or WebP without metadata. Raise ValueError for a damaged file."""
     try:
         return {PNG: _png, JPEG: _jpeg, WEBP: _webp}[media_type](data)
     except (struct.error, IndexError):
@@ -44,7 +45,14 @@ def _png(data: bytes) -> bytes:
 
 
 def _jpeg(data: bytes) -> bytes:
-    kept, at = [data[:2]], 2
+    return data[:2] + b"".join(each for marker, each in jpeg_segments(data) if _keeps_segment(marker, each[2:16]))
+
+
+def jpeg_segments(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the marker and the bytes of each segment, those of a scan with its pixels. Raise ValueError, IndexError and
+    struct.error where the file is damaged.
+    """
+    at = 2
     while True:
         if data[at] != 0xFF:
             raise ValueError("there is no marker where one should be")
@@ -52,25 +60,27 @@ def _jpeg(data: bytes) -> bytes:
             at += 1
         marker = data[at + 1]
         if marker == _END:
-            return b"".join((*kept, data[at : at + 2]))
+            yield marker, data[at : at + 2]
+            return
         if marker in _ALONE:
             end = at + 2
         else:
             end = at + 2 + int(struct.unpack_from(">H", data, at + 2)[0])
-            if marker == _SCAN:
+            if marker == SCAN:
                 found = _MARKER.search(data, end)
                 if found is None:
                     raise ValueError("the file ends too early")
                 end = found.start()
         if end <= at or end > len(data):
             raise ValueError("a segment has an impossible length")
-        if _jpeg_kept(marker, data[at + 2 : at + 16]):
-            kept.append(data[at:end])
+        yield marker, data[at:end]
         at = end
 
 
-def _jpeg_kept(marker: int, head: bytes) -> bool:
-    """Of the application segments: JFIF without a thumbnail, colour profiles, and how colours are coded (Adobe)."""
+def _keeps_segment(marker: int, head: bytes) -> bool:
+    """Return True for these application segments: JFIF without a thumbnail, color profiles, and the color coding
+    (Adobe).
+    """
     match marker:
         case 0xE0:
             return head.startswith(b"\x00\x10JFIF\x00")

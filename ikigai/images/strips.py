@@ -1,4 +1,6 @@
-"""Draws a large picture smaller strip by strip, so that few copies of its pixels are in memory, and of a PNG none."""
+"""This module draws a large picture smaller strip by strip, so that few copies of its pixels are in memory, and of a
+PNG none.
+"""
 
 import math
 import struct
@@ -9,6 +11,8 @@ from typing import TYPE_CHECKING
 from PIL import Image as pillow
 from PIL.Image import Resampling
 
+from ikigai.images.pixel_limits import is_streamed
+
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
@@ -17,26 +21,28 @@ STRIP_BYTES = 4 << 20
 _GRAY = ("1", "L")
 
 
-def scaled(picture: "Picture", png: bytes, longest: int) -> "Picture":
+def scale_picture(picture: "Picture", png: bytes, longest: int) -> "Picture":
     """Return `picture` in 8 bits, gray or RGB with or without alpha, with edges of at most `longest` pixels.
 
     `png` is its file if that is a PNG, else b"".
     """
-    is_streamed = bool(png) and struct.unpack_from(">B3xB", png, 24) == (8, 0)  # bits of a sample; not interlaced
-    if not is_streamed:
+    if not (streams := bool(png) and is_streamed(png)):
         picture.load()
     width, height = picture.size
     # Two steps, as Pillow's own thumbnails with their default gap: a box of pixels becomes one, then LANCZOS.
     factor = max(1, max(width, height) // (2 * longest))
     alpha = picture.has_transparency_data
     mode = "RGBA" if alpha else "L" if picture.mode in _GRAY or picture.mode.startswith("I;16") else "RGB"
-    small = pillow.new(mode, (math.ceil(width / factor), math.ceil(height / factor)))
-    top, rows = 0, factor * max(1, STRIP_BYTES // (4 * width * factor))
-    for strip in _decoded(picture, png, rows) if is_streamed else _cut(picture, rows):
-        if strip.mode.startswith("I;16"):
-            strip = strip.point(lambda value: value / 256).convert("L")
-        small.paste(strip.convert(mode).reduce(factor), (0, top // factor))
-        top += strip.height
+    if factor == 1 and picture.mode == mode and not streams:
+        small = picture
+    else:
+        small = pillow.new(mode, (math.ceil(width / factor), math.ceil(height / factor)))
+        top, rows = 0, factor * max(1, STRIP_BYTES // (4 * width * factor))
+        for strip in _decoded(picture, png, rows) if streams else _cut(picture, rows):
+            if strip.mode.startswith("I;16"):
+                strip = strip.point(lambda value: value / 256).convert("L")
+            small.paste(strip.convert(mode).reduce(factor), (0, top // factor))
+            top += strip.height
     if max(width, height) > longest:
         scale = longest / max(width, height)
         size = max(1, round(width * scale)), max(1, round(height * scale))
@@ -55,7 +61,7 @@ def _cut(picture: "Picture", rows: int) -> Iterator["Picture"]:
 def _decoded(picture: "Picture", png: bytes, rows: int) -> Iterator["Picture"]:
     """Decode the strips of a PNG one by one.
 
-    A row is stored as what it adds to the row above: each strip gets the last row of the strip before it, as it is.
+    A row is stored as its difference to the row above: each strip gets the last row of the strip before it, as it is.
     """
     mode, (width, height) = picture.mode, picture.size
     pixels = _Pixels(png)
@@ -68,7 +74,7 @@ def _decoded(picture: "Picture", png: bytes, rows: int) -> Iterator["Picture"]:
         above = b"\0" + strip.crop((0, count, width, count + 1)).tobytes()
         strip = strip.crop((0, 1, width, count + 1))
         strip.info = picture.info
-        strip.palette = picture.palette and picture.palette.copy()  # written to by what uses it
+        strip.palette = picture.palette and picture.palette.copy()  # its user writes to it
         yield strip
 
 
@@ -76,10 +82,10 @@ class _Pixels:
     """The rows of a PNG as they are stored: unpacked as far as they are read."""
 
     def __init__(self, png: bytes) -> None:
-        self._chunks, self._unpacking = chunks(png, b"IDAT"), zlib.decompressobj()
+        self._chunks, self._unpacking = png_chunks(png, b"IDAT"), zlib.decompressobj()
 
     def read(self, size: int) -> bytes:
-        """Return so many bytes. Raises ValueError where there are fewer, zlib.error where they are damaged."""
+        """Return so many bytes. Raise ValueError where there are fewer, zlib.error where they are damaged."""
         found = bytearray()
         packed = self._unpacking.unconsumed_tail
         while len(found) < size:
@@ -91,8 +97,8 @@ class _Pixels:
         return bytes(found)
 
 
-def chunks(png: bytes, name: bytes) -> Iterator[bytes]:
-    """Yield what the chunks of this name hold."""
+def png_chunks(png: bytes, name: bytes) -> Iterator[bytes]:
+    """Yield the content of the chunks of this name."""
     at = 8
     while at + 8 <= len(png):
         length, found = struct.unpack_from(">I4s", png, at)

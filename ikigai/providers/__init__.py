@@ -1,1 +1,1 @@
-"""Models: one file per vendor, each SDK imported only there and only when it is used."""
+"""This package talks to models: one folder per vendor, whose SDK is imported only there and only when it is used."""

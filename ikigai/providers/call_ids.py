@@ -1,11 +1,11 @@
-"""The ids that a model's calls get: its own, unless one is missing or was used before in the conversation."""
+"""This module gives tool calls their ids: the model's own, unless it is missing or was used before."""
 
 from collections.abc import Callable, Iterable
 from uuid import uuid4
 
 
 def new_id(prefix: str = "call") -> str:
-    """An id that nobody has used: the vendor's prefix and 24 hexadecimal digits, as vendors make them themselves."""
+    """Return a fresh id: the vendor's prefix and 24 hexadecimal digits, as vendors make them themselves."""
     return f"{prefix}_{uuid4().hex[:24]}"
 
 

@@ -1,7 +1,7 @@
-"""Bodies of requests: one JSON object whose last key is the list of messages.
+"""This module writes the bodies of requests: one JSON object whose last key is the list of messages.
 
-So two successive requests share the longest possible prefix, which is what providers' caches go by, sizes add up
-message by message, and a message is serialised once however often it is sent.
+So two successive requests share the longest possible prefix, which is what providers' caches go by, and sizes add up
+message by message. A message is serialized once however often it is sent.
 """
 
 from abc import ABC, abstractmethod
@@ -11,49 +11,50 @@ import msgspec
 
 from ikigai.core.messages import ASSISTANT, Image, Message, ToolResult
 from ikigai.core.request.build import Request
-from ikigai.core.request.cross_model import Dialect, fitted
+from ikigai.core.request.cross_model import CrossModelFormat, fit_message
 from ikigai.core.tokens import BYTES_PER_TOKEN
 
 dumps = msgspec.json.Encoder().encode
 
 
 class BodyEncoder(ABC):
-    """How requests to one model are written (`core.ports.Encoder`, and `body`).
+    """Writes requests to one model (`core.ports.Encoder`, and `body`).
 
-    A vendor brings `head`, `preface`, `entries` and `image_tokens`; `array` is the key of its list of messages.
+    A vendor's subclass defines `head`, `preface`, `entries` and `image_tokens`; `array` is the key of its list of
+    messages.
     """
 
     array = "messages"
 
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
+    def __init__(self, cross_model: CrossModelFormat) -> None:
+        self._cross_model = cross_model
         self._written: dict[Message, bytes] = {}
 
     @abstractmethod
     def head(self, request: Request) -> dict[str, Any]:
-        """Everything of the body but the list of messages, in a fixed order. Its size is no matter of the messages."""
+        """Return the body without the list of messages, in a fixed order. Its size does not depend on the messages."""
 
     def preface(self, request: Request) -> list[Any]:
-        """What stands in the list before the messages."""
+        """Return the entries of the list before the messages."""
         return []
 
     @abstractmethod
     def entries(self, message: Message) -> list[Any]:
-        """What one message, fitted for this model, is in the list: one entry or several, never none."""
+        """Return the entries of one message, fitted for this model: at least one."""
 
     @abstractmethod
     def image_tokens(self, image: Image) -> int:
-        """What the vendor counts for an image."""
+        """Return the tokens that the vendor counts for an image."""
 
     def body(self, request: Request) -> bytes:
-        """The whole body in UTF-8."""
+        """Return the whole body in UTF-8."""
         pieces = self._pieces(request)
-        # Only what this request holds is kept: the next one shares most of it.
+        # Only the messages of this request are kept: the next one shares most of them.
         self._written = dict(zip(request.messages, pieces, strict=True))
         return self._framed(self.head(request), self.preface(request), pieces)
 
     def countable(self, request: Request) -> bytes:
-        """The body for an endpoint that counts; what the next request shares with the last one stays as it is."""
+        """Return the body for an endpoint that counts. It leaves the cache of written messages unchanged."""
         return self._framed(self.head(request), self.preface(request), self._pieces(request))
 
     def _pieces(self, request: Request) -> list[bytes]:
@@ -68,17 +69,18 @@ class BodyEncoder(ABC):
         return b"%b,%b:[%b]}" % (dumps(head)[:-1], dumps(self.array), entries)
 
     def message(self, message: Message) -> int:
-        # Not kept: an open turn is measured after every event, and most of what is measured is never sent like that.
-        size = len(dumps(self.entries(fitted(message, self._dialect)))) - 1
-        if message.role is not ASSISTANT and self._dialect.images:
+        # Not kept: an open turn is measured after every event, and most of the measured messages are never sent like
+        # that.
+        size = len(dumps(self.entries(fit_message(message, self._cross_model)))) - 1
+        if message.role is not ASSISTANT and self._cross_model.images:
             for image in message.images:
                 size -= len(image.data) - BYTES_PER_TOKEN * self.image_tokens(image)
         return size
 
     def _write(self, message: Message) -> bytes:
-        return dumps(self.entries(fitted(message, self._dialect)))[1:-1]
+        return dumps(self.entries(fit_message(message, self._cross_model)))[1:-1]
 
 
-def told(result: ToolResult) -> str:
-    """What came of a tool, for formats that have no other place to say that it failed."""
+def result_text(result: ToolResult) -> str:
+    """Return a tool's result as text, for formats without a field for errors."""
     return f"[error] {result.content}" if result.is_error else result.content

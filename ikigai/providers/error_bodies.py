@@ -1,4 +1,4 @@
-"""What an error of any vendor's server says of itself: its message, what it calls itself, how long to wait."""
+"""This module reads errors of any vendor's server: the message, the error's codes, and how long to wait."""
 
 import json
 import re
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC
 from typing import Any
 
-from ikigai.providers.json_shape import mapping, sequence
+from ikigai.providers.json_shape import as_mapping, as_sequence
 
 RETRY_IN = re.compile(r"retry in (\d+(?:\.\d+)?)s\b", re.IGNORECASE)
 
 
-def said(body: object) -> tuple[str, frozenset[str]]:
-    """The message of an error body and what it calls itself (code, type, quotas), whatever its shape."""
+def parse_error_body(body: object) -> tuple[str, frozenset[str]]:
+    """Return the message of an error body and its codes (code, type, quotas), whatever its shape."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, dict):
@@ -20,7 +20,7 @@ def said(body: object) -> tuple[str, frozenset[str]]:
         if not isinstance(inner, dict):
             inner = {"message": inner}
         message = inner.get("message") or inner.get("detail") or ""
-        quotas = (mapping(one) for detail in _details(body) for one in sequence(detail.get("violations")))
+        quotas = (as_mapping(one) for detail in _details(body) for one in as_sequence(detail.get("violations")))
         names = (inner.get("code"), inner.get("type"), inner.get("status"), *(one.get("quotaId") for one in quotas))
         codes = frozenset(str(name) for name in names if isinstance(name, str | int))
         return message if isinstance(message, str) else json.dumps(message, default=str), codes
@@ -29,7 +29,9 @@ def said(body: object) -> tuple[str, frozenset[str]]:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds that a server asks to wait, from its headers: a number or an HTTP date; None if it names none."""
+    """Return the seconds that a server asks to wait, from its headers: a number or an HTTP date; None if it
+    names none.
+    """
     try:
         if milliseconds := headers.get("retry-after-ms"):
             return _finite(float(milliseconds) / 1000)
@@ -40,20 +42,22 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def retry_delay(body: object) -> float | None:
-    """Seconds that a server asks to wait, from the body of an error: google.rpc.RetryInfo, or its message."""
+    """Return the seconds that a server asks to wait, from the body of an error: google.rpc.RetryInfo, or its
+    message.
+    """
     delays = (detail.get("retryDelay") for detail in _details(body))
     delay = next((delay for delay in delays if isinstance(delay, str)), "")
     if _number(delay.removesuffix("s")):
         return _finite(float(delay.removesuffix("s")))
-    found = RETRY_IN.search(said(body)[0])
-    return _finite(float(found[1])) if found else None
+    match = RETRY_IN.search(parse_error_body(body)[0])
+    return _finite(float(match[1])) if match else None
 
 
 def _details(body: object) -> Iterator[dict[str, Any]]:
-    """The details of google.rpc.Status, the shape of errors on all of Google's servers."""
+    """Yield the details of google.rpc.Status, the shape of errors on all of Google's servers."""
     if isinstance(body, list) and body:
         body = body[0]
-    yield from map(mapping, sequence(mapping(mapping(body).get("error")).get("details")))
+    yield from map(as_mapping, as_sequence(as_mapping(as_mapping(body).get("error")).get("details")))
 
 
 def _finite(seconds: float) -> float | None:

@@ -1,20 +1,20 @@
-"""JSON that a server may have shaped in any way: what is not what it should be reads as nothing."""
+"""This module reads JSON of any shape: a value of the wrong type becomes an empty one."""
 
 from typing import Any
 
 
-def mapping(value: object) -> dict[str, Any]:
+def as_mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def sequence(value: object) -> list[Any]:
+def as_sequence(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def string(value: object) -> str:
+def as_string(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def number(value: object) -> int:
-    """A count: 0 for what cannot be one."""
+def as_count(value: object) -> int:
+    """Return `value` as a count: 0 if it is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0

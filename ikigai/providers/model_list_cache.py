@@ -1,7 +1,7 @@
-"""What the list endpoints of providers said last, kept in a file, so that nobody has to be asked at start.
+"""This module keeps the last answers of providers' list endpoints in a file, so that a start asks no provider.
 
-The file is a cache: one that is missing, broken or of another version is as good as empty, and one that cannot be
-written is let be. Two programs that save at once may lose what one of them learned; it is asked for again.
+The file is a cache: a missing or broken one, or one of another version, counts as empty, and a failed write is ignored.
+Two processes that save at once may lose the listing of one of them; it is requested again.
 """
 
 import contextlib
@@ -13,44 +13,46 @@ from pathlib import Path
 import msgspec
 
 from ikigai.core.record import Record
-from ikigai.providers.models import Listed
+from ikigai.providers.models import ListedModel
 
-VERSION = 1
+CACHE_VERSION = 1
 
 
-class Listing(Record, frozen=True):
-    """The models of one provider; `at` is when it was asked, in seconds since 1970."""
+class ModelListing(Record, frozen=True):
+    """The models of one provider; `at` is the time of the request, in seconds since 1970."""
 
     at: float
-    models: tuple[Listed, ...]
+    models: tuple[ListedModel, ...]
 
 
 class _File(Record, frozen=True):
     version: int
-    providers: dict[str, Listing]
+    providers: dict[str, ModelListing]
 
 
-def load(path: Path) -> dict[str, Listing]:
-    """The listings by provider."""
+def load(path: Path) -> dict[str, ModelListing]:
+    """Return the listings by provider."""
     try:
         file = msgspec.json.decode(path.read_bytes(), type=_File)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
-    return file.providers if file.version == VERSION else {}
+    return file.providers if file.version == CACHE_VERSION else {}
 
 
-def save(path: Path, provider: str, listed: Iterable[Listed], at: float) -> bool:
-    """Keep what `provider` has listed `at` seconds since 1970; whether that succeeded. Only its owner can read it."""
-    listings = {**load(path), provider: Listing(at, tuple(listed))}
+def save(path: Path, provider: str, listed: Iterable[ListedModel], at: float) -> bool:
+    """Store the listing of `provider` as of `at` seconds since 1970; return True on success. Only its owner can read
+    it.
+    """
+    listings = {**load(path), provider: ModelListing(at, tuple(listed))}
     try:
-        data = msgspec.json.encode(_File(VERSION, listings))
-    except UnicodeEncodeError:  # a name with half a character
+        data = msgspec.json.encode(_File(CACHE_VERSION, listings))
+    except UnicodeEncodeError:  # a name with a lone surrogate
         return False
     return _write(path, data)
 
 
 def _write(path: Path, data: bytes) -> bool:
-    """All or nothing: a reader sees the old file or the new one."""
+    """Write the file all or nothing: a reader sees the old file or the new one."""
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,47 +1,35 @@
-"""What is known of a model by its name: what it takes and gives, how it thinks and sees; and which to start with.
+"""This module describes models by their names: limits, thinking and images, and the model to start with.
 
-Three speak, and the first that says something counts: the configuration, the list endpoint of its provider as last
-asked (`providers.model_list_cache`), the registry that came with ikigai (`providers.registry`). Nobody is asked here.
+There are three sources, and the first that says something counts: the configuration, the last list of its provider
+(`providers.model_list_cache`), the registry that came with ikigai (`providers.registry`). It sends no requests.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from ikigai.core.commands.arguments import LEVELS
+from ikigai.core.commands.arguments import THINKING_LEVELS
 from ikigai.core.errors import ConfigError
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
+from ikigai.core.vendors import VENDORS
 from ikigai.providers import registry
-from ikigai.providers.registry import Family
+from ikigai.providers.registry import ModelFamily
 
-UNKNOWN = Limits(128_000, 8_192)
-LOCAL = Limits(8_192, 2_048)
+UNKNOWN_LIMITS = ModelLimits(128_000, 8_192)
+LOCAL_LIMITS = ModelLimits(8_192, 2_048)
 
 REPLY, THOUGHTFUL_REPLY = 8_192, 32_768
-"""Tokens of output to ask for, where the model gives as many; thinking is paid from them, so it is given more."""
-
-DEFAULTS = {
-    "anthropic": "anthropic/claude-sonnet-5-5",
-    "openai": "openai/gpt-6.1-sol",
-    "google": "google/gemini-3.8-flash",
-}
-"""Provider → the model it is asked for when nobody chose: its general one, neither the largest nor the smallest. In the
-order in which providers are tried."""
-
-KINDS = {"anthropic": "adaptive", "google": "level"}
-"""How a vendor is told a thinking level when nothing is known of the model; everybody else: "effort"."""
-
-OWN = {"anthropic": "claude", "google": "gemini"}
-"""The models that speak as their vendor does; what else is behind such an interface is told levels the usual way."""
+"""Tokens of output to ask for, if the model gives as many. Thinking counts as output, so models that think get more."""
 
 
-class Traits(Record, frozen=True):
-    """What a model can do, as far as its adapter asks. `levels` are the thinking levels it has, of `arguments.LEVELS`.
+class ModelTraits(Record, frozen=True):
+    """The abilities of a model that its adapter needs. `levels` are its thinking levels, of
+    `arguments.THINKING_LEVELS`.
 
-    `thinking` is how its vendor is told a level: "adaptive" (Anthropic: thinking adaptive and output_config.effort),
-    "budget" (tokens: Anthropic's budget_tokens, Google's thinkingBudget), "effort" (OpenAI: reasoning.effort,
-    reasoning_effort), "level" (Google's thinkingLevel), "" not at all: then `levels` is off alone and nothing is sent.
-    `images` says whether it sees, `max_output` is the longest reply in tokens it can give, 0 where nobody knows.
-    `off` is what Anthropic's thinking.type is at level off where that is not "disabled".
+    `thinking` is the form of a level: "adaptive" (Anthropic: thinking adaptive and output_config.effort), "budget"
+    (tokens: Anthropic's budget_tokens, Google's thinkingBudget), "effort" (OpenAI: reasoning.effort, reasoning_effort),
+    "level" (Google's thinkingLevel), or "" for none: then `levels` is off alone and nothing is sent. `images` says that
+    it sees, `max_output` is the longest reply in tokens, 0 if unknown. `off` is Anthropic's thinking.type at level off
+    if that is not "disabled".
     """
 
     thinking: str = ""
@@ -51,11 +39,11 @@ class Traits(Record, frozen=True):
     off: str = ""
 
 
-class Listed(Record, frozen=True):
-    """A model as its vendor's list endpoint, or the configuration, describes it; what that leaves open is 0 or None.
+class ListedModel(Record, frozen=True):
+    """A model as its vendor's list endpoint, or the configuration, describes it; open values are 0 or None.
 
-    No `levels` at all, or off alone, is a model that does not think. `thinking` and `off` are as in `Traits`; "" leaves
-    them open.
+    A model with no `levels` at all, or off alone, does not think. `thinking` and `off` are as in `ModelTraits`; ""
+    leaves them open.
     """
 
     id: str
@@ -75,93 +63,95 @@ def _itself(provider: str) -> str:
     return provider
 
 
-class Models:
-    """What is known of every "provider/name", from all who speak.
+class ModelCatalog:
+    """The facts about every "provider/name", from all sources.
 
-    `listed` is by provider, `known` what the configuration says of a model, `api` which vendor's way a provider speaks
-    ("anthropic", "google", else OpenAI's).
+    `listed` is by provider, `known` returns the configuration's values of a model, `api` the vendor whose API a
+    provider speaks ("anthropic", "google", else OpenAI's).
     """
 
     def __init__(
         self,
-        listed: Mapping[str, Iterable[Listed]] | None = None,
-        known: Callable[[str], Listed | None] = _nothing,
+        listed: Mapping[str, Iterable[ListedModel]] | None = None,
+        known: Callable[[str], ListedModel | None] = _nothing,
         api: Callable[[str], str] = _itself,
     ) -> None:
         self._known, self._api = known, api
-        self._listed: dict[str, dict[str, Listed]] = {}
+        self._listed: dict[str, dict[str, ListedModel]] = {}
         for provider, models in (listed or {}).items():
             self.learn(provider, models)
 
-    def learn(self, provider: str, listed: Iterable[Listed]) -> None:
-        """What the provider's list endpoint says now, in place of what it said before."""
+    def learn(self, provider: str, listed: Iterable[ListedModel]) -> None:
+        """Replace the provider's list by the one its list endpoint returned now."""
         self._listed[provider] = {_bare(model.id): model for model in listed}
 
     def names(self, provider: str) -> list[str]:
-        """The models of a provider by name, for completion: those known to be sold, then what else it has listed."""
+        """Return the names of a provider's models, for completion: those known to be sold, then others that it has
+        listed.
+        """
         sold = registry.load().names.get(provider, ())
         return list(dict.fromkeys([*sold, *self._listed.get(provider, ())]))
 
-    def limits(self, model: str) -> Limits:
-        """The context, and the output to ask for. No more is asked for by itself than a quarter of the context."""
-        known, listed, family = self._said(model), self._listing(model), self._family(model)
+    def limits(self, model: str) -> ModelLimits:
+        """Return the context, and the output to ask for. The default output is at most a quarter of the context."""
+        known, listed, family = self._configured(model), self._listing(model), self._family(model)
         if model.startswith("local/"):
-            guess = LOCAL
+            guess = LOCAL_LIMITS
         else:
-            context = listed.context or (family.context if family else UNKNOWN.context)
+            context = listed.context or (family.context if family else UNKNOWN_LIMITS.context)
             most = listed.max_output or (family.output if family else 0)
             thinks = bool(listed.thinking) or (family is not None and family.thinking not in ("", "none"))
             reply = THOUGHTFUL_REPLY if thinks else REPLY
-            guess = Limits(context, min(reply, most or reply, context // 4))
-        return Limits(known.context or guess.context, known.max_output or guess.max_output)
+            guess = ModelLimits(context, min(reply, most or reply, context // 4))
+        return ModelLimits(known.context or guess.context, known.max_output or guess.max_output)
 
-    def traits(self, model: str) -> Traits:
+    def traits(self, model: str) -> ModelTraits:
         provider = model.partition("/")[0]
-        said, listed, family = self._said(model), self._listing(model), self._family(model)
+        configured, listed, family = self._configured(model), self._listing(model), self._family(model)
         guess = _by_family(family, self._api(provider))
-        levels = next((levels for levels in (said.levels, listed.levels) if levels is not None), None)
+        levels = next((levels for levels in (configured.levels, listed.levels) if levels is not None), None)
         if levels is None:
             levels = guess.levels
-        sees = next((images for images in (said.images, listed.images) if images is not None), guess.images)
+        images = next((known for known in (configured.images, listed.images) if known is not None), guess.images)
         thinks = any(level != "off" for level in levels)
-        kind = said.thinking or listed.thinking or guess.thinking or KINDS.get(self._api(provider), "effort")
-        return Traits(
+        kind = configured.thinking or listed.thinking or guess.thinking or _thinking(self._api(provider))
+        return ModelTraits(
             thinking=kind if thinks else "",
             levels=levels if thinks else ("off",),
-            images=sees and not (provider == "local" and said.images is None),
-            max_output=said.max_output or listed.max_output or guess.max_output,
-            off=said.off or listed.off or guess.off,
+            images=images and not (provider == "local" and configured.images is None),
+            max_output=configured.max_output or listed.max_output or guess.max_output,
+            off=configured.off or listed.off or guess.off,
         )
 
     def levels(self, model: str) -> tuple[str, ...]:
-        """The thinking levels a model has, from least to most; all of them where nobody knows."""
+        """Return the thinking levels of a model, from least to most; all of them if unknown."""
         return self.traits(model).levels
 
     def check(self, model: str, level: str) -> None:
-        """Raise ConfigError when the model does not have this thinking level; "" is the vendor's default and passes.
+        """Raise ConfigError if the model does not have this thinking level; "" is the vendor's default and passes.
 
-        What stands behind the : of a name is a level mistyped, where the vendor sells the name in front of it.
+        A suffix after the : of a name is a mistyped level if the vendor sells the name before it.
         """
         stem, _, word = model.rpartition(":")
         provider, _, name = stem.partition("/")
         if name in registry.load().names.get(provider, ()) and not (
-            f"{name}:{word}" in self.names(provider) or self._said(model) != Listed(model)
+            f"{name}:{word}" in self.names(provider) or self._configured(model) != ListedModel(model)
         ):
             model, level = stem, word or "''"
         levels = self.levels(model)
         if level and level not in levels:
             raise ConfigError(
-                _lacking(model.partition("/")[2], level, levels), "Choose one of these, or another model."
+                _missing_level(model.partition("/")[2], level, levels), "Choose one of these, or another model."
             )
 
-    def _said(self, model: str) -> Listed:
-        return self._known(model) or Listed(model)
+    def _configured(self, model: str) -> ListedModel:
+        return self._known(model) or ListedModel(model)
 
-    def _listing(self, model: str) -> Listed:
+    def _listing(self, model: str) -> ListedModel:
         provider, _, name = model.partition("/")
-        return self._listed.get(provider, {}).get(_bare(name)) or Listed(name)
+        return self._listed.get(provider, {}).get(_bare(name)) or ListedModel(name)
 
-    def _family(self, model: str) -> Family | None:
+    def _family(self, model: str) -> ModelFamily | None:
         return registry.find(model.partition("/")[2])
 
 
@@ -169,31 +159,37 @@ def _bare(id: str) -> str:
     return id.removeprefix("models/")  # as Google lists them
 
 
-def _by_family(family: Family | None, api: str) -> Traits:
+def _by_family(family: ModelFamily | None, api: str) -> ModelTraits:
     if family is None:
-        return Traits(KINDS.get(api, "effort"), LEVELS)
+        return ModelTraits(_thinking(api), THINKING_LEVELS)
     if family.thinking == "none":
-        return Traits("", ("off",), family.images, family.output)
-    if api not in OWN or not family.words.startswith(OWN[api]):
-        return Traits(KINDS.get(api, "effort"), family.levels or LEVELS, family.images, family.output)
-    kind = family.thinking or KINDS[api]
-    return Traits(kind, family.levels or LEVELS, family.images, family.output, family.off)
+        return ModelTraits("", ("off",), family.images, family.output)
+    own = VENDORS[api].own_models if api in VENDORS else ""
+    if not own or not family.words.startswith(own):
+        return ModelTraits(_thinking(api), family.levels or THINKING_LEVELS, family.images, family.output)
+    kind = family.thinking or _thinking(api)
+    return ModelTraits(kind, family.levels or THINKING_LEVELS, family.images, family.output, family.off)
 
 
-def _lacking(name: str, level: str, levels: tuple[str, ...]) -> str:
+def _thinking(api: str) -> str:
+    """Return the form of levels over this API when nothing is known of the model."""
+    return VENDORS[api].thinking if api in VENDORS else "effort"
+
+
+def _missing_level(name: str, level: str, levels: tuple[str, ...]) -> str:
     if levels == ("off",):
         return f"{name} does not think; it has no level but off."
-    ranks = [LEVELS.index(one) for one in levels if one in LEVELS]
+    ranks = [THINKING_LEVELS.index(one) for one in levels if one in THINKING_LEVELS]
     what = f"{name} has no level {level}"
-    if level in LEVELS and ranks:
-        rank = LEVELS.index(level)
+    if level in THINKING_LEVELS and ranks:
+        rank = THINKING_LEVELS.index(level)
         if rank < min(ranks):
-            what = f"{name} cannot think less than {LEVELS[min(ranks)]}"
+            what = f"{name} cannot think less than {THINKING_LEVELS[min(ranks)]}"
         elif rank > max(ranks):
-            what = f"{name} cannot think more than {LEVELS[max(ranks)]}"
+            what = f"{name} cannot think more than {THINKING_LEVELS[max(ranks)]}"
     return f"{what}; it has {', '.join(levels)}."
 
 
-def default(keys: Container[str]) -> str:
-    """The model to start with, given the providers that have a key; empty if none is known here."""
-    return next((model for provider, model in DEFAULTS.items() if provider in keys), "")
+def default_model(keys: Container[str]) -> str:
+    """Return the model to start with, for the providers that have a key; "" if none is known here."""
+    return next((f"{name}/{vendor.default_model}" for name, vendor in VENDORS.items() if name in keys), "")

@@ -1,52 +1,71 @@
-"""What this machine says of the way to a server: whether a proxy stands in between, and who vouches for servers.
+"""This module names the proxy and the certificates on the way to a server.
 
-Proxies and certificates are found by the HTTP client itself, from these variables; here they are only named, so that a
-sentence about a failure can say which one is to blame.
+The HTTP client finds them itself, from the environment's variables. Here they are named so that an error message can
+say which one is to blame.
 """
 
 import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
-CERTIFICATES = "SSL_CERT_FILE"
-KEPT = 8
+CERTIFICATES_VARIABLE = "SSL_CERT_FILE"
+MAX_KEPT_CONNECTIONS = 8
 """Connections kept open for later requests."""
 KEPT_FOR = 60.0
-"""Seconds that they are kept: people read an answer before they ask again. The HTTP client's own five would have nearly
-every message pay for a new TLS connection; a server that hangs up earlier is noticed."""
+"""Seconds that they are kept: people read an answer before they ask again. With the HTTP client's own five seconds
+nearly every message would pay for a new TLS connection. An earlier end by the server is noticed.
+"""
+UNUSED_FOR = 4.0
+"""Seconds that an unused connection waits for its first request if connections are not kept: many servers (llama.cpp's,
+say) give a client five seconds to speak.
+"""
 
 
-def loopback(host: str) -> bool:
-    """Whether a server is on this machine, so that a proxy from the environment is not meant for it."""
+def is_loopback(host: str) -> bool:
+    """Return True if a server is on this machine, so that a proxy from the environment is not meant for it."""
     return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")
 
 
-def bracketed(host: str) -> str:
+def keeps_connections(base_url: str) -> bool:
+    """Return False for servers without TLS or on this machine.
+
+    A new connection costs little there, and llama.cpp closes one after its second answer, sometimes just when the next
+    request is on its way.
+    """
+    url = urlsplit(base_url)
+    return url.scheme == "https" and not is_loopback(url.hostname or "")
+
+
+def bracket_ipv6(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def proxy(address: str) -> str:
-    """The proxy between here and this address, "host:port (VARIABLE)", without its user and password; "" for none."""
+def proxy_for(address: str) -> str:
+    """Return the proxy between here and this address, "host:port (VARIABLE)", without its user and password; "" for
+    none.
+    """
     from urllib.request import proxy_bypass  # seldom needed, and slow to import
 
     url = urlsplit(address)
     host = url.hostname or ""
-    if loopback(host) or proxy_bypass(host):
+    if is_loopback(host) or proxy_bypass(host):
         return ""
     names = [name for scheme in (url.scheme, "all") for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper())]
     variable = next((name for name in names if os.environ.get(name)), "")
     value = os.environ.get(variable, "")
     try:
-        found = urlsplit(value if "://" in value else f"http://{value}")
-        port = f":{found.port}" if found.port else ""
+        proxy = urlsplit(value if "://" in value else f"http://{value}")
+        port = f":{proxy.port}" if proxy.port else ""
     except ValueError:
         return variable and f"in {variable}"
-    return f"{bracketed(found.hostname or '')}{port} ({variable})" if variable else ""
+    return f"{bracket_ipv6(proxy.hostname or '')}{port} ({variable})" if variable else ""
 
 
-def unreadable() -> tuple[str, str]:
-    """The file of certificates that the environment names (CERTIFICATES) and why it cannot be read; "" where it can."""
-    path = os.environ.get(CERTIFICATES, "")
+def unreadable_certificates() -> tuple[str, str]:
+    """Return the file of certificates that the environment names (CERTIFICATES_VARIABLE) and why it cannot be read; ""
+    twice if it can.
+    """
+    path = os.environ.get(CERTIFICATES_VARIABLE, "")
     try:
         if path:
             with Path(path).open("rb") as file:

@@ -1,4 +1,4 @@
-"""Which provider serves a model: made when it is first used, warmed when asked, closed together."""
+"""This module holds the providers of models: made on first use, warmed on request, closed together."""
 
 from __future__ import annotations
 
@@ -8,48 +8,51 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.model import Encoder, Limits, Provider
+from ikigai.core.model import Encoder, ModelLimits, Provider
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Failure, ProviderEvent
+from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
+from ikigai.core.vendors import VENDORS
 from ikigai.providers import models
-from ikigai.providers.local.provider import Local, LocalModel
-from ikigai.providers.models import Listed, Models, Traits
+from ikigai.providers.local.provider import LocalModel, LocalProvider
+from ikigai.providers.models import ListedModel, ModelCatalog, ModelTraits
 from ikigai.providers.openai.chat_api import ChatEncoder
-from ikigai.providers.retry import Retrying
-from ikigai.providers.scripted import Scripted
-from ikigai.providers.vendor import FIRST, IDLE, Vendor
+from ikigai.providers.retry import RetryingProvider
+from ikigai.providers.scripted import ScriptedProvider
+from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT, Vendor
 
 LOCAL_MODEL = "local/smollm2-135m"
-"""What the model that `ikigai setup` fetches is called; a configured file is called by its own name."""
+"""The name of the model that `ikigai setup` fetches; a configured file has its own name."""
 
 
 class Endpoint(Record, frozen=True):
-    """Where a provider answers ("" is its vendor's own address) and how it is spoken to.
+    """The address of a provider ("" is its vendor's own) and its API.
 
-    `api` is "chat", "responses", "anthropic", "google", or "" for what goes by the provider's name. `key` gives its key
-    when that is first needed. `first` and `idle` are how long it may be silent, in seconds, as for `Streaming`.
+    `api` is "chat", "responses", "anthropic", "google", or "" for the default of the provider's name. `key` returns its
+    key on first need. `first` and `idle` are how long it may be silent, in seconds, as for `StreamingProvider`.
     """
 
     base_url: str
     key: Callable[[], str]
     api: str = ""
-    first: float = FIRST
-    idle: float = IDLE
+    first: float = FIRST_PIECE_TIMEOUT
+    idle: float = PIECE_TIMEOUT
 
 
-class Pool:
-    """Providers by model "provider/name"; `known` is what is known of a model without asking anybody."""
+class ProviderPool:
+    """Providers by model "provider/name"; `known` is the catalog of models, which sends no requests."""
 
-    def __init__(self, endpoints: Mapping[str, Endpoint], local: LocalModel, known: Models) -> None:
+    def __init__(self, endpoints: Mapping[str, Endpoint], local: LocalModel, known: ModelCatalog) -> None:
         self.known = known
         self._endpoints, self._local = endpoints, local
-        self._made: dict[str, Provider] = {}
-        self._learned: dict[str, int] = {}  # contexts that turned out smaller than known, in tokens
+        self._providers: dict[str, Provider] = {}
+        self._learned: dict[str, int] = {}  # contexts that proved smaller than known, in tokens
         self._encoders: dict[str, Callable[[str], Encoder]] = {}
 
     def check(self, model: str, level: str = "") -> None:
-        """Raise ConfigError when nobody here serves this model, or it has no such level; IkigaiError without a key."""
+        """Raise ConfigError if no provider here serves this model, or it has no such level; IkigaiError
+        without a key.
+        """
         self.known.check(model, level)
         self._provider(model)
         name = self.local_model()
@@ -57,45 +60,45 @@ class Pool:
             raise ConfigError(f"There is no model {model}.", f"The local one is {name}.")
 
     def require(self, provider: str) -> None:
-        """Raise IkigaiError when requests cannot be sent to this provider: it is not there, or has no usable key."""
+        """Raise IkigaiError if requests cannot be sent to this provider: it does not exist, or has no usable key."""
         self._vendor(provider, self._key(provider))
 
     def provider(self, model: str) -> Provider:
-        """The provider of a model; one that says what is wrong where there is none."""
+        """Return the provider of a model, or one whose replies are the error that it cannot be had."""
         try:
             return self._provider(model)
         except IkigaiError as error:
-            return _Absent(error)
+            return _AbsentProvider(error)
 
     def encoder(self, model: str) -> Encoder:
-        """How requests to a model are written: the same whether its provider can be had or not."""
+        """Return the encoder of a model: the same one, available or not."""
         provider, _, name = model.partition("/")
         if provider not in self._encoders:
-            self._encoders[provider] = self._written(provider)
+            self._encoders[provider] = self._find_encoder(provider)
         return self._encoders[provider](name)
 
-    def limits(self, model: str) -> Limits:
+    def limits(self, model: str) -> ModelLimits:
         known = self.known.limits(model)
         context = min(known.context, self._learned.get(model, known.context))
         takes_tools = not model.startswith("local/") or self._local.takes_tools()
-        return Limits(context, known.max_output, takes_tools)
+        return ModelLimits(context, known.max_output, takes_tools)
 
     def learn(self, model: str, context: int) -> None:
-        """The model's provider takes no more than so many tokens, whatever is known of it; for this run."""
+        """Limit the context of this model to `context` tokens for this run: its provider takes no more."""
         self._learned[model] = context
 
     def default_model(self, keys: Iterable[str]) -> str:
-        """The model to start with when nobody chose one: of a provider that has a key, else the local one, else ""."""
-        return models.default(list(keys)) or self.local_model()
+        """Return the model to start with by default: of a provider that has a key, else the local one, else ""."""
+        return models.default_model(list(keys)) or self.local_model()
 
     def local_model(self) -> str:
-        """The local model if it can run: its package is installed and its weights are here."""
+        """Return the local model if its package is installed and its weights are here, else ""."""
         if importlib.util.find_spec("xllamacpp") is None or self._local.weights() is None:
             return ""
         return f"local/{Path(self._local.model_file).stem}" if self._local.model_file else LOCAL_MODEL
 
     def fetch_local(self, progress: Callable[[int, int | None], None]) -> None:
-        """Fetch the local model's weights. Raises IkigaiError, also when its package is not installed."""
+        """Fetch the local model's weights. Raise IkigaiError on failure, also if its package is not installed."""
         from ikigai.providers.local import weights
 
         if importlib.util.find_spec("xllamacpp") is None:
@@ -105,11 +108,11 @@ class Pool:
             )
         weights.fetch(self._local.data_dir, progress)
 
-    async def listed(self, provider: str, key: str | None = None, within: float | None = None) -> list[Listed]:
-        """The models that a provider offers, by its own list; asked with this key instead of the one it has.
+    async def listed(self, provider: str, key: str | None = None, within: float | None = None) -> list[ListedModel]:
+        """Return the models that a provider offers, by its own list; requested with `key` if given.
 
-        Raises IkigaiError; `failures.Untold` for what the provider or the network said; TimeoutError when it takes
-        longer than `within` seconds, in which its SDK is loaded already.
+        Raise IkigaiError on failure, and `failures.ProviderRequestFailed` for errors of the provider or the network.
+        Raise TimeoutError after `within` seconds, counted once its SDK is loaded.
         """
         vendor = self._vendor(provider, self._key(provider) if key is None else key)
         try:
@@ -120,122 +123,110 @@ class Pool:
             await vendor.close()
 
     async def warm(self, model: str) -> None:
-        """Load what the first request to this model will need, ahead of it."""
-        warm = getattr(self.provider(model), "warm", None)
-        if warm:
-            await warm()
+        """Load what the first request to this model needs, ahead of it."""
+        await self.provider(model).warm()
 
     def expect(self, model: str) -> None:
-        """The first request to this model, or the next one, will come soon: have a connection open by then."""
-        expect = getattr(self._made.get(model.partition("/")[0]), "expect", None)
-        if expect:
-            expect()
+        """Prepare the provider of this model, if it has been used or warmed, for a request that will come soon."""
+        if provider := self._providers.get(model.partition("/")[0]):
+            provider.expect()
 
     async def close(self) -> None:
-        await asyncio.gather(*(provider.close() for provider in self._made.values()), return_exceptions=True)
+        await asyncio.gather(*(provider.close() for provider in self._providers.values()), return_exceptions=True)
 
     def _provider(self, model: str) -> Provider:
         name = model.partition("/")[0]
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
+        if name not in self._providers:
+            self._providers[name] = self._make(name)
+        return self._providers[name]
 
     def _make(self, name: str) -> Provider:
         if name == "scripted":
-            return Scripted()
+            return ScriptedProvider()
         if name == "local":
-            return Local(self._local, self._local_client)
+            return LocalProvider(self._local, self._local_client)
         if not name:
             raise IkigaiError(
                 "There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup"
             )
         vendor = self._vendor(name, self._key(name))
         self._encoders[name] = vendor.encoder
-        return _Kept(vendor)
+        return RetryingProvider(vendor)
 
-    def _written(self, provider: str) -> Callable[[str], Encoder]:
+    def _find_encoder(self, provider: str) -> Callable[[str], Encoder]:
         try:
             return self._vendor(provider, "").encoder
-        except IkigaiError:  # nobody's: a script's, or that of a provider that is gone
-            return lambda _: ENCODER
+        except IkigaiError:  # a script's, or that of a provider that is gone
+            return lambda _: FALLBACK_ENCODER
 
     def _vendor(self, name: str, key: str) -> Vendor:
-        """The provider itself; its module is imported here, so that none is that nobody talks to."""
+        """Return the vendor's client. Its module is imported here, so that unused vendors are never imported."""
         if name == "local":
             return self._local_client("http://127.0.0.1", "")
         endpoint = self._endpoint(name)
-        given = (name, endpoint.base_url, key, endpoint.first, endpoint.idle)
-        api = endpoint.api or (name if name in TITLES else "")
+        arguments = (name, endpoint.base_url, key, endpoint.first, endpoint.idle)
+        api = endpoint.api or name
         if api == "anthropic":
             from ikigai.providers.anthropic.provider import AnthropicProvider
 
-            return AnthropicProvider(*given, traits=self._traits(name))
+            return AnthropicProvider(*arguments, traits=self._traits(name))
         if api == "google":
             from ikigai.providers.google.provider import GoogleProvider
 
-            return GoogleProvider(*given, traits=self._traits(name))
+            return GoogleProvider(*arguments, traits=self._traits(name))
         from ikigai.providers.openai.provider import OpenAIProvider
 
-        return OpenAIProvider(*given, api=endpoint.api, traits=self._traits(name))
+        return OpenAIProvider(*arguments, api=endpoint.api, traits=self._traits(name))
 
     def _local_client(self, base_url: str, key: str) -> Vendor:
         from ikigai.providers.openai.provider import OpenAIProvider
 
         return OpenAIProvider("local", base_url, key, api="chat", traits=self._traits("local"))
 
-    def _traits(self, provider: str) -> Callable[[str], Traits]:
+    def _traits(self, provider: str) -> Callable[[str], ModelTraits]:
         return lambda name: self.known.traits(f"{provider}/{name}")
 
     def _endpoint(self, name: str) -> Endpoint:
         endpoint = self._endpoints.get(name)
         if endpoint is None:
-            served = ", ".join(sorted({"local", *self._endpoints}))
+            names = ", ".join(sorted({"local", *self._endpoints}))
             raise ConfigError(
-                f"There is no provider {name!r} (there are: {served}).",
+                f"There is no provider {name!r} (there are: {names}).",
                 f"A server of your own is [providers.{name}] with a base_url in the configuration.",
             )
         return endpoint
 
     def _key(self, name: str) -> str:
-        """The key of a provider, "" where it needs none. Raises IkigaiError where it needs one and has none."""
+        """Return the key of a provider, "" if it needs none. Raise IkigaiError if it needs one and has none."""
         endpoint = self._endpoint(name)
         key = endpoint.key()
         if not endpoint.base_url and not key:
-            title, variable = TITLES.get(name, (name, ""))
-            ways = f"Run `ikigai login {name}`, set {variable}" if variable else f"Run `ikigai login {name}`"
-            raise IkigaiError(f"There is no key for {title}.", f"{ways}, or choose another model.")
+            vendor = VENDORS.get(name)
+            ways = f"Run `ikigai login {name}`" + (f", set {vendor.key_variables[0]}" if vendor else "")
+            raise IkigaiError(
+                f"There is no key for {vendor.title if vendor else name}.", f"{ways}, or choose another model."
+            )
         return key
 
 
-TITLES = {
-    "anthropic": ("Anthropic", "ANTHROPIC_API_KEY"),
-    "openai": ("OpenAI", "OPENAI_API_KEY"),
-    "google": ("Google", "GEMINI_API_KEY"),
-}
-"""The vendors, whose names say how they are spoken to: what they are called, and the usual variable for a key."""
-
-ENCODER = ChatEncoder()
-"""For scripts, and for what nobody serves."""
+FALLBACK_ENCODER = ChatEncoder()
+"""For scripts, and for models that no provider serves."""
 
 
-class _Kept(Retrying):
-    """A provider whose passing failures are tried again, with its warming and what it does ahead of a request."""
-
-    def __init__(self, provider: Vendor) -> None:
-        super().__init__(provider)
-        self.warm, self.expect = provider.warm, provider.expect
-
-
-class _Absent:
-    """Stands for a provider that cannot be had, and says why."""
+class _AbsentProvider:
+    """Stands for a provider that cannot be had, and replies with the reason."""
 
     def __init__(self, error: IkigaiError) -> None:
         self._error = error
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        yield Broke(Failure.UNAVAILABLE, self._error.what, self._error.remedy)
+        yield StreamFailed(FailureKind.UNAVAILABLE, self._error.what, self._error.remedy)
 
     async def count(self, request: Request) -> int | None:
         return None
+
+    async def warm(self) -> None: ...
+
+    def expect(self) -> None: ...
 
     async def close(self) -> None: ...

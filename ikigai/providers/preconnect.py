@@ -1,145 +1,76 @@
-"""A connection opened before there is a request for it: while the user still types.
+"""This module opens a connection to a server while the user still types, so that the request finds it open.
 
-    request ──► the client's pool ── connect_tcp ──► Ahead ── the connection that waits here, else a new one
-
-To connect takes two or three round trips; a request that finds a connection waiting takes none of them. Nothing but
-what TLS begins with is sent before the request. Neither the SDKs nor httpx2 can be asked for this, so it is put below
-their pool of connections, where httpcore2 asks for a network to be given.
+To connect takes one round trip, and two more with TLS. A HEAD request for the server's root makes the HTTP client
+connect, and the client keeps the connection for the request. It carries neither a key nor words of the conversation.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import time
 from typing import Any
+from urllib.parse import urlsplit
 
-HELD, HELD_SECURED = 4.0, 10.0
-"""Seconds that a connection may wait, without and with TLS: many servers (llama.cpp's, say) give a client five to speak
-before they hang up, those behind TLS more."""
+from ikigai.providers.network import KEPT_FOR, UNUSED_FOR, bracket_ipv6
+
+FRESH_FOR = KEPT_FOR / 2
+"""Seconds after its last use for which a kept connection counts as open."""
 
 log = logging.getLogger(__name__)
 
 
-def of_client(client: Any, base_url: str, within: float) -> Ahead | None:
-    """For an httpx2 client that talks to this server, which may take `within` seconds to connect to.
+class ConnectionOpener:
+    """Opens connections of an httpx2 client to the server of `base_url`, in `within` seconds at most.
 
-    None where a proxy is in between (how the way through it is made is the pool's business), and where the client turns
-    out to be made otherwise by now: then every request connects for itself.
+    `keeps` says that the client keeps a connection after a request.
     """
-    import httpcore2
-    import httpx2
 
-    try:
-        pool = client._transport_for_url(httpx2.URL(base_url))._pool
-        return Ahead(pool, base_url, within) if type(pool) is httpcore2.AsyncConnectionPool else None
-    except (AttributeError, httpx2.InvalidURL):
-        log.debug("Connections cannot be opened ahead", exc_info=True)
-        return None
+    def __init__(self, client: Any, base_url: str, within: float, keeps: bool) -> None:
+        url = urlsplit(base_url)
+        port = f":{url.port}" if url.port else ""
+        self._root = f"{url.scheme}://{bracket_ipv6(url.hostname or '')}{port}/"  # without user and password
+        self._client, self._within, self._keeps = client, within, keeps
+        self._used: float | None = None
+        self._is_ahead = False  # no request has used a connection since the HEAD request
+        self._is_off = False
+        self._opening: asyncio.Task[None] | None = None
 
+    def used(self) -> None:
+        """Record that a request has used a connection until now."""
+        self._used, self._is_ahead = time.monotonic() if self._keeps else None, False
 
-class Ahead:
-    """httpcore2's AsyncNetworkBackend for one pool, with at most one connection that waits to be used."""
+    def give_up(self) -> bool:
+        """Return True if the request that has just failed may have met the answer to a HEAD request: open none again.
 
-    def __init__(self, pool: Any, url: str, within: float) -> None:
-        import httpcore2
-
-        self._pool, self._backend = pool, pool._network_backend
-        self._request = httpcore2.Request("POST", url, extensions={"timeout": {"connect": within}})
-        self._origin = self._request.url.origin
-        self._waiting: _Waiting | None = None
-        pool._network_backend = self
+        A server that sends a body behind such an answer, which HTTP forbids, has it taken for the next answer.
+        """
+        given_up, self._is_ahead = self._is_ahead, False
+        self._is_off = self._is_off or given_up
+        return given_up
 
     def open(self) -> None:
-        """A request is about to come: have a connection for it, unless there is one. What fails, the request tells."""
-        if self._waiting and not self._waiting.task.done():
+        """Open a connection unless there is a fresh one. It never raises: the request reports failures."""
+        now = time.monotonic()
+        if self._is_off:
             return
-        if any(each.is_idle() and not each.has_expired() for each in self._pool.connections):
-            return
-        connecting = self._pool.create_connection(self._origin)._connect
-        self._waiting = _Waiting(lambda: connecting(self._request), secured=self._origin.scheme == b"https")
+        if self._used is None or now - self._used > (FRESH_FOR if self._keeps else UNUSED_FOR):
+            self._used = now
+            self._opening = asyncio.create_task(self._head(), name="preconnect")
 
     async def close(self) -> None:
-        waiting, self._waiting = self._waiting, None
-        if waiting and (stream := await waiting.taken()):
-            await stream.aclose()
+        """Cancel the connection that is being opened."""
+        if self._opening:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
 
-    # ── what the pool asks for ──
-
-    async def connect_tcp(self, host: str, port: int, *arguments: Any, **options: Any) -> Any:
-        waiting = self._waiting
-        ours = (host, port) == (self._origin.host.decode("ascii"), self._origin.port)
-        if waiting and ours and asyncio.current_task() is not waiting.task:
-            await waiting.opened()
-            if self._waiting is waiting:  # else another request has it
-                self._waiting = None
-                if stream := await waiting.taken():
-                    return _Opened(stream)
-        return await self._backend.connect_tcp(host, port, *arguments, **options)
-
-    async def connect_unix_socket(self, *arguments: Any, **options: Any) -> Any:
-        return await self._backend.connect_unix_socket(*arguments, **options)
-
-    async def sleep(self, seconds: float) -> None:
-        await self._backend.sleep(seconds)
-
-
-class _Waiting:
-    """A connection that `connect` makes, closed when nobody takes it for a while."""
-
-    def __init__(self, connect: Callable[[], Awaitable[Any]], secured: bool) -> None:
-        self._secured = secured
-        self._closing = False
-        self._stream: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._stream.add_done_callback(lambda done: done.exception())  # nobody may ever ask
-        self.task = asyncio.create_task(self._wait(connect), name="connection ahead")
-
-    async def opened(self) -> None:
-        """Raises what the attempt to connect does, if it is still under way."""
-        if not self._stream.done():
-            await asyncio.shield(self._stream)
-
-    async def taken(self) -> Any:
-        """The stream, for the caller alone; None when there is none (any more)."""
-        self.task.cancel()
-        if self._secured or not self._stream.done():  # else it only sleeps, and nobody should have to wait for it
-            await asyncio.wait([self.task])
-        if not self._stream.done():
-            self._stream.set_exception(ConnectionAbortedError("closed"))  # for whoever waits for it
-        if self._closing or self._stream.exception():
-            return None
-        stream = self._stream.result()
-        if not self._secured and stream.get_extra_info("is_readable"):  # servers do not speak first: it has hung up
-            await stream.aclose()
-            return None
-        return stream
-
-    async def _wait(self, connect: Callable[[], Awaitable[Any]]) -> None:
+    async def _head(self) -> None:
         try:
-            stream = await connect()
+            kept = {"Connection": "keep-alive"}
+            await self._client.head(self._root, headers=kept, timeout=self._within, follow_redirects=False)
+            self._used, self._is_ahead = time.monotonic(), True
         except Exception as error:
-            self._stream.set_exception(error)
-            return
-        self._stream.set_result(stream)
-        with suppress(Exception):
-            if self._secured:  # a server does speak first then, and only who reads can tell its tickets from a farewell
-                async with asyncio.timeout(HELD_SECURED):
-                    await stream.read(1)
-            else:
-                await asyncio.sleep(HELD)
-        self._closing = True
-        with suppress(Exception):
-            await stream.aclose()
+            import httpx2
 
-
-class _Opened:
-    """A stream for which all has been done that a pool does to a new one."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self.read, self.write, self.aclose = stream.read, stream.write, stream.aclose
-        self.get_extra_info = stream.get_extra_info
-
-    async def start_tls(self, *arguments: Any, **options: Any) -> Any:
-        return self._stream
+            self._is_ahead = not isinstance(error, httpx2.TransportError)  # a hook of the client refused the answer
+            log.debug("No connection was opened ahead: %s", type(error).__name__)

@@ -1,7 +1,7 @@
-"""What a request cost, in US dollars: by the configuration's own prices, else by genai-prices.
+"""This module prices requests in US dollars: by the configuration's own prices, else by genai-prices.
 
-genai-prices and the pydantic it needs take half a second to import, so nothing here is imported before a price is
-asked for, or `warm` is called: both belong in a thread. Nothing here raises: what nobody can price has no price.
+genai-prices and the pydantic it needs take half a second to import, so they are imported when a price is needed, or by
+`warm`: both belong in a thread. Nothing here raises: a request without a known price has none.
 """
 
 from decimal import Decimal
@@ -10,25 +10,24 @@ from urllib.parse import urlsplit
 
 from ikigai.core.messages import Usage
 from ikigai.core.record import Record
-from ikigai.providers.network import loopback
+from ikigai.core.vendors import VENDORS
+from ikigai.providers.network import is_loopback
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
 
-VENDORS = ("anthropic", "openai", "google")
-"""Providers whose own address is meant when none is given."""
-
-INSIDE = ("local", "scripted")
+FREE_PROVIDERS = ("local", "scripted")
 """Providers that are parts of ikigai."""
 
 MILLION = 1_000_000
-PLACES = 10
+PRICE_DECIMALS = 10
 """Decimal places of a dollar that are kept: a single token of the cheapest cache costs more than the last of them."""
 
 
-class Prices(Record, frozen=True):
-    """Dollars for a million tokens, as somebody set them; None is not set. Tokens read from the cache or written to it
-    cost what `input` does unless they have a price of their own."""
+class ModelPrices(Record, frozen=True):
+    """Configured prices in dollars for a million tokens; None is not set. Tokens read from the cache or written to it
+    cost as much as `input` unless they have a price of their own.
+    """
 
     input: float | None = None
     output: float | None = None
@@ -36,39 +35,41 @@ class Prices(Record, frozen=True):
     written: float | None = None
 
 
-class Priced(Record, frozen=True):
-    """Dollars, None if nobody knows, and whose prices they are by: "genai-prices 0.2.3", "configuration", both, or
-    "local"; "" without a cost."""
+class PricedUsage(Record, frozen=True):
+    """Dollars, None if unknown, and the source of the prices: "genai-prices 0.2.3", "configuration", both, or "local";
+    "" without a cost.
+    """
 
     cost: float | None = None
     priced_by: str = ""
 
 
-NOBODY = Priced()
+UNPRICED = PricedUsage()
 
 
-def price(model: str, usage: Usage, at: float, known: Prices | None = None, base_url: str = "") -> Priced:
-    """What a request to "provider/name" cost that was sent `at` seconds since 1970.
+def price_request(
+    model: str, usage: Usage, at: float, known: ModelPrices | None = None, base_url: str = ""
+) -> PricedUsage:
+    """Return the cost of a request to "provider/name" that was sent `at` seconds since 1970.
 
-    `known` are the configuration's prices; those it leaves open come from genai-prices, as of `at`, with its tiers for
-    long requests. `base_url` says whose prices those are; "" is the vendor's own address. A model that runs inside
-    ikigai costs nothing; a server on this machine may be anything, also a proxy of a vendor, and has no price but a
-    configured one.
+    `known` are the configuration's prices; the open ones come from genai-prices, as of `at`, with its tiers for long
+    requests. `base_url` tells whose prices those are; "" is the vendor's own address. A model that runs inside ikigai
+    costs nothing. A server on this machine may be anything, also a proxy of a vendor, and has only a configured price.
     """
     provider, _, name = model.partition("/")
-    known = known or Prices()
+    known = known or ModelPrices()
     if min(usage.input, usage.output, usage.cached, usage.written) < 0:
-        return NOBODY
+        return UNPRICED
     try:
         if known.input is not None and known.output is not None:
-            return Priced(_configured(known, known.input, known.output, usage), "configuration")
-        if provider in INSIDE:
-            return Priced(0.0, provider)
-        if base_url and loopback(urlsplit(base_url).hostname or ""):
-            return NOBODY
+            return PricedUsage(_configured(known, known.input, known.output, usage), "configuration")
+        if provider in FREE_PROVIDERS:
+            return PricedUsage(0.0, provider)
+        if base_url and is_loopback(urlsplit(base_url).hostname or ""):
+            return UNPRICED
         return _by_genai_prices(provider, name, usage, at, known, base_url)
     except Exception:  # a model or server it does not know, a time out of range, and whatever else it may raise
-        return NOBODY
+        return UNPRICED
 
 
 def warm() -> None:
@@ -79,7 +80,7 @@ def warm() -> None:
         return
 
 
-def _configured(known: Prices, input: float, output: float, usage: Usage) -> float:
+def _configured(known: ModelPrices, input: float, output: float, usage: Usage) -> float:
     cached = input if known.cached is None else known.cached
     written = input if known.written is None else known.written
     parts = (
@@ -91,7 +92,9 @@ def _configured(known: Prices, input: float, output: float, usage: Usage) -> flo
     return _rounded(sum((count * Decimal(str(dollars)) for count, dollars in parts), Decimal(0)) / MILLION)
 
 
-def _by_genai_prices(provider: str, name: str, usage: Usage, at: float, known: Prices, base_url: str) -> Priced:
+def _by_genai_prices(
+    provider: str, name: str, usage: Usage, at: float, known: ModelPrices, base_url: str
+) -> PricedUsage:
     from copy import copy
     from datetime import UTC, datetime
 
@@ -104,14 +107,14 @@ def _by_genai_prices(provider: str, name: str, usage: Usage, at: float, known: P
     else:
         seller = next(one for one in book.providers if one.id == provider)
     name = name.removeprefix("models/")
-    found = seller.find_model(name, all_providers=book.providers)
-    if found is None:
-        return NOBODY
-    prices = copy(found.get_prices(datetime.fromtimestamp(at, UTC)))
+    entry = seller.find_model(name, all_providers=book.providers)
+    if entry is None:
+        return UNPRICED
+    prices = copy(entry.get_prices(datetime.fromtimestamp(at, UTC)))
     own = _overrule(prices, known)
     if not own and not _has_prices(prices) and not name.endswith(":free"):
-        return NOBODY
-    # `input_tokens` are all that went in: what was cached and written is taken out of them there.
+        return UNPRICED
+    # `input_tokens` are the whole input: cached and written tokens are subtracted from it there.
     counted = genai_prices.Usage(
         input_tokens=max(usage.input, usage.cached + usage.written),
         cache_read_tokens=usage.cached,
@@ -119,21 +122,23 @@ def _by_genai_prices(provider: str, name: str, usage: Usage, at: float, known: P
         output_tokens=usage.output,
     )
     source = f"genai-prices {genai_prices.__version__}"
-    return Priced(_rounded(prices.calc_price(counted)["total_price"]), f"configuration, {source}" if own else source)
+    return PricedUsage(
+        _rounded(prices.calc_price(counted)["total_price"]), f"configuration, {source}" if own else source
+    )
 
 
-def _overrule(prices: "ModelPrice", known: Prices) -> bool:
-    """Put the configured prices in; whether there is any."""
-    set_ = {
+def _overrule(prices: "ModelPrice", known: ModelPrices) -> bool:
+    """Replace prices by the configured ones; return True if there are any."""
+    configured = {
         "input_mtok": known.input,
         "output_mtok": known.output,
         "cache_read_mtok": known.cached,
         "cache_write_mtok": known.written,
     }
-    for key, dollars in set_.items():
+    for key, dollars in configured.items():
         if dollars is not None:
             setattr(prices, key, Decimal(str(dollars)))
-    return any(dollars is not None for dollars in set_.values())
+    return any(dollars is not None for dollars in configured.values())
 
 
 def _has_prices(prices: "ModelPrice") -> bool:
@@ -143,4 +148,4 @@ def _has_prices(prices: "ModelPrice") -> bool:
 def _rounded(dollars: Decimal) -> float:
     if not (dollars.is_finite() and dollars >= 0):
         raise ValueError(f"{dollars} dollars")
-    return float(round(dollars, PLACES))
+    return float(round(dollars, PRICE_DECIMALS))

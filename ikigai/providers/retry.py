@@ -1,9 +1,9 @@
-"""When to send a failed request again: one table, and the provider that goes by it.
+"""This module retries failed requests by one table.
 
 what failed                                     is sent again
 rate, overloaded, unreachable, cut              up to 8 tries, as long as nothing of the reply was shown
   the server names a wait of up to 60 s         after that wait
-  it names a longer one                         no: the user is told how long
+  it names a longer one                         no: the user learns how long
   it names none                                 after 1 s, doubling to 30 s, or half of it, or at random between
   the next try would begin after 3 minutes      no
 everything else, and everything after a delta   no
@@ -19,44 +19,44 @@ from typing import cast
 from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
-    PASSING,
-    Broke,
-    Failure,
+    TRANSIENT_FAILURES,
+    FailureKind,
     ProviderEvent,
+    RetryScheduled,
+    StreamFailed,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
-    Waiting,
 )
 
-TRIES = 8
-FIRST = 1.0
-CEILING = 30.0
-LONGEST = 60.0
+MAX_TRIES = 8
+FIRST_DELAY = 1.0
+MAX_DELAY = 30.0
+MAX_RETRY_AFTER = 60.0
 """Seconds that a server may ask to wait before it is the user's decision."""
-WHOLE = 180.0
+MAX_RETRY_SECONDS = 180.0
 """Seconds from the first try within which the last one has to begin."""
 
 
 def wait(
-    kind: Failure, attempt: int, retry_after: float | None, shown: bool, jitter: float, taken: float = 0.0
+    kind: FailureKind, attempt: int, retry_after: float | None, shown: bool, jitter: float, taken: float = 0.0
 ) -> float | None:
-    """Seconds until the next attempt, None to give up.
+    """Return the seconds until the next attempt, None to give up.
 
     `attempt` counts from 1, `jitter` lies in [0, 1), `taken` are the seconds since the first attempt began.
     """
-    if shown or kind not in PASSING or attempt >= TRIES:
+    if shown or kind not in TRANSIENT_FAILURES or attempt >= MAX_TRIES:
         return None
     if retry_after is not None and retry_after > 0:
-        seconds = retry_after if retry_after <= LONGEST else None
+        seconds = retry_after if retry_after <= MAX_RETRY_AFTER else None
     else:
-        # Half of it is certain: what failed just now would fail again in no time at all.
-        seconds = (0.5 + jitter / 2) * min(CEILING, FIRST * 2 ** (attempt - 1))
-    return seconds if seconds is not None and taken + seconds <= WHOLE else None
+        # Half of it is fixed: an immediate retry would fail again.
+        seconds = (0.5 + jitter / 2) * min(MAX_DELAY, FIRST_DELAY * 2 ** (attempt - 1))
+    return seconds if seconds is not None and taken + seconds <= MAX_RETRY_SECONDS else None
 
 
-class Retrying:
-    """A provider whose passing failures are tried again; a Waiting comes before every wait.
+class RetryingProvider:
+    """A provider whose passing failures are retried; a RetryScheduled comes before every wait.
 
     `sleep` takes seconds, `jitter` gives a number in [0, 1), `clock` tells seconds from any start.
     """
@@ -76,48 +76,56 @@ class Retrying:
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         attempt, began = 1, self._clock()
         while True:
-            broke, shown = None, False
+            failure, shown = None, False
             async with aclosing(cast("AsyncGenerator[ProviderEvent, None]", self._provider.stream(request))) as events:
                 async for event in events:
-                    if isinstance(event, Broke):
-                        broke = event
+                    if isinstance(event, StreamFailed):
+                        failure = event
                         break
-                    shown = shown or _shows(event)
+                    shown = shown or _is_output(event)
                     yield event
-            if broke is None:
+            if failure is None:
                 return
             taken = self._clock() - began
-            seconds = wait(broke.kind, attempt, broke.retry_after, shown, self._jitter(), taken)
+            seconds = wait(failure.kind, attempt, failure.retry_after, shown, self._jitter(), taken)
             if seconds is None:
-                yield _given_up(broke, attempt)
+                yield _final_failure(failure, attempt)
                 return
             attempt += 1
-            yield Waiting(seconds, attempt, broke.text, broke.kind.value, broke.request_id, TRIES)
+            yield RetryScheduled(seconds, attempt, failure.text, failure.kind.value, failure.request_id, MAX_TRIES)
             await self._sleep(seconds)
 
     async def count(self, request: Request) -> int | None:
-        """The provider's own count; not asked a second time, for a figure that can be done without."""
+        """Return the provider's own count. It is not retried, because it is dispensable."""
         return await self._provider.count(request)
+
+    async def warm(self) -> None:
+        await self._provider.warm()
+
+    def expect(self) -> None:
+        self._provider.expect()
 
     async def close(self) -> None:
         await self._provider.close()
 
 
-def _shows(event: ProviderEvent) -> bool:
-    """Whether something of the reply came. That a model begins to think is nothing yet: overload often comes then."""
+def _is_output(event: ProviderEvent) -> bool:
+    """Return True if something of the reply came. The beginning of thinking does not count: overload often
+    comes then.
+    """
     if isinstance(event, ThinkingDelta):
         return bool(event.text or event.signature)
     return isinstance(event, TextDelta | ToolCallDelta)
 
 
-def _given_up(broke: Broke, attempts: int) -> Broke:
-    """The last failure, with what came of trying."""
-    text, remedy = broke.text, broke.remedy
+def _final_failure(failure: StreamFailed, attempts: int) -> StreamFailed:
+    """Return the last failure, with the number of attempts."""
+    text, remedy = failure.text, failure.remedy
     if attempts > 1:
         text = f"{text} Given up after {attempts} attempts."
-    if broke.kind in PASSING and broke.retry_after is not None and broke.retry_after > LONGEST:
-        remedy = f"The server asks to wait {_duration(broke.retry_after)}; send the message again after that."
-    return Broke(broke.kind, text, remedy, broke.retry_after, broke.request_id)
+    if failure.kind in TRANSIENT_FAILURES and failure.retry_after is not None and failure.retry_after > MAX_RETRY_AFTER:
+        remedy = f"The server asks to wait {_duration(failure.retry_after)}; send the message again after that."
+    return StreamFailed(failure.kind, text, remedy, failure.retry_after, failure.request_id)
 
 
 def _duration(seconds: float) -> str:

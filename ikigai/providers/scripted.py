@@ -1,4 +1,4 @@
-"""A model that says what a script tells it to, for tests and demonstrations; behind the script it echoes.
+"""This module provides a model that plays a script, for tests and demonstrations; after the script it echoes.
 
 A script is a JSON file, a list of replies; a reply is a string, or a list of strings and steps:
 
@@ -22,11 +22,11 @@ from ikigai.core.messages import Role, StopReason, ToolResult, Usage
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
-    Broke,
     Delta,
-    Failure,
-    Finished,
+    FailureKind,
     ProviderEvent,
+    StreamFailed,
+    StreamFinished,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -34,11 +34,11 @@ from ikigai.core.request.reply import (
 from ikigai.providers.openai.chat_api import ChatEncoder
 
 
-class Think(Record, frozen=True, tag_field="do", tag="think"):
+class ScriptedThinking(Record, frozen=True, tag_field="do", tag="think"):
     text: str
 
 
-class Call(Record, frozen=True, tag_field="do", tag="call"):
+class ScriptedCall(Record, frozen=True, tag_field="do", tag="call"):
     """A tool call; `arguments` as a string is sent as it is, well-formed or not. Without an id it gets its own."""
 
     name: str
@@ -46,38 +46,38 @@ class Call(Record, frozen=True, tag_field="do", tag="call"):
     id: str = ""
 
 
-class Pause(Record, frozen=True, tag_field="do", tag="pause"):
+class ScriptedPause(Record, frozen=True, tag_field="do", tag="pause"):
     seconds: float
 
 
-class Break(Record, frozen=True, tag_field="do", tag="break"):
-    """The stream breaks here."""
+class ScriptedFailure(Record, frozen=True, tag_field="do", tag="break"):
+    """The stream fails here."""
 
-    kind: Failure = Failure.CUT
+    kind: FailureKind = FailureKind.CUT
     text: str = "The script breaks off here."
     remedy: str = ""
     retry_after: float | None = None
 
 
-class Hang(Record, frozen=True, tag_field="do", tag="hang"):
-    """Nothing more comes until the request is cancelled."""
+class ScriptedHang(Record, frozen=True, tag_field="do", tag="hang"):
+    """The stream hangs until the request is cancelled."""
 
 
-class Stop(Record, frozen=True, tag_field="do", tag="stop"):
-    """Why the reply ends, if not for its calls or because all is said."""
+class ScriptedStop(Record, frozen=True, tag_field="do", tag="stop"):
+    """The reply's stop reason, if it is neither its calls nor its end."""
 
     reason: StopReason
 
 
-Step: TypeAlias = str | Think | Call | Pause | Break | Hang | Stop
+Step: TypeAlias = str | ScriptedThinking | ScriptedCall | ScriptedPause | ScriptedFailure | ScriptedHang | ScriptedStop
 Reply: TypeAlias = str | tuple[Step, ...]
 
-PIECE = 4
+DELTA_CHARACTERS = 4
 """Characters of one delta: about a token's."""
 
-DEMO: tuple[Reply, ...] = (
+DEMO_SCRIPT: tuple[Reply, ...] = (
     (
-        Think("Somebody is here. I introduce myself, and show what the screen can do."),
+        ScriptedThinking("Somebody is here. I introduce myself, and show what the screen can do."),
         "Hello! I am a **script**, not a model: good for looking around without a key.\n\n"
         "What I can show:\n\n"
         "1. text that *streams* in,\n"
@@ -96,20 +96,20 @@ DEMO: tuple[Reply, ...] = (
     ),
 )
 
-SCRIPTS: dict[str, tuple[Reply, ...]] = {"demo": DEMO, "echo": ()}
+BUILTIN_SCRIPTS: dict[str, tuple[Reply, ...]] = {"demo": DEMO_SCRIPT, "echo": ()}
 
 
-class Scripted:
+class ScriptedProvider:
     """A provider that plays replies in order, in deltas of a few characters with `pace` seconds before each.
 
-    Without `replies` the model's name chooses the script: `demo`, `echo`, or the path of a JSON file.
-    `requests` are those it got, oldest first.
+    Without `replies` the model's name chooses the script: `demo`, `echo`, or the path of a JSON file. `requests` are
+    those it got, oldest first.
     """
 
     def __init__(self, replies: Iterable[Reply] | None = None, pace: float = 0.0) -> None:
         self.encoder = ChatEncoder()
         self.requests: list[Request] = []
-        self._given = None if replies is None else iter(tuple(replies))
+        self._replies = None if replies is None else iter(tuple(replies))
         self._playing: dict[str, Iterator[Reply]] = {}
         self._pace = pace
 
@@ -118,52 +118,58 @@ class Scripted:
         try:
             reply = next(self._script(request.model), None)
         except (OSError, ValueError) as error:
-            yield Broke(Failure.NOT_FOUND, f"The script {request.model} cannot be played: {error}.", REMEDY)
+            yield StreamFailed(
+                FailureKind.NOT_FOUND, f"The script {request.model} cannot be played: {error}.", SCRIPT_REMEDY
+            )
             return
         steps = (_echo(request),) if reply is None else (reply,) if isinstance(reply, str) else reply
         stop, calls, pieces = None, 0, 0
         for step in steps:
             match step:
-                case Pause(seconds):
+                case ScriptedPause(seconds):
                     await asyncio.sleep(seconds)
-                case Hang():
+                case ScriptedHang():
                     await asyncio.Event().wait()
-                case Break(kind, text, remedy, retry_after):
-                    yield Broke(kind, text, remedy, retry_after)
+                case ScriptedFailure(kind, text, remedy, retry_after):
+                    yield StreamFailed(kind, text, remedy, retry_after)
                     return
-                case Stop(reason):
+                case ScriptedStop(reason):
                     stop = reason
                 case _:
                     for delta in _deltas(step, calls, f"call_{len(self.requests)}_{calls}"):
                         await asyncio.sleep(self._pace)
                         yield delta
                         pieces += 1
-                    calls += isinstance(step, Call)
+                    calls += isinstance(step, ScriptedCall)
         stop = stop or (StopReason.TOOLS if calls else StopReason.END)
-        yield Finished(stop, Usage(self._size(request), pieces))
+        yield StreamFinished(stop, Usage(self._size(request), pieces))
 
     async def count(self, request: Request) -> int | None:
         return None
 
+    async def warm(self) -> None: ...
+
+    def expect(self) -> None: ...
+
     async def close(self) -> None: ...
 
     def _script(self, name: str) -> Iterator[Reply]:
-        if self._given is not None:
-            return self._given
+        if self._replies is not None:
+            return self._replies
         if name not in self._playing:
-            self._playing[name] = iter(SCRIPTS[name] if name in SCRIPTS else load(Path(name)))
+            self._playing[name] = iter(BUILTIN_SCRIPTS[name] if name in BUILTIN_SCRIPTS else load(Path(name)))
         return self._playing[name]
 
     def _size(self, request: Request) -> int:
         size = self.encoder.envelope(request) + sum(map(self.encoder.message, request.messages))
-        return tokens.count("scripted", request.model, size)
+        return tokens.count_tokens("scripted", request.model, size)
 
 
-REMEDY = "Give demo, echo or the path of a JSON file that holds a list of replies."
+SCRIPT_REMEDY = "Give demo, echo or the path of a JSON file that holds a list of replies."
 
 
 def load(path: Path) -> tuple[Reply, ...]:
-    """The replies of a script. Raises OSError, and ValueError for what is no script."""
+    """Return the replies of a script. Raise OSError, or ValueError if it is no script."""
     return msgspec.json.decode(path.read_bytes(), type=tuple[Reply, ...])
 
 
@@ -171,16 +177,16 @@ def _deltas(step: Step, index: int, id: str) -> Iterator[Delta]:
     match step:
         case str():
             yield from map(TextDelta, _pieces(step))
-        case Think(text):
+        case ScriptedThinking(text):
             yield from (ThinkingDelta(piece, vendor="scripted") for piece in _pieces(text))
-        case Call(name, arguments, own_id):
+        case ScriptedCall(name, arguments, own_id):
             text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
             yield ToolCallDelta(index, own_id or id, name)
             yield from (ToolCallDelta(index, arguments=piece) for piece in _pieces(text))
 
 
 def _pieces(text: str) -> Iterator[str]:
-    return (text[at : at + PIECE] for at in range(0, len(text), PIECE))
+    return (text[at : at + DELTA_CHARACTERS] for at in range(0, len(text), DELTA_CHARACTERS))
 
 
 def _echo(request: Request) -> str:

@@ -1,11 +1,11 @@
-"""The open answer to one request, as the SDKs of Anthropic and OpenAI give it: both come of the same generator."""
+"""This module adapts the open answer of the SDKs of Anthropic and OpenAI: both come of one generator."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 
 class SdkAnswer:
-    """`streaming.Answer` over the SDK's `AsyncStream`."""
+    """`streaming.OpenStream` over the SDK's `AsyncStream`."""
 
     def __init__(self, stream: Any) -> None:
         self.headers: Mapping[str, str] = stream.response.headers

@@ -1,8 +1,8 @@
-"""One reply over any SDK: how long to be patient, when a stream is whole, and where exceptions become words.
+"""This module streams one reply over any SDK: it limits waits, checks that a stream is whole, and words exceptions.
 
-A vendor brings an address, a way to post a body and get its answer, and a pure reader of what comes (`Reader`). The SDK
-carries the request (connections, TLS, headers, status errors, framing); the body is serialised by the vendor's encoder,
-so that its length is what memory measured; retries are `retry.py`'s.
+A vendor brings an address, a way to post a body and get its answer, and a pure reader of the chunks (`StreamReader`).
+The SDK carries the request (connections, TLS, headers, status errors, framing). The vendor's encoder serializes the
+body, so that its length is what memory measured. Retries are `retry.py`'s.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ import logging
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,55 +21,64 @@ from msgspec.structs import replace
 
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Counted, Delta, Finished, ProviderEvent, ThinkingDelta
+from ikigai.core.request.reply import Delta, ProviderEvent, StreamFailed, StreamFinished, ThinkingDelta, UsageUpdate
 from ikigai.providers import failures
-from ikigai.providers.failures import Target
-from ikigai.providers.network import bracketed
-from ikigai.providers.preconnect import Ahead, of_client
-from ikigai.providers.vendor import FIRST, IDLE
-from ikigai.system import gc_pause as collector
+from ikigai.providers.failures import RequestTarget
+from ikigai.providers.models import ModelTraits
+from ikigai.providers.network import (
+    KEPT_FOR,
+    MAX_KEPT_CONNECTIONS,
+    UNUSED_FOR,
+    bracket_ipv6,
+    is_loopback,
+    keeps_connections,
+)
+from ikigai.providers.preconnect import ConnectionOpener
+from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
+from ikigai.system import gc_pause
 
-CONNECT = 10.0
-"""Seconds for a connection to come about."""
-LINGER = 5.0
-"""Seconds to wait, once the reply is whole, for the token counts behind it."""
+CONNECT_TIMEOUT = 10.0
+"""Seconds for a connection to open."""
+USAGE_TIMEOUT = 5.0
+"""Seconds to wait, once the reply is whole, for the token counts after it."""
 NOT_A_STREAM = ("text/html", "application/json")
-PAGE = 65_536
+MAX_ERROR_BODY_BYTES = 65_536
 """Bytes read at most of an answer that is no stream."""
 
-FORM = re.compile(
+SCHEMA_REFUSED = re.compile(
     r"(response|output|text).?format|output_config|json.?(mode|schema)|response.?(mime|schema)|structured.?output|grammar"
     r"|requested parameters",
     re.IGNORECASE,
 )
-"""How a request is refused for the JSON schema that its reply is to keep to: the model cannot do it, or the server does
-not know it. Words of OpenAI, Anthropic, Google, Groq, DeepSeek, llama.cpp and OpenRouter."""
-REFUSED = (400, 404, 422)
+"""Matches the refusal of a request for the JSON schema of its reply: the model cannot do it, or the server does not
+know it. Words of OpenAI, Anthropic, Google, Groq, DeepSeek, llama.cpp and OpenRouter.
+"""
+REFUSAL_STATUSES = (400, 404, 422)
 """Statuses that such a refusal has."""
 
 log = logging.getLogger(__name__)
 
 
-class Reader(Protocol):
-    """What has been read of one stream so far: pure, fed with decoded chunks."""
+class StreamReader(Protocol):
+    """The state of one stream so far: pure, fed with decoded chunks."""
 
     request_id: str
 
     @property
     def whole(self) -> bool:
-        """Whether the end marker came."""
+        """True once the end marker came."""
         ...
 
-    def events(self, chunk: object) -> list[Delta | Counted | Broke]:
-        """What one chunk says; a Broke is the last. A chunk of an unknown shape says nothing."""
+    def events(self, chunk: object) -> list[Delta | UsageUpdate | StreamFailed]:
+        """Return the events of one chunk; a StreamFailed is the last. A chunk of an unknown shape has none."""
         ...
 
-    def end(self) -> Finished | Broke:
-        """The last event of a stream that has ended: whole only if the end marker came."""
+    def end(self) -> StreamFinished | StreamFailed:
+        """Return the last event of a stream that has ended: whole only if the end marker came."""
         ...
 
 
-class Answer(Protocol):
+class OpenStream(Protocol):
     """The open answer to one request: `chunks` are the decoded events of its stream, `pieces` its raw bytes instead."""
 
     headers: Mapping[str, str]
@@ -80,47 +89,64 @@ class Answer(Protocol):
 
 
 class NoStream(Exception):
-    """The server answered with success, but not with a stream; `body` is the beginning of what it sent."""
+    """The server answered with success, but not with a stream; `body` is the beginning of its content."""
 
     def __init__(self, body: object) -> None:
         super().__init__("not a stream")
         self.body = body
 
 
-class Streaming(ABC):
-    """A model behind an SDK. Construction is cheap; the SDK is loaded by `warm` or the first request.
+class StreamingProvider(ABC):
+    """A model behind an SDK. Construction is cheap; `warm` or the first request loads the SDK.
 
-    `first` and `idle` are seconds, as FIRST and IDLE. Raises ConfigError for a key or an address that cannot work.
+    An empty `base_url` is OWN_ADDRESS. `first` and `idle` are seconds, as FIRST_PIECE_TIMEOUT and PIECE_TIMEOUT.
+    `traits` returns the abilities of a model. Raise ConfigError for a key or an address that cannot work.
     """
 
-    def __init__(self, name: str, base_url: str, api_key: str, first: float = FIRST, idle: float = IDLE) -> None:
-        self.name, self.base_url = name, base_url
-        self.host, self.address = checked_address(name, base_url)
-        self.key = checked_key(name, api_key)
+    OWN_ADDRESS: ClassVar[str]
+    """The vendor's own address."""
+
+    def __init__(
+        self,
+        name: str,
+        base_url: str = "",
+        api_key: str = "",
+        first: float = FIRST_PIECE_TIMEOUT,
+        idle: float = PIECE_TIMEOUT,
+        *,
+        traits: Callable[[str], ModelTraits] = lambda model: ModelTraits(),
+    ) -> None:
+        self.name, self.base_url = name, base_url or self.OWN_ADDRESS
+        self.host, self.address = check_address(name, self.base_url)
+        self.key = check_key_text(name, api_key)
+        self._traits = traits
+        self._encoders: dict[tuple[str | bool, ...], Any] = {}  # by model, and the parts left out for its server
         self._first, self._idle = first, idle
         self._connecting = asyncio.Lock()
         self._client: Any = None
-        self._ahead: Ahead | None = None
-        self._formless = set[str]()  # models that are asked without a schema
+        self._opener: ConnectionOpener | None = None
+        self._without_schema = set[str]()  # models that refused a schema
 
     # ── what a vendor brings ──
 
     @abstractmethod
     def connect(self) -> tuple[Any, Any]:
-        """Load the SDK and make its client and the httpx2 client below it; runs in a thread.
+        """Load the SDK and make its client and the httpx2 client below it; it runs in a thread.
 
         Redirects and SDK retries are off.
         """
 
     @abstractmethod
-    def post(self, client: Any, request: Request) -> AbstractAsyncContextManager[Answer]:
-        """Send the request; entered when the headers are here. Raises whatever the SDK and the network raise."""
+    def post(self, client: Any, request: Request) -> AbstractAsyncContextManager[OpenStream]:
+        """Send the request; entered when the headers are here. Errors of SDK and network pass through."""
 
     @abstractmethod
-    def reader(self, request: Request, target: Target) -> Reader: ...
+    def reader(self, request: Request, target: RequestTarget) -> StreamReader: ...
 
     def refusal(self, error: Exception) -> tuple[int, object, Mapping[str, str]] | None:
-        """Status, body and headers of an HTTP answer that the SDK raised; status 0 is an error within the stream."""
+        """Return status, body and headers of an HTTP answer that the SDK raised; status 0 is an error within the
+        stream.
+        """
         response, body = getattr(error, "response", None), getattr(error, "body", None)
         if response is not None and response.status_code >= 300:
             return response.status_code, body, response.headers
@@ -129,140 +155,169 @@ class Streaming(ABC):
     # ── what all share ──
 
     async def warm(self) -> None:
-        """Load the SDK in a thread, ahead of the first request. Never raises: a request tells what is wrong."""
+        """Load the SDK in a thread, ahead of the first request. It never raises: a request reports errors."""
         try:
             await self.connected()
         except Exception:
             log.debug("The SDK of %s could not be loaded", self.name, exc_info=True)
 
     def expect(self) -> None:
-        """A request will come soon: have a connection open by then. Costs nothing where there is one."""
-        if self._ahead:
-            self._ahead.open()
+        if self._opener:
+            self._opener.open()
 
     async def close(self) -> None:
         client, self._client = self._client, None
-        ahead, self._ahead = self._ahead, None
-        if ahead:
-            await ahead.close()
+        opener, self._opener = self._opener, None
+        if opener:
+            await opener.close()
         if client is not None:
             await client.close()
 
     async def connected(self) -> Any:
         async with self._connecting:
             if self._client is None:
-                with collector.off(imports=True):
+                with gc_pause.pause_gc(imports=True):
                     self._client = await asyncio.to_thread(self._connected)
             return self._client
 
     def _connected(self) -> Any:
         client, http = self.connect()
-        self._ahead = of_client(http, self.base_url, CONNECT)
+        self._opener = ConnectionOpener(http, self.base_url, CONNECT_TIMEOUT, keeps_connections(self.base_url))
         with suppress(ImportError):  # the first request would import it, with the event loop waiting
             importlib.import_module("anyio._backends._asyncio")
         return client
 
-    def target(self, model: str) -> Target:
-        return Target(self.name, model, self.address)
+    def http_options(self) -> dict[str, Any]:
+        """Return the options of the httpx2 client below the SDK, whose module is loaded by then."""
+        import httpx2
+
+        keeps = keeps_connections(self.base_url)
+        kept_for = KEPT_FOR if keeps else UNUSED_FOR
+        return {
+            "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
+            # A proxy from the environment is not meant for servers on this machine.
+            "mounts": {f"all://{bracket_ipv6(self.host)}": None} if is_loopback(self.host) else {},
+            "limits": httpx2.Limits(max_keepalive_connections=MAX_KEPT_CONNECTIONS, keepalive_expiry=kept_for),
+            "headers": {} if keeps else {"Connection": "close"},
+            "follow_redirects": False,  # neither key nor conversation goes to another address
+        }
+
+    def target(self, model: str) -> RequestTarget:
+        return RequestTarget(self.name, model, self.address)
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        """Send the request; yields what comes. Never raises but for cancellation, which closes the connection."""
+        """Send the request and yield its events. It raises only on cancellation, which closes the connection."""
         target = self.target(request.model)
         reader = self.reader(request, target)
-        watch = _Watch(self._first, self._idle)
+        watch = _StreamWatch(self._first, self._idle)
         try:
             async with aclosing(self._chunks(request, reader, watch)) as chunks:
                 async for chunk in chunks:
                     for event in reader.events(chunk):
-                        if isinstance(event, Broke):
-                            yield failures.told(event, self.key)
+                        if isinstance(event, StreamFailed):
+                            yield failures.presentable_failure(event, self.key)
                             return
-                        watch.saw(event)
+                        watch.record(event)
                         yield event
         except Exception as error:
             if not reader.whole:
-                broke = failures.told(self.broke(error, target, watch, reader.request_id), self.key)
-                log.debug("%s: %s", type(error).__name__, broke.text)  # a traceback could hold the key
-                yield broke
+                failure = failures.presentable_failure(
+                    self.failure_of(error, target, watch, reader.request_id), self.key
+                )
+                log.debug("%s: %s", type(error).__name__, failure.text)  # a traceback could hold the key
+                yield failure
                 return
         yield reader.end()
 
-    async def _chunks(self, request: Request, reader: Reader, watch: "_Watch") -> AsyncGenerator[object, None]:
-        async with asyncio.timeout(watch.patience):
-            answering, answer = await self._answering(await self.connected(), request)
+    async def _chunks(
+        self, request: Request, reader: StreamReader, watch: "_StreamWatch"
+    ) -> AsyncGenerator[object, None]:
+        async with asyncio.timeout(watch.timeout):
+            client = await self.connected()
+            try:
+                answering, answer = await self._open_answer(client, request)
+            except Exception as error:
+                if self.refusal(error) or self._opener is None or not self._opener.give_up():
+                    raise
+                log.debug("%s: %s behind a HEAD request; sent again", self.name, type(error).__name__)
+                answering, answer = await self._open_answer(client, request)
         try:
             watch.opened = True
             reader.request_id = request_id(answer.headers)
             if answer.headers.get("content-type", "").partition(";")[0].strip().lower() in NOT_A_STREAM:
                 async with asyncio.timeout(self._idle):
-                    raise NoStream(await page(answer.pieces()))
+                    raise NoStream(await read_page(answer.pieces()))
             chunks, loop = answer.chunks(), asyncio.get_running_loop()
             async with asyncio.timeout(None) as limit:
                 while True:
                     watch.whole = reader.whole
-                    limit.reschedule(loop.time() + watch.patience)
+                    limit.reschedule(loop.time() + watch.timeout)
                     try:
                         chunk = await anext(chunks)
                     except StopAsyncIteration:
+                        if self._opener:
+                            self._opener.used()
                         return
-                    limit.reschedule(None)  # whoever takes the chunk has all the time they want
+                    limit.reschedule(None)  # the consumer of the chunk has no time limit
                     yield chunk
         finally:
             await answering.__aexit__(None, None, None)
 
-    async def _answering(self, client: Any, request: Request) -> tuple[AbstractAsyncContextManager[Answer], Answer]:
-        """The open answer. A model that refuses to keep to a schema is asked without, now and from then on."""
-        if request.schema and request.model in self._formless:
+    async def _open_answer(
+        self, client: Any, request: Request
+    ) -> tuple[AbstractAsyncContextManager[OpenStream], OpenStream]:
+        """Return the open answer. A model that refuses a schema is asked without, now and from then on."""
+        if request.schema and request.model in self._without_schema:
             request = replace(request, schema="")
         answering = self.post(client, request)
         try:
             return answering, await answering.__aenter__()
         except Exception as error:
             status, body, _ = self.refusal(error) or (0, None, {})
-            if not request.schema or status not in REFUSED or not FORM.search(str(body)):
+            if not request.schema or status not in REFUSAL_STATUSES or not SCHEMA_REFUSED.search(str(body)):
                 raise
             log.debug("%s refused the form of the reply; sent again without", self.name)
         answering = self.post(client, replace(request, schema=""))
         answer = await answering.__aenter__()
-        self._formless.add(request.model)
+        self._without_schema.add(request.model)
         return answering, answer
 
-    def broke(self, error: Exception, target: Target, watch: "_Watch", id: str = "") -> Broke:
-        """The one place where exceptions become words."""
+    def failure_of(self, error: Exception, target: RequestTarget, watch: "_StreamWatch", id: str = "") -> StreamFailed:
+        """Return the failure of an exception, in words."""
         if isinstance(error, NoStream):
-            return failures.no_stream(target, error.body, id)
+            return failures.failure_without_stream(target, error.body, id)
         if isinstance(error, TimeoutError):
-            return failures.silent(target, watch.patience, id)
+            return failures.failure_of_silence(target, watch.timeout, id)
         if refusal := self.refusal(error):
             status, body, headers = refusal
             if status:
-                return failures.answered(target, status, body, headers, time.time())
-            return failures.reported(target, body, id)
-        return failures.thrown(target, error, watch.opened, id)
+                return failures.failure_of_response(target, status, body, headers, time.time())
+            return failures.failure_in_stream(target, body, id)
+        return failures.failure_of_exception(target, error, watch.opened, id)
 
-    def untold(self, error: Exception, seconds: float) -> IkigaiError:
-        """What became of asking for a list of models, for `seconds` at most, in words."""
-        broke = self.broke(error, self.target("to list"), _Watch(seconds, seconds))
-        return failures.Untold(failures.told(broke, self.key))
+    def listing_error(self, error: Exception, seconds: float) -> IkigaiError:
+        """Return the error of a request for a list of models, which had `seconds` at most."""
+        failure = self.failure_of(error, self.target("to list"), _StreamWatch(seconds, seconds))
+        return failures.ProviderRequestFailed(failures.presentable_failure(failure, self.key))
 
 
-class _Watch:
-    """How long to wait for what comes next, in seconds."""
+class _StreamWatch:
+    """The wait for the next piece, in seconds."""
 
     def __init__(self, first: float, idle: float) -> None:
         self._first, self._idle = first, idle
         self.opened = False
         self.whole = False
-        self._thinking = True  # until something is said: hidden thinking sends nothing at all
+        self._thinking = True  # until text comes: hidden thinking sends nothing at all
 
-    def saw(self, event: Delta | Counted) -> None:
-        if not isinstance(event, Counted):
+    def record(self, event: Delta | UsageUpdate) -> None:
+        if not isinstance(event, UsageUpdate):
             self._thinking = isinstance(event, ThinkingDelta)
 
     @property
-    def patience(self) -> float:
+    def timeout(self) -> float:
         if self.whole:
-            return min(LINGER, self._idle)
+            return min(USAGE_TIMEOUT, self._idle)
         return self._first if self._thinking else self._idle
 
 
@@ -270,20 +325,25 @@ def request_id(headers: Mapping[str, str]) -> str:
     return headers.get("x-request-id") or headers.get("request-id") or ""
 
 
-async def page(pieces: AsyncIterator[bytes]) -> object:
-    """The beginning of an answer: decoded JSON if it is, else text."""
+def call_ids(request: Request) -> frozenset[str]:
+    """Return the ids of the calls in a request."""
+    return frozenset(call.id for message in request.messages for call in message.calls)
+
+
+async def read_page(pieces: AsyncIterator[bytes]) -> object:
+    """Return the beginning of an answer: decoded JSON if possible, else text."""
     page = b""
     async for piece in pieces:
         page += piece
-        if len(page) > PAGE:
+        if len(page) > MAX_ERROR_BODY_BYTES:
             break
     try:
         return msgspec.json.decode(page)
     except (msgspec.DecodeError, RecursionError):
-        return page[:PAGE].decode(errors="replace")
+        return page[:MAX_ERROR_BODY_BYTES].decode(errors="replace")
 
 
-def checked_key(name: str, key: str) -> str:
+def check_key_text(name: str, key: str) -> str:
     if not all("!" <= character <= "~" for character in key):
         raise ConfigError(
             f"The key for {name} holds a space, a line break or a character that no key has.",
@@ -292,8 +352,8 @@ def checked_key(name: str, key: str) -> str:
     return key
 
 
-def checked_address(name: str, base_url: str) -> tuple[str, str]:
-    """Host, and the address as it may be shown (without user and password)."""
+def check_address(name: str, base_url: str) -> tuple[str, str]:
+    """Return the host, and the address fit for display (without user and password)."""
     remedy = "Write it whole, like http://localhost:8080/v1."
     try:
         url = urlsplit(base_url)
@@ -304,4 +364,4 @@ def checked_address(name: str, base_url: str) -> tuple[str, str]:
         raise ConfigError(f"The address of {name} lacks http:// or https:// in front of a host.", remedy)
     if url.query or url.fragment:
         raise ConfigError(f"The address of {name} has something behind its path.", remedy)
-    return host, f"{url.scheme}://{bracketed(host)}{f':{port}' if port else ''}{url.path}"
+    return host, f"{url.scheme}://{bracket_ipv6(host)}{f':{port}' if port else ''}{url.path}"

@@ -1,4 +1,4 @@
-"""The agent on screen, of the several that may be open: who comes on stage, what is drawn of them, and who is left."""
+"""This module puts one of the open agents on screen: it attaches agents, draws them, and detaches them."""
 
 from __future__ import annotations
 
@@ -6,302 +6,337 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ikigai.app.profiles import missed
-from ikigai.core.errors import Broken, Busy, Refused
+from ikigai.agent.input_queue import InputQueue
+from ikigai.app.profiles import missing_profile_notice
+from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.events import Ending, StoredEvent
 from ikigai.core.state.memory import Memory, replace
 from ikigai.core.views import transcript
-from ikigai.repl.input_drafts import Typed
+from ikigai.repl.input_drafts import InputDrafts
 
 if TYPE_CHECKING:
-    from ikigai.agent.loop import Runtime
-    from ikigai.app.agent_manager import Crew, Member
-    from ikigai.app.followed_agent import Following
-    from ikigai.app.services import World
-    from ikigai.core.agents.subagents import Delegates
+    from ikigai.agent.loop import AgentLoop
+    from ikigai.app.agent_manager import AgentManager, OpenAgent
+    from ikigai.app.followed_agent import FollowedAgent
+    from ikigai.app.services import Services
+    from ikigai.core.agents.subagents import Subagents
     from ikigai.store.agents import Agent
     from ikigai.terminal.screen import Screen
 
 HISTORY_EVENTS = 60
 """Events drawn again on start: the last screenfuls."""
-NAMED = 2
-"""Agents that the status line names of each sort; of more it tells how many."""
+MAX_NAMED_AGENTS = 2
+"""Agents that the status line names for each state; it counts the others."""
 
 
-class Seat:
-    """`member` is None while the agent is only followed; `max_requests` bounds turns."""
+class ActiveAgent:
+    """The agent on screen, among the open agents of this process.
+
+    `member` is None while the agent is only followed. `max_requests` is the limit of requests for one message.
+    """
 
     def __init__(self, screen: Screen, max_requests: int) -> None:
         self.agent: Agent | None = None
-        self.member: Member | None = None
-        self.crew: Crew | None = None
-        self._screen, self._max_requests = screen, max_requests
-        self._following: Following | None = None  # of an agent that another program writes
+        self.open_agent: OpenAgent | None = None
+        self.manager: AgentManager | None = None
+        self._view, self._max_requests = screen.view, max_requests
+        self._followed: FollowedAgent | None = None  # while another process holds the write lock
         self._memory: Memory | None = None  # of an agent that can only be read
-        self.typed = Typed(screen, lambda: self.agent.id if self.agent else "", self._queued)
-        self._taking = asyncio.Lock()
+        self.drafts = InputDrafts(screen, lambda: self.agent.id if self.agent else "", self._queued_texts)
+        self._switch_lock = asyncio.Lock()
+        self._own_queue = InputQueue(screen.view)  # while no open agent is on screen
 
     @property
-    def runtime(self) -> Runtime | None:
-        return self.member.runtime if self.member else None
+    def runtime(self) -> AgentLoop | None:
+        return self.open_agent.agent_loop if self.open_agent else None
+
+    @property
+    def queue(self) -> InputQueue:
+        """The queue of texts that the user has entered and no turn has taken yet."""
+        return self.open_agent.agent_loop.queue if self.open_agent else self._own_queue
 
     @property
     def memory(self) -> Memory | None:
-        if self._following:
-            return self._following.memory
-        return self.member.runtime.memory if self.member else self._memory
+        if self._followed:
+            return self._followed.memory
+        return self.open_agent.agent_loop.memory if self.open_agent else self._memory
 
     @property
     def busy(self) -> bool:
-        return self.member is not None and self.member.runtime.busy
+        return self.open_agent is not None and self.open_agent.agent_loop.busy
 
-    async def take(self, world: World, agent: Agent) -> None:
-        """Put this agent on screen: take its pen and go on, or, where another program holds it, follow that.
+    async def switch_to(self, services: Services, agent: Agent) -> None:
+        """Put `agent` on screen: acquire its write lock, or follow it if another process holds the lock.
 
-        Whoever was there goes on in the wings. Raises Refused for a dead one, and then everything stays as it was.
+        The agent that was on screen goes on detached. Raise Rejected for a killed agent; then the screen stays as it
+        was.
         """
         agent.check_living()
-        async with self._taking:
-            await self._take(world, agent)
+        async with self._switch_lock:
+            await self._switch_to(services, agent)
 
-    async def _take(self, world: World, agent: Agent) -> None:
-        crew = self._hire(world)
-        member, memory, why = crew.members.get(agent.id), None, None
+    async def _switch_to(self, services: Services, agent: Agent) -> None:
+        manager = self._build_manager(services)
+        open_agent, memory, corrupt = manager.agents.get(agent.id), None, None
         try:
-            if member is None:
-                member = await crew.open(agent)
+            if open_agent is None:
+                open_agent = await manager.open(agent)
             else:
-                member = await crew.come_back(member)
-        except Busy:
-            await self.follow(world, agent)
+                open_agent = await manager.reacquire(open_agent)
+        except AgentLocked:
+            await self.follow(services, agent)
             return
-        except Broken as broken:
-            memory = await world.look(agent)
-            why = broken
-        await self._go(world, agent, member, memory)
-        if member is None:
-            self._shown_only(why)
+        except CorruptLineage as error:
+            memory = await services.load_memory(agent)
+            corrupt = error
+        await self._show(services, agent, open_agent, memory)
+        if open_agent is None:
+            self._show_read_only(corrupt)
             return
-        if not member.loop:
-            self._begin(world, crew, member)
+        if not open_agent.loop_task:
+            self._begin(services, manager, open_agent)
 
-    async def follow(self, world: World, agent: Agent) -> None:
-        """Put this agent on screen as another program writes it, or as one would."""
-        from ikigai.app.followed_agent import Following
+    async def follow(self, services: Services, agent: Agent) -> None:
+        """Put `agent` on screen read-only, and show what another process writes."""
+        from ikigai.app.followed_agent import FollowedAgent
 
-        def written(holder: str) -> None:
-            self._screen.agent(following.name, following=True, deserted=not holder)
+        def on_lock_owner(lock_owner: str) -> None:
+            self._view.agent(followed.name, following=True, deserted=not lock_owner, asking=followed.asks)
 
-        def called(name: str) -> None:
-            self.renamed(agent.id, name)
+        def on_rename(name: str) -> None:
+            self.rename(agent.id, name)
 
-        self._hire(world)
-        following = Following(world, agent, self._screen, written, called)
-        memory = await following.begin()
+        self._build_manager(services)
+        followed = FollowedAgent(services, agent, self._view, on_lock_owner, on_rename)
+        memory = await followed.begin()
         try:
-            await self._go(world, agent, None, memory, following)
+            await self._show(services, agent, None, memory, followed)
         except BaseException:
-            await following.stop()
+            await followed.stop()
             raise
-        written(following.holder)
-        self._screen.notice(following.told())
-        following.start()
+        on_lock_owner(followed.owner)
+        self._view.notice(followed.notice())
+        followed.start()
 
-    async def take_over(self, world: World) -> None:
-        """Take the pen of the agent that is followed, and go on with it. Raises Busy while its writer lives."""
-        if self.member or not self.agent:
-            raise Refused("There is nothing to take over: the agent on screen is written here.", "Send a message.")
-        agent = await world.database.agents.get(self.agent.id) or self.agent  # it may have been renamed just now
-        if self._following is None:
-            await self.take(world, agent)
+    async def take_over(self, services: Services) -> None:
+        """Acquire the write lock of the followed agent and go on with it.
+
+        Raise AgentLocked while the lock owner is alive.
+        """
+        if self.open_agent or not self.agent:
+            raise Rejected("There is nothing to take over: the agent on screen is written here.", "Send a message.")
+        agent = await services.database.agents.get(self.agent.id) or self.agent  # it may have been renamed just now
+        if self._followed is None:
+            await self.switch_to(services, agent)
             return
-        async with self._taking:
-            await self._take_over(world, agent, self._following)
+        async with self._switch_lock:
+            await self._take_over(services, agent, self._followed)
 
-    async def _take_over(self, world: World, agent: Agent, following: Following) -> None:
-        crew = self._hire(world)
-        member = await crew.open(agent)
+    async def _take_over(self, services: Services, agent: Agent, followed: FollowedAgent) -> None:
+        manager = self._build_manager(services)
+        open_agent = await manager.open(agent)
         try:
-            await following.finish()
+            await followed.catch_up()
         except BaseException:
-            await crew.put_down(member)
+            await manager.unload(open_agent)
             raise
-        self.agent, self.member, self._following = member.agent, member, None
-        self._screen.agent(member.agent.name)
-        self._screen.returned(member.relay.enter(self._screen))
-        self._screen.notice(f"{member.agent.name} is written here now.")
-        self._begin(world, crew, member)
-        await self.typed.recover(agent.id, member, world.database.reader(agent).history)
+        self.agent, self._followed = open_agent.agent, None
+        self._attach(open_agent)
+        self._view.agent(open_agent.agent.name)
+        self._view.returned(open_agent.view.attach(self._view))
+        self._view.notice(f"{open_agent.agent.name} is written here now.")
+        self._begin(services, manager, open_agent)
+        await self.drafts.recover(agent.id, open_agent, services.database.reader(agent).history)
 
-    def refusal(self) -> Refused:
-        """Why the agent on screen takes nothing, and what to do."""
-        if self._following:
-            return self._following.refusal()
-        return Refused("This agent is read-only here.", "/new begins another, /switch goes to one.")
+    def refusal(self) -> Rejected:
+        """The reason why the agent on screen takes no input, with a remedy."""
+        if self._followed:
+            return self._followed.refusal()
+        return Rejected("This agent is read-only here.", "/new begins another, /switch goes to one.")
 
-    def _hire(self, world: World) -> Crew:
-        from ikigai.app.agent_manager import Crew
+    def _build_manager(self, services: Services) -> AgentManager:
+        from ikigai.app.agent_manager import AgentManager
 
-        if self.crew is None:
-            screen, limit = self._screen, self._max_requests
-            self.crew = Crew(
-                world, delegates, news=self._told, ledger=screen.stored, lost=self._lost, max_requests=limit
+        if self.manager is None:
+            news, lost, limit = self._show_background, self._on_lost, self._max_requests
+            self.manager = AgentManager(
+                services, subagents_of, on_change=news, on_usage=self._view.stored, on_lost=lost, max_requests=limit
             )
-        return self.crew
+        return self.manager
 
-    def _begin(self, world: World, crew: Crew, member: Member) -> None:
-        """Begin the loop of the agent on screen, and say what it lacks."""
-        crew.begin(member)
-        chosen = member.runtime.memory
-        for notice in filter(None, (missed(chosen), world.level_notice(chosen.own))):
-            self._screen.notice(notice)
-        if not member.runtime.memory.run.resolve(member.runtime.memory.own).get("model"):
-            self._screen.notice("There is no model yet: no key, and no local model.")
-            self._screen.notice("`ikigai login` stores a key, `ikigai setup` fetches a small local model.")
+    def _begin(self, services: Services, manager: AgentManager, open_agent: OpenAgent) -> None:
+        """Start the loop of the agent on screen, and show notices about its model, profile and thinking level."""
+        manager.start_loop(open_agent)
+        chosen = open_agent.agent_loop.memory
+        for notice in filter(None, (missing_profile_notice(chosen), services.level_notice(chosen.own))):
+            self._view.notice(notice)
+        if not open_agent.agent_loop.memory.run.resolve(open_agent.agent_loop.memory.own).get("model"):
+            self._view.notice("There is no model yet: no key, and no local model.")
+            self._view.notice("`ikigai login` stores a key, `ikigai setup` fetches a small local model.")
 
-    def _shown_only(self, why: Broken | None) -> None:
-        what, remedy = (why.what, why.remedy) if why else ("", "")
-        self._screen.notice(f"{what} It is shown read-only: /new begins another agent, /switch goes to one.".strip())
+    def _show_read_only(self, corrupt: CorruptLineage | None) -> None:
+        what, remedy = (corrupt.what, corrupt.remedy) if corrupt else ("", "")
+        self._view.notice(f"{what} It is shown read-only: /new begins another agent, /switch goes to one.".strip())
         if remedy:
-            self._screen.notice(remedy)
+            self._view.notice(remedy)
 
-    async def _go(
+    async def _show(
         self,
-        world: World,
+        services: Services,
         agent: Agent,
-        member: Member | None,
+        open_agent: OpenAgent | None,
         memory: Memory | None,
-        following: Following | None = None,
+        followed: FollowedAgent | None = None,
     ) -> None:
-        """Draw the last screenfuls of the agent's history, the rule at its place, and what is under way."""
-        moved = self.agent is not None
-        if member:
-            member.relay.arriving()
+        """Draw the last screenfuls of the agent's history, the context rule at its place, and what is under way."""
+        is_switch = self.agent is not None
+        if open_agent:
+            open_agent.view.start_buffering()
         try:
-            history = list(await world.database.reader(agent).history(None, HISTORY_EVENTS, glance=True))
+            history = list(await services.database.reader(agent).history(None, HISTORY_EVENTS, glance=True))
         except BaseException:
-            if member:
-                member.relay.missed(0)
+            if open_agent:
+                open_agent.view.drain_buffer(0)
             raise
-        await self._step_back()
-        self.agent, self.member, self._memory, self._following = agent, member, memory, following
-        if following:
-            history = following.drawn(history)
-        if member:  # from here on nothing waits: what is drawn is what memory is
-            history += member.relay.missed(history[-1].id if history else 0)
-            memory = member.relay.memory = member.runtime.memory
+        await self._detach()
+        self.agent, self._memory, self._followed = agent, memory, followed
+        self._attach(open_agent)
+        if followed:
+            history = followed.known_rows(history)
+        if open_agent:  # no await from here on: what is drawn agrees with memory
+            history += open_agent.view.drain_buffer(history[-1].id if history else 0)
+            memory = open_agent.agent_loop.memory
+            open_agent.view.live_state.changed(memory)
         assert memory
-        self._draw(agent, history, memory, moved)
-        text = self.typed.take(agent.id)
-        if member:
-            text = "\n".join(filter(None, (member.relay.enter(self._screen), text)))
-        self._screen.returned(text)
-        self._told()
-        await self.typed.recover(agent.id, self.member, world.database.reader(agent).history)
+        self._draw(agent, history, memory, is_switch)
+        text = self.drafts.pop(agent.id)
+        if open_agent:
+            text = "\n".join(filter(None, (open_agent.view.attach(self._view), text)))
+        self._view.returned(text)
+        self._show_background()
+        await self.drafts.recover(agent.id, self.open_agent, services.database.reader(agent).history)
 
-    def _queued(self) -> Mapping[str, Sequence[str]]:
-        """What the agents of this program wait to send, by their ids."""
-        return {each.agent.id: each.relay.queue for each in self.crew.members.values()} if self.crew else {}
+    def _queued_texts(self) -> Mapping[str, Sequence[str]]:
+        """Return the texts that wait to be sent, by the ids of this process's agents."""
+        members = self.manager.agents.values() if self.manager else ()
+        return {each.agent.id: each.view.live_state.waiting for each in members}
 
-    def _draw(self, agent: Agent, history: list[StoredEvent], memory: Memory, moved: bool) -> None:
+    def _draw(self, agent: Agent, history: list[StoredEvent], memory: Memory, is_switch: bool) -> None:
         skipped = max(0, agent.events - len(history))  # a fork's history holds its ancestors' events, too
-        self._screen.agent(agent.name)
-        if moved:
-            self._screen.another(agent.name)
-        self._screen.history(transcript.fresh(history, memory), skipped)
-        self._screen.changed(memory)
+        self._view.agent(agent.name)
+        if is_switch:
+            self._view.another(agent.name)
+        self._view.history(transcript.history_items(history, memory), skipped)
+        self._view.changed(memory)
 
-    async def _step_back(self) -> None:
-        """Whoever is on stage goes into the wings; what was followed is let go."""
-        if self._following:
-            following, self._following = self._following, None
-            await following.stop()
-        if self.member and self.crew:
-            await self.member.relay.leave()
-            self.crew.left(self.member)
+    def _attach(self, open_agent: OpenAgent | None) -> None:
+        """Make `member` the agent on screen; its queue takes over what was typed ahead."""
+        previous, old_queue, self.open_agent = self.open_agent, self.queue, open_agent
+        if self.queue is not old_queue:
+            self.queue.take_over(old_queue)
+            if previous:  # without an agent the screen showed the queue, and goes on showing it
+                old_queue.show()
 
-    def stay(self) -> None:
-        """Nobody has moved: what was put by is in the input again."""
+    async def _detach(self) -> None:
+        """Detach the agent on screen; if it was only followed, stop following."""
+        if self._followed:
+            followed, self._followed = self._followed, None
+            await followed.stop()
+        if self.open_agent and self.manager:
+            await self.open_agent.view.detach()
+            self.manager.detached(self.open_agent)
+
+    def return_draft(self) -> None:
+        """Return the saved draft to the input, because the agent on screen stays."""
         if self.agent:
-            self._screen.returned(self.typed.take(self.agent.id))
+            self._view.returned(self.drafts.pop(self.agent.id))
 
     async def leave(self) -> str:
-        """End all loops and put all pens down; returns the sentences about what is not saved."""
-        kept = await self.typed.close(self._leave())
-        self.member = self._following = None
-        return kept
+        """Stop all loops and release all write locks; return the sentences about what could not be saved."""
+        unsaved = await self.drafts.close(self._leave())
+        self.open_agent = self._followed = None
+        return unsaved
 
     async def _leave(self) -> str:
-        if self._following:
-            await self._following.stop()
-        return await self.crew.close(self.member) if self.crew else ""
+        if self._followed:
+            await self._followed.stop()
+        return await self.manager.close(self.open_agent) if self.manager else ""
 
-    def holds(self, runtime: Runtime) -> bool:
-        """Whether this is the loop of an agent that is open."""
-        return self.crew is not None and any(each.runtime is runtime for each in self.crew.members.values())
+    def is_open(self, runtime: AgentLoop) -> bool:
+        """Return True if `runtime` is the loop of an open agent."""
+        return self.manager is not None and any(each.agent_loop is runtime for each in self.manager.agents.values())
 
-    def renamed(self, id: str, name: str) -> None:
-        """An agent is called this now."""
-        if self.crew:
-            self.crew.rename(id, name)
+    def rename(self, id: str, name: str) -> None:
+        """Show `name` as the new name of the agent `id`."""
+        if self.manager:
+            self.manager.rename(id, name)
         if self.agent and self.agent.id == id:
             self.agent = replace(self.agent, name=name)
-            if self._following:
-                self._following.rename(name)
+            if self._followed:
+                self._followed.rename(name)
             else:
-                self._screen.agent(name)
+                self._view.agent(name)
 
     def answer(self, name: str) -> None:
-        """Show what an agent in the wings asks: the one of that name, or whoever has waited longest. Raises Refused."""
-        members = self.crew.members.values() if self.crew else ()
-        asking = [each for each in members if each is not self.member and each.relay.asked]
-        found = [each for each in asking if name in ("", each.agent.name)]
-        if not found:
-            there = f"There are: {', '.join(each.agent.name for each in asking)}" if asking else ""
-            raise Refused(f"{name} asks nothing." if name else "No agent in the background asks anything.", there)
-        first = found[0]
-        first.relay.present(first.relay.asked[0], self._screen, first.agent.name)
+        """Show the question of a detached agent: of the one called `name`, or of the one that has waited
+        longest.
 
-    # ── what is told of those in the wings ──
+        Raise Rejected if none asks.
+        """
+        members = self.manager.agents.values() if self.manager else ()
+        asking = [each for each in members if each is not self.open_agent and each.view.questions]
+        matches = [each for each in asking if name in ("", each.agent.name)]
+        if not matches:
+            names = f"There are: {', '.join(each.agent.name for each in asking)}" if asking else ""
+            raise Rejected(f"{name} asks nothing." if name else "No agent in the background asks anything.", names)
+        first = matches[0]
+        first.view.show_question(first.view.questions[0], self._view, first.agent.name)
 
-    def _told(self) -> None:
-        """Say in the status line who asks, whose mail is held, whose turn has ended, and how many are at work."""
-        others = [each for each in self.crew.members.values() if each is not self.member] if self.crew else []
-        asking = [each for each in others if each.relay.asked]
-        held = [each for each in others if self.crew and each.agent.id in self.crew.post.held]
-        there = [*asking, *held]
-        ended = [each for each in others if each.relay.unseen and each not in there and not each.runtime.busy]
-        failed = [each for each in ended if each.relay.unseen is Ending.FAILED]
-        done = [each for each in ended if each.relay.unseen is Ending.COMPLETED]
-        busy = sum(each.runtime.memory.open is not None and not each.relay.asked for each in others)
-        said = [_named(asking, "asks: /answer"), _named(held, "held: /send")]
-        said += [_named(failed, "failed"), _named(done, "done"), f"{busy} at work" if busy else ""]
-        self._screen.others(" · ".join(filter(None, said)), pressing=bool(there or failed))
+    # ── detached agents ──
 
-    def _lost(self, member: Member, why: str) -> None:
-        """An agent's loop has ended by itself."""
-        if member is self.member:
-            self._memory, self.member = member.runtime.memory, None
-            self._screen.changed(replace(self._memory, open=None))  # nothing is under way here any more
-            self._screen.queued(())
-            self._screen.away(False)
-            self._screen.notice(why)
+    def _show_background(self) -> None:
+        """Show in the status line which agents ask, hold mail or have ended a turn, and how many are running."""
+        manager = self.manager
+        others = [each for each in manager.agents.values() if each is not self.open_agent] if manager else []
+        asking = [each for each in others if each.view.questions]
+        refused = [each for each in others if manager and each.agent.id in manager.mailbox.refused]
+        held = [each for each in others if manager and each not in refused and manager.mailbox.is_held(each.agent.id)]
+        waiting = [*asking, *held, *refused]
+        ended = [
+            each for each in others if each.view.unseen_ending and each not in waiting and not each.agent_loop.busy
+        ]
+        failed = [each for each in ended if each.view.unseen_ending is Ending.FAILED]
+        done = [each for each in ended if each.view.unseen_ending is Ending.COMPLETED]
+        busy = sum(each.agent_loop.memory.open is not None and not each.view.questions for each in others)
+        parts = [_name_agents(asking, "asks: /answer"), _name_agents(held, "held: /send")]
+        parts.append(_name_agents(refused, "cannot take its messages: /switch"))
+        parts += [_name_agents(failed, "failed"), _name_agents(done, "done"), f"{busy} at work" if busy else ""]
+        self._view.others(" · ".join(filter(None, parts)), pressing=bool(waiting or failed))
+
+    def _on_lost(self, open_agent: OpenAgent, why: str) -> None:
+        """Handle the end of an agent's loop that nothing in this process asked for."""
+        if open_agent is self.open_agent:
+            self._memory = open_agent.agent_loop.memory
+            self._attach(None)
+            self._view.changed(replace(self._memory, open=None))  # this process runs nothing of it any more
+            self._view.away(False)
+            self._view.notice(why)
             return
-        self.typed.lay_by(member.agent.id, member.relay.returned_text)
-        self._screen.notice(f"{member.agent.name}: {why}")
-        self._told()
+        self.drafts.stash(open_agent.agent.id, open_agent.view.returned_text)
+        self._view.notice(f"{open_agent.agent.name}: {why}")
+        self._show_background()
 
 
-def delegates(crew: Crew, id: str) -> Delegates:
-    """The agents of one, imported when its model wants some."""
-    from ikigai.app.subagents import Delegation
+def subagents_of(manager: AgentManager, id: str) -> Subagents:
+    """Return the subagents of the agent `id`; their module is imported when its model wants some."""
+    from ikigai.app.subagents import ManagedSubagents
 
-    return Delegation(crew, id)
+    return ManagedSubagents(manager, id)
 
 
-def _named(members: list[Member], what: str) -> str:
+def _name_agents(members: list[OpenAgent], what: str) -> str:
     if not members:
         return ""
-    names = ", ".join(member.agent.name for member in members[:NAMED])
-    more = len(members) - NAMED
+    names = ", ".join(open_agent.agent.name for open_agent in members[:MAX_NAMED_AGENTS])
+    more = len(members) - MAX_NAMED_AGENTS
     return f"{names}{f' and {more} more' if more > 0 else ''} {what}"

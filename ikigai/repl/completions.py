@@ -1,31 +1,58 @@
-"""What the screen completes with: arguments of commands; memory and world are None while nothing is open."""
+"""This module completes the arguments of commands; `memory` and `services` are None while no agent is open."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.project_limits import ALL
+from ikigai.core.tool_selection import ToolSelection
 
 if TYPE_CHECKING:
-    from ikigai.app.services import World
+    from ikigai.app.services import Services
 
+PLAIN = {
+    "all": {"--all": "the dead, too"},
+    "plot": {"--plot": "draw tokens, cost and the window"},
+    "trust": {"yes": "use what this folder brings", "no": "use it no more"},
+}
+"""Completions that never change, by kind."""
 NEWEST, FIRST_WORDS = 50, 80
-"""Turns that are offered, and characters of what each began with."""
+"""Turns that /fork offers, and characters of the first words shown of each."""
 
 
-def marks(memory: Memory | None) -> list[str]:
+def known(kind: str, typed: str, memory: Memory | None, services: Services | None) -> Iterable[str]:
+    """Return completions of `typed` for an argument of `kind`, as `Command.completes` names it."""
+    match kind:
+        case "models":
+            return complete_models(services)
+        case "levels":
+            return complete_levels(services, memory)
+        case "files":
+            return complete_files(typed)
+        case "modes":
+            return complete_modes()
+        case "marks" | "acts" | "code" | "pins" | "sets" | "turns":
+            return _OF_MEMORY[kind](memory)
+        case _:
+            return PLAIN.get(kind, ())
+
+
+def complete_marks(memory: Memory | None) -> list[str]:
     marks = memory.marks if memory else ()
     return list(dict.fromkeys(mark.label for mark in reversed(marks)))
 
 
-def acts(memory: Memory | None) -> dict[str, str]:
-    acts = memory.acts if memory else ()
+def complete_undo(memory: Memory | None) -> dict[str, str]:
+    acts = memory.changes if memory else ()
     return {str(act.id): act.kind + " that took nothing" * act.empty for act in reversed(acts)}
 
 
-def turns(memory: Memory | None) -> dict[str, str]:
-    """What /fork takes: turns of the window, the newest first, each by its last event and its first words."""
+def complete_turns(memory: Memory | None) -> dict[str, str]:
+    """Return completions of /fork: turns of the window, the newest first, each by its last event and its first
+    words.
+    """
     if memory is None:
         return {}
     first = (memory.window.first,) if memory.window.first else ()
@@ -33,52 +60,55 @@ def turns(memory: Memory | None) -> dict[str, str]:
     return {f"at {turn.end}": " ".join(turn.messages[0].text[:FIRST_WORDS].split()) for turn in newest}
 
 
-def files(typed: str) -> list[str]:
-    from ikigai.repl import pin_commands as pinning
+def complete_files(typed: str) -> list[str]:
+    from ikigai.repl import pin_commands
 
-    return list(pinning.completions(typed, pinning.here()))
-
-
-def pins(memory: Memory | None) -> dict[str, str]:
-    from ikigai.repl import pin_commands as pinning
-
-    return pinning.offered(memory, pinning.here()) if memory else {}
+    return list(pin_commands.complete_paths(typed, pin_commands.working_directory()))
 
 
-def code(memory: Memory | None) -> dict[str, str]:
-    from ikigai.repl import copy_answer as copying
+def complete_pins(memory: Memory | None) -> dict[str, str]:
+    from ikigai.repl import pin_commands
 
-    return copying.offered(memory)
-
-
-def models(world: World | None) -> list[str]:
-    return list(world.known_models()) if world else []
+    return pin_commands.list_pinned(memory, pin_commands.working_directory()) if memory else {}
 
 
-def levels(world: World | None, memory: Memory | None) -> list[str]:
-    return list(world.pool.known.levels(memory.model)) if world and memory else []
+def complete_code(memory: Memory | None) -> dict[str, str]:
+    from ikigai.repl import copy_answer
+
+    return copy_answer.list_code_blocks(memory)
 
 
-def sets(memory: Memory | None) -> dict[str, str]:
-    """What /tools takes: each set of tools, on where it is off, and off where it is on."""
+def complete_models(services: Services | None) -> list[str]:
+    return list(services.known_models()) if services else []
+
+
+def complete_levels(services: Services | None, memory: Memory | None) -> list[str]:
+    return list(services.pool.known.levels(memory.model)) if services and memory else []
+
+
+def complete_tool_sets(memory: Memory | None) -> dict[str, str]:
+    """Return completions of /tools: "on" for each tool set that is off, "off" for each that is on."""
     if not memory:
         return {}
-    off = str(memory.settings.get("tools_off") or "").split(",")
-    found: dict[str, list[str]] = {}
+    selection = ToolSelection.of(memory.settings)
+    names_by_set: dict[str, list[str]] = {}
     for tool in sorted(memory.run.tools, key=lambda tool: tool.set):
-        found.setdefault(tool.set, []).append(tool.name)
-    return {f"{'on' if name in off or ALL in off else 'off'} {name}": ", ".join(tools) for name, tools in found.items()}
+        names_by_set.setdefault(tool.set, []).append(tool.name)
+    rows = names_by_set.items()
+    return {f"{'on' if selection.is_off(name) else 'off'} {name}": ", ".join(tools) for name, tools in rows}
 
 
-def modes() -> dict[str, str]:
-    """What /approve takes."""
-    from ikigai.repl import permission_commands as permissions
-
-    return {
-        **{mode.value: means for mode, means in permissions.MEANS.items()},
-        "default": "what the configuration says",
-        "revoke ": "ask again about what was approved for always",
-    }
+def complete_modes() -> dict[str, str]:
+    """Return completions of /approve."""
+    modes = {mode.value: mode.meaning for mode in ApprovalMode}
+    return modes | {"default": "what the configuration says", "revoke ": "ask again about what was approved for always"}
 
 
-TRUST = {"yes": "use what this folder brings", "no": "use it no more"}
+_OF_MEMORY: dict[str, Callable[[Memory | None], Iterable[str]]] = {
+    "marks": complete_marks,
+    "acts": complete_undo,
+    "code": complete_code,
+    "pins": complete_pins,
+    "sets": complete_tool_sets,
+    "turns": complete_turns,
+}

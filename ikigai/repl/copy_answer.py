@@ -1,52 +1,53 @@
-"""/copy: the last answer of the agent on screen, or a code block of it, for the terminal's clipboard."""
+"""This module finds what /copy puts on the terminal's clipboard: the last answer on screen, or a code block of it."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.messages import Role
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.state.memory import Memory
 from ikigai.terminal.render.markdown import code_blocks
 
 
-class Chosen(NamedTuple):
-    """Safe text to copy, and what it is in words."""
+class CopyChoice(NamedTuple):
+    """A text that is safe to copy, and `what` names it to the user."""
 
     text: str
     what: str
 
 
-def chosen(memory: Memory, argument: str) -> Chosen:
-    """The answer, or its code block of that number, counted from 1. Raises Refused where there is none.
+def choose_copy(memory: Memory, argument: str) -> CopyChoice:
+    """Return the last answer, or the code block of it that `argument` numbers, counted from 1.
 
-    A code block comes without its last line break: pasted into a shell it waits for Enter.
+    Raise Rejected if there is none. A code block comes without its last line break: pasted into a shell it waits for
+    Enter.
     """
     answer = last_answer(memory)
     if not answer:
-        raise Refused("There is no answer in the context.", "The history (Ctrl+T) holds older ones: c copies there.")
+        raise Rejected("There is no answer in the context.", "The history (Ctrl+T) holds older ones: c copies there.")
     if not argument:
-        return Chosen(clean(answer).strip("\n"), "The last answer")
+        return CopyChoice(clean(answer).strip("\n"), "The last answer")
     if not (argument.isascii() and argument.isdecimal() and int(argument[:9])):
-        raise Refused(f"/copy cannot {argument[:80]!r}.", "Write /copy, or /copy N for the Nth code block.")
+        raise Rejected(f"/copy cannot {argument[:80]!r}.", "Write /copy, or /copy N for the Nth code block.")
     blocks = code_blocks(answer)
     if not blocks:
-        raise Refused("The last answer has no code block.", "/copy alone copies all of it.")
+        raise Rejected("The last answer has no code block.", "/copy alone copies all of it.")
     if int(argument[:9]) > len(blocks):
         count = "one code block" if len(blocks) == 1 else f"{len(blocks):,} code blocks"
-        raise Refused(f"The last answer has {count}.", f"Write a number up to {len(blocks)}.")
-    return Chosen(blocks[int(argument) - 1], f"Code block {argument.lstrip('0')} of {len(blocks):,}")
+        raise Rejected(f"The last answer has {count}.", f"Write a number up to {len(blocks)}.")
+    return CopyChoice(blocks[int(argument) - 1], f"Code block {argument.lstrip('0')} of {len(blocks):,}")
 
 
-def offered(memory: Memory | None) -> dict[str, str]:
-    """The numbers of the last answer's code blocks, and how each begins."""
+def list_code_blocks(memory: Memory | None) -> dict[str, str]:
+    """Return the numbers of the last answer's code blocks, with the beginning of each."""
     blocks = code_blocks(last_answer(memory)) if memory else ()
     return {str(n): clean_line(block.lstrip().partition("\n")[0][:60]) for n, block in enumerate(blocks, 1)}
 
 
 def last_answer(memory: Memory) -> str:
-    """The words of the newest message of the model that has some; "" where none is in the context."""
+    """Return the newest non-empty text of the model in the context, or "" if there is none."""
     turns = (*(turn.messages for turn in memory.window.turns), memory.open.messages if memory.open else ())
-    said = (each.text for messages in reversed(turns) for each in reversed(messages) if each.role is Role.ASSISTANT)
-    return next((text for text in said if text.strip()), "")
+    texts = (each.text for messages in reversed(turns) for each in reversed(messages) if each.role is Role.ASSISTANT)
+    return next((text for text in texts if text.strip()), "")

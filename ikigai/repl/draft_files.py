@@ -1,8 +1,9 @@
-"""What has been typed and not been sent, kept in a private file while it is typed: it outlives a killed program.
+"""This module saves unsent input to private files while it is typed, so that it outlives a killed program.
 
-One file of the state folder for each agent that a program has a draft for. The program holds a lock on it, which no
-program that died does: whoever opens the agent next takes the draft over, file and all. Files are written in a thread,
-a moment after a key and not with every one. A draft that holds a key or password of the environment is not written.
+Each agent that a program has a draft for has a file in the state folder. The program holds a lock on it, which is free
+as soon as the program has died. The next program that opens the agent takes the draft over, with its file. Files are
+written in a thread, a moment after a key and not with every one. A draft that holds a key or password of the
+environment is not written.
 """
 
 from __future__ import annotations
@@ -20,38 +21,41 @@ from ikigai.system import paths
 
 log = logging.getLogger(__name__)
 
-_SHORTEST = 8
-"""Characters of a value that is taken for a secret: shorter ones stand in any text."""
+_MIN_SECRET_CHARACTERS = 8
+"""Shortest value, in characters, that counts as a secret: shorter ones stand in any text."""
 
 
-class Unsent:
-    """The drafts of one program, by the ids of agents."""
+class DraftFiles:
+    """The drafts of one program, by agent id."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self._folder = folder
         harmless = without_secrets(environ)
-        self._secrets = [value for name, value in environ.items() if name not in harmless and len(value) >= _SHORTEST]
-        self._texts: dict[str, str] = {}  # as they are to be
+        self._secrets = [
+            value for name, value in environ.items() if name not in harmless and len(value) >= _MIN_SECRET_CHARACTERS
+        ]
+        self._texts: dict[str, str] = {}  # to be written
         self._written: dict[str, str] = {}
-        self._files: dict[str, tuple[int, Path]] = {}  # open, and locked by this
-        self._turn = asyncio.Lock()
+        self._files: dict[str, tuple[int, Path]] = {}  # open, and locked by this process
+        self._lock = asyncio.Lock()
 
-    async def keep(self, agent: str, text: str) -> None:
-        """Let this be the agent's draft; an empty one has no file."""
+    async def save(self, agent: str, text: str) -> None:
+        """Save `text` as the agent's draft; an empty draft has no file."""
         self._texts[agent] = "" if any(secret in text for secret in self._secrets) else text
-        async with self._turn:
+        async with self._lock:
             if self._written.get(agent, "") != self._texts[agent]:
                 await asyncio.to_thread(self._write, agent, self._texts[agent])
 
     async def take(self, agent: str) -> tuple[str, float]:
-        """The draft that a program had which has died, "" if there is none; and when it was written, in seconds since
-        1970. It is this program's from now on.
+        """Take over the draft that a program which has died left for `agent`.
+
+        Return its text ("" if there is none), and when it was written, in seconds since 1970.
         """
-        async with self._turn:
-            return await asyncio.to_thread(self._taken, agent)
+        async with self._lock:
+            return await asyncio.to_thread(self._take_over, agent)
 
     def close(self) -> None:
-        """Drafts that are left stay for who comes next."""
+        """Release the locks; drafts that are left stay for the next program."""
         for descriptor, _ in self._files.values():
             os.close(descriptor)
         self._files.clear()
@@ -64,7 +68,7 @@ class Unsent:
                     path.unlink(missing_ok=True)
                     os.close(descriptor)
             else:
-                descriptor, _ = self._files.get(agent) or self._made(agent)
+                descriptor, _ = self._files.get(agent) or self._create_file(agent)
                 data = text.encode(errors="replace")
                 os.pwrite(descriptor, data, 0)
                 os.ftruncate(descriptor, len(data))
@@ -72,14 +76,14 @@ class Unsent:
         except OSError as error:
             log.info("a draft could not be kept: %s", error)
 
-    def _made(self, agent: str) -> tuple[int, Path]:
-        path = paths.private(self._folder) / f"unsent-{agent}-{os.getpid()}.txt"
+    def _create_file(self, agent: str) -> tuple[int, Path]:
+        path = paths.make_private(self._folder) / f"unsent-{agent}-{os.getpid()}.txt"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._files[agent] = descriptor, path
         return descriptor, path
 
-    def _taken(self, agent: str) -> tuple[str, float]:
+    def _take_over(self, agent: str) -> tuple[str, float]:
         texts, written = list[str](), 0.0
         mine = self._files.get(agent, (0, None))[1]
         for path in sorted(self._folder.glob(f"unsent-{agent}-*.txt")):

@@ -1,8 +1,8 @@
-"""The files that an @ in the input can mean: listed behind the loop's back, looked through a slice at a time.
+"""This module completes the files that an @ in the input can mean, without holding up the event loop.
 
-A list of a hundred thousand paths takes git a fraction of a second and is kept for a while. What is typed is looked for
-in it for a few milliseconds at once, so that there is an answer with the key; the rest is looked through between keys,
-and `changed` is called when that found more.
+A list of a hundred thousand paths takes git a fraction of a second and is reused for a while. A key searches it for a
+few milliseconds, so that there is an answer at once. The rest is searched between keys, and `changed` is called when
+that finds more.
 """
 
 from __future__ import annotations
@@ -15,126 +15,136 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from ikigai.core.search.fuzzy import Names, Search
+from ikigai.core.search.fuzzy import FuzzySearch, PathIndex
 from ikigai.images import mention
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 0.006
-"""Seconds that a key waits for what it finds: a third of a frame."""
-SLICE = 0.002
-"""Seconds between two looks at what else there is to do."""
-PAUSE = 0.05
+KEY_WAIT = 0.006
+"""Seconds that a key waits for matches: a third of a frame."""
+SEARCH_STEP = 0.002
+"""Seconds of searching before the event loop runs again."""
+FRAME_INTERVAL = 0.05
 """Seconds between two frames that show more."""
-FRESH = 5.0
-"""Seconds for which a list is believed: then an @ has another one made."""
-OFFERED = 50
-MOST = 500_000
-"""Paths that are kept of one folder."""
+LIST_LIFETIME = 5.0
+"""Seconds for which a list is used; a later @ lists the files again."""
+MAX_OFFERED = 50
+MAX_PATHS = 500_000
+"""Paths that are listed for one folder."""
 _OUTSIDE = re.compile(r"(/|~|\.\.?/)")
-_SAID = re.compile(r"""@(?:"([^"\n]+)"|'([^'\n]+)'|(\S+))""")
+_MENTION = re.compile(r"""@(?:"([^"\n]+)"|'([^'\n]+)'|(\S+))""")
 
 
-class Mentions:
-    """Of one folder. `said` gives what was written before, the newest first: what it mentions comes first again."""
+class FileMentions:
+    """The files of one folder.
 
-    def __init__(self, folder: Path, said: Callable[[], Iterable[str]], changed: Callable[[], object]) -> None:
-        self._folder, self._said, self._changed = folder, said, changed
-        self._names = Names()
+    `earlier` returns the texts sent before, the newest first; files that they mention come first. `changed` is called
+    when there are more matches.
+    """
+
+    def __init__(self, folder: Path, earlier: Callable[[], Iterable[str]], on_change: Callable[[], object]) -> None:
+        self._folder, self._earlier, self._on_change = folder, earlier, on_change
+        self._names = PathIndex()
         self._recent: dict[str, int] = {}
-        self._listed = -FRESH  # when the list was whole
-        self._listing: asyncio.Task[None] | None = None
-        self._wanted: tuple[str, int] | None = None  # what is being looked for, in how many paths
-        self._search = Search(self._names, "", {})
+        self._listed = -LIST_LIFETIME  # when the list was whole
+        self._list_task: asyncio.Task[None] | None = None
+        self._query: tuple[str, int] | None = None  # the text searched for, and the number of paths
+        self._search = FuzzySearch(self._names, "", {})
         self._steps = iter(self._search)
-        self._left = False  # slices to look through
-        self._going: asyncio.Task[None] | None = None
+        self._has_more = False  # slices to search
+        self._search_task: asyncio.Task[None] | None = None
 
-    def offered(self, typed: str) -> list[str]:
-        """The words that mean the files which `typed` may, best first: what is known by now."""
+    def matches(self, typed: str) -> list[str]:
+        """Return the mentions that `typed` can become, best first, as far as they are known by now."""
         if _OUTSIDE.match(typed):
-            from ikigai.repl import pin_commands as pinning
+            from ikigai.repl import pin_commands
 
-            return [mention(path) for path in pinning.completions(typed, self._folder)]
-        if self._listing is None and time.monotonic() - self._listed > FRESH:
-            self._listing = asyncio.create_task(self._list(), name="files")
-        if self._wanted != (typed, self._names.count):
-            self._wanted = typed, self._names.count
-            self._search = Search(self._names, typed, self._recent)
+            return [mention(path) for path in pin_commands.complete_paths(typed, self._folder)]
+        if self._list_task is None and time.monotonic() - self._listed > LIST_LIFETIME:
+            self._list_task = asyncio.create_task(self._list(), name="files")
+        if self._query != (typed, self._names.count):
+            self._query = typed, self._names.count
+            self._search = FuzzySearch(self._names, typed, self._recent)
             self._steps = iter(self._search)
-            self._left = self._step(AT_ONCE)
-        if self._left and self._going is None:
-            self._going = asyncio.create_task(self._go_on(), name="mentions")
-        return [mention(path) for path in self._search.best(OFFERED)]
+            self._has_more = self._step(KEY_WAIT)
+        if self._has_more and self._search_task is None:
+            self._search_task = asyncio.create_task(self._search_rest(), name="mentions")
+        return [mention(path) for path in self._search.best(MAX_OFFERED)]
 
     async def close(self) -> None:
-        """Stop looking, before the loop ends: a child that is just being started could not be stopped by that."""
-        tasks = [task for task in (self._listing, self._going) if task]
+        """Stop listing and searching before the event loop ends.
+
+        Cancelling alone would not stop a child process that is just being started.
+        """
+        tasks = [task for task in (self._list_task, self._search_task) if task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
-    def at_rest(self) -> bool:
-        """Whether everything is listed and looked through."""
-        return self._listing is None and not self._left
+    def is_idle(self) -> bool:
+        """True if the files are listed and searched to the end."""
+        return self._list_task is None and not self._has_more
 
     def _step(self, seconds: float) -> bool:
-        """Look through slices for so long; False when all were."""
+        """Search for `seconds`; return False when nothing is left to search."""
         until = time.monotonic() + seconds
         return any(time.monotonic() > until for _ in self._steps)
 
-    async def _go_on(self) -> None:
-        """Look through what is left, a little at a time; another key begins another search, which goes on here."""
+    async def _search_rest(self) -> None:
+        """Search the rest a little at a time; a search that another key begins goes on here."""
         shown, searched = time.monotonic(), self._search
-        while self._left:
-            self._left = self._step(SLICE)
-            if self._search is searched and time.monotonic() - shown > PAUSE:
-                self._changed()
+        while self._has_more:
+            self._has_more = self._step(SEARCH_STEP)
+            if self._search is searched and time.monotonic() - shown > FRAME_INTERVAL:
+                self._on_change()
                 shown = time.monotonic()
             searched = self._search
             await asyncio.sleep(0)
-        self._going = None
-        self._changed()
+        self._search_task = None
+        self._on_change()
 
     async def _list(self) -> None:
-        """Make the list anew; a first one is shown while it grows."""
-        from ikigai.tools.files.listing import files
+        """List the files again; the first list is shown while it grows."""
+        from ikigai.tools.files.listing import list_paths
 
-        names, first = Names(), self._names.count == 0
+        names, first = PathIndex(), self._names.count == 0
         if first:
             self._names = names
-        self._recent = {path: number for number, path in enumerate(_mentioned(self._said()))}
+        self._recent = {path: number for number, path in enumerate(_find_files(self._earlier()))}
         try:
             seen, shown = set[str](), time.monotonic()
-            async with contextlib.aclosing(files(self._folder)) as pieces:
+            async with contextlib.aclosing(list_paths(self._folder)) as pieces:
                 async for piece in pieces:
-                    new = [path for path in dict.fromkeys(piece) if path not in seen and _sayable(path)]
+                    new = [path for path in dict.fromkeys(piece) if path not in seen and _is_mentionable(path)]
                     seen.update(new)
                     names.add(new)
-                    if first and time.monotonic() - shown > PAUSE:
-                        self._changed()
+                    if first and time.monotonic() - shown > FRAME_INTERVAL:
+                        self._on_change()
                         shown = time.monotonic()
-                    if names.count >= MOST:
+                    if names.count >= MAX_PATHS:
                         break
                     await asyncio.sleep(0)
         except (OSError, ValueError):
             log.exception("the files could not be listed")
         finally:
-            self._listing, self._listed = None, time.monotonic()
-        self._names, self._wanted = names, None
-        self._changed()
+            self._list_task, self._listed = None, time.monotonic()
+        self._names, self._query = names, None
+        self._on_change()
 
 
-def _sayable(path: str) -> bool:
-    """Whether a message can mention it: a line break would end the mention, and what is no UTF-8 cannot be sent."""
+def _is_mentionable(path: str) -> bool:
+    """Return True if a message can mention `path`.
+
+    A line break would end the mention, and a path that is no UTF-8 cannot be sent.
+    """
     return (path.isascii() and path.isprintable()) or not re.search("[\n\ud800-\udfff]", path)
 
 
-def _mentioned(texts: Iterable[str]) -> Iterator[str]:
-    """The paths behind the @ in what was written, each once."""
-    found: dict[str, None] = {}
+def _find_files(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the paths that `texts` mention, each once."""
+    paths: dict[str, None] = {}
     for text in texts:
         if "@" in text:
-            found.update(dict.fromkeys(match[1] or match[2] or match[3] for match in _SAID.finditer(text)))
-    yield from found
+            paths.update(dict.fromkeys(match[1] or match[2] or match[3] for match in _MENTION.finditer(text)))
+    yield from paths

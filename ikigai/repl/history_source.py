@@ -1,4 +1,4 @@
-"""The history browser's view of the world: the agent on screen, its log, and the search in it."""
+"""This module gives the history browser the agent on screen, its log, and the search in it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from ikigai.core.events import StoredEvent
 from ikigai.core.state.memory import Memory
 
 if TYPE_CHECKING:
-    from ikigai.app.services import World
+    from ikigai.app.services import Services
     from ikigai.store.agents import Agent
-    from ikigai.store.paging import Lineage
-    from ikigai.store.search.seek import Seeker
+    from ikigai.store.paging import LineageNames
+    from ikigai.store.search.seek import SearchCursor
 
-MOST_BYTES = 2_000_000
-"""Of one page, as stored."""
+MAX_PAGE_BYTES = 2_000_000
+"""Bytes of one page, as stored."""
 
 
-class Seated(Protocol):
-    """The agent on screen, its memory, and its loop; that is None where it is only looked at."""
+class AgentOnScreen(Protocol):
+    """The agent on screen, its memory, and its loop, which is None while the agent is read-only."""
 
     @property
     def agent(self) -> Agent | None: ...
@@ -28,14 +28,14 @@ class Seated(Protocol):
     def runtime(self) -> object | None: ...
 
 
-class History:
-    """A `browser_source.Source` over the database, for the agent that is on screen when it is made."""
+class HistorySource:
+    """A `terminal.history.Source` over the database, for the agent that is on screen when it is built."""
 
-    def __init__(self, world: World, seat: Seated) -> None:
-        assert seat.agent and seat.memory
-        self._database, self._seat = world.database, seat
-        self._agent, self._known = seat.agent, seat.memory
-        self._reader = world.database.reader(seat.agent)
+    def __init__(self, services: Services, active_agent: AgentOnScreen) -> None:
+        assert active_agent.agent and active_agent.memory
+        self._database, self._active_agent = services.database, active_agent
+        self._agent, self._memory = active_agent.agent, active_agent.memory
+        self._reader = services.database.reader(active_agent.agent)
 
     @property
     def agent(self) -> str:
@@ -44,28 +44,29 @@ class History:
     @property
     def memory(self) -> Memory:
         if self._on_screen:
-            self._known = self._seat.memory or self._known
-        return self._known
+            self._memory = self._active_agent.memory or self._memory
+        return self._memory
 
     @property
     def refusal(self) -> str:
         if not self._on_screen:
             return f"{self._agent.name} is not on the screen any more: nothing can be done to it."
-        return "" if self._seat.runtime else "This agent is read-only here: f goes on from there with another one."
+        how = "f goes on from there with another one."
+        return "" if self._active_agent.runtime else f"This agent is read-only here: {how}"
 
     @property
     def _on_screen(self) -> bool:
-        """What is typed ahead may have gone to another agent meanwhile."""
-        return self._seat.agent is not None and self._seat.agent.id == self._agent.id
+        """True if the agent is still on screen; keys that were typed ahead may have switched to another one."""
+        return self._active_agent.agent is not None and self._active_agent.agent.id == self._agent.id
 
-    async def lineage(self) -> Lineage:
+    async def lineage(self) -> LineageNames:
         return await self._reader.lineage()
 
     async def before(self, id: int | None, limit: int) -> tuple[StoredEvent, ...]:
-        return await self._reader.page(limit, MOST_BYTES, before=id)
+        return await self._reader.page(limit, MAX_PAGE_BYTES, before=id)
 
     async def after(self, id: int, limit: int) -> tuple[StoredEvent, ...]:
-        return await self._reader.page(limit, MOST_BYTES, after=id)
+        return await self._reader.page(limit, MAX_PAGE_BYTES, after=id)
 
-    async def seek(self, query: str) -> Seeker:
+    async def seek(self, query: str) -> SearchCursor:
         return await self._database.seeker(query, self._agent.id)

@@ -1,4 +1,4 @@
-"""What was typed and not sent, by agent: put by while another is on screen, and kept in files for after a crash."""
+"""This module keeps unsent input by agent: while another agent is on screen, and in files for after a crash."""
 
 from __future__ import annotations
 
@@ -14,125 +14,126 @@ from ikigai.core.sanitize import storable
 from ikigai.system import paths
 
 if TYPE_CHECKING:
-    from ikigai.app.agent_manager import Member
-    from ikigai.repl.draft_files import Unsent
+    from ikigai.app.agent_manager import OpenAgent
+    from ikigai.repl.draft_files import DraftFiles
     from ikigai.terminal.screen import Screen
 
-Newest: TypeAlias = Callable[[int | None, int], Awaitable[Sequence[StoredEvent]]]
+ReadEvents: TypeAlias = Callable[[int | None, int], Awaitable[Sequence[StoredEvent]]]
 
-EVERY = 0.5
-"""Seconds from a key until what was typed is kept: what a kill may lose. What was entered is kept at once."""
-SKEW = 5.0
-"""Seconds by which a message in the log may seem older than a draft of it: the clocks are two."""
-LOOKED_AT = 50
-"""Events of the log that are looked through for what was sent."""
-OPENED_WITHIN = 2.0
-"""Seconds that closing what a dead program left open may take until something else is told."""
+SAVE_INTERVAL = 0.5
+"""Seconds from a key until the draft is saved, which a kill may lose. An entered line is saved at once."""
+CLOCK_SKEW = 5.0
+"""Seconds by which a message in the log may seem older than its draft: the clocks are two."""
+MAX_SEARCHED_EVENTS = 50
+"""Events of the log that are searched for messages that were sent."""
+OPEN_TIMEOUT = 2.0
+"""Seconds that closing a killed program's open turn may take until the user is told of the draft."""
 
 
-class Typed:
-    """By ids of agents. `here` gives that of the one on screen, "" for none; `queued` what others wait to send."""
+class InputDrafts:
+    """Unsent input, by agent id.
+
+    `current_id` returns the id of the agent on screen, "" for none. `queued` returns what other agents wait to send.
+    """
 
     def __init__(
-        self, screen: Screen, here: Callable[[], str], queued: Callable[[], Mapping[str, Sequence[str]]]
+        self, screen: Screen, current_id: Callable[[], str], queued: Callable[[], Mapping[str, Sequence[str]]]
     ) -> None:
-        self._screen, self._here, self._queued = screen, here, queued
-        self._by: dict[str, str] = {}
-        self._unsent: Unsent | None = None  # the same, kept in files
-        self._newer = False  # than what is being kept
-        self._at_once = asyncio.Event()
-        self._kept = set[str]()  # by whom there is a draft in a file that was kept here
-        self._keeping: asyncio.Task[None] | None = None
-        self._telling: asyncio.Task[None] | None = None
+        self._screen, self._view, self._current_id, self._queued = screen, screen.view, current_id, queued
+        self._stashed: dict[str, str] = {}
+        self._files: DraftFiles | None = None  # drafts on disk
+        self._has_changed = False  # since the last save
+        self._save_now = asyncio.Event()
+        self._saved_ids = set[str]()  # agents whose draft was saved to a file here
+        self._save_task: asyncio.Task[None] | None = None
+        self._notice_task: asyncio.Task[None] | None = None
 
-    def put_by(self) -> None:
-        """Keep what is in the input for the agent on screen."""
-        if (id := self._here()) and (text := self._screen.put_by()):
-            self._by[id] = text
+    def stash_current(self) -> None:
+        """Keep the text in the input for the agent on screen."""
+        if (id := self._current_id()) and (text := self._screen.take_input()):
+            self._stashed[id] = text
 
-    def lay_by(self, id: str, text: str) -> None:
-        """Keep this for an agent that is not on screen."""
+    def stash(self, id: str, text: str) -> None:
+        """Keep `text` for an agent that is not on screen."""
         if text:
-            self._by[id] = text
+            self._stashed[id] = text
 
-    def take(self, id: str) -> str:
-        """What was put by for the agent; its input has it from now on."""
-        return self._by.pop(id, "")
+    def pop(self, id: str) -> str:
+        """Return the agent's draft and drop it here, because its input has it from now on."""
+        return self._stashed.pop(id, "")
 
     def changed(self, entered: bool = False) -> None:
-        """What is in the input, or waits to be sent, may be another text: keep it, in a moment; at once what was
-        `entered`.
-        """
-        if self._unsent and self._here():
-            self._newer = True
+        """Save the drafts in a moment, as the input or the queue may have changed; at once if a line was `entered`."""
+        if self._files and self._current_id():
+            self._has_changed = True
             if entered:
-                self._at_once.set()
-            if self._keeping is None or self._keeping.done():
-                self._keeping = asyncio.create_task(self._keep(self._unsent), name="unsent")
+                self._save_now.set()
+            if self._save_task is None or self._save_task.done():
+                self._save_task = asyncio.create_task(self._save_all(self._files), name="unsent")
 
-    async def recover(self, id: str, member: Member | None, newest: Newest) -> None:
-        """What was typed in a program that died is in the input again.
+    async def recover(self, id: str, open_agent: OpenAgent | None, read_events: ReadEvents) -> None:
+        """Return the draft of a killed program to the input, without the messages that the log has.
 
-        Unless the log has it: a program may die between the message and its draft's end. `newest` gives so many of the
-        agent's events before an id; where the log cannot tell, all of the draft is given back.
+        A program may die between a message and the end of its draft. `newest` returns a number of the agent's events
+        before an id. If the log cannot be read, all of the draft is returned.
         """
-        if self._unsent is None:
-            from ikigai.repl.draft_files import Unsent
+        if self._files is None:
+            from ikigai.repl.draft_files import DraftFiles
 
-            self._unsent = Unsent(paths.state_dir(), os.environ)
-        text, written = await self._unsent.take(id)
+            self._files = DraftFiles(paths.state_dir(), os.environ)
+        text, written = await self._files.take(id)
         if text:
             try:
-                text = without_sent(text, written, await newest(None, LOOKED_AT))
+                text = without_sent(text, written, await read_events(None, MAX_SEARCHED_EVENTS))
             except StoreError:
                 pass
-            finally:  # also where the user leaves meanwhile: what is in the input is kept then
-                self._screen.returned(text)
+            finally:  # also if the user leaves meanwhile: the input is saved then
+                self._view.returned(text)
         if text:
-            self._telling = asyncio.create_task(self._tell_recovered(member), name="recovered")
-        self.changed()  # what has been typed meanwhile is kept from now on
+            self._notice_task = asyncio.create_task(self._notify_recovered(open_agent), name="recovered")
+        self.changed()  # also what has been typed meanwhile
 
     async def close(self, ending: Awaitable[str]) -> str:
-        """Keep what is left for who comes next, and then what comes back while the agents are `ending`."""
-        if self._keeping:
-            self._keeping.cancel()
-        unsent, self._unsent = self._unsent, None
-        if not (unsent and (id := self._here())):
+        """Save what is left for the next program, await `ending`, then save what the ending agents return."""
+        if self._save_task:
+            self._save_task.cancel()
+        files, self._files = self._files, None
+        if not (files and (id := self._current_id())):
             return await ending
-        await unsent.keep(id, self._screen.unsent)
-        told = await ending
-        await unsent.keep(id, self._screen.unsent)
-        unsent.close()
-        return told
+        await files.save(id, self._screen.unsent)
+        unsaved = await ending
+        await files.save(id, self._screen.unsent)
+        files.close()
+        return unsaved
 
-    async def _tell_recovered(self, member: Member | None) -> None:
-        """Say so, below what that program has left of its turn."""
-        if member:
+    async def _notify_recovered(self, open_agent: OpenAgent | None) -> None:
+        """Notify the user, below what the killed program left of its turn."""
+        if open_agent:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(member.runtime.opened.wait(), OPENED_WITHIN)
-        self._screen.notice("What had been typed when ikigai ended is in the input again.")
+                await asyncio.wait_for(open_agent.agent_loop.opened.wait(), OPEN_TIMEOUT)
+        self._view.notice("What had been typed when ikigai ended is in the input again.")
 
-    async def _keep(self, unsent: Unsent) -> None:
-        while self._newer:
+    async def _save_all(self, files: DraftFiles) -> None:
+        while self._has_changed:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._at_once.wait(), EVERY)
-            self._at_once.clear()
-            self._newer = False
-            here, queued = self._here(), self._queued()
-            for id in {*queued, *self._by, *self._kept} - {here}:
-                await self._write(unsent, id, _joined(*queued.get(id, ()), self._by.get(id)))
-            if here := self._here():  # what was put by stays on its way to another agent
-                await self._write(unsent, here, _joined(self._screen.unsent, self._by.get(here)))
+                await asyncio.wait_for(self._save_now.wait(), SAVE_INTERVAL)
+            self._save_now.clear()
+            self._has_changed = False
+            current_id, queued = self._current_id(), self._queued()
+            for id in {*queued, *self._stashed, *self._saved_ids} - {current_id}:
+                await self._save(files, id, _joined(*queued.get(id, ()), self._stashed.get(id)))
+            if current_id := self._current_id():  # a stashed text stays while another agent is being opened
+                await self._save(files, current_id, _joined(self._screen.unsent, self._stashed.get(current_id)))
 
-    async def _write(self, unsent: Unsent, id: str, text: str) -> None:
-        (self._kept.add if text else self._kept.discard)(id)
-        await unsent.keep(id, text)
+    async def _save(self, files: DraftFiles, id: str, text: str) -> None:
+        (self._saved_ids.add if text else self._saved_ids.discard)(id)
+        await files.save(id, text)
 
 
 def without_sent(draft: str, written: float, events: Sequence[StoredEvent]) -> str:
-    """What of a draft is not in the log: messages stored since it was `written` (seconds since 1970) are left out."""
+    """Return `draft` without the messages stored since it was `written`, in seconds since 1970."""
     for each in events:
-        if isinstance(each.event, UserMessage) and each.at > written - SKEW:
+        if isinstance(each.event, UserMessage) and each.at > written - CLOCK_SKEW:
             sent, rest = f"{each.event.text}\n", storable(f"{draft}\n")
             draft = draft[len(sent) :] if rest.startswith(sent) else draft
     return draft

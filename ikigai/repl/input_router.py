@@ -1,149 +1,171 @@
-"""A user at the screen: how what they write gets to the agent there, and waits while another one is being opened."""
+"""This module routes the user's input to the agent on screen, and holds it while another agent is being opened."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ikigai.config import Config
-from ikigai.core.commands import table as commands
+from ikigai.core.commands import table
 from ikigai.core.errors import Bug, IkigaiError
 from ikigai.core.state import inputs
-from ikigai.core.state.memory import Memory
-from ikigai.repl.active_agent import Seat
-from ikigai.terminal.screen import Screen
+from ikigai.repl.session import Session
 
 if TYPE_CHECKING:
-    from ikigai.agent.loop import Runtime
-    from ikigai.app.services import World
+    from ikigai.agent.loop import AgentLoop
 
 log = logging.getLogger(__name__)
 
-Sent: TypeAlias = type[inputs.Submitted] | type[inputs.Steered]
-"""What becomes of a message: it begins a turn, or goes into the one under way."""
+SendKind: TypeAlias = type[inputs.Submitted] | type[inputs.Steered]
+"""How a message is sent: it begins a turn, or goes into the open one."""
 
 KEYS_FIRST = 0.002
-"""Seconds from the first paint until anything else is begun: keys typed meanwhile are shown before."""
+"""Seconds from the first paint until other work begins, so that keys typed meanwhile are shown first."""
 
 
-class Sitting(ABC):
-    """One screen, its world once that is open, and the agent on it."""
+class InputRouter:
+    """Routes what the user enters to the agent on screen. `submit` takes the lines that have waited."""
 
-    screen: Screen
-    _seat: Seat
-
-    def __init__(self, config: Config, prompt: str) -> None:
-        self._config = config
-        self._opening = True
-        self._early = [prompt] if prompt else []  # submitted while an agent was being opened, or behind a message
-        self._reading: asyncio.Task[None] | None = None  # what comes before all that is entered now, as reading images
-        self._world: World | None = None
-        self._background: set[asyncio.Task[None]] = set()
-        self._code = 0
-        self._closing = False
-
-    @abstractmethod
-    def submit(self, text: str) -> None:
-        """A line was entered: a command, or a message."""
-
-    def leave(self, code: int = 0) -> None:
-        self._code, self._closing = code, True
-        self.screen.close()
+    def __init__(self, session: Session, submit: Callable[[str], None]) -> None:
+        self._session, self._submit = session, submit
+        self._screen, self._view, self._active_agent = session.screen, session.view, session.active_agent
+        self.opening = True  # True while an agent is being opened
+        self.reading: asyncio.Task[None] | None = None  # work before all input, such as reading images
 
     @property
-    def memory(self) -> Memory | None:
-        return self._seat.memory
+    def is_holding(self) -> bool:
+        """True if input has to wait."""
+        return self.opening or self.reading is not None
 
     @contextlib.contextmanager
-    def _moving(self) -> Iterator[None]:
-        """While another agent is being opened, what is typed waits for it, and is given back where that fails."""
+    def switching(self) -> Iterator[None]:
+        """Hold the input while another agent is being opened; return it to the prompt if that fails."""
         writable = False
         try:
             yield
-            writable = self._seat.runtime is not None
+            writable = self._active_agent.runtime is not None
         finally:
-            self._opening = False
-            early = self._no_longer_early()
+            self.opening = False
+            held = self._active_agent.queue.take_before_open()
             if writable:
-                for text in early:
-                    self.submit(text)
-            elif early:
-                self.screen.returned("\n".join(early))
+                for text in held:
+                    self._submit(text)
+            elif held:
+                self._view.returned("\n".join(held))
 
-    def _no_longer_early(self) -> list[str]:
-        """What has been entered meanwhile: from now on it is the caller's."""
-        early, self._early = self._early, []
-        self.screen.waiting(())
-        return early
-
-    def _say(self, text: str, made: Sent = inputs.Submitted) -> None:
-        """Send a message, whatever it begins with."""
-        from ikigai import images
-
-        if images.mentioned(text):
-            self._first(self._attach(text, made))
+    def send(self, text: str, kind: SendKind = inputs.Submitted) -> None:
+        """Send `text` as a message, even if it begins like a command."""
+        if _may_mention(text):
+            self.run_first(self._send_with_images(text, kind))
         else:
-            self._tell(made(text))
+            self.route(kind(text))
 
-    async def _attach(self, text: str, made: Sent) -> None:
-        """Send a message with the images it mentions."""
+    async def _send_with_images(self, text: str, kind: SendKind) -> None:
+        """Send a message with the images that it mentions."""
         from ikigai import images
 
-        to = self._seat.runtime
+        to, services = self._active_agent.runtime, self._session.services
         try:
-            found = await images.attached(text)
-            self._tell(made(text, found), to)
-            if found and self._world and self.memory and not self._world.sees(self.memory.model):
-                self.screen.notice(images.unseen(self.memory.model))
+            attached = await images.attach_mentioned(text)
+            self.route(kind(text, attached), to)
+            if attached and services and (memory := self._session.memory) and not services.sees_images(memory.model):
+                self._view.notice(images.unseen_notice(memory.model))
         except Exception as error:
             if not isinstance(error, IkigaiError):
                 log.exception("images could not be attached")
                 error = Bug()
-            self.screen.notice(str(error))
-            self.screen.returned(text)
+            self._view.notice(str(error))
+            self._view.returned(text)
 
-    def _first(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do this; what is entered meanwhile waits behind it."""
-        self._reading = asyncio.create_task(self._before_the_rest(work), name="first")
-        return self._reading
+    def run_first(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run `work`; input waits until it has ended."""
+        self.reading = asyncio.create_task(self._run_before_queue(work), name="first")
+        return self.reading
 
-    async def _before_the_rest(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_before_queue(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         finally:
-            self._reading = None
-        early = self._no_longer_early()
-        if self._closing:  # they stay, as a draft
-            self.screen.returned("\n".join(early))
+            self.reading = None
+        held = self._active_agent.queue.take_before_open()
+        if self._session.closing:  # they stay, as a draft
+            self._view.returned("\n".join(held))
             return
-        for each in early:
-            self.submit(each)
+        for each in held:
+            self._submit(each)
 
-    def _typing(self, text: str) -> None:
-        """A message is being written: its request should find a connection. The key that was pressed is shown first."""
-        if self._world and self.memory and not self._seat.busy and not commands.is_command(text):
-            asyncio.get_running_loop().call_later(KEYS_FIRST, self._world.pool.expect, self.memory.model)
+    def typing(self, text: str) -> None:
+        """Open a connection for the request of the message that is being typed, after the key has been shown."""
+        services, memory = self._session.services, self._session.memory
+        if services and memory and not self._active_agent.busy and not table.is_command(text):
+            asyncio.get_running_loop().call_later(KEYS_FIRST, services.pool.expect, memory.model)
 
-    def _tell(self, happened: inputs.Input, to: Runtime | None = None) -> None:
-        """Tell the agent on screen, or the one that it is meant for."""
-        assert self._world
-        runtime = to or self._seat.runtime
-        if runtime is None or not self._seat.holds(runtime):
-            raise self._seat.refusal()
-        if isinstance(happened, inputs.Change):
-            self._world.check(runtime.memory, happened.values)
-            values, notice = self._world.fitting(runtime.memory, happened.values)
-            happened = inputs.Change(values)
+    def route(self, incoming: inputs.Input, to: AgentLoop | None = None) -> None:
+        """Pass `incoming` to the agent on screen, or to the loop `to` if it is given."""
+        services, runtime = self._session.services, to or self._active_agent.runtime
+        assert services
+        if runtime is None or not self._active_agent.is_open(runtime):
+            raise self._active_agent.refusal()
+        if isinstance(incoming, inputs.Change):
+            services.check(runtime.memory, incoming.values)
+            values, notice = services.keep_level(runtime.memory, incoming.values)
+            incoming = inputs.Change(values)
             if notice:
-                self.screen.notice(notice)
-            if model := happened.values.get("model"):  # another SDK, maybe: not when Enter is pressed
-                self._keep(asyncio.create_task(self._world.pool.warm(str(model)), name="warm"))
-        runtime.tell(happened)
+                self._view.notice(notice)
+            if model := incoming.values.get("model"):  # another SDK, maybe: not when Enter is pressed
+                self._session.track(asyncio.create_task(services.pool.warm(str(model)), name="warm"))
+        runtime.put_input(incoming)
 
-    def _keep(self, task: asyncio.Task[None]) -> None:
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+    async def shell(self, line: str) -> None:
+        """Run the user's own command: after one ! its output goes into the conversation, after two it does not."""
+        from ikigai.repl import permission_commands
+        from ikigai.tools.shell.output_buffer import HeadTailBuffer
+
+        assert self._session.services
+        to = self._active_agent.runtime
+        quiet = line.startswith("!!")
+        command = line.lstrip("!").strip()
+        if self._active_agent.runtime is None and not quiet:
+            raise self._active_agent.refusal()
+        self._view.running(line)
+        buffer = HeadTailBuffer(permission_commands.MAX_OUTPUT_BYTES // 2, permission_commands.MAX_OUTPUT_BYTES // 2)
+
+        def on_output(text: str) -> None:
+            buffer.add(text.encode(errors="replace"))
+            self._view.progress(line, text)
+
+        try:
+            output = await permission_commands.run_user_command(self._session.services.tool_runtime, command, on_output)
+        except asyncio.CancelledError:
+            self._quote_output(command, f"{buffer.text()}\n[stopped]".lstrip(), quiet, to)
+            raise
+        finally:
+            self._view.running("")
+        self._quote_output(command, output, quiet, to)
+
+    def _quote_output(self, command: str, output: str, quiet: bool, to: AgentLoop | None) -> None:
+        """Quote the output of the user's own command in the conversation, or with `quiet` print it on the
+        screen alone.
+        """
+        if quiet or to is None or not self._active_agent.is_open(to):
+            self._view.print_text(f"$ {command}\n{output}")
+            return
+        assert self._session.services
+        redacted = self._session.services.redaction.redactor().foreign(output)
+        self.route(inputs.Quote(f"!{command}\n{redacted}", is_command_output=True), to)
+        if to.memory.open:  # it is in a file by now
+            self._view.print_text(f"!{command} has run. Its output joins the conversation when the turn ends.")
+
+
+def _may_mention(text: str) -> bool:
+    """Return True if words of `text` may name a file.
+
+    Most messages have no @, and Enter need not load images for them.
+    """
+    if "@" not in text:
+        return False
+    from ikigai import images
+
+    return images.may_mention(text)

@@ -1,4 +1,4 @@
-"""/approve, /tools, /trust and the user's own !command: what is allowed here, seen and changed by the user."""
+"""This module carries out /approve, /tools, /trust and the user's own !command: permissions, shown and changed."""
 
 from __future__ import annotations
 
@@ -7,171 +7,166 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai.app.tool_runtime import standing_file
-from ikigai.config import trusted_folders as trust
+from ikigai.app.tool_runtime import approvals_file
+from ikigai.config import trusted_folders
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands.arguments import is_id
-from ikigai.core.errors import ConfigError, IkigaiError, Refused
-from ikigai.core.questions import Answered, Question, yes_or_no
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected
+from ikigai.core.questions import Question, QuestionAnswer, yes_or_no
 from ikigai.core.sanitize import clean_line
 from ikigai.core.state import inputs
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.project_limits import ALL, stricter
-from ikigai.core.state.settings import chosen
-from ikigai.tools.approval import standing_approvals as standing
-from ikigai.tools.approval.gate import mode
-from ikigai.tools.approval.policy import Mode, following
+from ikigai.core.state.settings import chosen_settings
+from ikigai.core.tool_selection import ToolSelection
+from ikigai.tools.approval import standing_approvals
 
 if TYPE_CHECKING:
     from ikigai.app.project import Project
-    from ikigai.app.tool_runtime import Workshop
+    from ikigai.app.tool_runtime import ToolRuntime
     from ikigai.config.project_files import OwnFile
 
-MEANS = {
-    Mode.READ_ONLY: "files can be read, nothing can be changed or run",
-    Mode.ASK: "reading in the working directory is free, all else asks",
-    Mode.EDITS: "edits in the working directory run, all else asks",
-    Mode.AUTO: "edits and commands of the allow-list run, all else asks",
-    Mode.YOLO: "everything runs without asking",
-}
-LONGEST = 100_000
+Ask = Callable[[Question], Awaitable[QuestionAnswer]]
+
+MAX_OUTPUT_BYTES = 100_000
 """Bytes of a command's output that go into the conversation."""
 SHOWN_LINES, SHOWN_BYTES = 8, 4_000
-"""How much of a changed text is shown in the question about it."""
+"""Lines and bytes of a changed text that the question about it shows."""
 
 
-async def approve(argument: str, memory: Memory, ask: Callable[[Question], Awaitable[Answered]]) -> str | inputs.Change:
-    """What /approve shows, or the change that it asks for. Raises Refused."""
+async def run_approve(argument: str, memory: Memory, ask: Ask) -> str | inputs.Change:
+    """Return the text that /approve shows, or the change that it makes. Raise Rejected for a bad argument."""
     word, _, rest = argument.partition(" ")
     if not word:
-        return _shown(memory)
+        return _format_approval(memory)
     if word == "revoke":
-        return _revoked(rest.strip())
+        return _revoke(rest.strip())
     if word == "default":
         return inputs.Change({"approval": None})
-    if word not in list(Mode):
-        raise Refused(f"{clean_line(word)!r} is no approval mode.", f"Modes: {', '.join(Mode)}; or: revoke N")
-    if word == Mode.YOLO:
-        chosen(memory, {"approval": word})  # what would be refused is not asked about
+    if word not in list(ApprovalMode):
+        raise Rejected(f"{clean_line(word)!r} is no approval mode.", f"Modes: {', '.join(ApprovalMode)}; or: revoke N")
+    if word == ApprovalMode.YOLO:
+        chosen_settings(memory, {"approval": word})  # what would be refused is not asked about
         lines = ("Models can then run any command and change any file of yours, unseen.",)
         if (await ask(yes_or_no("Run everything without asking?", lines))).key != "y":
             return "Nothing was changed."
     return inputs.Change({"approval": word})
 
 
-def cycled(memory: Memory) -> inputs.Change:
-    """What Shift+Tab does: the next mode, of those that the project lets be chosen."""
-    now = mode(memory.settings)
-    modes, most = [following(now)], memory.run.bounds.approval
-    while most and modes[-1] != now and stricter(modes[-1], most) != modes[-1]:
-        modes.append(following(modes[-1]))
+def next_approval_mode(memory: Memory) -> inputs.Change:
+    """Return the change that Shift+Tab makes: the next approval mode that the project allows."""
+    now = ApprovalMode.of(memory.settings)
+    modes, limit = [now.following()], memory.run.project_limits.approval
+    while modes[-1] != now and modes[-1].stricter(limit) != modes[-1]:
+        modes.append(modes[-1].following())
     return inputs.Change({"approval": modes[-1].value})
 
 
-def _shown(memory: Memory) -> str:
-    now = mode(memory.settings)
-    rows = [f"Approval: {now}: {MEANS[now]}."]
-    if most := memory.run.bounds.approval:
-        rows.append(f"Here it can be {most} at most, by the {clean_line(memory.run.bounds.origins['approval'])}.")
-    kept = standing.approved(standing_file())
+def _format_approval(memory: Memory) -> str:
+    now = ApprovalMode.of(memory.settings)
+    rows = [f"Approval: {now}: {now.meaning}."]
+    if (limit := memory.run.project_limits.approval) is not ApprovalMode.YOLO:
+        rows.append(
+            f"Here it can be {limit} at most, by the {clean_line(memory.run.project_limits.origins['approval'])}."
+        )
+    approvals = standing_approvals.list_approvals(approvals_file())
     rows += [
         f"{number}  {clean_line(each.tool)}  {clean_line(each.shown)}  in {clean_line(each.directory)}"
-        for number, each in enumerate(kept.values(), 1)
+        for number, each in enumerate(approvals.values(), 1)
     ]
-    rows.append("/approve MODE changes it; Shift+Tab goes through the modes." + " /approve revoke N" * bool(kept))
+    rows.append("/approve MODE changes it; Shift+Tab goes through the modes." + " /approve revoke N" * bool(approvals))
     return "\n".join(rows)
 
 
-def _revoked(number: str) -> str:
-    kept = list(standing.approved(standing_file()).items())
-    if not is_id(number) or int(number) > len(kept):
-        raise Refused(
-            f"{number!r} is none of what is approved for always." if number else "Which?", "/approve lists them."
-        )
-    fingerprint, given = kept[int(number) - 1]
-    standing.revoke(standing_file(), fingerprint)
-    return f"Asked about again: {clean_line(given.tool)} {clean_line(given.shown)}"
+def _revoke(number: str) -> str:
+    approvals = list(standing_approvals.list_approvals(approvals_file()).items())
+    if not is_id(number) or int(number) > len(approvals):
+        problem = f"{number!r} is none of what is approved for always." if number else "Which?"
+        raise Rejected(problem, "/approve lists them.")
+    fingerprint, approval = approvals[int(number) - 1]
+    standing_approvals.revoke(approvals_file(), fingerprint)
+    return f"Asked about again: {clean_line(approval.tool)} {clean_line(approval.shown)}"
 
 
-def tools(argument: str, memory: Memory) -> str | inputs.Change:
-    """What /tools shows, or the change that it asks for. Raises Refused."""
+def run_tools(argument: str, memory: Memory) -> str | inputs.Change:
+    """Return the text that /tools shows, or the change that it makes. Raise Rejected for a bad argument."""
     sets = dict.fromkeys(sorted({tool.set for tool in memory.run.tools}))
-    off = [name for name in str(memory.settings.get("tools_off") or "").split(",") if name]
-    off = list(sets) if ALL in off else off
+    selection = ToolSelection.of(memory.settings)
     if not argument:
         if not sets:
             return "Models have no tools here (--no-tools, or enabled = false under [tools])."
         rows = [] if memory.limits.tools else [f"{memory.model} takes no tools: it is offered none of these."]
         for name in sets:
             names = ", ".join(tool.name for tool in memory.run.tools if tool.set == name)
-            rows.append(f"{'off' if name in off else 'on ':3}  {name}: {names}")
+            rows.append(f"{'off' if selection.is_off(name) else 'on ':3}  {name}: {names}")
         return "\n".join((*rows, "/tools off SET and /tools on SET switch them."))
     word, _, name = argument.partition(" ")
     name = name.strip()
     if word not in ("on", "off") or name not in sets:
-        raise Refused(f"/tools cannot {clean_line(argument)!r}.", f"Write on or off, and one of: {', '.join(sets)}")
-    left = {*off, name} if word == "off" else {*off} - {name}
-    value, others = ",".join(sorted(left)), {key: each for key, each in memory.own.items() if key != "tools_off"}
-    is_given = value == str(memory.run.resolve(others).get("tools_off") or "")  # by a profile, or by nobody
-    return inputs.Change({"tools_off": None if is_given else value})
+        raise Rejected(f"/tools cannot {clean_line(argument)!r}.", f"Write on or off, and one of: {', '.join(sets)}")
+    off = selection.named(sets)
+    chosen = ToolSelection(tuple(sorted(off | {name} if word == "off" else off - {name})))
+    others = {key: each for key, each in memory.own.items() if key != "tools_off"}
+    inherited = ToolSelection.of(memory.run.resolve(others))  # by a profile, or the default
+    return inputs.Change({"tools_off": None if set(chosen.off) == set(inherited.off) else chosen.text})
 
 
-async def asked(project: Project, brings: Sequence[str], ask: Callable[[Question], Awaitable[Answered]]) -> None:
-    """Ask whether the folder is trusted; a no holds for this run, and so does a yes that cannot be kept."""
+async def ask_trust(project: Project, brings: Sequence[str], ask: Ask) -> None:
+    """Ask the user to trust the folder. A no holds for this run, and so does a yes that cannot be stored."""
     names, tools = project.files, project.executables
     lines = (
         f"{clean_line(str(project.folder))} has {', '.join(brings)}.",
         "Trusted, it tells models what to do, its tools are offered to them, and its settings can forbid them things. "
         "Nothing of it has been read yet.",
-        *_runs(tools),
+        *_executables_line(tools),
     )
     if (await ask(yes_or_no("Trust this folder?", lines))).key != "y":
         return
     try:
-        _keep(project, project.digests(project.read(names)))
+        _store_trust(project, project.digests(project.read(names)))
     except ConfigError as error:
         project.problems.append(f"The folder is not trusted. {error} Then type /trust yes.")
 
 
-async def asked_about_changes(project: Project, ask: Callable[[Question], Awaitable[Answered]]) -> None:
-    """Ask about the files of a trusted folder that have come or changed; after a no they are left out.
+async def ask_about_changes(project: Project, ask: Ask) -> None:
+    """Ask about the new and changed files of a trusted folder; after a no they are left out.
 
-    Raises ConfigError when its settings cannot be used and the answer was yes.
+    Raise ConfigError when its settings cannot be used and the answer was yes.
     """
     if not (changes := project.changes()):
         return
-    rows = [f"{_how(project, name, own)}: {clean_line(name)}" for name, own in changes.items()]
+    rows = [f"{_describe_change(project, name, own)}: {clean_line(name)}" for name, own in changes.items()]
     lines = (
         f"In {clean_line(str(project.folder))}, since you trusted it:",
         *rows,
-        *(line for own in changes.values() for line in _beginning(own.head)),
-        *_runs([name for name in changes if name in project.executables]),
+        *(line for own in changes.values() for line in _first_lines(own.head)),
+        *_executables_line([name for name in changes if name in project.executables]),
     )
     if (await ask(yes_or_no("Trust these files as they are now?", lines))).key != "y":
         return
     try:
-        _keep(project, {**project.approved, **project.digests(changes)})
+        _store_trust(project, {**project.approved, **project.digests(changes)})
     except ConfigError as error:
         raise ConfigError(error.what, f"{error.remedy} Or start ikigai again and answer n.") from None
 
 
-def _how(project: Project, name: str, own: OwnFile) -> str:
+def _describe_change(project: Project, name: str, own: OwnFile) -> str:
     return "new" if name not in project.approved else "changed" if own.digest else "gone"
 
 
-def _runs(tools: Sequence[str]) -> tuple[str, ...]:
-    """The line that says which programs a yes runs; none without programs."""
+def _executables_line(tools: Sequence[str]) -> tuple[str, ...]:
+    """Return the line that names the programs which a yes runs; no line without programs."""
     return (f"A yes runs these programs, now and at every start: {clean_line(', '.join(tools))}.",) if tools else ()
 
 
-def _beginning(head: bytes) -> list[str]:
-    """How a changed text begins."""
+def _first_lines(head: bytes) -> list[str]:
+    """Return the first lines of a changed text."""
     text = head[:SHOWN_BYTES].decode(errors="replace").splitlines()
     more = ["…"] if len(text) > SHOWN_LINES or len(head) > SHOWN_BYTES else []
     return [f"  {clean_line(line)}" for line in text[:SHOWN_LINES]] + more
 
 
-def _keep(project: Project, files: dict[str, str]) -> None:
-    """Trust the folder with these files; for this run only if that cannot be kept."""
+def _store_trust(project: Project, files: dict[str, str]) -> None:
+    """Trust the folder with these files; for this run only if that cannot be stored."""
     try:
         project.trust(time.time(), files)
     except IkigaiError as error:
@@ -179,54 +174,55 @@ def _keep(project: Project, files: dict[str, str]) -> None:
         project.problems.append(f"{error} The folder is trusted for this run only.")
 
 
-def trusted(argument: str, project: Project) -> str:
-    """What /trust shows, or has done. Raises IkigaiError, Refused."""
+def run_trust(argument: str, project: Project) -> str:
+    """Carry out /trust and return the text that it shows. Raise Rejected or another IkigaiError."""
     word, _, folder = argument.partition(" ")
     match word:
         case "":
-            return _trust_shown(project)
+            return _format_trust(project)
         case "yes" if not folder:
-            return f"Trusted: {clean_line(project.trust(time.time()))}\n{_effect(project)}"
-        case "no" if not folder or _is(project, folder):
-            refused = "\nIts tools are refused from now on, and offered no more from the next start on."
+            return f"Trusted: {clean_line(project.trust(time.time()))}\n{_trust_effect(project)}"
+        case "no" if not folder or _is_project_folder(project, folder):
+            tools_refused = "\nIts tools are offered no more, and calls of them are refused."
             was = project.revoke()
-            said = f"{'Trusted no more' if was else 'Was not trusted'}: {clean_line(str(project.folder))}"
-            return said + refused * (was and project.tools.is_dir())
+            text = f"{'Trusted no more' if was else 'Was not trusted'}: {clean_line(str(project.folder))}"
+            return text + tools_refused * (was and project.tools.is_dir())
         case "no":
-            if not trust.revoke(project.file, Path(folder.strip()).expanduser()):
-                raise Refused(f"{clean_line(folder.strip())} is not trusted.", "/trust lists what is.")
+            if not trusted_folders.revoke(project.file, Path(folder.strip()).expanduser()):
+                raise Rejected(f"{clean_line(folder.strip())} is not trusted.", "/trust lists what is.")
             return f"Trusted no more: {clean_line(folder.strip())}"
         case _:
-            raise Refused(f"/trust cannot {clean_line(argument)!r}.", "Write yes, no, or no and a folder of the list.")
+            raise Rejected(f"/trust cannot {clean_line(argument)!r}.", "Write yes, no, or no and a folder of the list.")
 
 
-def _is(project: Project, folder: str) -> bool:
+def _is_project_folder(project: Project, folder: str) -> bool:
     return Path(folder.strip()).expanduser() == project.folder
 
 
-def _trust_shown(project: Project) -> str:
+def _format_trust(project: Project) -> str:
     here = f"{clean_line(str(project.folder))} is {'trusted' if project.trusted else 'not trusted'}."
-    brings = f"It has {', '.join(project.brings) or 'nothing that this is about'}."
+    contents = f"It has {', '.join(project.contents) or 'nothing that this is about'}."
     if changes := project.changes():
-        brings += f" Come or changed since, and not used: {clean_line(', '.join(changes))}."
-    kept = trust.trusted(project.file)
-    rows = [f"{time.strftime('%Y-%m-%d', time.localtime(since))}  {clean_line(path)}" for path, since in kept.items()]
+        contents += f" Come or changed since, and not used: {clean_line(', '.join(changes))}."
+    trusted = trusted_folders.list_trusted(project.file)
+    rows = [f"{time.strftime('%Y-%m-%d', time.localtime(at))}  {clean_line(path)}" for path, at in trusted.items()]
     listed = ("Trusted folders, and since when:", *rows) if rows else ()
-    return "\n".join((f"{here} {brings}", *listed, "/trust yes and /trust no change it; /trust no FOLDER another one."))
+    how = "/trust yes and /trust no change it; /trust no FOLDER another one."
+    return "\n".join((f"{here} {contents}", *listed, how))
 
 
-def _effect(project: Project) -> str:
-    said = "Its instructions, if it has any, go with the next message."
+def _trust_effect(project: Project) -> str:
+    text = "Its instructions, if it has any, go with the next message."
     later = project.tools.is_dir() or project.config.exists()
-    return f"{said} Its tools and settings are used from the next start on." if later else said
+    return f"{text} Its tools and settings are used from the next start on." if later else text
 
 
-async def ran(workshop: Workshop, line: str, progress: Callable[[str], None]) -> str:
-    """Run the user's own command, as long as it takes, and return what came of it as text."""
-    from ikigai.tools.shell.exit_report import told
-    from ikigai.tools.shell.output_buffer import shortened
+async def run_user_command(tool_runtime: ToolRuntime, line: str, progress: Callable[[str], None]) -> str:
+    """Run the user's own command without a time limit, and return its output and exit as text."""
+    from ikigai.tools.shell.exit_report import text_with_exit
+    from ikigai.tools.shell.output_buffer import shorten_middle
     from ikigai.tools.shell.run import run
 
-    folder = Path(workshop.directory)
-    finished = await run(line, folder, workshop.environment, None, progress)
-    return shortened(told(finished, "", ""), LONGEST)
+    folder = Path(tool_runtime.directory)
+    finished = await run(line, folder, tool_runtime.environment, None, progress)
+    return shorten_middle(text_with_exit(finished, "", ""), MAX_OUTPUT_BYTES)

@@ -1,10 +1,4 @@
-"""/pin and /unpin: files whose text joins the system prompt as it is now, listed, refreshed, taken away.
-
-answered      what both come to, on a screen
-pin           what /pin answers, and the change that it asks for
-unpin         the change that /unpin asks for
-completions   files that what has been typed can go on with
-"""
+"""This module carries out /pin and /unpin: it pins files, whose text joins the system prompt as it is at that time."""
 
 from __future__ import annotations
 
@@ -19,41 +13,41 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ikigai.core import tokens
-from ikigai.core.commands.parsers import Local
-from ikigai.core.errors import Refused, nearest
+from ikigai.core.commands.parsers import ProgramCommand
+from ikigai.core.errors import Rejected, closest_names
 from ikigai.core.events import Choices
-from ikigai.core.questions import Answered, Question, yes_or_no
-from ikigai.core.request.pins import PREFIX, Pin, pinned, pins, size
+from ikigai.core.questions import Question, QuestionAnswer, yes_or_no
+from ikigai.core.request.pins import PIN_PREFIX, Pin, list_pins, pin_choice, pin_tokens
 from ikigai.core.sanitize import clean_line, storable
 from ikigai.core.state.inputs import Change
-from ikigai.core.state.memory import Memory, frame
-from ikigai.core.views.context_report import SPACE
-from ikigai.tools.secret_files import secret
+from ikigai.core.state.memory import Memory, request_frame
+from ikigai.core.tokens import count_tokens, format_tokens
+from ikigai.core.views.context_report import MIN_CONVERSATION_TOKENS
+from ikigai.tools.secret_files import is_secret
 
 if TYPE_CHECKING:
-    from ikigai.terminal.screen import Screen
+    from ikigai.terminal.output.conversation import ConversationView
 
-MOST = 256 * 1024
-"""Bytes of a file that can be pinned: what is pinned is kept whole in the log, and read with it at every start."""
-LISTED = 2_000
-"""Names of a folder that are looked at for a completion."""
+MAX_PINNED_BYTES = 256 * 1024
+"""Bytes of a file that can be pinned: a pin is stored whole in the log, and read with it at every start."""
+MAX_COMPLETED_NAMES = 2_000
+"""Names of a folder that are read for a completion."""
 
-Ask = Callable[[Question], Awaitable[Answered]]
+Ask = Callable[[Question], Awaitable[QuestionAnswer]]
 
 
-async def answered(command: Local, memory: Memory, screen: Screen) -> str | Change:
-    """What the command shows, or the change that it asks for. Raises Refused."""
+async def run_pin_command(command: ProgramCommand, memory: Memory, view: ConversationView) -> str | Change:
+    """Return the text that the command shows, or the change that it makes. Raise Rejected."""
     if command.name == "unpin":
-        return unpin(command.argument, memory, here())
-    told, change = await pin(command.argument, memory, here(), screen.ask)
-    if told and change:
-        screen.print_text(told)
-    return change or told
+        return unpin(command.argument, memory, working_directory())
+    text, change = await pin(command.argument, memory, working_directory(), view.ask)
+    if text and change:
+        view.print_text(text)
+    return change or text
 
 
-def here() -> Path:
-    """The working directory; the root where it is gone."""
+def working_directory() -> Path:
+    """Return the working directory, or the root if it is gone."""
     try:
         return Path.cwd()
     except OSError:
@@ -61,36 +55,39 @@ def here() -> Path:
 
 
 async def pin(argument: str, memory: Memory, folder: Path, ask: Ask) -> tuple[str, Change | None]:
-    """What /pin answers, "" for nothing, and the change it asks for. Raises Refused."""
+    """Return the text that /pin shows, "" for none, and the change that it makes. Raise Rejected."""
     word, _, rest = argument.partition(" ")
     if word == "--refresh":
-        return await _refreshed(rest.strip(), memory, folder)
+        return await _refresh(rest.strip(), memory, folder)
     if not argument:
-        return await asyncio.to_thread(_listed, memory, folder), None
-    path = _path(argument, folder)
-    name = _name(path, folder)
+        return await asyncio.to_thread(_format_pins, memory, folder), None
+    path = _parse_path(argument, folder)
+    name = _display_name(path, folder)
     text = await asyncio.to_thread(_read, path, name)
-    if any(each.path == storable(path) and each.text == storable(text) for each in pins(memory.settings)):
-        raise Refused(f"{name} is pinned as it is now.", "/unpin takes it away.")
-    if secret(str(folder), path):
+    if any(each.path == storable(path) and each.text == storable(text) for each in list_pins(memory.settings)):
+        raise Rejected(f"{name} is pinned as it is now.", "/unpin takes it away.")
+    if is_secret(str(folder), path):
         lines = (f"{name} looks like a file with keys or passwords.", "Pinned, it is stored in the log and sent along.")
         if (await ask(yes_or_no("Pin it?", lines))).key != "y":
             return "Nothing was pinned.", None
-    values = pinned(path, _now(), text)
-    _fits(memory, values, f"{name} does")
+    values = pin_choice(path, _now(), text)
+    _check_room(memory, values, f"{name} does")
     return "", Change(values)
 
 
 def unpin(argument: str, memory: Memory, folder: Path) -> Change:
-    """The change that takes a pin away. Raises Refused."""
-    return Change({f"{PREFIX}{_found(argument, memory, folder).path}": None})
+    """Return the change that removes a pin. Raise Rejected if no such file is pinned."""
+    return Change({f"{PIN_PREFIX}{_find_pin(argument, memory, folder).path}": None})
 
 
-def completions(typed: str, folder: Path) -> Iterator[str]:
-    """Files and folders that `typed` can become, as one would write them."""
+def complete_paths(typed: str, folder: Path) -> Iterator[str]:
+    """Yield the files and folders that `typed` can become, written as `typed` is."""
     above = typed[: typed.rfind("/") + 1]
-    with contextlib.suppress(OSError, RuntimeError, ValueError), os.scandir(folder / Path(above).expanduser()) as found:
-        for entry, _ in zip(found, range(LISTED), strict=False):
+    with (
+        contextlib.suppress(OSError, RuntimeError, ValueError),
+        os.scandir(folder / Path(above).expanduser()) as entries,
+    ):
+        for entry, _ in zip(entries, range(MAX_COMPLETED_NAMES), strict=False):
             name = entry.name
             if name.isprintable() and (not name.startswith(".") or typed[len(above) :].startswith(".")):
                 if entry.is_dir():
@@ -99,13 +96,14 @@ def completions(typed: str, folder: Path) -> Iterator[str]:
                     yield above + name
 
 
-def offered(memory: Memory, folder: Path) -> dict[str, str]:
-    """What is pinned, as /unpin takes it, and its size."""
-    return {_name(each.path, folder): f"{tokens.short(size(each))} tokens" for each in pins(memory.settings)}
+def list_pinned(memory: Memory, folder: Path) -> dict[str, str]:
+    """Return the pinned files as /unpin takes them, with their sizes."""
+    pins = list_pins(memory.settings)
+    return {_display_name(pin.path, folder): f"{format_tokens(pin_tokens(pin))} tokens" for pin in pins}
 
 
-def _path(argument: str, folder: Path) -> str:
-    """The whole path that was typed, perhaps in quotes."""
+def _parse_path(argument: str, folder: Path) -> str:
+    """Return the absolute path of `argument`, which may stand in quotes. Raise Rejected if it is no path."""
     quoted = len(argument) > 2 and argument[0] == argument[-1] and argument[0] in "'\""
     try:
         path = os.path.normpath(folder / Path(argument[1:-1] if quoted else argument).expanduser())
@@ -113,38 +111,41 @@ def _path(argument: str, folder: Path) -> str:
             raise ValueError(path)
         path.encode()
     except (RuntimeError, ValueError):
-        raise Refused(f"{clean_line(argument)!r} is no path.", "/pin PATH pins a file.") from None
+        raise Rejected(f"{clean_line(argument)!r} is no path.", "/pin PATH pins a file.") from None
     return path
 
 
-def _name(path: str, folder: Path) -> str:
-    """A path as it is shown: from the working directory where it lies there."""
+def _display_name(path: str, folder: Path) -> str:
+    """Return `path` as it is shown: relative to the working directory if it lies there."""
     root = f"{str(folder).rstrip('/')}/"
     return clean_line(path.removeprefix(root))
 
 
 def _read(path: str, name: str) -> str:
-    """The text of an ordinary file; nothing else is opened, for that can wait, do things or never end."""
+    """Return the text of an ordinary file.
+
+    Nothing else is opened, because that can wait, have effects or never end.
+    """
     try:
         mode = Path(path).lstat().st_mode
         if stat.S_ISLNK(mode):
             target = clean_line(str(Path(path).readlink()))
-            raise Refused(f"{name} is a link to {target}.", "Pin the file itself.")
+            raise Rejected(f"{name} is a link to {target}.", "Pin the file itself.")
         if stat.S_ISDIR(mode):
-            raise Refused(f"{name} is a folder.", "Pin the files in it that matter.")
+            raise Rejected(f"{name} is a folder.", "Pin the files in it that matter.")
         if not stat.S_ISREG(mode):
-            raise Refused(f"{name} is no ordinary file.", "Copy what it holds into one, and pin that.")
+            raise Rejected(f"{name} is no ordinary file.", "Copy what it holds into one, and pin that.")
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            data = file.read(MOST + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+            data = file.read(MAX_PINNED_BYTES + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
             whole = os.fstat(descriptor).st_size
     except FileNotFoundError:
-        raise Refused(f"There is no file {name}.", "/pin PATH pins one, /pin alone lists what is pinned.") from None
+        raise Rejected(f"There is no file {name}.", "/pin PATH pins one, /pin alone lists what is pinned.") from None
     except OSError as error:
-        raise Refused(f"{name} cannot be read: {error.strerror}.", "See to its permissions, or pin another.") from None
-    if len(data) > MOST:
-        figures = f"{max(whole, MOST + 1):,} bytes, and {MOST:,} can be pinned"
-        raise Refused(f"{name} is too large: {figures}.", "Pin a shorter version; models with tools can read files.")
+        raise Rejected(f"{name} cannot be read: {error.strerror}.", "See to its permissions, or pin another.") from None
+    if len(data) > MAX_PINNED_BYTES:
+        figures = f"{max(whole, MAX_PINNED_BYTES + 1):,} bytes, and {MAX_PINNED_BYTES:,} can be pinned"
+        raise Rejected(f"{name} is too large: {figures}.", "Pin a shorter version; models with tools can read files.")
     return _text(data, name)
 
 
@@ -154,9 +155,9 @@ def _text(data: bytes, name: str) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise Refused(f"{name} is no text in UTF-8.", "Only text can be pinned.")
+        raise Rejected(f"{name} is no text in UTF-8.", "Only text can be pinned.")
     if not text.strip():
-        raise Refused(f"{name} is empty.", "Pin it when something stands in it.")
+        raise Rejected(f"{name} is empty.", "Pin it when something stands in it.")
     return text
 
 
@@ -164,67 +165,68 @@ def _now() -> str:
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
 
 
-def _fits(memory: Memory, values: Choices, who: str) -> None:
-    """Raise Refused, with figures, where what every request has would leave no room for a conversation."""
+def _check_room(memory: Memory, values: Choices, subject: str) -> None:
+    """Raise Rejected, with figures, if the fixed part of every request would leave no room for a conversation."""
     settings = {**memory.settings, **values}
-    framed = frame(msgspec.structs.replace(memory, settings=settings, open=None))
-    count = tokens.count(memory.provider, memory.model, memory.run.encoder(memory.model).envelope(framed))
-    if count + SPACE > memory.ceiling:
-        taken = sum(size(each) for each in pins({key: value for key, value in settings.items() if key in values}))
+    framed = request_frame(msgspec.structs.replace(memory, settings=settings, open=None))
+    count = count_tokens(memory.provider, memory.model, memory.run.encoder(memory.model).envelope(framed))
+    if count + MIN_CONVERSATION_TOKENS > memory.ceiling:
+        taken = sum(map(pin_tokens, list_pins({key: each for key, each in settings.items() if key in values})))
         what = (
-            f"{who} not fit: it takes {tokens.short(taken)} tokens, with system prompt, tools and what else is pinned"
-            f" {tokens.short(count)}, and a request may have {tokens.short(memory.ceiling)}, of which turns need some."
+            f"{subject} not fit: it takes {format_tokens(taken)} tokens, with system prompt, tools and what else is "
+            f"pinned {format_tokens(count)}, and a request may have {format_tokens(memory.ceiling)}, "
+            "of which turns need some."
         )
-        raise Refused(what, "Pin less, or choose a larger /budget or a model with a larger context.")
+        raise Rejected(what, "Pin less, or choose a larger /budget or a model with a larger context.")
 
 
-def _found(argument: str, memory: Memory, folder: Path) -> Pin:
-    """The pin that was named, by the path as shown or whole. Raises Refused."""
+def _find_pin(argument: str, memory: Memory, folder: Path) -> Pin:
+    """Return the pin that `argument` names, by the path as shown or whole. Raise Rejected if there is none."""
     if not argument:
-        raise Refused("Which file?", "/pin lists what is pinned.")
-    known = {each.path: each for each in pins(memory.settings)}
-    if found := known.get(storable(_path(argument, folder))):
-        return found
-    names = [_name(path, folder) for path in known]
-    near = nearest(argument, names) or names[:5]
-    how = f"Pinned are: {', '.join(near)}" if near else "/pin PATH pins a file."
-    raise Refused(f"{clean_line(argument)} is not pinned.", how)
+        raise Rejected("Which file?", "/pin lists what is pinned.")
+    known = {each.path: each for each in list_pins(memory.settings)}
+    if pin_found := known.get(storable(_parse_path(argument, folder))):
+        return pin_found
+    names = [_display_name(path, folder) for path in known]
+    closest = closest_names(argument, names) or names[:5]
+    how = f"Pinned are: {', '.join(closest)}" if closest else "/pin PATH pins a file."
+    raise Rejected(f"{clean_line(argument)} is not pinned.", how)
 
 
-async def _refreshed(argument: str, memory: Memory, folder: Path) -> tuple[str, Change | None]:
-    """All pins, or the one that is named, as their files are now; one that cannot be read stays as it was."""
-    chosen = [_found(argument, memory, folder)] if argument else pins(memory.settings)
+async def _refresh(argument: str, memory: Memory, folder: Path) -> tuple[str, Change | None]:
+    """Pin all files again as they are now, or the one that is named; a file that cannot be read stays as it was."""
+    chosen = [_find_pin(argument, memory, folder)] if argument else list_pins(memory.settings)
     if not chosen:
-        raise Refused("Nothing is pinned.", "/pin PATH pins a file.")
-    values, told = dict[str, str | int | float | bool | None](), list[str]()
+        raise Rejected("Nothing is pinned.", "/pin PATH pins a file.")
+    values, lines = dict[str, str | int | float | bool | None](), list[str]()
     for each in chosen:
         try:
-            text = await asyncio.to_thread(_read, each.path, _name(each.path, folder))
-        except Refused as refusal:
-            told.append(f"{refusal.what} It stays pinned as it was {each.at}.")
+            text = await asyncio.to_thread(_read, each.path, _display_name(each.path, folder))
+        except Rejected as refusal:
+            lines.append(f"{refusal.what} It stays pinned as it was {each.at}.")
             continue
         if storable(text) != each.text:
-            values |= pinned(each.path, _now(), text)
+            values |= pin_choice(each.path, _now(), text)
     if values:
-        _fits(memory, values, "What has changed does")
-    elif not told:
-        told.append("Nothing that is pinned has changed.")
-    return "\n".join(told), Change(values) if values else None
+        _check_room(memory, values, "What has changed does")
+    elif not lines:
+        lines.append("Nothing that is pinned has changed.")
+    return "\n".join(lines), Change(values) if values else None
 
 
-def _listed(memory: Memory, folder: Path) -> str:
-    """What is pinned: path, tokens, when, and whether the file is another one by now."""
-    found = pins(memory.settings)
-    if not found:
+def _format_pins(memory: Memory, folder: Path) -> str:
+    """Return the list of pins: path, tokens, time, and a mark if the file has changed since."""
+    pins = list_pins(memory.settings)
+    if not pins:
         return "Nothing is pinned. /pin PATH lets a file, as it is then, join the system prompt."
-    names = [_name(each.path, folder) for each in found]
-    sizes = [size(each) for each in found]
+    names = [_display_name(each.path, folder) for each in pins]
+    sizes = [pin_tokens(each) for each in pins]
     width = max(map(len, names))
     rows = [
-        f"{name:<{width}}  {tokens.short(taken):>6} tokens  {clean_line(each.at)}{_stale(each, name)}"
-        for each, name, taken in zip(found, names, sizes, strict=True)
+        f"{name:<{width}}  {format_tokens(taken):>6} tokens  {clean_line(each.at)}{_stale(each, name)}"
+        for each, name, taken in zip(pins, names, sizes, strict=True)
     ]
-    rows.append(f"Together {tokens.short(sum(sizes))} tokens of every request.")
+    rows.append(f"Together {format_tokens(sum(sizes))} tokens of every request.")
     rows.append("/pin --refresh [PATH] takes files as they are now, /unpin PATH takes one away.")
     return "\n".join(rows)
 
@@ -232,5 +234,5 @@ def _listed(memory: Memory, folder: Path) -> str:
 def _stale(pin: Pin, name: str) -> str:
     try:
         return "" if storable(_read(pin.path, name)) == pin.text else "  changed since"
-    except Refused as refusal:
+    except Rejected as refusal:
         return f"  {refusal.what.removesuffix('.')} any more" if "no file" in refusal.what else f"  {refusal.what}"

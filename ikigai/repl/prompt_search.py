@@ -1,4 +1,4 @@
-"""Ctrl+R's way through the log: everything that users ever typed, stretch by stretch, while the screen goes on."""
+"""This module searches the log for prompts that users sent, stretch by stretch, behind Ctrl+R."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.search.prompt_history import EXACTLY, Earlier, fits
+from ikigai.core.search.prompt_history import EXACTLY, SentPrompt, match_rank
 from ikigai.system import paths
 
 if TYPE_CHECKING:
@@ -16,37 +16,40 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REST = 0.02
-"""Seconds without another key after which the log is looked through."""
-ENOUGH = 100
-"""Texts of this directory that fit, and others, from which no older ones are looked for."""
+TYPING_PAUSE = 0.02
+"""Seconds without another key before the log is searched."""
+ENOUGH_PROMPTS = 100
+"""Matches of this directory, and of others, after which no older prompts are searched."""
 
 
-class Looking:
-    """One search. `stop` lets the statement under way end: one that is cut off would cost the connection."""
+class PromptSearch:
+    """One search for `typed`.
 
-    def __init__(self, database: Database, typed: str, found: Callable[[Sequence[Earlier]], object]) -> None:
-        self._database, self._typed, self._found = database, typed, found
+    `stop` lets the statement under way end: cancelling it would cost the connection.
+    """
+
+    def __init__(self, database: Database, typed: str, on_matches: Callable[[Sequence[SentPrompt]], object]) -> None:
+        self._database, self._typed, self._on_matches = database, typed, on_matches
         self._stopped = False
 
     def stop(self) -> None:
         self._stopped = True
 
     async def run(self) -> None:
-        """Tell what fits, the newest first, until there is enough of this directory or nothing older."""
-        await asyncio.sleep(REST if self._typed else 0)
-        here, before = paths.directory(), None
+        """Report matches, the newest first, until this directory has enough or nothing older is left."""
+        await asyncio.sleep(TYPING_PAUSE if self._typed else 0)
+        here, before = paths.current_directory(), None
         texts: dict[bool, set[str]] = {True: set(), False: set()}
         try:
-            while not self._stopped and len(texts[True]) < ENOUGH:
-                most = ENOUGH, max(ENOUGH - len(texts[False]), 0)
-                more, before = await self._database.earlier(self._typed, here, before, most)
-                if more and not self._stopped:
-                    self._found(more)
+            while not self._stopped and len(texts[True]) < ENOUGH_PROMPTS:
+                limits = ENOUGH_PROMPTS, max(ENOUGH_PROMPTS - len(texts[False]), 0)
+                matches, before = await self._database.search_prompts(self._typed, here, before, limits)
+                if matches and not self._stopped:
+                    self._on_matches(matches)
                 if before is None:
                     return
-                for each in more:
-                    if fits(self._typed, each.text) == EXACTLY:
+                for each in matches:
+                    if match_rank(self._typed, each.text) == EXACTLY:
                         texts[each.here].add(each.text)
         except IkigaiError as error:  # what is at hand is still offered
             log.info("the log could not be searched: %s", error)

@@ -1,4 +1,4 @@
-"""The REPL's life: the screen first, then database, agent and history behind it, and what typed lines mean."""
+"""This module runs the REPL: it opens the screen first, then database, agent and history, and handles entered lines."""
 
 from __future__ import annotations
 
@@ -9,286 +9,275 @@ import gc
 import importlib
 import os
 import sys
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ikigai.config import Config
-from ikigai.core.commands import table as commands
-from ikigai.core.commands.parsers import Local
+from ikigai.core.commands import table
+from ikigai.core.commands.parsers import ProgramCommand
+from ikigai.core.commands.spec import CommandTiming
 from ikigai.core.errors import ConfigError, IkigaiError, Unavailable
 from ikigai.core.state import inputs
-from ikigai.repl.active_agent import Seat
-from ikigai.repl.input_router import KEYS_FIRST
-from ikigai.repl.slash_commands import Commanding
-from ikigai.system import gc_pause as collector
-from ikigai.terminal.render.theme import Theme, theme
-from ikigai.terminal.screen import Screen
+from ikigai.repl.active_agent import ActiveAgent
+from ikigai.repl.input_router import KEYS_FIRST, InputRouter
+from ikigai.repl.session import Session
+from ikigai.repl.slash_commands import SlashCommands
+from ikigai.system import gc_pause
+from ikigai.terminal.render.theme import terminal_theme
+from ikigai.terminal.screen import Screen, ScreenOptions
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ikigai.app.project import Project
-    from ikigai.core.search.prompt_history import Earlier
-    from ikigai.repl.file_mentions import Mentions
-    from ikigai.terminal.browser.source import Source
+    from ikigai.core.search.prompt_history import SentPrompt
+    from ikigai.repl.file_mentions import FileMentions
+    from ikigai.terminal.browsable_history import HistoryPages
 
-PROMPTS = 500
-"""Earlier messages offered by Up and Ctrl+R."""
+MAX_PROMPT_HISTORY = 500
+"""Earlier messages that Up and Ctrl+R offer."""
 WARM_AFTER = 0.3
 """Seconds after the history is on screen until the SDK is loaded: the first keys come first."""
-MOVES = ("new", "switch", "fork", "takeover")
-"""Commands that lead to another agent, or to the pen of this one."""
-AIMED = ("kill", "rename")
-"""Commands that mean the agent on screen: behind one that leads to another they mean that one."""
-SHAPING = ("approve", "tools", "trust", "pin", "unpin")
-"""Commands that change what the next message is sent with: it waits for them."""
 CLOSE_WITHIN = 3.0
 """Seconds that leaving may take."""
 
 
 def run(tty: Tty, config: Config, arguments: argparse.Namespace, prompt: str) -> int:
-    """Run the REPL on a terminal already taken until the user leaves; returns the exit code."""
-    return asyncio.run(Repl(config, arguments, prompt).run(tty))
+    """Run the REPL on an opened terminal until the user leaves; return the exit code."""
+
+    async def running() -> int:
+        return await Repl(tty, config, arguments, prompt).run()
+
+    return asyncio.run(running())
 
 
-def _completing() -> ModuleType:
-    """What completes arguments: loaded when somebody types one, not before the first key is taken."""
-    from ikigai.repl import completions as completing
+class Repl:
+    """The REPL of one process: handles what its screen reports, with the parts that carry it out."""
 
-    return completing
+    def __init__(self, tty: Tty, config: Config, arguments: argparse.Namespace, prompt: str) -> None:
+        self._arguments, self._prompt = arguments, prompt
+        self._mentions: FileMentions | None = None
+        look = config.terminal
+        options = ScreenOptions(look.thinking, look.status, look.suggestions, look.editing == "vi")
+        colors = terminal_theme(os.environ, look.color, look.theme, config.themes, look.screen_reader)
+        self._screen = Screen(tty, colors, self, options)
+        self._view = self._screen.view
+        self._active_agent = ActiveAgent(self._screen, arguments.max_turns)
+        self._session = Session(config, self._screen, self._active_agent)
+        self._router = InputRouter(self._session, self.submit)
+        self._commands = SlashCommands(self._session, self._router)
 
+    # ── start and end ──
 
-class Repl(Commanding):
-    """One program at the terminal: its screen, its world once that is open, and the agent on screen."""
-
-    def __init__(self, config: Config, arguments: argparse.Namespace, prompt: str) -> None:
-        super().__init__(config, prompt)
-        self._arguments = arguments
-        self._mentions: Mentions | None = None
-
-    # ── the life of the program ──
-
-    async def run(self, tty: Tty) -> int:
-        sources = {
-            "marks": lambda: _completing().marks(self.memory),
-            "acts": lambda: _completing().acts(self.memory),
-            "models": lambda: _completing().models(self._world),
-            "levels": lambda: _completing().levels(self._world, self.memory),
-            "profiles": lambda: (*self._config.profiles, *(["default"] if self._config.profiles else [])),
-            "agents": lambda: self._agents,
-            "dead": lambda: self._dead,
-            "files": lambda typed: _completing().files(typed),
-            "code": lambda: _completing().code(self.memory),
-            "pins": lambda: _completing().pins(self.memory),
-            "sets": lambda: _completing().sets(self.memory),
-            "modes": lambda: _completing().modes(),
-            "trust": lambda: _completing().TRUST,
-            "turns": lambda: _completing().turns(self.memory),
-            "all": lambda: {"--all": "the dead, too"},
-            "plot": lambda: {"--plot": "draw tokens, cost and the window"},
-            "mentions": self._mentioned,
-        }
-        self.screen = Screen(
-            tty,
-            self._theme(),
-            on_submit=self.submit,
-            on_interrupt=self.interrupt,
-            on_quit=self.leave,
-            on_cycle=self._cycle,
-            on_take_back=lambda: self._seat.runtime.unqueue() if self._seat.runtime else "",
-            on_signal=lambda number: self.leave(128 + number),
-            on_go=self._arrow,
-            sources=sources,
-            on_typing=self._typing,
-            thinking=self._config.terminal.thinking,
-            parts=self._config.terminal.status,
-            suggestions=self._config.terminal.suggestions,
-            vi=self._config.terminal.editing == "vi",
-            on_browse=self._looked_at,
-            on_search=self._sought,
-            on_steer=self.steer,
-            on_draft=lambda queued: self._seat.typed.changed(queued),
-        )
-        self._seat = Seat(self.screen, self._arguments.max_turns)
+    async def run(self) -> int:
         try:
-            await self.screen.run(self._open)
+            await self._screen.run(self._open)
         finally:
             await self._close()
-        return self._code
-
-    def _theme(self) -> Theme:
-        look = self._config.terminal
-        return theme(os.environ, look.color, look.theme, self._config.themes, look.screen_reader)
+        return self._session.exit_code
 
     async def _open(self) -> None:
-        """What happens behind the visible prompt: world, agent, history, then what the first request will need."""
+        """Open the services, the agent and its history behind the visible prompt, then load what the first request
+        needs.
+        """
+        if self._prompt:
+            self._active_agent.queue.hold(self._prompt)
         await asyncio.sleep(KEYS_FIRST)
         try:
             await self._begin()
-            await self.screen.drawn()
+            await self._view.drawn()
         except IkigaiError as error:
-            self.screen.close(error)
+            self._screen.close(error)
             return
         finally:
             gc.freeze()  # what has been imported stays: the collector, off since the start, need not look at it
-            collector.on()
+            gc_pause.resume_gc()
         await asyncio.sleep(WARM_AFTER)
-        if self._world and self.memory:
-            await self._world.pool.warm(self.memory.model)
-        if self._seat.runtime:
-            self._seat.runtime.warm()
-        if self._world:
-            await self._world.workshop.warm()
-            self._keep(asyncio.create_task(self._world.database.indexer.run(), name="index"))
+        if self._session.services and self._session.memory:
+            await self._session.services.pool.warm(self._session.memory.model)
+        if self._active_agent.runtime:
+            self._active_agent.runtime.warm()
+        if self._session.services:
+            await self._session.services.tool_runtime.warm()
+            self._session.track(asyncio.create_task(self._session.services.database.indexer.run(), name="index"))
 
     async def _begin(self) -> None:
-        self.screen.database("opening the database")
-        app = await asyncio.to_thread(importlib.import_module, "ikigai.app.services")
-        from ikigai.app.factories import make_project  # app has imported it by now
+        self._view.database("opening the database")
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.services")
+        from ikigai.app.factories import make_project
+        from ikigai.app.services import Services
 
-        project = await self._trusting(make_project())
-        from ikigai.system.progress import counting
+        project = await self._ask_trust(make_project())
+        from ikigai.system.progress import count_progress
 
-        async with counting(lambda far: self.screen.database(f"opening the database {far}")) as told:
-            self._world = world = await app.World.open(self._config, project, told)
-        self._config = world.config  # as the project has tightened it
-        self.screen.equip(self._config.terminal)
-        unusable = ""
-        if model := world.run.resolve({}).get("model"):
+        async with count_progress(lambda far: self._view.database(f"opening the database {far}")) as on_progress:
+            self._session.services = services = await Services.open(self._session.config, project, on_progress)
+        self._session.config = services.config  # as the project has tightened it
+        self._screen.equip(self._session.config.terminal)
+        model_notice = ""
+        if model := services.run.resolve({}).get("model"):
             try:
-                world.pool.check(str(model))
+                services.pool.check(str(model))
             except ConfigError:
                 raise
             except IkigaiError as error:  # no key: all that needs no model works
-                unusable = str(error)
-        self.screen.database(world.place)
-        with self._moving():
+                model_notice = str(error)
+        self._view.database(services.place)
+        with self._router.switching():
             arguments = self._arguments
             named = arguments.follow or arguments.resume
-            agent = await world.choose(named, arguments.new, getattr(arguments, "continue"))
-            await (self._seat.follow if arguments.follow else self._seat.take)(world, agent)
-        for notice in filter(None, (unusable, *world.problems())):
-            self.screen.notice(notice)
-        self.screen.set_prompts(await world.database.prompts(PROMPTS))
-        await self._name_agents()
+            agent = await services.choose(named, arguments.new, getattr(arguments, "continue"))
+            await (self._active_agent.follow if arguments.follow else self._active_agent.switch_to)(services, agent)
+        for notice in filter(None, (model_notice, *services.problems())):
+            self._view.notice(notice)
+        self._screen.set_prompts(await services.database.prompts(MAX_PROMPT_HISTORY))
+        await self._commands.name_agents()
 
-    async def _trusting(self, project: Project) -> Project:
-        """The working directory; the user is asked once about one that is not trusted, and about changed files."""
-        brings = project.brings
-        await asyncio.to_thread(project.look)
+    async def _ask_trust(self, project: Project) -> Project:
+        """Return the project of the working directory.
+
+        Ask the user once about a folder that is not trusted, and about changed files of a trusted one.
+        """
+        brings = project.contents
+        await asyncio.to_thread(project.check_trust)
         if (brings or project.approved) and not project.problems:
-            from ikigai.repl import permission_commands as permissions
+            from ikigai.repl import permission_commands
 
             if project.trusted:
-                await permissions.asked_about_changes(project, self.screen.ask)
+                await permission_commands.ask_about_changes(project, self._view.ask)
             else:
-                await permissions.asked(project, brings, self.screen.ask)
+                await permission_commands.ask_trust(project, brings, self._view.ask)
         return project
 
     async def _close(self) -> None:
-        """Put everything down, within a few seconds."""
-        self._closing = True
-        for task in (*self._background, *((self._running,) if self._running else ())):
-            task.cancel()
-        if ending := {task for task in (self._reading, self._running) if task}:  # a command says what it has done
+        """Stop and close everything within a few seconds."""
+        self._session.closing = True
+        ending = self._session.cancel()  # a command says what it has done
+        if self._router.reading:
+            ending.add(self._router.reading)
+        if ending:
             await asyncio.wait(ending, timeout=CLOSE_WITHIN)
         if self._mentions:
             await self._mentions.close()
-        kept = ""
+        unsaved = ""
         with contextlib.suppress(Exception):
-            kept = await self._seat.leave()
-        if self._world:
+            unsaved = await self._active_agent.leave()
+        if self._session.services:
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(self._world.close(), CLOSE_WITHIN)
-        if kept:  # the screen is gone
-            sys.stderr.write(f"ikigai: {kept}\n")
-            self._code = self._code or Unavailable.exit_code
+                await asyncio.wait_for(self._session.services.close(), CLOSE_WITHIN)
+        if unsaved:  # the screen is gone
+            sys.stderr.write(f"ikigai: {unsaved}\n")
+            self._session.exit_code = self._session.exit_code or Unavailable.exit_code
 
-    # ── what the screen asks and tells ──
+    # ── the screen's handler ──
 
     def submit(self, text: str) -> None:
-        """A line was entered: a command, or a message."""
+        """Handle an entered line: a command or a message."""
         try:
-            if text.startswith("!") and text.strip("!").strip() and not (self._opening or self._reading):
-                self._run(self._shell(text))
+            if text.startswith("!") and text.strip("!").strip() and not self._router.is_holding:
+                self._session.run(self._router.shell(text))
                 return
-            happened = commands.parse(text) if commands.is_command(text) else inputs.Submitted(text)
-            if isinstance(happened, Local) and happened.name not in (*MOVES, *AIMED, *SHAPING):
-                self._spawn(happened)
-            elif self._opening or self._reading:
-                self._early.append(text)
-                self.screen.waiting(tuple(self._early))
-            elif isinstance(happened, Local) and happened.name in AIMED:
-                self._spawn(happened)
-            elif isinstance(happened, Local) and happened.name in SHAPING:
-                self._keep(self._first(self._local(happened)))
-            elif isinstance(happened, Local):
-                self._move(happened)
-            elif isinstance(happened, inputs.Submitted):
-                self._say(text)
+            incoming = table.parse(text) if table.is_command(text) else inputs.Submitted(text)
+            is_command = isinstance(incoming, ProgramCommand)
+            timing = table.BY_NAME[incoming.name].timing if is_command else CommandTiming.QUEUED
+            if self._router.is_holding and timing is not CommandTiming.NOW:
+                self._active_agent.queue.hold(text)
+            elif is_command:
+                self._commands.start(incoming, timing)
+            elif isinstance(incoming, inputs.Submitted):
+                self._router.send(text)
             else:
-                self._tell(happened)
+                self._router.route(incoming)
         except IkigaiError as error:
-            self.screen.notice(str(error))
-            if not commands.is_command(text):  # a command is in the history, and the next line should not join it
-                self.screen.returned(text)
+            self._view.notice(str(error))
+            if not table.is_command(text):  # a command is in the history, and the next line should not join it
+                self._view.returned(text)
 
     def steer(self, text: str) -> None:
-        """A line was sent into the turn under way: it goes in behind the results that the turn waits for."""
-        if self._opening or self._reading or not self._seat.busy or text.startswith("!") or commands.is_command(text):
+        """Send a line into the turn under way: it goes in after the tool results that the turn waits for."""
+        if self._router.is_holding or not self._active_agent.busy or text.startswith("!") or table.is_command(text):
             self.submit(text)
             return
         try:
-            self._say(text, inputs.Steered)
+            self._router.send(text, inputs.Steered)
         except IkigaiError as error:
-            self.screen.notice(str(error))
-            self.screen.returned(text)
+            self._view.notice(str(error))
+            self._view.returned(text)
+
+    def take_back(self) -> str:
+        return self._active_agent.queue.unqueue()
+
+    def leave(self) -> None:
+        self._session.leave()
+
+    def signalled(self, number: int) -> None:
+        self._session.leave(128 + number)
+
+    def typing(self, text: str) -> None:
+        self._router.typing(text)
+
+    def draft_changed(self, entered: bool) -> None:
+        self._active_agent.drafts.changed(entered)
 
     def interrupt(self) -> None:
-        if self._running and not self._running.done():
-            self._running.cancel()
-        elif self._seat.runtime:
-            self._seat.runtime.tell(inputs.Interrupted())
+        if not self._session.interrupt() and self._active_agent.runtime:
+            self._active_agent.runtime.put_input(inputs.Interrupted())
 
-    def _looked_at(self) -> Source | None:
-        """The history of the agent on screen."""
-        from ikigai.repl.history_source import History
+    def history(self) -> HistoryPages | None:
+        """Return the history of the agent on screen, or None while there is none."""
+        from ikigai.repl.history_source import HistorySource
 
-        return History(self._world, self._seat) if self._world and self.memory else None
+        services = self._session.services
+        return HistorySource(services, self._active_agent) if services and self._session.memory else None
 
-    def _sought(self, typed: str, found: Callable[[Sequence[Earlier]], object]) -> Callable[[], object]:
-        """Look through everything ever sent."""
-        from ikigai.repl import prompt_search as searching
+    def search(self, typed: str, found: Callable[[Sequence[SentPrompt]], object]) -> Callable[[], object]:
+        """Search all prompts ever sent; return a function that stops the search."""
+        from ikigai.repl import prompt_search
 
-        if self._world is None:
+        if self._session.services is None:
             return lambda: None
-        looking = searching.Looking(self._world.database, typed, found)
-        self._keep(asyncio.create_task(looking.run(), name="search"))
-        return looking.stop
+        search = prompt_search.PromptSearch(self._session.services.database, typed, found)
+        self._session.track(asyncio.create_task(search.run(), name="search"))
+        return search.stop
 
-    def _mentioned(self, typed: str) -> Iterable[str]:
-        """The files that an @ can mean."""
+    def complete(self, kind: str, typed: str) -> Iterable[str]:
+        """Return completions of an argument, or of the file after an @."""
+        match kind:
+            case "mentions":
+                return self._find_files(typed)
+            case "agents":
+                return self._commands.agents
+            case "dead":
+                return self._commands.killed
+            case "profiles":
+                return (*self._session.config.profiles, *(["default"] if self._session.config.profiles else []))
+            case _:
+                from ikigai.repl import completions  # not before the first key is taken
+
+                return completions.known(kind, typed, self._session.memory, self._session.services)
+
+    def _find_files(self, typed: str) -> Iterable[str]:
+        """Return the files that an @ can mean."""
         if self._mentions is None:
-            from ikigai.repl import file_mentions as mentioning
-            from ikigai.repl import pin_commands as pinning
+            from ikigai.repl import file_mentions, pin_commands
 
-            self._mentions = mentioning.Mentions(pinning.here(), self.screen.earlier, self.screen.offer_again)
-        return self._mentions.offered(typed)
+            folder, screen = pin_commands.working_directory(), self._screen
+            self._mentions = file_mentions.FileMentions(folder, screen.sent_prompts, screen.refresh_menu)
+        return self._mentions.matches(typed)
 
-    def _cycle(self) -> None:
-        """Shift+Tab: the next approval mode."""
-        if self.memory is None or self._seat.runtime is None:
+    def cycle_approval(self) -> None:
+        """Choose the next approval mode, as Shift+Tab does."""
+        if self._session.memory is None or self._active_agent.runtime is None:
             return
-        from ikigai.repl import permission_commands as permissions
+        from ikigai.repl import permission_commands
 
         try:
-            self._tell(permissions.cycled(self.memory))
+            self._router.route(permission_commands.next_approval_mode(self._session.memory))
         except IkigaiError as error:
-            self.screen.notice(str(error))
+            self._view.notice(str(error))
 
-    def _arrow(self, where: str) -> None:
-        """Go to a relative; what is in the input stays with this agent."""
-        if self._world and not (self._opening or self._reading or self.screen.wording):
-            self._seat.typed.put_by()
-            self._move(Local("go", where))
+    def go_to(self, where: str) -> None:
+        """Switch to a relative; what is in the input stays with this agent."""
+        if self._session.services and not (self._router.is_holding or self._view.wording):
+            self._active_agent.drafts.stash_current()
+            self._commands.start_switch(self._commands.go_to_relative(where), "Alt+arrow")

@@ -1,322 +1,331 @@
-"""The program's own commands: what they need of the world is asked, what they come to is shown or told to the agent."""
+"""This module carries out the commands that need more than the agent on screen.
+
+It reads what they need from the services, and shows the result or passes it to the agent.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ikigai.config import Config
-from ikigai.core.commands.parsers import Local
-from ikigai.core.errors import Bug, IkigaiError, Opening, Refused
+from ikigai.core.commands.parsers import ProgramCommand, parse_kill
+from ikigai.core.commands.spec import CommandTiming
+from ikigai.core.errors import IkigaiError, NotReady, Rejected
 from ikigai.core.state import inputs
-from ikigai.repl.input_router import Sitting
+from ikigai.repl.input_router import InputRouter
+from ikigai.repl.session import Session
 
 if TYPE_CHECKING:
-    from ikigai.agent.loop import Runtime
-    from ikigai.app.info_commands import Place
-    from ikigai.app.services import World
+    from ikigai.agent.loop import AgentLoop
+    from ikigai.app.info_commands import CommandContext
+    from ikigai.app.services import Services
+    from ikigai.core.state.memory import Memory
+    from ikigai.repl.switching import AgentSwitch
     from ikigai.store.agents import Agent
 
-log = logging.getLogger(__name__)
 
+class SlashCommands:
+    """Carries out commands, each as a task of its own. `agents` and `dead` are the names to choose from."""
 
-class Commanding(Sitting):
-    """A sitting at which commands are carried out, each beside whatever else goes on."""
+    def __init__(self, session: Session, router: InputRouter) -> None:
+        self._session, self._router = session, router
+        self._screen, self._view, self._active_agent = session.screen, session.view, session.active_agent
+        self.agents: list[str] = []
+        self.killed: list[str] = []
 
-    def __init__(self, config: Config, prompt: str) -> None:
-        super().__init__(config, prompt)
-        self._running: asyncio.Task[None] | None = None  # the user's own command
-        self._agents: list[str] = []
-        self._dead: list[str] = []
+    def start(self, command: ProgramCommand, timing: CommandTiming) -> None:
+        """Start a command that need not wait any more."""
+        work = HANDLERS.get(command.name, SlashCommands._show)(self, command)
+        match timing:
+            case CommandTiming.BLOCKING:
+                self._session.track(self._router.run_first(self._session.catch_errors(work, command.name)))
+            case CommandTiming.SWITCHING:
+                self.start_switch(work, command.name)
+            case _:
+                self._session.spawn(work, command.name)
 
-    def _spawn(self, command: Local) -> None:
-        self._keep(asyncio.create_task(self._local(command), name=f"/{command.name}"))
+    def start_switch(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Go to another agent; input waits for that one from now on."""
+        self._router.opening = True
+        self._session.spawn(work, name)
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it, and say in words what goes wrong."""
-        try:
-            await work
-        except asyncio.CancelledError:
-            self.screen.notice("The command was stopped.")
-        except IkigaiError as error:
-            self.screen.notice(str(error))
-        except Exception:
-            log.exception("a command failed")
-            self.screen.notice(str(Bug()))
+    # ── handlers ──
 
-    async def _local(self, command: Local) -> None:
-        try:
-            match command.name:
-                case "exit":
-                    self.leave()
-                case "new" | "switch" | "fork" | "go" | "takeover":
-                    await self._go(command)
-                case "answer":
-                    self._seat.answer(command.argument)
-                case "rename" | "kill" | "revive":
-                    await self._rearrange(command)
-                case "history":
-                    self.screen.browse()
-                case "approve" | "tools" | "trust" | "pin" | "unpin":
-                    await self._permit(command)
-                case "recall" | "quote":
-                    await self._recall(command)
-                case "export":
-                    self._export(command)
-                case "cost" if _painted(command.argument):
-                    self._paint(command)
-                case "wait":
-                    self._wait(command)
-                case "copy":
-                    await self._copy(command)
-                case "send":
-                    from ikigai.repl import switching as moving
+    async def _show(self, command: ProgramCommand, more: str = "") -> None:
+        """Show the answer of a command that changes nothing, and `more` below it."""
+        from ikigai.app import info_commands
 
-                    self._tell(await moving.sent(self._world, self._seat, command.argument))
-                case _:
-                    from ikigai.app import info_commands as answers
+        answer = await info_commands.answer_command(command, self._session.config, self._context())
+        if answer.draw:
+            self._view.print_drawn(answer.draw)
+        elif answer.marked:
+            self._view.print_marked(answer.marked)
+        else:
+            self._view.print_text("\n".join(filter(None, (answer.text, more))))
 
-                    found = await answers.answer(command, self._config, self._place())
-                    if found.drawn:
-                        self.screen.print_drawn(found.drawn)
-                    elif found.marked:
-                        self.screen.print_marked(found.marked)
-                    else:
-                        also = f"\n{self.screen.status_told()}" if command.name == "status" else ""
-                        self.screen.print_text(found.text + also.rstrip())
-        except IkigaiError as error:
-            self.screen.notice(str(error))
-        except Exception:
-            log.exception("/%s failed", command.name)
-            self.screen.notice(str(Bug()))
+    async def _status(self, command: ProgramCommand) -> None:
+        await self._show(command, self._view.status_rows().rstrip())
 
-    async def _recall(self, command: Local) -> None:
-        """Answer from what was ever said, or bring a piece of it back."""
-        from ikigai.app import factories as making
-        from ikigai.app import recall as recalling
-
-        world, memory, to = self._world, self.memory, self._seat.runtime
-        if world is None or memory is None:
-            raise Opening()
-        if command.name == "quote":
-            self._tell(await recalling.quoted(world.database, command.argument), to)
+    async def _cost(self, command: ProgramCommand) -> None:
+        """Show the costs, or write a picture to a file; the library that draws it takes seconds to load."""
+        if not _draws_picture(command.argument):
+            await self._show(command)
             return
+
+        async def draw() -> str:
+            from ikigai.app import info_commands
+
+            return (await info_commands.answer_command(command, self._session.config, self._context())).text
+
+        self._session.run(self._session.show_running(f"/cost {command.argument}", draw))
+
+    async def _exit(self, command: ProgramCommand) -> None:
+        self._session.leave()
+
+    async def _history(self, command: ProgramCommand) -> None:
+        self._screen.browse()
+
+    async def _answer(self, command: ProgramCommand) -> None:
+        self._active_agent.answer(command.argument)
+
+    async def _send(self, command: ProgramCommand) -> None:
+        from ikigai.repl import switching
+
+        self._router.route(await switching.build_send(self._session.services, self._active_agent, command.argument))
+
+    async def _quote(self, command: ProgramCommand) -> None:
+        """Quote an event of any agent's log in the conversation."""
+        from ikigai.app import recall
+
+        to = self._active_agent.runtime
+        services, _ = self._require_open()
+        self._router.route(await recall.quote_event(services.database, command.argument), to)
+
+    async def _recall(self, command: ProgramCommand) -> None:
+        """Answer a question from the whole log."""
+        from ikigai.app import factories, recall
+
+        to = self._active_agent.runtime
+        services, memory = self._require_open()
         if not memory.model:
-            raise Refused("There is no model to ask.", "/model PROVIDER/NAME chooses one; /search needs none.")
-        provider, price = world.pool.provider(memory.model), making.make_price(self._config)
-        asked = (world.database, provider, memory.model, price, command.argument)
-        answer, usage = await recalling.recalled(*asked)
-        if to is None or not self._seat.holds(to):
-            self.screen.print_text(answer)
+            raise Rejected("There is no model to ask.", "/model PROVIDER/NAME chooses one; /search needs none.")
+        provider, price = services.pool.provider(memory.model), factories.make_price(self._session.config)
+        query = (services.database, provider, memory.model, price, command.argument)
+        answer, usage = await recall.answer_from_log(*query)
+        if to is None or not self._active_agent.is_open(to):
+            self._view.print_text(answer)
             return
-        for each in (*map(inputs.Used, usage), inputs.Ran(f"/recall {command.argument}", answer)):
-            to.tell(each)
+        for each in (*map(inputs.UsageRecorded, usage), inputs.CommandFinished(f"/recall {command.argument}", answer)):
+            to.put_input(each)
 
-    def _export(self, command: Local) -> None:
+    async def _export(self, command: ProgramCommand) -> None:
         """Write the history to a file."""
-        from ikigai.app import export as exporting
+        from ikigai.app import export
 
-        if self._world is None or self._seat.agent is None:
-            raise Opening()
-        database, agent, line = self._world.database, self._seat.agent, f"/export {command.argument}"
-        tell = partial(self.screen.progress, line)
-        self._run(self._told(line, exporting.typed_export, database, agent, command.argument, tell))
+        if self._session.services is None or self._active_agent.agent is None:
+            raise NotReady()
+        database, agent, line = self._session.services.database, self._active_agent.agent, f"/export {command.argument}"
+        on_progress = partial(self._view.progress, line)
+        arguments = database, agent, command.argument, on_progress
+        self._session.run(self._session.show_running(line, export.export_typed, *arguments))
 
-    def _paint(self, command: Local) -> None:
-        """Write a picture to a file; what paints it takes seconds to load."""
+    async def _copy(self, command: ProgramCommand) -> None:
+        from ikigai.repl import copy_answer
 
-        async def told() -> str:
-            from ikigai.app import info_commands as answers
+        if self._session.memory is None:
+            raise NotReady()
+        chosen = copy_answer.choose_copy(self._session.memory, command.argument)
+        self._view.print_text(f"{chosen.what}. {await self._screen.copied(chosen.text)}")
 
-            return (await answers.answer(command, self._config, self._place())).text
+    async def _wait(self, command: ProgramCommand) -> None:
+        """Wait for other agents, and print their last words."""
+        from ikigai.repl import wait_command
 
-        self._run(self._told(f"/cost {command.argument}", told))
+        agent, manager = self._active_agent.agent, self._active_agent.manager
+        if agent is None or manager is None:
+            raise NotReady()
+        line, names = f"/wait {command.argument}".strip(), command.argument.split()
+        self._session.run(self._session.show_running(line, wait_command.wait_for_agents, manager, agent.id, names))
 
-    async def _copy(self, command: Local) -> None:
-        from ikigai.repl import copy_answer as copying
+    async def _approve(self, command: ProgramCommand) -> None:
+        from ikigai.repl import permission_commands
 
-        if self.memory is None:
-            raise Opening()
-        found = copying.chosen(self.memory, command.argument)
-        self.screen.print_text(f"{found.what}. {await self.screen.copied(found.text)}")
+        to, (_, memory) = self._active_agent.runtime, self._require_open()
+        self._apply_result(await permission_commands.run_approve(command.argument, memory, self._view.ask), to)
 
-    def _wait(self, command: Local) -> None:
-        """Wait for other agents, and say what came of them."""
-        from ikigai.repl import wait_command as waiting
+    async def _tools(self, command: ProgramCommand) -> None:
+        from ikigai.repl import permission_commands
 
-        if self._seat.agent is None or self._seat.crew is None:
-            raise Opening()
-        line = f"/wait {command.argument}".strip()
-        self._run(self._told(line, waiting.waited, self._seat.crew, self._seat.agent.id, command.argument.split()))
+        to, (_, memory) = self._active_agent.runtime, self._require_open()
+        self._apply_result(permission_commands.run_tools(command.argument, memory), to)
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this as the user's own command, of which there is one at a time: Esc stops it."""
-        if self._running and not self._running.done():
-            work.close()
-            raise Refused("A command of yours is still running.", "Esc stops it; or wait for its end.")
-        self._running = asyncio.create_task(self._guarded(work), name="own command")
+    async def _trust(self, command: ProgramCommand) -> None:
+        from ikigai.repl import permission_commands
 
-    async def _told(self, line: str, work: Callable[..., Coroutine[Any, Any, str]], *arguments: Any) -> None:
-        """Do it while the screen says so, and print what it came to."""
-        self.screen.running(line)
-        try:
-            told = await work(*arguments)
-        finally:
-            self.screen.running("")
-        self.screen.print_text(told)
+        services, _ = self._require_open()
+        answer = permission_commands.run_trust(command.argument, services.project)
+        if not services.project.trusted and self._active_agent.manager:
+            services.withdraw_project_tools()
+            self._active_agent.manager.offer_tools()
+        self._view.print_text(answer)
 
-    async def _permit(self, command: Local) -> None:
-        """/approve, /tools, /trust, /pin and /unpin."""
-        from ikigai.repl import permission_commands as permissions
+    async def _pin(self, command: ProgramCommand) -> None:
+        """Carry out /pin and /unpin."""
+        from ikigai.repl import pin_commands
 
-        to = self._seat.runtime
-        if self.memory is None or self._world is None:
-            raise Opening()
-        if command.name == "approve":
-            found = await permissions.approve(command.argument, self.memory, self.screen.ask)
-        elif command.name == "trust":
-            found = permissions.trusted(command.argument, self._world.project)
-        elif command.name in ("pin", "unpin"):
-            from ikigai.repl import pin_commands as pinning
+        to, (_, memory) = self._active_agent.runtime, self._require_open()
+        self._apply_result(await pin_commands.run_pin_command(command, memory, self._view), to)
 
-            found = await pinning.answered(command, self.memory, self.screen)
+    def _apply_result(self, result: str | inputs.Change, to: AgentLoop | None) -> None:
+        """Print a text, or pass a change on to the agent."""
+        if isinstance(result, str):
+            self._view.print_text(result)
         else:
-            found = permissions.tools(command.argument, self.memory)
-        if isinstance(found, str):
-            self.screen.print_text(found)
-        else:
-            self._tell(found, to)
+            self._router.route(result, to)
 
-    async def _shell(self, line: str) -> None:
-        """The user's own command: with one ! its output goes into the conversation, with two it does not."""
-        from ikigai.repl import permission_commands as permissions
-        from ikigai.tools.shell.output_buffer import Kept
+    def _require_open(self) -> tuple[Services, Memory]:
+        """Return the services and the memory of the agent on screen. Raise NotReady until both are there."""
+        if self._session.services is None or self._session.memory is None:
+            raise NotReady()
+        return self._session.services, self._session.memory
 
-        assert self._world
-        to = self._seat.runtime
-        quiet = line.startswith("!!")
-        typed = line.lstrip("!").strip()
-        if self._seat.runtime is None and not quiet:
-            raise self._seat.refusal()
-        self.screen.running(line)
-        written = Kept(permissions.LONGEST // 2, permissions.LONGEST // 2)
+    async def _change_agent(self, command: ProgramCommand) -> None:
+        """Carry out /new, /switch and /fork."""
+        from ikigai.repl import switching
 
-        def wrote(text: str) -> None:
-            written.add(text.encode(errors="replace"))
-            self.screen.progress(line, text)
+        assert self._session.services
+        with self._router.switching():
+            await self._switch_to(switching.choose_destination(self._session.services, self._active_agent, command))
+        await self.name_agents()
 
-        try:
-            output = await permissions.ran(self._world.workshop, typed, wrote)
-        except asyncio.CancelledError:
-            self._ran(typed, f"{written.text()}\n[stopped]".lstrip(), quiet, to)
-            raise
-        finally:
-            self.screen.running("")
-        self._ran(typed, output, quiet, to)
+    async def go_to_relative(self, way: str) -> None:
+        """Go to a relative, as Alt+arrows do, or show a hint that there is none."""
+        from ikigai.repl import switching
 
-    def _ran(self, typed: str, output: str, quiet: bool, to: Runtime | None) -> None:
-        """Bring what the user's own command came to into the conversation, or, with `quiet`, on the screen alone."""
-        if quiet or to is None or not self._seat.holds(to):
-            self.screen.print_text(f"$ {typed}\n{output}")
-            return
-        assert self._world
-        if to.memory.open:
-            self.screen.print_text(f"!{typed} has run. Its output joins the conversation when the turn ends.")
-        kept = self._world.redaction.redactor().foreign(output)
-        self._tell(inputs.Quote(f"!{typed}\n{kept}", ran=True), to)
-
-    def _move(self, command: Local) -> None:
-        """Go to another agent. What is typed from now on is meant for that one."""
-        if command.name == "switch" and not command.argument:
-            raise Refused("Which agent?", f"There are: {', '.join(self._agents)}")
-        self._opening = True
-        self._spawn(command)
-
-    async def _go(self, command: Local) -> None:
-        from ikigai.repl import switching as moving
-
-        assert self._world
-        with self._moving():
-            if command.name == "takeover":
-                try:
-                    await self._seat.take_over(self._world)
-                finally:
-                    self._seat.stay()
-                return
+        assert self._session.services
+        with self._router.switching():
             try:
-                move = await moving.destination(self._world, self._seat, command)
-                await self._seat.take(self._world, move.agent)
-            except IkigaiError as error:
-                self._seat.stay()
-                if command.name != "go" or not isinstance(error, Refused):
-                    raise
-                self.screen.hint(str(error))
+                await self._switch_to(switching.choose_relative(self._session.services, self._active_agent, way))
+            except Rejected as error:
+                self._view.hint(str(error))
                 return
-            for told, tell in ((move.told, self.screen.print_text), (move.notice, self.screen.notice)):
-                if told:
-                    tell(told)
-            if move.prompt:
-                self._say(move.prompt)
-        await self._name_agents()
+        await self.name_agents()
 
-    async def _rearrange(self, command: Local) -> None:
-        """/rename, /kill and /revive."""
-        from ikigai.app import agent_tree as kin
-        from ikigai.repl import switching as moving
+    async def _switch_to(self, pending: Awaitable[AgentSwitch]) -> None:
+        """Open the agent of the `pending` switch, or stay with the one on screen."""
+        assert self._session.services
+        try:
+            switch = await pending
+            await self._active_agent.switch_to(self._session.services, switch.agent)
+        except IkigaiError:
+            self._active_agent.return_draft()
+            raise
+        for text, show in ((switch.text, self._view.print_text), (switch.notice, self._view.notice)):
+            if text:
+                show(text)
+        if switch.prompt:
+            self._router.send(switch.prompt)
 
-        world, seat = self._world, self._seat
-        if world is None or seat.agent is None:
-            raise Opening()
-        if command.name == "rename":
-            self.screen.print_text(await moving.rename(world, seat, command.argument))
-        elif command.name == "revive":
-            agent = await world.database.agents.find(command.argument)
-            self.screen.print_text(await kin.revive(world.database, agent))
-        else:
-            await self._kill(world, await world.database.agents.find(command.argument or seat.agent.id))
-        await self._name_agents()
+    async def _take_over(self, command: ProgramCommand) -> None:
+        assert self._session.services
+        with self._router.switching():
+            try:
+                await self._active_agent.take_over(self._session.services)
+            finally:
+                self._active_agent.return_draft()
 
-    async def _kill(self, world: World, agent: Agent) -> None:
-        from ikigai.app import agent_tree as kin
-        from ikigai.repl import switching as moving
+    async def _rename(self, command: ProgramCommand) -> None:
+        from ikigai.repl import switching
 
-        dying = await kin.doomed(world.database, agent)
-        if (await self.screen.ask(moving.sure(dying))).key != "y":
-            self.screen.print_text("Nobody was killed.")
+        services, _ = self._require_open()
+        self._view.print_text(await switching.rename(services, self._active_agent, command.argument))
+        await self.name_agents()
+
+    async def _revive(self, command: ProgramCommand) -> None:
+        from ikigai.app import agent_tree
+
+        services, _ = self._require_open()
+        agent = await services.database.agents.find(command.argument)
+        self._view.print_text(await agent_tree.revive(services.database, agent))
+        await self.name_agents()
+
+    async def _kill(self, command: ProgramCommand) -> None:
+        services = self._session.services
+        if services is None or self._active_agent.agent is None:
+            raise NotReady()
+        name = parse_kill(command.argument.split())
+        await self._kill_agent(services, await services.database.agents.find(name or self._active_agent.agent.id))
+        await self.name_agents()
+
+    async def _kill_agent(self, services: Services, agent: Agent) -> None:
+        from ikigai.app import agent_tree
+        from ikigai.repl import switching
+
+        to_kill = await agent_tree.subtree_to_kill(services.database, agent)
+        if (await self._view.ask(switching.kill_question(to_kill))).key != "y":
+            self._view.print_text("Nobody was killed.")
             return
-        dying = await kin.doomed(world.database, agent)  # there may be more by now
-        if self._seat.agent and self._seat.agent.id in {link.id for link in dying}:
-            self._opening = True
-            with self._moving():
-                await self._seat.take(world, await moving.refuge(world, dying))
-        for kept in await kin.kill(world.database, dying, self._seat.crew):
-            self.screen.notice(kept)
-        self.screen.print_text(kin.killed(dying))
+        to_kill = await agent_tree.subtree_to_kill(services.database, agent)  # there may be more by now
+        if self._active_agent.agent and self._active_agent.agent.id in {link.id for link in to_kill}:
+            self._router.opening = True
+            with self._router.switching():
+                await self._active_agent.switch_to(services, await switching.fallback_agent(services, to_kill))
+        for notice in await agent_tree.kill(services.database, to_kill, self._active_agent.manager):
+            self._view.notice(notice)
+        self._view.print_text(agent_tree.kill_message(to_kill))
 
-    async def _name_agents(self) -> None:
-        assert self._world
-        known = await self._world.database.agents.all(dead=True)
-        self._agents = [agent.name for agent in known if not agent.killed_at]
-        self._dead = [agent.name for agent in known if agent.killed_at]
+    async def name_agents(self) -> None:
+        assert self._session.services
+        agents = await self._session.services.database.agents.all(include_killed=True)
+        self.agents = [agent.name for agent in agents if not agent.killed_at]
+        self.killed = [agent.name for agent in agents if agent.killed_at]
 
-    def _place(self) -> Place | None:
-        """What commands are asked about; None while no agent is open."""
-        from ikigai.app.info_commands import Place
+    def _context(self) -> CommandContext | None:
+        """Return the context of read-only commands; None while no agent is open."""
+        from ikigai.app.info_commands import CommandContext
 
-        memory = self.memory
-        if memory is None or self._seat.agent is None or self._world is None:
+        services, memory, active = self._session.services, self._session.memory, self._active_agent
+        if memory is None or active.agent is None or services is None:
             return None
-        state = "read-only" if self._seat.runtime is None else memory.status.value
-        return Place(self._world, self._seat.agent, memory, state, self.screen.usage, self._seat.crew)
+        state = "read-only" if active.runtime is None else memory.status.value
+        return CommandContext(services, active.agent, memory, state, self._view.usage, active.manager)
 
 
-def _painted(argument: str) -> bool:
-    """Whether /cost is to write a file. Raises ConfigError."""
+def _draws_picture(argument: str) -> bool:
+    """Return True if /cost is to write a file. Raise ConfigError for a bad argument."""
     if not argument:
         return False
     from ikigai.app.plots import command as pictures
 
-    return pictures.typed(argument).file is not None
+    return pictures.parse_typed(argument).file is not None
+
+
+Handler: TypeAlias = Callable[[SlashCommands, ProgramCommand], Coroutine[Any, Any, None]]
+
+HANDLERS: Mapping[str, Handler] = {
+    "answer": SlashCommands._answer,
+    "approve": SlashCommands._approve,
+    "copy": SlashCommands._copy,
+    "cost": SlashCommands._cost,
+    "exit": SlashCommands._exit,
+    "export": SlashCommands._export,
+    "fork": SlashCommands._change_agent,
+    "history": SlashCommands._history,
+    "kill": SlashCommands._kill,
+    "new": SlashCommands._change_agent,
+    "pin": SlashCommands._pin,
+    "quote": SlashCommands._quote,
+    "recall": SlashCommands._recall,
+    "rename": SlashCommands._rename,
+    "revive": SlashCommands._revive,
+    "send": SlashCommands._send,
+    "status": SlashCommands._status,
+    "switch": SlashCommands._change_agent,
+    "takeover": SlashCommands._take_over,
+    "tools": SlashCommands._tools,
+    "trust": SlashCommands._trust,
+    "unpin": SlashCommands._pin,
+    "wait": SlashCommands._wait,
+}
+"""Handlers of commands by name; `info_commands` answers all others."""

@@ -1,111 +1,132 @@
-"""From one agent to another at the terminal: where /new, /switch, /fork and Alt+arrows lead, and what /kill leaves."""
+"""This module finds the agent that /new, /switch, /fork and Alt+arrows lead to, and the one that /kill falls
+back to.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ikigai.app import agent_tree as kin
-from ikigai.core.agents.mail import MOST
-from ikigai.core.agents.tree import Link, beside
-from ikigai.core.commands import fork as forking
-from ikigai.core.errors import Opening, Refused
+from ikigai.app import agent_tree
+from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS
+from ikigai.core.agents.tree import AgentLink, find_relative
+from ikigai.core.commands import fork
+from ikigai.core.commands.parsers import parse_rename
+from ikigai.core.errors import NotReady, Rejected
 from ikigai.core.events import MailSent
 from ikigai.core.questions import Question, yes_or_no
 from ikigai.core.sanitize import clean_line
 from ikigai.core.state.inputs import Send
-from ikigai.system.paths import directory
+from ikigai.system.paths import current_directory
 
 if TYPE_CHECKING:
-    from ikigai.app.services import World
-    from ikigai.core.commands.parsers import Local
-    from ikigai.repl.active_agent import Seat
+    from ikigai.app.services import Services
+    from ikigai.core.commands.parsers import ProgramCommand
+    from ikigai.repl.active_agent import ActiveAgent
     from ikigai.store.agents import Agent
 
-NOBODY = {
+NO_RELATIVE = {
     "up": "This is a root: nobody is above it.",
     "down": "Nobody was forked from this agent.",
     "left": "There is no elder sibling.",
     "right": "There is no younger sibling.",
 }
-LISTED = 10
-"""Names that the question of /kill tells."""
+MAX_LISTED_NAMES = 10
+"""Names that the question of /kill lists."""
 
 
-class Move(NamedTuple):
-    """Where to go, what is told there, and what is said there first."""
+class AgentSwitch(NamedTuple):
+    """The agent to go to, the text and the notice to show there, and the message to send there first."""
 
     agent: Agent
-    told: str = ""
+    text: str = ""
     notice: str = ""
     prompt: str = ""
 
 
-async def destination(world: World, seat: Seat, command: Local) -> Move:
-    """Where /new, /switch, /fork or Alt+arrows ("go", the way) lead. Raises Refused, and then nothing has changed."""
-    agents = world.database.agents
-    match command.name:
-        case "new":
-            return Move(await world.create(command.argument))
-        case "fork":
-            if seat.agent is None:
-                raise Refused("There is no agent to fork yet.", "Wait until one is open.")
-            asked = forking.asked(command.argument)
-            child = await kin.fork(world, seat.agent, asked, seat.memory)
-            return Move(child.agent, kin.told(child), child.notice, asked.prompt)
-        case "go":
-            links = await world.database.family.links()
-            found = beside(links, seat.agent.id, command.argument) if seat.agent else None
-            agent = await agents.get(found.id) if found else None
-            if agent is None:
-                raise Refused(NOBODY[command.argument])
-            return Move(agent)
-        case _:
-            agent = await agents.find(command.argument)
-            agent.check_living()
-            if seat.runtime and seat.agent and agent.id == seat.agent.id:
-                raise Refused(f"{agent.name} is on the screen already.", "/new begins another agent.")
-            return Move(agent)
+async def choose_destination(services: Services, active_agent: ActiveAgent, command: ProgramCommand) -> AgentSwitch:
+    """Return where /new, /switch or /fork lead. Raise Rejected, and then nothing has changed."""
+    return await DESTINATIONS[command.name](services, active_agent, command.argument)
 
 
-def sure(dying: list[Link]) -> Question:
-    """Whether they are to be killed."""
-    *others, target = [clean_line(link.name) for link in dying]
+async def choose_relative(services: Services, active_agent: ActiveAgent, direction: str) -> AgentSwitch:
+    """Return where Alt+arrows lead: up, down, left or right of the agent on screen. Raise Rejected if nowhere."""
+    links = await services.database.tree.links()
+    link = find_relative(links, active_agent.agent.id, direction) if active_agent.agent else None
+    agent = await services.database.agents.get(link.id) if link else None
+    if agent is None:
+        raise Rejected(NO_RELATIVE[direction])
+    return AgentSwitch(agent)
+
+
+async def _new(services: Services, active_agent: ActiveAgent, argument: str) -> AgentSwitch:
+    return AgentSwitch(await services.create(argument))
+
+
+async def _fork(services: Services, active_agent: ActiveAgent, argument: str) -> AgentSwitch:
+    if active_agent.agent is None:
+        raise Rejected("There is no agent to fork yet.", "Wait until one is open.")
+    request = fork.parse_fork(argument)
+    child = await agent_tree.fork(services, active_agent.agent, request, active_agent.memory)
+    return AgentSwitch(child.agent, agent_tree.fork_message(child), child.notice, request.prompt)
+
+
+async def _switch(services: Services, active_agent: ActiveAgent, argument: str) -> AgentSwitch:
+    if not argument:
+        names = ", ".join(agent.name for agent in await services.database.agents.all())
+        raise Rejected("Which agent?", f"There are: {names}")
+    agent = await services.database.agents.find(argument)
+    agent.check_living()
+    if active_agent.runtime and active_agent.agent and agent.id == active_agent.agent.id:
+        raise Rejected(f"{agent.name} is on the screen already.", "/new begins another agent.")
+    return AgentSwitch(agent)
+
+
+DESTINATIONS = {"fork": _fork, "new": _new, "switch": _switch}
+
+
+def kill_question(to_kill: list[AgentLink]) -> Question:
+    """Return the question before agents are killed."""
+    *others, target = [clean_line(link.name) for link in to_kill]
     title = f"Kill {target} and the {len(others):,} below it?" if others else f"Kill {target}?"
-    named = ", ".join(reversed(others[-LISTED:])) + (", …" if len(others) > LISTED else "")
+    named = ", ".join(reversed(others[-MAX_LISTED_NAMES:])) + (", …" if len(others) > MAX_LISTED_NAMES else "")
     also = (f"With it: {named}.",) if others else ()
     return yes_or_no(title, (*also, "Running work is cancelled. The history stays; /revive brings an agent back."))
 
 
-async def refuge(world: World, dying: list[Link]) -> Agent:
-    """Where somebody goes whose agent dies: to the parent of the one that was meant, or the next living above."""
-    agents = world.database.agents
-    place = await agents.get(dying[-1].id)
-    while place and place.parent and (place := await agents.get(place.parent)):
-        if place.killed_at is None:
-            return place
-    return await agents.last_or_new(directory())
+async def fallback_agent(services: Services, to_kill: list[AgentLink]) -> Agent:
+    """Return the agent to show when the one on screen is killed.
+
+    It is the parent of the agent that /kill named, or the next living one above.
+    """
+    agents = services.database.agents
+    above = await agents.get(to_kill[-1].id)
+    while above and above.parent and (above := await agents.get(above.parent)):
+        if above.killed_at is None:
+            return above
+    return await agents.last_or_new(current_directory())
 
 
-async def sent(world: World | None, seat: Seat, argument: str) -> Send:
-    """What /send says. Raises Refused."""
-    if world is None or seat.agent is None:
-        raise Opening()
+async def build_send(services: Services | None, active_agent: ActiveAgent, argument: str) -> Send:
+    """Return the input that /send makes. Raise Rejected."""
+    if services is None or active_agent.agent is None:
+        raise NotReady()
     name, _, text = argument.partition(" ")
-    agent = await world.database.agents.find(name)
-    if agent.id == seat.agent.id:
-        raise Refused("That is the agent on the screen.", "Write to it without /send.")
+    agent = await services.database.agents.find(name)
+    if agent.id == active_agent.agent.id:
+        raise Rejected("That is the agent on the screen.", "Write to it without /send.")
     agent.check_living()
-    if len(text) > MOST:
-        raise Refused(f"A message holds {MOST:,} characters, and this has {len(text):,}.", "Send less of it.")
+    if len(text) > MAX_MESSAGE_CHARACTERS:
+        limit = f"A message holds {MAX_MESSAGE_CHARACTERS:,} characters"
+        raise Rejected(f"{limit}, and this has {len(text):,}.", "Send less of it.")
     return Send(MailSent(agent.id, text, agent.name, by_user=True))
 
 
-async def rename(world: World, seat: Seat, argument: str) -> str:
-    """Do what /rename says; the sentence that says what that was. Raises Refused."""
-    *old, new = argument.rsplit(maxsplit=1) or [""]
-    if not new or seat.agent is None:
-        raise Refused("What is the new name?", "Write /rename NEW, or /rename OLD NEW.")
-    agent = await world.database.agents.find(old[0]) if old else seat.agent
-    await world.database.family.rename(agent, new)
-    seat.renamed(agent.id, new)
-    return f"{agent.name} is called {new} now. /rename {new} {agent.name} takes it back."
+async def rename(services: Services, active_agent: ActiveAgent, argument: str) -> str:
+    """Carry out /rename and return the sentence that reports it. Raise Rejected."""
+    request = parse_rename(argument.split())
+    agent = await services.database.agents.find(request.old) if request.old else active_agent.agent
+    if agent is None:
+        raise NotReady()
+    text = await agent_tree.rename(services.database, agent, request.new)
+    active_agent.rename(agent.id, request.new)
+    return text

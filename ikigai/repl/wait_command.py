@@ -1,50 +1,53 @@
-"""/wait: until agents are at rest; then what each of them said last."""
+"""This module carries out /wait: it waits until agents are idle, then returns the last words of each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ikigai.app import agent_tree as kin
-from ikigai.core.errors import Refused
+from ikigai.app import agent_tree
+from ikigai.core.errors import Rejected
 from ikigai.core.sanitize import clean_line
 
 if TYPE_CHECKING:
-    from ikigai.app.agent_manager import Crew
+    from ikigai.app.agent_manager import AgentManager
 
-LOOK_AFTER = 1.0
-"""Seconds after which agents are looked at again: of what another program's do nothing is heard."""
+WAIT_POLL_INTERVAL = 1.0
+"""Seconds after which agents are read again: other processes do not notify this one."""
 
 
-async def waited(crew: Crew, own: str, named: Sequence[str]) -> str:
-    """Wait for the agents of these names, or for all but `own` that are at work; their last words, a line each.
+async def wait_for_agents(manager: AgentManager, own: str, names: Sequence[str]) -> str:
+    """Wait for the agents of these names, or for all running ones but `own`; return their last words, a line
+    each.
 
-    Who asks something has come to rest until it is answered. Raises Refused for names of nobody, of `own`, and where
-    nobody is at work.
+    An agent that asks something counts as idle until it is answered. Raise Rejected for unknown names, for `own`, and
+    where no agent is running.
     """
-    database = crew.world.database
-    wanted = {(await database.agents.find(name)).id for name in named}
-    if own in wanted:
-        raise Refused("That is the agent on the screen.", "/wait is for those in the background.")
-    with crew.post.calls.waiting() as call:
+    database = manager.services.database
+    ids = {(await database.agents.find(name)).id for name in names}
+    if own in ids:
+        raise Rejected("That is the agent on the screen.", "/wait is for those in the background.")
+    with manager.mailbox.calls.waiting() as call:
         while True:
             call.look()
-            found = {line.place.kin.id: line for line in await kin.listed(database, crew, dead=True)}
-            busy = {id for id, line in found.items() if id != own and _goes_on(crew, line)}
-            if not wanted and not (wanted := busy):
-                raise Refused("No other agent is at work.", "/agents lists them.")
-            if not wanted & busy:
-                return "\n".join(_said(line) for id, line in found.items() if id in wanted)
-            await call.settle(LOOK_AFTER)
+            listings = {
+                line.node.agent.id: line for line in await agent_tree.list_agents(database, manager, killed=True)
+            }
+            busy = {id for id, line in listings.items() if id != own and _is_running(manager, line)}
+            if not ids and not (ids := busy):
+                raise Rejected("No other agent is at work.", "/agents lists them.")
+            if not ids & busy:
+                return "\n".join(_last_words(line) for id, line in listings.items() if id in ids)
+            await call.settle(WAIT_POLL_INTERVAL)
 
 
-def _goes_on(crew: Crew, line: kin.Line) -> bool:
-    """Whether the agent does something by itself, here or in another program."""
-    return line.state == "busy" or (line.state != "asks" and crew.at_work(line.place.kin.id))
+def _is_running(manager: AgentManager, line: agent_tree.AgentListing) -> bool:
+    """Return True if the agent goes on by itself, in this process or in another one."""
+    return line.state == "busy" or (line.state != "asks" and manager.is_running(line.node.agent.id))
 
 
-def _said(line: kin.Line) -> str:
-    name = clean_line(line.place.kin.name)
+def _last_words(line: agent_tree.AgentListing) -> str:
+    name = clean_line(line.node.agent.name)
     if line.state == "asks":
         return f"{name} asks something: /answer {name}"
-    return f"{name} ({line.state}): {' '.join(clean_line(line.place.kin.words).split())}"
+    return f"{name} ({line.state}): {' '.join(clean_line(line.node.agent.last_words).split())}"

@@ -1,4 +1,4 @@
-"""Where the database is: a DSN with ikigai's defaults, and words for it that never hold a password."""
+"""This module reads the address of the database, adds ikigai's defaults, and describes it without its password."""
 
 import os
 import re
@@ -11,9 +11,11 @@ from psycopg import conninfo, pq
 from ikigai.core.errors import BadDatabase
 
 CONNECT_TIMEOUT = 5
-"""Seconds for one attempt to connect to one host; `connect_timeout` of the DSN or PGCONNECT_TIMEOUT say otherwise."""
+"""Seconds for one attempt to connect to one host, unless `connect_timeout` of the DSN or PGCONNECT_TIMEOUT says
+otherwise.
+"""
 
-KEEPALIVE = {
+KEEPALIVE_OPTIONS = {
     "keepalives_idle": "30",
     "keepalives_interval": "10",
     "keepalives_count": "3",
@@ -21,7 +23,7 @@ KEEPALIVE = {
 }
 
 
-class Place(NamedTuple):
+class ServerAddress(NamedTuple):
     """Server, database and user of a connection, for people. `host` is a folder when the server is on a socket."""
 
     host: str
@@ -35,47 +37,48 @@ class Place(NamedTuple):
         return f"at {self.host}:{self.port}"
 
 
-def parameters(dsn: str) -> dict[str, str]:
-    """What libpq is given: the DSN's own parameters before ikigai's. "" leaves all to libpq's variables and files.
+def connection_parameters(dsn: str) -> dict[str, str]:
+    """Return the parameters for libpq: those of `dsn` override ikigai's defaults. "" leaves all to libpq's variables
+    and files.
 
-    Raises BadDatabase when the DSN cannot be read.
+    Raise BadDatabase if `dsn` cannot be read.
     """
     timeout = {} if "PGCONNECT_TIMEOUT" in os.environ else {"connect_timeout": str(CONNECT_TIMEOUT)}
-    ours = {"client_encoding": "UTF8", "application_name": program()}
-    return {**timeout, **KEEPALIVE, **given(dsn), **ours}
+    ours = {"client_encoding": "UTF8", "application_name": application_name()}
+    return {**timeout, **KEEPALIVE_OPTIONS, **parse_dsn(dsn), **ours}
 
 
-def given(dsn: str) -> dict[str, str]:
-    """The DSN's own parameters. Raises BadDatabase when it cannot be read."""
+def parse_dsn(dsn: str) -> dict[str, str]:
+    """Return the parameters that `dsn` itself has. Raise BadDatabase if it cannot be read."""
     try:
-        given = {key: str(value) for key, value in conninfo.conninfo_to_dict(dsn).items()}
-        if not re.fullmatch(r"(\d{1,5}(,|$)|,)*", given.get("port", "")):
+        parameters = {key: str(value) for key, value in conninfo.conninfo_to_dict(dsn).items()}
+        if not re.fullmatch(r"(\d{1,5}(,|$)|,)*", parameters.get("port", "")):
             raise psycopg.ProgrammingError("the port is no number")
     except (psycopg.Error, UnicodeError) as error:
-        # libpq quotes pieces of what it could not read, and a piece may be of the password.
-        told = "it is no text" if isinstance(error, UnicodeError) else str(error)
-        reason = re.sub(r'"[^"]*"?', "…", told).partition("\n")[0].strip()
+        # libpq quotes pieces of the text that it could not read, and a piece may belong to the password.
+        text = "it is no text" if isinstance(error, UnicodeError) else str(error)
+        reason = re.sub(r'"[^"]*"?', "…", text).partition("\n")[0].strip()
         raise BadDatabase(
             f"The address of the database cannot be read ({reason}).",
             "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in the password.",
         ) from None
-    return given
+    return parameters
 
 
-def place(parameters: dict[str, str]) -> Place:
-    found = {option.keyword.decode(): option.val.decode() for option in pq.Conninfo.get_defaults() if option.val}
-    found.update(parameters)
-    user = found.get("user", "")
+def place(parameters: dict[str, str]) -> ServerAddress:
+    values = {option.keyword.decode(): option.val.decode() for option in pq.Conninfo.get_defaults() if option.val}
+    values.update(parameters)
+    user = values.get("user", "")
     # A password with an @ in it that is not written as %40 ends up in front of the host.
-    host = (found.get("host") or found.get("hostaddr") or "").rpartition("@")[2]
-    return Place(host, found.get("port", "5432"), found.get("dbname") or user, user)
+    host = (values.get("host") or values.get("hostaddr") or "").rpartition("@")[2]
+    return ServerAddress(host, values.get("port", "5432"), values.get("dbname") or user, user)
 
 
-def program() -> str:
-    """The name this program goes by in the database; the pen's holder is known by it."""
+def application_name() -> str:
+    """Return the name of this process in the database; other processes identify the lock owner by it."""
     return f"ikigai/{this_host()}/{os.getpid()}"
 
 
 def this_host() -> str:
-    """The name of this machine, short enough that the server, which keeps 63 bytes of a name, keeps the pid too."""
+    """Return the name of this machine, cut so that the pid fits into the 63 bytes that the server keeps of a name."""
     return socket.gethostname()[:40]

@@ -1,28 +1,30 @@
-"""The agents of a database: made, found by name or id, listed."""
+"""This module creates the agents of a database, finds them by name or id, and lists them."""
 
 from typing import LiteralString
 from uuid import UUID, uuid4
 
-from ikigai.core.errors import Refused, nearest
+from ikigai.core.errors import Rejected, closest_names
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store import names
-from ikigai.store.connection import Cursor, Session
-from ikigai.store.sql import agents as queries
+from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.sql import agents
 
-NAMESPACE = int.from_bytes(b"ikia")
-"""Of the lock under which one program at a time makes a first agent, as others are of the pens and of migrations."""
+FIRST_AGENT_LOCK = int.from_bytes(b"ikia")
+"""Key of the advisory lock under which one process at a time creates a first agent. Write locks and migrations have
+keys of their own.
+"""
 
-LONGEST_NAME = 64
-SAID = 5
-"""Names of other agents that are said where one is not there, those used last."""
+MAX_NAME_CHARACTERS = 64
+MAX_SUGGESTED_NAMES = 5
+"""Names of the most recently used agents that a message suggests when an agent is missing."""
 
 
 class Agent(Record, frozen=True):
-    """One line of conversation. Times are seconds since 1970; `events` counts its own, not its ancestors'.
+    """One conversation. Times are seconds since 1970; `events` counts its own, without its ancestors'.
 
-    `forked_at` is the last event of its parent's lineage that it shares; `directory` is where it was last used.
-    `killed_at` is None while it lives.
+    `forked_at` is the last event that it shares with its parent's lineage. `directory` is where it was last used.
+    `killed_at` is None while it is alive.
     """
 
     id: str
@@ -36,69 +38,77 @@ class Agent(Record, frozen=True):
     killed_at: float | None = None
 
     def check_living(self, killed: bool = False) -> None:
-        """Raise Refused when it was killed; `killed` says that it has been since it was asked for."""
+        """Raise Rejected if the agent is killed. `killed` says that it was killed after this record was read."""
         if self.killed_at or killed:
-            raise Refused(f"Agent {self.name} was killed.", f"/revive {self.name} brings it back.")
+            raise Rejected(f"Agent {self.name} was killed.", f"/revive {self.name} brings it back.")
 
 
 class Agents:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DatabaseSession) -> None:
         self._session = session
 
     async def create(
         self, name: str = "", directory: str = "", parent: str | None = None, forked_at: int | None = None
     ) -> Agent:
-        """A new agent: a root, or the child of `parent` that shares its lineage up to the event `forked_at`.
+        """Create an agent: a root, or the child of `parent` that shares its lineage up to the event `forked_at`.
 
-        Without a name it is given one. Raises Refused when the name is taken, or is none.
+        Generate a name if `name` is empty. Raise Rejected if the name is taken or invalid.
         """
         if name:
             check_name(name)
         async with self._session.use() as cursor:
             return await _create(cursor, name, directory, parent, forked_at)
 
-    async def find(self, wanted: str) -> Agent:
-        """The agent of that name, id, or unique start of an id (four characters or more). Raises Refused."""
-        wanted = storable(wanted)
-        if found := await self._ask(queries.AGENT_BY_NAME, wanted):
+    async def find(self, name_or_id: str) -> Agent:
+        """Return the agent with this name, id, or unique start of an id (at least four characters). Raise Rejected if
+        there is none.
+        """
+        name_or_id = storable(name_or_id)
+        if found := await self._select(agents.AGENT_BY_NAME, name_or_id):
             return found[0]
-        found = await self._ask(queries.AGENTS_BY_ID_START, wanted.lower()) if len(wanted) >= 4 else []
+        found = await self._select(agents.AGENTS_BY_ID_START, name_or_id.lower()) if len(name_or_id) >= 4 else []
         if len(found) == 1:
             return found[0]
         if found:
-            raise Refused(f"More than one agent's id begins with {wanted}.", "Type more of it, or a name.")
+            raise Rejected(f"More than one agent's id begins with {name_or_id}.", "Type more of it, or a name.")
         known = await names_of(self._session)
-        near = nearest(wanted, known, 3)
-        there = f"There are: {', '.join(known[:SAID])}{', …' * (len(known) > SAID)}" if known else "There are none yet."
-        hint = f"Did you mean {' or '.join(near)}?" if near else there
-        raise Refused(f"There is no agent {wanted[:80]}.", hint)
+        similar = closest_names(name_or_id, known, 3)
+        listed = (
+            f"There are: {', '.join(known[:MAX_SUGGESTED_NAMES])}{', …' * (len(known) > MAX_SUGGESTED_NAMES)}"
+            if known
+            else "There are none yet."
+        )
+        hint = f"Did you mean {' or '.join(similar)}?" if similar else listed
+        raise Rejected(f"There is no agent {name_or_id[:80]}.", hint)
 
     async def get(self, id: str) -> Agent | None:
-        found = await self._ask(queries.AGENT_BY_ID, UUID(id))
+        found = await self._select(agents.AGENT_BY_ID, UUID(id))
         return found[0] if found else None
 
-    async def all(self, limit: int = 1000, dead: bool = False) -> list[Agent]:
-        """The one used last first; with `dead` also those that were killed."""
-        return await self._ask(queries.AGENTS, dead, limit)
+    async def all(self, limit: int = 1000, include_killed: bool = False) -> list[Agent]:
+        """Return agents, the most recently used first; `include_killed` adds the killed ones."""
+        return await self._select(agents.AGENTS, include_killed, limit)
 
     async def last(self, directory: str = "") -> Agent | None:
-        """The living agent used last that no tool made, in this database or in this working directory."""
+        """Return the most recently used agent that is not killed and was not made by a tool, in this database or in
+        `directory`.
+        """
         async with self._session.use() as cursor:
             return await _last(cursor, directory)
 
     async def last_or_new(self, directory: str, anywhere: bool = True) -> Agent:
-        """The agent used last, in this working directory unless `anywhere`; where there is none a new one is made.
+        """Return the most recently used agent, of `directory` unless `anywhere`; create one if there is none.
 
-        Programs that find none make one together.
+        Processes that start at once create only one between them.
         """
         where = "" if anywhere else directory
         if found := await self.last(where):
             return found
         async with self._session.use() as cursor, cursor.connection.transaction():
-            await cursor.execute(queries.FIRST_AGENT_TURN, (NAMESPACE,))
+            await cursor.execute(agents.FIRST_AGENT_TURN, (FIRST_AGENT_LOCK,))
             return await _last(cursor, where) or await _create(cursor, "", directory)
 
-    async def _ask(self, query: LiteralString, *parameters: object) -> list[Agent]:
+    async def _select(self, query: LiteralString, *parameters: object) -> list[Agent]:
         async with self._session.use() as cursor:
             await cursor.execute(query, parameters)
             return [Agent(*row) for row in await cursor.fetchall()]
@@ -106,9 +116,9 @@ class Agents:
 
 async def _last(cursor: Cursor, directory: str) -> Agent | None:
     if directory:
-        await cursor.execute(queries.LAST_AGENT_IN, (storable(directory),))
+        await cursor.execute(agents.LAST_AGENT_IN, (storable(directory),))
     else:
-        await cursor.execute(queries.LAST_AGENT)
+        await cursor.execute(agents.LAST_AGENT)
     rows = await cursor.fetchall()
     return Agent(*rows[0]) if rows else None
 
@@ -118,36 +128,36 @@ async def _create(
 ) -> Agent:
     id, tried = uuid4(), 0
     while True:
-        chosen = name or names.suggest(tried)
-        await cursor.execute(queries.CREATE_AGENT, (id, chosen, parent, forked_at, storable(directory) or None))
+        chosen = name or names.suggest_name(tried)
+        await cursor.execute(agents.CREATE_AGENT, (id, chosen, parent, forked_at, storable(directory) or None))
         if cursor.rowcount:
-            await cursor.execute(queries.AGENT_BY_ID, (id,))
+            await cursor.execute(agents.AGENT_BY_ID, (id,))
             return Agent(*(await cursor.fetchall())[0])
         if name:
-            raise taken(name)
+            raise name_taken(name)
         tried += 1
 
 
 def check_name(name: str) -> None:
-    """Raise Refused for what is no name of an agent."""
+    """Raise Rejected if `name` is not a valid name of an agent."""
     if not is_name(name):
-        raise Refused(
+        raise Rejected(
             f"{name[:80]!r} is no name for an agent.",
-            f"Begin with a letter or digit, and use up to {LONGEST_NAME} characters without spaces.",
+            f"Begin with a letter or digit, and use up to {MAX_NAME_CHARACTERS} characters without spaces.",
         )
 
 
-def taken(name: str) -> Refused:
-    return Refused(f"There is an agent named {name} already.", f"Choose another name, or: /switch {name}")
+def name_taken(name: str) -> Rejected:
+    return Rejected(f"There is an agent named {name} already.", f"Choose another name, or: /switch {name}")
 
 
-async def names_of(session: Session) -> list[str]:
-    """The names of agents, the one used last first; the first thousand of them."""
+async def names_of(session: DatabaseSession) -> list[str]:
+    """Return the names of at most 1000 agents, the most recently used first."""
     async with session.use() as cursor:
-        await cursor.execute(queries.AGENT_NAMES)
+        await cursor.execute(agents.AGENT_NAMES)
         return [name for (name,) in await cursor.fetchall()]
 
 
 def is_name(name: str) -> bool:
-    """Whether an agent can be called that."""
-    return 0 < len(name) <= LONGEST_NAME and name[0].isalnum() and name.isprintable() and " " not in name
+    """Return True if `name` is a valid name of an agent."""
+    return 0 < len(name) <= MAX_NAME_CHARACTERS and name[0].isalnum() and name.isprintable() and " " not in name

@@ -1,4 +1,4 @@
-"""The connection to PostgreSQL: made on first use, made anew when it was lost, and never waiting for ever."""
+"""This module connects to PostgreSQL on first use, reconnects after a loss, and limits every wait."""
 
 import asyncio
 import logging
@@ -6,26 +6,27 @@ import select
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, LiteralString, NamedTuple, TypeAlias, cast
+from typing import Any, LiteralString, NamedTuple, Self, TypeAlias, cast
 
 import psycopg
 from psycopg import conninfo, pq, waiting
-from psycopg.abc import RV, PQGen
+from psycopg.abc import RV, PQGen, PQGenConn
+from psycopg.rows import tuple_row
 
 from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, StoreError, Unavailable
-from ikigai.store import address
-from ikigai.store import errors as failures
-from ikigai.store.sql import agents as queries
+from ikigai.store import address, errors, sqlstate
+from ikigai.store.sql import agents
 
-DEADLINE = 20.0
-"""Seconds a statement may take before its connection is given up: the server's own limit is 15, but a server that is
-stopped or cut off keeps no limit."""
+STATEMENT_DEADLINE = 20.0
+"""Seconds that a statement may take before its connection is given up. The server's own limit is 15, but a server that
+is stopped or cut off keeps no limit.
+"""
 
-REFUSED_AGAIN = 60.0
-"""Seconds after which a server that did not let this program in is asked again: some lock out who asks more often."""
+REFUSAL_RETRY_DELAY = 60.0
+"""Seconds until a server that refused the login is tried again: some lock out clients that retry more often."""
 
-FOUND_WITHIN = 3.0
-"""Seconds within which a first connection is tried again, to a server of our own that may just have been killed."""
+FIRST_CONNECT_TIMEOUT = 3.0
+"""Seconds within which a first connection is retried to the embedded server, which may just have been killed."""
 
 OLDEST_SERVER = 150000
 
@@ -33,50 +34,55 @@ OLDEST_SERVER = 150000
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
-class Greeting(NamedTuple):
-    """What the server says of itself on a new connection: its process there, and the version of ikigai's schema."""
+class ConnectionGreeting(NamedTuple):
+    """The server's greeting on a new connection: the pid of its process, and the version of ikigai's schema."""
 
     backend: int
     schema_version: int
 
 
 class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """A connection that is closed when an answer does not come in time, or is not waited for."""
+    """A connection that is closed when an answer is late or its wait is cancelled."""
 
-    deadline: float | None = DEADLINE
-    _leaves = False  # whether the answer to what is sent now is waited for later
-    _left: PQGen[Any] | None = None  # the rest of that
+    deadline: float | None = STATEMENT_DEADLINE
+    _defers = False  # True while a statement is sent whose answer `answered` awaits
+    _deferred: PQGen[Any] | None = None  # awaits that answer
+
+    @classmethod
+    def _connect_gen(cls, conninfo: str = "") -> PQGenConn[Self]:
+        """Connect as the driver does, but include the SQLSTATE of a refusal in the error."""
+        return cls((yield from sqlstate.connect(conninfo)), row_factory=tuple_row)
 
     async def send(self, cursor: "Cursor", statement: LiteralString, values: Sequence[Any]) -> None:
-        """Send a statement, unprepared, and let the server work on it; nothing else may be sent before `answered`."""
-        self._leaves = True
+        """Send a statement, unprepared, without waiting for its answer. Call `answered` before sending more."""
+        self._defers = True
         try:
             await cursor.execute(statement, values, prepare=False)
         finally:
-            self._leaves = False
+            self._defers = False
 
     async def answered(self) -> None:
-        """Wait for the answer to what was sent, if anything was; then its cursor has the rows."""
-        left, self._left = self._left, None
-        if left is not None:
-            await self.wait(_resumed(left, waiting.WAIT_R))
+        """Wait for the answer to the statement that was sent, if any; its cursor then has the rows."""
+        deferred, self._deferred = self._deferred, None
+        if deferred is not None:
+            await self.wait(_resumed(deferred, waiting.WAIT_R))
 
     async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:  # noqa: ASYNC109
-        # Most answers are there within a millisecond, and it would take a fifth of that to have the loop look for them.
+        # Most answers arrive within a millisecond, and asking the event loop for them would take a fifth of that.
         until = time.monotonic() + 0.001
         try:
-            wanted = next(gen)
-            if self._leaves and wanted == waiting.WAIT_R:
-                self._left = gen
+            needed = next(gen)
+            if self._defers and needed == waiting.WAIT_R:
+                self._deferred = gen
                 return cast("RV", None)  # as `execute` has it
-            while wanted == waiting.WAIT_R and time.monotonic() < until and _readable(self.pgconn.socket, 1):
-                wanted = gen.send(waiting.READY_R)
+            while needed == waiting.WAIT_R and time.monotonic() < until and _readable(self.pgconn.socket, 1):
+                needed = gen.send(waiting.READY_R)
         except StopIteration as done:
             return done.value
-        # The driver's own way to give up would ask the server to cancel, and give it five seconds to do so.
+        # The driver's own cancellation would ask the server to cancel, and give it five seconds to do so.
         try:
             async with asyncio.timeout(self.deadline):
-                return await waiting.wait_async(_resumed(gen, wanted), self.pgconn.socket, interval=interval)
+                return await waiting.wait_async(_resumed(gen, needed), self.pgconn.socket, interval=interval)
         except (TimeoutError, asyncio.CancelledError):
             self.pgconn.finish()
             raise
@@ -88,11 +94,11 @@ def _readable(socket: int, milliseconds: int) -> bool:
     return bool(poll.poll(milliseconds))
 
 
-def _resumed(gen: PQGen[RV], wanted: waiting.Wait) -> PQGen[RV]:
-    """The rest of a generator that was left when it yielded `wanted`."""
+def _resumed(gen: PQGen[RV], needed: waiting.Wait) -> PQGen[RV]:
+    """Continue a generator that was left when it yielded `needed`."""
     try:
         while True:
-            wanted = gen.send((yield wanted))
+            needed = gen.send((yield needed))
     except StopIteration as done:
         return done.value
 
@@ -100,105 +106,104 @@ def _resumed(gen: PQGen[RV], wanted: waiting.Wait) -> PQGen[RV]:
 Cursor: TypeAlias = psycopg.AsyncCursor[tuple[Any, ...]]
 
 
-class Session:
-    """One connection for everything this program does in a database, one statement at a time.
+class DatabaseSession:
+    """One connection for everything that this process does in a database, one statement at a time.
 
-    `parameters` are what libpq is given, the password included: for programs that connect by themselves.
-    `lost` holds the server processes of connections given up without a farewell: they may still hold locks.
-    `revive` is called before a lost connection is made anew, and says where: a server of our own may have to be
-    started. `newest` is the newest schema that may be written; on a newer one every write raises NewerSchema.
-    After `idle` seconds without a use the connection is ended; the next use makes one.
+    `parameters` are those of libpq, the password included, for programs that connect by themselves. `lost` holds the
+    server processes of connections that were dropped without a farewell: they may still hold locks. `revive` runs
+    before each reconnect and returns the address: an embedded server may have to be started. `newest` is the newest
+    schema that may be written; on a newer one every write raises NewerSchema. The connection is closed after `idle`
+    seconds without a use; the next use makes one.
     """
 
     def __init__(
         self,
         dsn: str,
         write: bool = True,
-        deadline: float = DEADLINE,
+        deadline: float = STATEMENT_DEADLINE,
         revive: Callable[[], Awaitable[str]] | None = None,
         newest: int | None = None,
         idle: float | None = None,
     ) -> None:
-        self._aim(dsn)
+        self._resolve_address(dsn)
         self._write = write
         self._deadline = deadline
         self._revive = revive
         self._newest = newest
         self._idle = idle
-        self._idle_end: asyncio.TimerHandle | None = None
-        self._refused: tuple[Misconfigured, float] | None = None  # and when
-        self._turn = asyncio.Lock()
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._refused: tuple[Misconfigured, float] | None = None  # the error, and its time
+        self._lock = asyncio.Lock()
         self._connected: tuple[Connection, Cursor] | None = None
-        self.greeting = Greeting(0, 0)
+        self.greeting = ConnectionGreeting(0, 0)
         self.lost: set[int] = set()
-        self._used: dict[str, str] = {}  # passwords that the server took
+        self._accepted: dict[str, str] = {}  # passwords that the server accepted
 
-    def _aim(self, dsn: str) -> None:
-        self.parameters = address.parameters(dsn)
+    def _resolve_address(self, dsn: str) -> None:
+        self.parameters = address.connection_parameters(dsn)
         self._conninfo = conninfo.make_conninfo(**self.parameters)
 
-    def another(self) -> "Session":
-        """A further connection to the same place, which changes nothing."""
-        return Session(self._conninfo, False, self._deadline, self._revive)
+    def another(self) -> "DatabaseSession":
+        """Return a further connection to the same place, which changes nothing."""
+        return DatabaseSession(self._conninfo, False, self._deadline, self._revive)
 
     @property
-    def place(self) -> address.Place:
+    def place(self) -> address.ServerAddress:
         return address.place(self.parameters)
 
     @property
     def passwords(self) -> dict[str, str]:
         """The passwords of this connection by name; once connected also one that libpq took from a file."""
         found = {f"database {name}": self.parameters.get(name) for name in ("password", "sslpassword")}
-        return {name: password for name, password in {**found, **self._used}.items() if password}
+        return {name: password for name, password in {**found, **self._accepted}.items() if password}
 
     @asynccontextmanager
     async def use(self, patient: bool = False) -> AsyncIterator[Cursor]:
-        """A cursor (binary results, autocommit), for the caller alone; connects when there is no connection.
+        """Yield a cursor (binary results, autocommit) for the caller alone; connect if there is no connection.
 
-        A patient caller waits for answers as long as they take.
-        Every error of the driver leaves as a StoreError. Whatever leaves a transaction open, or does not wait for an
-        answer, loses the connection.
+        A patient caller waits for answers without a deadline. Every error of the driver leaves as a StoreError. A
+        caller that leaves a transaction open, or does not wait for an answer, loses the connection.
         """
-        async with self._turn:
-            connection, cursor = await self._ready()
+        async with self._lock:
+            connection, cursor = await self._ensure_connected()
             connection.deadline = None if patient else self._deadline
             try:
-                with self._in_words(failures.using):
+                with self._translate_errors(errors.statement_error):
                     yield cursor
             finally:
                 if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
-                    self._give_up()
-                self._count_idle()
+                    self._drop_connection()
+                self._start_idle_timer()
 
-    async def connected_by(self, connection: psycopg.AsyncConnection) -> bool:
-        """Whether this connection is the one that is used, and still there; looked at while no answer is waited for."""
-        async with self._turn:
-            return self._connected is not None and self._connected[0] is connection and alive(connection)
+    async def is_connected_by(self, connection: psycopg.AsyncConnection) -> bool:
+        """Return True if `connection` is in use and alive. Check while no statement waits for an answer."""
+        async with self._lock:
+            return self._connected is not None and self._connected[0] is connection and is_alive(connection)
 
     async def close(self) -> None:
-        """End the connection, and with it every lock it holds; a later use would make a new one."""
-        async with self._turn:
+        """Close the connection, and release every lock it holds. A later use makes a new one."""
+        async with self._lock:
             if self._connected is not None:
                 await self._connected[0].close()
                 self._connected = None
 
-    def _count_idle(self) -> None:
-        """Begin to count the seconds until the connection is ended, if it is to be."""
-        if self._idle_end:
-            self._idle_end.cancel()
+    def _start_idle_timer(self) -> None:
+        """Start the timer that closes an idle connection, if this session has one."""
+        if self._idle_timer:
+            self._idle_timer.cancel()
         if self._idle is not None:
-            self._idle_end = asyncio.get_running_loop().call_later(self._idle, self._end_idle)
+            self._idle_timer = asyncio.get_running_loop().call_later(self._idle, self._close_idle)
 
-    def _end_idle(self) -> None:
-        if self._connected is not None and not self._turn.locked():
+    def _close_idle(self) -> None:
+        if self._connected is not None and not self._lock.locked():
             self._connected[0].pgconn.finish()
             self._connected = None
 
-    async def _ready(self) -> tuple[Connection, Cursor]:
-        if self._connected is not None and alive(self._connected[0]):
+    async def _ensure_connected(self) -> tuple[Connection, Cursor]:
+        if self._connected is not None and is_alive(self._connected[0]):
             return self._connected
-        self._give_up()
-        if self._refused and time.monotonic() < self._refused[1] + REFUSED_AGAIN:
+        self._drop_connection()
+        if self._refused and time.monotonic() < self._refused[1] + REFUSAL_RETRY_DELAY:
             raise self._refused[0].with_traceback(None)
         try:
             self._connected = await (self._connect_again() if self._revive else self._connect())
@@ -208,9 +213,9 @@ class Session:
         return self._connected
 
     async def _connect_again(self) -> tuple[Connection, Cursor]:
-        """Connect to a server of our own, which may have to be started; at the first time it has just been found."""
+        """Connect to the embedded server, and start it if needed. On the first call it has just been found running."""
         assert self._revive
-        until = time.monotonic() + FOUND_WITHIN
+        until = time.monotonic() + FIRST_CONNECT_TIMEOUT
         while not self.greeting.backend:
             try:
                 return await self._connect()
@@ -218,23 +223,23 @@ class Session:
                 if time.monotonic() > until:
                     raise
             await asyncio.sleep(0.1)
-            self._aim(await self._revive())
+            self._resolve_address(await self._revive())
         try:
-            self._aim(await self._revive())
+            self._resolve_address(await self._revive())
         except BadDatabase as error:  # it ran before, so it can be mended
             raise Misconfigured(error.what, error.remedy) from error
         return await self._connect()
 
     async def _connect(self) -> tuple[Connection, Cursor]:
         embedded = self._revive is not None
-        with self._in_words(lambda error, place: failures.connecting(error, place, embedded)):
+        with self._translate_errors(lambda error, place: errors.connection_error(error, place, embedded)):
             async with asyncio.timeout(self._deadline):
                 connection = await Connection.connect(self._conninfo, autocommit=True)
         connection.deadline = self._deadline
         if password := connection.pgconn.password:
-            self._used = {"database password": password.decode(errors="replace")}
+            self._accepted = {"database password": password.decode(errors="replace")}
         try:
-            with self._in_words(failures.using):
+            with self._translate_errors(errors.statement_error):
                 self.greeting = await self._greet(connection)
         except BaseException:
             await connection.close()
@@ -242,7 +247,7 @@ class Session:
         return connection, connection.cursor(binary=True)
 
     def newer_schema(self) -> NewerSchema:
-        """The error for a schema that this program must not write to."""
+        """Return the error for a schema that this program must not write to."""
         return NewerSchema(
             f"The database {self.place} has schema {self.greeting.schema_version}, and this ikigai knows schemas up to "
             f"{self._newest}.",
@@ -250,29 +255,29 @@ class Session:
         )
 
     @contextmanager
-    def _in_words(self, tell: Callable[[psycopg.Error, address.Place], StoreError]) -> Iterator[None]:
+    def _translate_errors(self, make: Callable[[psycopg.Error, address.ServerAddress], StoreError]) -> Iterator[None]:
         try:
             yield
         except psycopg.errors.ReadOnlySqlTransaction as error:
             if self._newest is not None and self.greeting.schema_version > self._newest:
                 raise self.newer_schema() from error
             if self._write:
-                self._give_up()  # a connection keeps the setting that it began with
-                raise tell(error, self.place) from error
+                self._drop_connection()  # a connection keeps the setting that it began with
+                raise make(error, self.place) from error
             raise BadDatabase("The database was opened for reading, so nothing can be stored.") from error
         except psycopg.Error as error:
-            raise tell(error, self.place) from error
+            raise make(error, self.place) from error
         except TimeoutError as error:
-            raise failures.no_answer(self.place, self._deadline) from error
+            raise errors.no_answer(self.place, self._deadline) from error
 
-    def _give_up(self) -> None:
+    def _drop_connection(self) -> None:
         if self._connected is not None:
             self.lost.add(self.greeting.backend)
             self._connected[0].pgconn.finish()
         self._connected = None
 
-    async def _greet(self, connection: Connection) -> Greeting:
-        """Settings, and whether this server will do. Raises BadDatabase when it will not."""
+    async def _greet(self, connection: Connection) -> ConnectionGreeting:
+        """Apply the settings of a new connection. Raise BadDatabase if the server is unsuitable."""
         info = connection.info
         if info.server_version < OLDEST_SERVER:
             raise BadDatabase(
@@ -286,26 +291,26 @@ class Session:
                 "Create one with: createdb --encoding=UTF8 --template=template0 ikigai",
             )
         try:
-            rows = await connection.execute(queries.GREET, (not self._write, self._newest))
+            rows = await connection.execute(agents.GREET, (not self._write, self._newest))
         except psycopg.errors.UndefinedTable:
-            rows = await connection.execute(queries.GREET_EMPTY, (not self._write, self._newest))
-        greeting = Greeting._make((await rows.fetchall())[0][-2:])
-        if greeting.backend != info.backend_pid and await self._shared(connection, greeting.backend):
+            rows = await connection.execute(agents.GREET_EMPTY, (not self._write, self._newest))
+        greeting = ConnectionGreeting._make((await rows.fetchall())[0][-2:])
+        if greeting.backend != info.backend_pid and await self._is_shared(connection, greeting.backend):
             raise BadDatabase(
                 f"The database {self.place} is behind a pooler in transaction mode, which cannot keep a lock.",
                 "Connect to the server itself, or to a pool in session mode.",
             )
         return greeting
 
-    async def _shared(self, connection: Connection, backend: int) -> bool:
-        """Whether another connection can be given the server process of this one while this one is idle."""
+    async def _is_shared(self, connection: Connection, backend: int) -> bool:
+        """Return True if another connection can get the server process of this one while this one is idle."""
         other = await Connection.connect(self._conninfo)
         other.deadline = address.CONNECT_TIMEOUT
         try:
-            (theirs,) = (await (await other.execute(queries.BACKEND)).fetchall())[0]  # in a transaction of its own
+            (theirs,) = (await (await other.execute(agents.BACKEND)).fetchall())[0]  # in a transaction of its own
             if theirs == backend:
                 return True
-            (ours,) = (await (await connection.execute(queries.BACKEND)).fetchall())[0]
+            (ours,) = (await (await connection.execute(agents.BACKEND)).fetchall())[0]
             return ours != backend
         except TimeoutError:  # a pool of one connection, and it is ours
             return False
@@ -313,10 +318,10 @@ class Session:
             await other.close()
 
 
-def alive(connection: psycopg.AsyncConnection) -> bool:
-    """Whether the connection is still there; a farewell that came while nobody listened is read now.
+def is_alive(connection: psycopg.AsyncConnection) -> bool:
+    """Return True if the connection is open. Read a farewell of the server that has arrived meanwhile.
 
-    Never to be asked while somebody waits for an answer: it would be read here, and waited for until the deadline.
+    Call it only while no statement waits for an answer: the answer would be read here, and awaited until the deadline.
     """
     try:
         while not connection.closed and _readable(connection.pgconn.socket, 0):

@@ -1,6 +1,6 @@
-"""The database as the rest of the program knows it: its agents, their logs, and what people look back at.
+"""This module gives the rest of the program the database: its agents, their logs, usage, search and purge.
 
-What searches and what purges is imported when it is asked for: a start does neither.
+Modules that search or purge are imported on first use: a start needs neither.
 """
 
 from __future__ import annotations
@@ -11,43 +11,43 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ikigai.core.errors import Busy
+from ikigai.core.errors import AgentLocked
 from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.record import Record
 from ikigai.core.state.loading import Loading, Reading
-from ikigai.core.views.usage_totals import Spent
+from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.store import history, reading, schema, usage
 from ikigai.store.agents import Agent, Agents
-from ikigai.store.connection import DEADLINE, Session
+from ikigai.store.connection import STATEMENT_DEADLINE, DatabaseSession
 from ikigai.store.follow import Follower
 from ikigai.store.log import AgentLog
-from ikigai.store.mail import Mails
+from ikigai.store.mail import MailStore
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.sql import agents as queries
-from ikigai.store.tree import Family
+from ikigai.store.tree import AgentTree
 
 if TYPE_CHECKING:
-    from ikigai.core.search.prompt_history import Earlier
-    from ikigai.core.transfer.redact import Wanted
+    from ikigai.core.search.prompt_history import SentPrompt
+    from ikigai.core.transfer.redact import PurgeTarget
     from ikigai.core.transfer.unsaved import Unsaved
     from ikigai.store import purge as purging
-    from ikigai.store.paging import Lineage
-    from ikigai.store.search.search import Search
+    from ikigai.store.paging import LineageNames
+    from ikigai.store.search.search import EventSearch
     from ikigai.store.transfer import Export, Import
-    from ikigai.store.unsaved_place import Place
-    from ikigai.store.window_history import Filled
+    from ikigai.store.unsaved_place import UnsavedPosition
+    from ikigai.store.window_history import WindowFill
 
 _T = TypeVar("_T")
 
 
-IDLE = 10.0
-"""Seconds after which the second connection of a program is ended: idle programs hold one each."""
+IDLE_TIMEOUT = 10.0
+"""Seconds until the second connection of a program is closed: idle programs hold one each."""
 
 
-class Status(Record, frozen=True):
-    """What `ikigai db status` tells. Sizes are bytes; `events` is an estimate once there are many.
+class DatabaseInfo(Record, frozen=True):
+    """The output of `ikigai db status`. Sizes are bytes; `events` is an estimate once there are many.
 
-    `durable` says that the server keeps what it has confirmed even when the power fails.
+    `durable` says that the server keeps confirmed writes even when the power fails.
     """
 
     where: str
@@ -65,20 +65,20 @@ class Status(Record, frozen=True):
 
 
 class Database:
-    """Made by `Database.open`. Everything goes over one connection, which is made anew when it was lost.
+    """The database of one process. Made by `Database.open`.
 
-    Only what searches, and what fills the index for that, has a second one while it does: nothing that is stored waits
-    for them. Whoever follows an agent listens on a further one.
+    Everything uses one connection, which is made anew after a loss. Search and the indexer share a second one while
+    they work, so that no write waits for them. Each follower of an agent listens on a further one.
     """
 
-    def __init__(self, session: Session, beside: Session, schema_version: int) -> None:
+    def __init__(self, session: DatabaseSession, beside: DatabaseSession, schema_version: int) -> None:
         self._session, self._beside = session, beside
         self.indexer = Indexer(beside)
         self._open: dict[str, AgentLog] = {}
         self.schema_version = schema_version
         self.agents = Agents(session)
-        self.family = Family(session, self.agents)
-        self.mail = Mails(session)
+        self.tree = AgentTree(session, self.agents)
+        self.mail = MailStore(session)
 
     @classmethod
     async def open(
@@ -86,42 +86,42 @@ class Database:
         dsn: str,
         migrations: Path,
         write: bool = True,
-        deadline: float = DEADLINE,
+        deadline: float = STATEMENT_DEADLINE,
         revive: Callable[[], Awaitable[str]] | None = None,
-        told: Callable[[int, int], None] = lambda done, total: None,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> Self:
         """Connect, and bring the schema up to this program's.
 
-        `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a schema newer than this
-        program is no obstacle. `deadline` is how many seconds any one statement may take; `revive` is called before a
-        lost connection is made anew, and says where; `told` hears of each migration of how many.
-        Raises BadDatabase (NewerSchema among them) and Unavailable.
+        `dsn` "" means libpq's own variables. With `write` false nothing is ever changed, and a newer schema is allowed.
+        `deadline` is how many seconds any one statement may take. `revive` runs before each reconnect and returns the
+        address. `on_progress` is called with the number of each migration and of all. Raise BadDatabase (NewerSchema
+        among them) or Unavailable.
         """
-        turn = asyncio.Lock()
+        lock = asyncio.Lock()
 
         async def revived() -> str:
-            async with turn:  # both connections may have been lost
+            async with lock:  # both connections may have been lost
                 assert revive
                 return await revive()
 
-        again, newest = revived if revive else None, len(schema.migrations(migrations))
-        session = Session(dsn, write, deadline, again, newest)
-        beside = Session(dsn, write, deadline, again, newest, IDLE)
+        again, newest = revived if revive else None, len(schema.read_migrations(migrations))
+        session = DatabaseSession(dsn, write, deadline, again, newest)
+        beside = DatabaseSession(dsn, write, deadline, again, newest, IDLE_TIMEOUT)
         try:
-            return cls(session, beside, await schema.make_current(session, migrations, write, told))
+            return cls(session, beside, await schema.make_current(session, migrations, write, on_progress))
         except BaseException:
             await session.close()
             raise
 
     @cached_property
-    def _search(self) -> Search:
-        from ikigai.store.search.search import Search
+    def _search(self) -> EventSearch:
+        from ikigai.store.search.search import EventSearch
 
-        return Search(self._beside, self.indexer)
+        return EventSearch(self._beside, self.indexer)
 
     @property
     def host(self) -> str:
-        """Where the server is, in a word; "local" on a socket."""
+        """The server's host name; "local" on a socket."""
         host = self._session.place.host
         return "local" if not host or host.startswith("/") else host
 
@@ -131,13 +131,13 @@ class Database:
         return self._session.passwords
 
     async def open_agent(self, agent: Agent, directory: str = "") -> AgentLog:
-        """Take the pen of the agent, in this working directory.
+        """Acquire the write lock of the agent, in this working directory.
 
-        Raises Busy, with the holder, when it is open in another program or already in this one.
+        Raise AgentLocked, with the lock owner, if the agent is open in another process or already in this one.
         """
         self._open = {id: log for id, log in self._open.items() if not log.closed}
         if agent.id in self._open:
-            raise Busy(f"Agent {agent.name} is open in this program already.", "Go on there.")
+            raise AgentLocked(f"Agent {agent.name} is open in this program already.", "Go on there.")
         log = self._open[agent.id] = AgentLog(self._session, agent, directory, self.indexer.news)
         try:
             await log.open()
@@ -146,123 +146,133 @@ class Database:
             raise
         return log
 
-    def reader(self, agent: Agent) -> Reader:
-        """The agent as it looks to somebody who does not write, whoever has the pen."""
-        return Reader(self._session, agent.id)
+    def reader(self, agent: Agent) -> AgentReader:
+        """Return a reader of the agent, which needs no write lock."""
+        return AgentReader(self._session, agent.id)
 
     def follow(self, agent: Agent, load: Callable[[], Loading]) -> Follower:
-        """Follow what another program stores and says in this agent; `load` begins the loading of its memory.
+        """Follow what another process stores and streams in this agent; `load` begins the loading of its memory.
 
-        It has a connection of its own, for whoever asks for it to close.
+        The follower has a connection of its own, which the caller closes.
         """
         return Follower(self._session.another(), agent.id, load)
 
     async def prompts(self, limit: int) -> list[str]:
-        """What users typed last, over all agents: at most `limit` different texts, the newest first."""
+        """Return the last prompts of users, over all agents: at most `limit` different texts, the newest first."""
         async with self._session.use() as cursor:
-            return await history.prompts(cursor, limit)
+            return await history.read_prompts(cursor, limit)
 
-    async def earlier(
+    async def search_prompts(
         self, typed: str, here: str, before: int | None, most: tuple[int, int]
-    ) -> tuple[list[Earlier], int | None]:
-        """What users typed that fits, of the next stretch of it, and where that ends: see `history.earlier`."""
+    ) -> tuple[list[SentPrompt], int | None]:
+        """Search the next stretch of typed prompts. Return the matches, and where the stretch ends: see
+        `history.search_prompts`.
+        """
         async with self._session.use() as cursor:
-            return await history.earlier(cursor, typed, here, before, most)
+            return await history.search_prompts(cursor, typed, here, before, most)
 
-    async def spent(
+    async def usage_totals(
         self, agent: str | Sequence[str] | None = None, since: float | None = None, ids: Sequence[int] | None = None
-    ) -> Spent:
-        """What the ledger's requests took; `usage.spent` says which."""
+    ) -> UsageTotals:
+        """Return the usage of the ledger's requests; see `usage.read_totals`."""
         async with self._session.use() as cursor:
-            return await usage.spent(cursor, agent, since, ids)
+            return await usage.read_totals(cursor, agent, since, ids)
 
-    async def spent_by(
+    async def usage_totals_by(
         self, by: usage.By, agent: str | None = None, since: float | None = None
-    ) -> list[tuple[str, Spent]]:
-        """The same by day, model or agent."""
+    ) -> list[tuple[str, UsageTotals]]:
+        """Return usage by day, model or agent; see `usage.read_totals_by`."""
         async with self._session.use() as cursor:
-            return await usage.spent_by(cursor, by, agent, since)
+            return await usage.read_totals_by(cursor, by, agent, since)
 
-    async def spent_over_time(
+    async def usage_over_time(
         self, most: int, agent: str | None = None, since: float | None = None
-    ) -> tuple[usage.Unit, list[tuple[str, Spent]], Spent]:
-        """The same over time; see `usage.over_time`."""
+    ) -> tuple[usage.TimeUnit, list[tuple[str, UsageTotals]], UsageTotals]:
+        """Return usage over time; see `usage.read_totals_over_time`."""
         async with self._session.use() as cursor:
-            return await usage.over_time(cursor, most, agent, since)
+            return await usage.read_totals_over_time(cursor, most, agent, since)
 
-    async def filled(self, agent: str, most: int, since: float | None = None) -> list[Filled]:
-        """How full the window of the agent with this id was, in its newest turns; see `window_history.turns`."""
-        from ikigai.store import window_history as plotting
+    async def window_fills(self, agent: str, most: int, since: float | None = None) -> list[WindowFill]:
+        """Return how full the window of the agent with this id was, in its newest turns; see
+        `window_history.read_turns`.
+        """
+        from ikigai.store import window_history
 
         async with self._session.use() as cursor:
-            return await plotting.turns(cursor, agent, most, since)
+            return await window_history.read_turns(cursor, agent, most, since)
 
     async def chosen(self, agent: str, key: str) -> Any:
-        """What the agent with this id has chosen of itself for a setting, None for nothing."""
-        from ikigai.store import window_history as plotting
+        """Return the value that the agent with this id has set itself for a setting, None for nothing."""
+        from ikigai.store import window_history
 
         async with self._session.use() as cursor:
-            return await plotting.chosen(cursor, agent, key)
+            return await window_history.read_choice(cursor, agent, key)
 
-    def purge(self, wanted: Wanted | None, ids: purging.Ids, agent: str | None = None) -> purging.Purge:
-        """A purge of the events with these ids, of this agent's alone if one is named; of those that hold `wanted`."""
+    def purge(self, wanted: PurgeTarget | None, ids: purging.Ids, agent: str | None = None) -> purging.Purge:
+        """Return a purge of the events with these ids, of this agent alone if one is named. `wanted` limits it to
+        events that hold that text.
+        """
         from ikigai.store import purge as purging
 
         return purging.Purge(self._session, wanted, ids, agent)
 
     @property
     def search(self):
-        """`Search.search`: events in which something was said."""
+        """`EventSearch.search`: events that hold the terms of a query."""
         return self._search.search
 
     @property
     def excerpts(self):
-        """`Search.excerpts`: what was said that may answer a question."""
+        """`EventSearch.excerpts`: passages that may answer a question."""
         return self._search.excerpts
 
     @property
     def seeker(self):
-        """`Search.seeker`: from hit to hit in one history."""
+        """`EventSearch.seeker`: moves from hit to hit in one history."""
         return self._search.seeker
 
-    def exported(self, agent: Agent, first: int = 0, last: int = reading.NO_LIMIT) -> Export:
-        """The events of the agent and its ancestors with ids from `first` to `last`."""
+    def export(self, agent: Agent, first: int = 0, last: int = reading.NO_LIMIT) -> Export:
+        """Return an export of the events of the agent and its ancestors with ids from `first` to `last`."""
         from ikigai.store.transfer import Export
 
         return Export(self._beside, agent, first, last)
 
-    def importing(self) -> Import:
-        """An agent to be made of the events of another."""
+    def begin_import(self) -> Import:
+        """Return an import that makes an agent of the events of another."""
         from ikigai.store.transfer import Import
 
         return Import(self._beside)
 
-    async def place(self, unsaved: Unsaved) -> Place:
-        """Where events belong that another run could not store."""
+    async def locate_unsaved(self, unsaved: Unsaved) -> UnsavedPosition:
+        """Return where events belong that another process could not store."""
         from ikigai.store import unsaved_place
 
         async with self._session.use() as cursor:
             return await unsaved_place.place(cursor, unsaved)
 
-    async def fork_with(self, parent: Agent, place: Place, unsaved: Unsaved, name: str = "") -> Agent:
-        """A fork of `parent` with these events; see `recovery.fork`."""
+    async def fork_with(self, parent: Agent, place: UnsavedPosition, unsaved: Unsaved, name: str = "") -> Agent:
+        """Fork `parent` with these events; see `recovery.fork`."""
         from ikigai.store import recovery
 
         return await self.agents.find(await recovery.fork(self._session, parent, place, unsaved, name))
 
     async def lineage(self, agent: str) -> dict[str, int | None]:
-        """The ids of the agent and its ancestors, each with the last event that belongs to the agent; None for all."""
+        """Return the ids of the agent and its ancestors, each with the last event that belongs to the agent; None for
+        all.
+        """
         from ikigai.store.search import search
 
         async with self._session.use() as cursor:
-            return await search.lineage(cursor, agent)
+            return await search.read_lineage_ids(cursor, agent)
 
-    async def around(self, id: int, before: int = 3, after: int = 3) -> tuple[str, tuple[StoredEvent, ...]]:
-        """The event `id` with those beside it in its agent, and the agent's name. Raises Refused when there is none."""
+    async def neighbors(self, id: int, before: int = 3, after: int = 3) -> tuple[str, tuple[StoredEvent, ...]]:
+        """Return the name of the agent of the event `id`, and the event with its neighbors. Raise Rejected if there is
+        no such event.
+        """
         async with self._session.use() as cursor:
-            return await history.around(cursor, id, before, after)
+            return await history.read_neighbors(cursor, id, before, after)
 
-    async def status(self) -> Status:
+    async def status(self) -> DatabaseInfo:
         async with self._session.use() as cursor:
             await cursor.execute(queries.STATUS)
             ((server, name, user, schema, size, messages, rows, agents, extensions, durable),) = await cursor.fetchall()
@@ -270,61 +280,64 @@ class Database:
                 await cursor.execute(queries.COUNT_EVENTS)
                 ((rows,),) = await cursor.fetchall()
         where, version = str(self._session.place), self._session.greeting.schema_version
-        return Status(
+        return DatabaseInfo(
             where, server, name, user, schema, version, size, messages, agents, rows, tuple(extensions), durable
         )
 
     async def close(self) -> None:
-        """Put down every pen and disconnect. Never fails."""
+        """Release every write lock and disconnect. Never fails."""
         for log in self._open.values():
             await log.close()
         await self._session.close()
         await self._beside.close()
 
 
-class Reader:
+class AgentReader:
     """Reads one agent: memory and history."""
 
-    def __init__(self, session: Session, agent: str) -> None:
+    def __init__(self, session: DatabaseSession, agent: str) -> None:
         self._session = session
         self._agent = agent
 
     async def load(self, asking: Reading[_T]) -> _T:
-        """Memory as of one moment, or what else is asked of the log, though somebody else may be writing."""
-        async with self._session.use() as cursor, reading.snapshot(cursor):
+        """Load memory, or run another reading of the log, in one snapshot. Another process may be writing."""
+        async with self._session.use() as cursor, reading.read_snapshot(cursor):
             return await reading.load(cursor, asking)
 
     async def history(self, before: int | None, limit: int, glance: bool = False) -> tuple[StoredEvent, ...]:
-        """The newest `limit` events of the agent and its ancestors with ids below `before` (None: all), ascending.
+        """Return the newest `limit` events of the agent and its ancestors with ids below `before` (None: all),
+        ascending.
 
-        All kinds, whatever clears and rewinds say. For the page before pass the id of the first one. At a glance long
-        tool results have only their beginning.
+        They include all kinds, also those that clears and rewinds took out of the context. Pass the id of the first one
+        to get the page before. With `glance` long tool results have only their beginning.
         """
         async with self._session.use() as cursor:
-            return await history.events(cursor, self._agent, before, limit, history.GLANCE if glance else None)
+            return await history.read_events(
+                cursor, self._agent, before, limit, history.GLANCE_ENDS if glance else None
+            )
 
     async def page(
         self, limit: int, most_bytes: int, before: int | None = None, after: int | None = None
     ) -> tuple[StoredEvent, ...]:
-        """A page of the same in either direction; `paging.page` says which."""
+        """Return a page of the agent's history in either direction; see `paging.read_page`."""
         from ikigai.store import paging
 
         async with self._session.use() as cursor:
-            return await paging.page(cursor, self._agent, limit, most_bytes, before, after)
+            return await paging.read_page(cursor, self._agent, limit, most_bytes, before, after)
 
-    async def lineage(self) -> Lineage:
-        """Whose history it is, and what has taken events out of the context."""
+    async def lineage(self) -> LineageNames:
+        """Return the agents of this history, and the events that took others out of the context."""
         from ikigai.store import paging
 
         async with self._session.use() as cursor:
-            return await paging.lineage(cursor, self._agent)
+            return await paging.read_lineage(cursor, self._agent)
 
     async def result(self, call_id: str) -> str | None:
-        """The whole text that came of this tool call of the agent or an ancestor; None where nothing did."""
+        """Return the whole result of this tool call of the agent or an ancestor; None if there is none."""
         async with self._session.use() as cursor:
-            return await history.result(cursor, self._agent, call_id)
+            return await history.read_result(cursor, self._agent, call_id)
 
     async def last_counted(self) -> UsageReported | None:
-        """The agent's newest request of which both the provider's count and our own size are known."""
+        """Return the agent's newest request that has both the provider's token count and ikigai's own size."""
         async with self._session.use() as cursor:
-            return await usage.last_counted(cursor, self._agent)
+            return await usage.read_last_counted(cursor, self._agent)

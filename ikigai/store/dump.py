@@ -1,7 +1,7 @@
-"""Dump and restore: everything ikigai keeps in a database, as an archive of pg_dump's.
+"""This module dumps everything that ikigai keeps in a database into an archive of pg_dump, and restores it.
 
 A restore takes only the rows out of the archive and copies them into a schema made by ikigai's own migrations, all in
-one transaction: ids stay, triggers are there, and no statement of the archive's is ever run.
+one transaction. Ids stay, triggers are there, and no statement of the archive ever runs.
 """
 
 import asyncio
@@ -14,46 +14,47 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import LiteralString, TypeAlias
 
-from ikigai.core.errors import BadDatabase, NewerSchema, Refused
-from ikigai.store import pg_programs as programs
-from ikigai.store import schema
-from ikigai.store.address import Place
-from ikigai.store.connection import Cursor, Session
-from ikigai.store.sql import agents as queries
+from ikigai.core.errors import BadDatabase, NewerSchema, Rejected
+from ikigai.store import pg_programs, schema
+from ikigai.store.address import ServerAddress
+from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.sql import agents
 from ikigai.store.sql import dump as own
 
-TABLES: dict[str, LiteralString] = {
+DUMPED_TABLES: dict[str, LiteralString] = {
     "agents": own.COPY_AGENTS,
     "messages": own.COPY_MESSAGES,
     "drafts": own.COPY_DRAFTS,
 }
-"""In the order in which they refer to one another."""
+"""The tables, in the order of their references, with the statement that copies rows into each."""
 
 PASSED_ON = {"HOME", "PATH", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "OPENSSL_CONF", "SSL_CERT_FILE", "SSL_CERT_DIR"}
-PREFIXES = ("PG", "KRB5")
-"""What PostgreSQL's programs may know of the environment; keys of models are none of their business."""
+PASSED_PREFIXES = ("PG", "KRB5")
+"""The environment that PostgreSQL's programs get; keys of models are not passed on."""
 
 READ_AT_ONCE = 1 << 18
-"""Bytes."""
-LOOK = 0.1
-"""Seconds between two looks at how far it is."""
+"""Bytes that are read from pg_restore at once."""
+PROGRESS_POLL = 0.1
+"""Seconds between two checks of the file's size."""
 
 
-Told: TypeAlias = Callable[[int, int | None], None]
-"""Hears how many bytes there are by now."""
+DumpProgress: TypeAlias = Callable[[int, int | None], None]
+"""Called with the number of bytes so far, and their total if it is known."""
 
 
-def nobody(done: int, total: int | None) -> None:
-    """For those who do not ask."""
+def ignore_progress(done: int, total: int | None) -> None:
+    """Do nothing: for callers without a progress display."""
 
 
-async def dump(dsn: str, binaries: Path | None, target: Path | None, told: Told = nobody) -> None:
+async def dump(
+    dsn: str, binaries: Path | None, target: Path | None, on_progress: DumpProgress = ignore_progress
+) -> None:
     """Write the archive to `target`, whole or not at all, readable by its owner alone; None is standard output.
 
     `binaries` is the folder of PostgreSQL's programs, None the PATH.
     """
-    pg_dump = _program("pg_dump", binaries)
-    session = Session(dsn, write=False)
+    pg_dump = pg_programs.find("pg_dump", binaries)
+    session = DatabaseSession(dsn, write=False)
     try:
         async with session.use() as cursor:
             await cursor.execute(own.TABLE_SCHEMA)
@@ -61,90 +62,92 @@ async def dump(dsn: str, binaries: Path | None, target: Path | None, told: Told 
     finally:
         await session.close()
     if not rows:
-        raise Refused(
+        raise Rejected(
             f"There is nothing of ikigai's in the database {session.place.database} {session.place}.",
             "Name the database that holds your agents.",
         )
     quoted = '"' + rows[0][0].replace('"', '""') + '"'
-    tables = [f"--table={quoted}.{table}" for table in ("ikigai_migrations", *TABLES)]
-    address, secrets = programs.without_secrets(session.parameters)
+    tables = [f"--table={quoted}.{table}" for table in ("ikigai_migrations", *DUMPED_TABLES)]
+    address, secrets = pg_programs.without_secrets(session.parameters)
     command = [pg_dump, "--format=custom", "--no-password", "--strict-names", *tables, f"--dbname={address}"]
     if target is None:
         return await _finish(await _run(command, secrets, stdout=None))
-    made: Path | None = None
+    partial: Path | None = None
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
         os.close(handle)
-        made = Path(name)
-        process = await _run([*command, f"--file={made}"], secrets, stdout=DEVNULL)
-        watching = asyncio.create_task(_watch(made, told))
+        partial = Path(name)
+        process = await _run([*command, f"--file={partial}"], secrets, stdout=DEVNULL)
+        watching = asyncio.create_task(_watch(partial, on_progress))
         try:
             await _finish(process)
         finally:
             watching.cancel()
-        made.replace(target)
+        partial.replace(target)
     except OSError as error:
-        raise Refused(
+        raise Rejected(
             f"{target} cannot be written ({error.strerror}).", "Name another file, or - for the standard output."
         ) from None
     finally:
-        if made:
-            made.unlink(missing_ok=True)
+        if partial:
+            partial.unlink(missing_ok=True)
 
 
-async def _watch(file: Path, told: Told) -> None:
-    """Look at how the file grows."""
+async def _watch(file: Path, on_progress: DumpProgress) -> None:
+    """Report how the file grows."""
     while True:
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(PROGRESS_POLL)
         with contextlib.suppress(OSError):
-            told(file.stat().st_size, None)
+            on_progress(file.stat().st_size, None)
 
 
-async def restore(dsn: str, binaries: Path | None, file: Path, migrations: Path, told: Told = nobody) -> int:
-    """Fill a database in which ikigai has kept nothing yet; return how many events there are then.
+async def restore(
+    dsn: str, binaries: Path | None, file: Path, migrations: Path, on_progress: DumpProgress = ignore_progress
+) -> int:
+    """Fill a database that has no agents yet; return how many events it has then.
 
-    Raises Refused when the file is no dump or the database is not empty: then nothing is changed.
+    Raise Rejected if the file is no dump or the database is not empty: then nothing is changed.
     """
-    known = schema.migrations(migrations)
-    pg_restore = _program("pg_restore", binaries)
+    known = schema.read_migrations(migrations)
+    pg_restore = pg_programs.find("pg_restore", binaries)
     dumped = await _version(pg_restore, file)
     if dumped > len(known):
         raise NewerSchema(
             f"{file} has schema {dumped}, and this ikigai knows schemas up to {len(known)}.", "Install a newer ikigai."
         )
-    session = Session(dsn)
+    session = DatabaseSession(dsn)
     try:
         async with session.use(patient=True) as cursor, cursor.connection.transaction():
             for migration in known[:dumped]:
                 await schema.apply(cursor.connection, migration, session.place)
-            events = await _fill(session.place, cursor, pg_restore, file, told)
+            events = await _fill(session.place, cursor, pg_restore, file, on_progress)
             for migration in known[dumped:]:
                 await schema.apply(cursor.connection, migration, session.place)
-        await schema.analyze(session)
+        await schema.analyze_tables(session)
     finally:
         await session.close()
     return events
 
 
-async def _fill(where: Place, cursor: Cursor, pg_restore: str, file: Path, told: Told) -> int:
+async def _fill(where: ServerAddress, cursor: Cursor, pg_restore: str, file: Path, on_progress: DumpProgress) -> int:
     copied = 0
     await cursor.execute(own.RESTORE_TURN)
     await cursor.execute(own.ALONE)
     await cursor.execute(own.IS_EMPTY)
     if await cursor.fetchall() != [(True,)]:
-        raise Refused(
+        raise Rejected(
             f"The database {where.database} {where} holds agents already; nothing was restored.",
             "Restore into a fresh database.",
         )
-    for table, copy_in in TABLES.items():
+    for table, copy_in in DUMPED_TABLES.items():
         await cursor.execute(own.COLUMNS, (table,))
         columns = [name for (name,) in await cursor.fetchall()]
         async with cursor.copy(copy_in) as copy:
             async for rows in _rows(pg_restore, file, table, columns):
                 await copy.write(rows)
-                told(copied := copied + len(rows), None)
+                on_progress(copied := copied + len(rows), None)
     await cursor.execute(own.SET_IDENTITY)
-    await cursor.execute(queries.COUNT_EVENTS)
+    await cursor.execute(agents.COUNT_EVENTS)
     ((events,),) = await cursor.fetchall()
     return events
 
@@ -156,9 +159,9 @@ async def _version(pg_restore: str, file: Path) -> int:
 
 
 async def _rows(pg_restore: str, file: Path, table: str, columns: list[str]) -> AsyncIterator[bytes]:
-    """The rows of a table in the archive, in COPY's text format and in pieces of any length.
+    """Yield the rows of a table in the archive, in COPY's text format and in pieces of any length.
 
-    Raises Refused when the archive has no such table with just these columns.
+    Raise Rejected if the archive has no such table with just these columns.
     """
     command = [pg_restore, "--data-only", f"--table={table}", "--file=-", str(file.absolute())]
     process = await _run(command, {}, stdout=PIPE)
@@ -167,7 +170,7 @@ async def _rows(pg_restore: str, file: Path, table: str, columns: list[str]) -> 
         while not (start := re.search(rb"(?m)^COPY .*\((.*)\) FROM stdin;$", text)):
             text += await _more(process, file)
         if start[1].decode().replace('"', "").split(", ") != columns:
-            raise Refused(
+            raise Rejected(
                 f"{file} was written with another schema than that of this database.", "Restore into a fresh database."
             )
         # The first byte is one that was passed on already, or the line break before the first row.
@@ -189,27 +192,20 @@ async def _more(process: Process, file: Path) -> bytes:
     if part := await process.stdout.read(READ_AT_ONCE):
         return part
     await _finish(process)
-    raise Refused(f"{file} is no dump of ikigai's.", "Name a file that `ikigai db dump` wrote.")
-
-
-def _program(name: str, binaries: Path | None) -> str:
-    found = programs.find(name, binaries)
-    if not found:
-        raise BadDatabase(f"{name} is not installed.", "Install PostgreSQL's client programs (postgresql-client).")
-    return found
+    raise Rejected(f"{file} is no dump of ikigai's.", "Name a file that `ikigai db dump` wrote.")
 
 
 async def _run(command: list[str], environment: dict[str, str], stdout: int | None) -> Process:
-    kept = {name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith(PREFIXES)}
-    everything = {**kept, "LC_ALL": "C", **environment}
+    env = {name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith(PASSED_PREFIXES)}
+    everything = {**env, "LC_ALL": "C", **environment}
     return await asyncio.create_subprocess_exec(*command, env=everything, stdin=DEVNULL, stdout=stdout, stderr=PIPE)
 
 
 async def _finish(process: Process) -> None:
-    """Wait for its end; raise BadDatabase with its own reason when it failed."""
-    _, told = await process.communicate()
+    """Wait for the process to end; raise BadDatabase with its own reason if it failed."""
+    _, stderr = await process.communicate()
     if process.returncode:
-        lines = [line for line in told.decode(errors="replace").splitlines() if "error:" in line]
+        lines = [line for line in stderr.decode(errors="replace").splitlines() if "error:" in line]
         reason = lines[0].partition("error:")[2].strip() if lines else "it gave no reason"
         raise BadDatabase(
             f"PostgreSQL's program could not do it: {reason.rstrip('.')}.",

@@ -1,4 +1,4 @@
-"""Driver errors in plain words: what the database would not do, and what the user can do about it."""
+"""This module translates the driver's errors into messages that say what failed and what the user can do."""
 
 import re
 from typing import NamedTuple
@@ -6,13 +6,14 @@ from typing import NamedTuple
 import psycopg
 
 from ikigai.core.errors import BadDatabase, Misconfigured, StoreError, Unavailable
-from ikigai.store.address import Place
+from ikigai.store import sqlstate
+from ikigai.store.address import ServerAddress
 
 
-class _Words(NamedTuple):
-    """How to tell a failure. The sentences may name {place}, {database}, {user}, and what the server {said}.
+class _Wording(NamedTuple):
+    """The message for a failure. Sentences may name {place}, {database}, {user}, and {said}, the server's own words.
 
-    `embedded` is the remedy where the server is ikigai's own, and another than elsewhere.
+    `embedded` is the remedy for ikigai's own server where it differs.
     """
 
     kind: type[StoreError]
@@ -21,16 +22,16 @@ class _Words(NamedTuple):
     embedded: str = ""
 
 
-def _away(what: str, remedy: str, embedded: str = "") -> _Words:
-    return _Words(Unavailable, what, remedy, embedded)
+def _away(what: str, remedy: str, embedded: str = "") -> _Wording:
+    return _Wording(Unavailable, what, remedy, embedded)
 
 
-def _bad(what: str, remedy: str) -> _Words:
-    return _Words(BadDatabase, what, remedy)
+def _bad(what: str, remedy: str) -> _Wording:
+    return _Wording(BadDatabase, what, remedy)
 
 
-def _wrong(what: str, remedy: str) -> _Words:
-    return _Words(Misconfigured, what, remedy)
+def _wrong(what: str, remedy: str) -> _Wording:
+    return _Wording(Misconfigured, what, remedy)
 
 
 _LOST = _away("The connection to the database {place} was lost.", "Try again: it is made anew.")
@@ -77,40 +78,40 @@ _BY_CLASS = {
     "58": _away("The database {place} cannot use its files: {said}.", "Look at the server, then try again."),
 }
 
-# While connecting libpq tells no SQLSTATE, only text. What never passes by itself is listed first; whatever else a
-# server says (in another language, too) may pass.
+_PASSWORD = _wrong(
+    "The database {place} does not take the password of user {user}.",
+    "Give the right one in the address, in PGPASSWORD or in ~/.pgpass.",
+)
+_NO_DATABASE = _wrong('There is no database "{database}" {place}.', "Create it with createdb, or name another.")
+_NOT_LET_IN = _wrong(
+    "The database {place} does not let user {user} in: {said}.",
+    "Correct the address of the database, or let the user in there.",
+)
+_NOBODY_LET_IN = _away("The database {place} lets nobody in now: {said}.", "Try again in a moment.")
+
+# Refusals that never pass by themselves, and those that a server words more exactly than their SQLSTATE says: 28000 is
+# also a role that is not there, and 08P01 all that PgBouncer has to say, which speaks English alone.
+_REFUSALS = (
+    ("28|08", r'role ".*" does not exist|no such user', _wrong(
+        'There is no user "{user}" in the database {place}.', "Name another user in the address."
+    )),
+    ("28P01", "", _PASSWORD),
+    ("08", "password authentication failed", _PASSWORD),
+    ("3D000", "", _NO_DATABASE),
+    ("08", "no such database", _NO_DATABASE),
+    ("28|22|42", "", _NOT_LET_IN),  # 22 and 42 are of parameters in the address
+    ("08|0A|55P02", "parameter", _NOT_LET_IN),
+    ("08", "authentication failed|not allowed", _NOT_LET_IN),
+    ("53300", "", _FULL),
+    ("08", "too many connections|no more connections allowed", _FULL),
+)  # fmt: skip
+_PASSING = {state: _BY_STATE[state] for state in ("53100", "53200", "57014", "57P01", "57P02", "57P03")}
+
+# Errors of libpq itself, without an answer of a server.
 _CONNECTING = (
-    (
-        r"password authentication failed|no password supplied",
-        _wrong(
-            "The database {place} does not take the password of user {user}.",
-            "Give the right one in the address, in PGPASSWORD or in ~/.pgpass.",
-        ),
-    ),
-    (
-        r'database ".*" does not exist|no such database',
-        _wrong('There is no database "{database}" {place}.', "Create it with createdb, or name another."),
-    ),
-    (
-        r'role ".*" does not exist|no such user',
-        _wrong('There is no user "{user}" in the database {place}.', "Name another user in the address."),
-    ),
+    ("no password supplied", _PASSWORD),
     (r"SSL SYSCALL error|SSL connection has been closed|SSL error: unexpected eof", _LOST),
-    (
-        r"pg_hba\.conf|authentication failed|not permitted to log in|permission denied|parameter|SSL|certificate|GSS",
-        _wrong(
-            "The database {place} does not let user {user} in: {said}.",
-            "Correct the address of the database, or let the user in there.",
-        ),
-    ),
-    (r"too many clients|connection slots|too many connections|no more connections allowed", _FULL),
-    (r"starting up|shutting down|recovery|not yet accepting", _NOT_READY),
-    (r"No space left on device", _BY_STATE["53100"]),
-    (r"FATAL:\s+out of memory", _BY_STATE["53200"]),
-    (r"due to administrator command", _BY_STATE["57P01"]),
-    (r"due to timeout", _BY_STATE["57014"]),
-    (r"Input/output error", _BY_CLASS["58"]),
-    (r"FATAL", _away("The database {place} lets nobody in now: {said}.", "Try again in a moment.")),
+    (r"authentication failed|SSL|certificate|GSS", _NOT_LET_IN),
     (
         r"resolve host|translate host name",
         _away(
@@ -145,29 +146,44 @@ _CONNECTING = (
 )
 
 
-def connecting(error: psycopg.Error, place: Place, embedded: bool) -> StoreError:
-    """Why there is no connection; `embedded` says that the server is ikigai's own."""
+def connection_error(error: psycopg.Error, place: ServerAddress, embedded: bool) -> StoreError:
+    """Return the error for a failed connection; `embedded` says that the server is ikigai's own."""
     text = str(error)
-    words = next(words for pattern, words in _CONNECTING if re.search(pattern, text))
-    return _tell(words._replace(remedy=words.embedded) if embedded and words.embedded else words, error, place)
+    if refusals := sqlstate.refusals(text):
+        wording, said = _refused(refusals)
+    else:
+        wording = next(wording for pattern, wording in _CONNECTING if re.search(pattern, text))
+        said = re.split(r"failed:\s*", text)[-1]
+    return _format(wording, said, place, embedded)
 
 
-def using(error: psycopg.Error, place: Place) -> StoreError:
-    """Why a statement was not carried out."""
+def _refused(refusals: list[sqlstate.ConnectionRefusal]) -> tuple[_Wording, str]:
+    """Return the wording for a refused connection, and the server's text: of several refusals the most lasting."""
+    for states, pattern, wording in _REFUSALS:
+        for state, text in refusals:
+            if re.match(states, state) and re.search(pattern, text):
+                return wording, text
+    state, text = refusals[0]
+    return _PASSING.get(state) or (_BY_CLASS["58"] if state.startswith("58") else _NOBODY_LET_IN), text
+
+
+def statement_error(error: psycopg.Error, place: ServerAddress) -> StoreError:
+    """Return the error for a failed statement."""
     state = error.sqlstate
     if state is None:
-        # Without a state it was no answer of the server's, unless the driver refused by itself.
-        return _tell(_LOST if isinstance(error, psycopg.OperationalError) else _REFUSED, error, place)
-    return _tell(_BY_STATE.get(state) or _BY_CLASS.get(state[:2]) or _REFUSED, error, place)
+        # Without a state the server did not answer, unless the driver refused by itself.
+        return _format(_LOST if isinstance(error, psycopg.OperationalError) else _REFUSED, str(error), place)
+    said = error.diag.message_primary or str(error)
+    return _format(_BY_STATE.get(state) or _BY_CLASS.get(state[:2]) or _REFUSED, said, place)
 
 
-def no_answer(place: Place, seconds: float) -> Unavailable:
+def no_answer(place: ServerAddress, seconds: float) -> Unavailable:
     return Unavailable(
         f"The database {place} has not answered for {seconds:g} s.", "Try again: the connection is made anew."
     )
 
 
-def _tell(words: _Words, error: psycopg.Error, place: Place) -> StoreError:
-    said = error.diag.message_primary or re.split(r"(?:FATAL|ERROR|failed):\s*", str(error))[-1]
+def _format(wording: _Wording, said: str, place: ServerAddress, embedded: bool = False) -> StoreError:
     fields = {**place._asdict(), "place": place, "said": said.partition("\n")[0].strip().rstrip(".")}
-    return words.kind(words.what.format(**fields), words.remedy.format(**fields))
+    remedy = wording.embedded if embedded and wording.embedded else wording.remedy
+    return wording.kind(wording.what.format(**fields), remedy.format(**fields))

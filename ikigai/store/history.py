@@ -1,91 +1,96 @@
-"""What people look back at: all that happened to an agent and its ancestors, and what was typed before."""
+"""This module reads history for people: the events of an agent and its ancestors, and the prompts that users typed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ikigai.core.codec import SEARCHED
-from ikigai.core.errors import Refused
+from ikigai.core.codec import SEARCHED_KINDS
+from ikigai.core.errors import Rejected
 from ikigai.core.events import StoredEvent
-from ikigai.core.state.tool_results import Ends
+from ikigai.core.state.tool_results import TextEnds
 from ikigai.store.connection import Cursor
-from ikigai.store.reading import NO_LIMIT, sizes, stored
-from ikigai.store.sql import reading as reading_queries
-from ikigai.store.sql import search as search_queries
+from ikigai.store.reading import NO_LIMIT, decode_row, end_sizes
+from ikigai.store.sql import reading, search
 
 if TYPE_CHECKING:
-    from ikigai.core.search.prompt_history import Earlier
+    from ikigai.core.search.prompt_history import SentPrompt
 
-STRETCH = 2_000
-"""Messages of users that are looked through by one statement: about a hundredth of a second, for which others wait."""
-
-
-GLANCE = Ends(1 << 18, 1 << 16, 1 << 12)
-"""What is read of a long tool result of which a few lines are shown; the tail only where it failed."""
+MESSAGES_PER_STATEMENT = 2_000
+"""Messages of users that one statement looks through: about a hundredth of a second, for which others wait."""
 
 
-async def events(
-    cursor: Cursor, agent: str, before: int | None, limit: int, ends: Ends | None = None
+_HEAD, _TAIL = 1 << 16, 1 << 12
+GLANCE_ENDS = TextEnds(4 * (_HEAD + _TAIL), _HEAD, _TAIL)
+"""The part that is read of a long tool result of which a few lines are shown; the tail only of failed ones. A character
+takes four bytes at most, so that the ends never overlap.
+"""
+
+
+async def read_events(
+    cursor: Cursor, agent: str, before: int | None, limit: int, ends: TextEnds | None = None
 ) -> tuple[StoredEvent, ...]:
-    """The newest `limit` events of the agent's lineage with ids below `before` (None: the newest of all), ascending.
+    """Return the newest `limit` events of the agent's lineage with ids below `before` (None: the newest of all),
+    ascending.
 
-    All kinds, whatever clears and rewinds say; of each ancestor what lies up to the fork. Ids are handles for paging:
-    pass the first one's as the next `before`. Images come without their data, long tool results as `ends` say.
+    They are of all kinds, cleared and rewound ones included; of each ancestor only those up to the fork. Ids serve for
+    paging: pass the first one as the next `before`. Images come without their data, and `ends` limits long tool
+    results.
     """
     last = NO_LIMIT if before is None else before - 1
-    await cursor.execute(reading_queries.HISTORY, (agent, last, limit, *sizes(ends), limit), prepare=False)
-    return tuple(stored(row[0], row[1:]) for row in reversed(await cursor.fetchall()))
+    await cursor.execute(reading.HISTORY, (agent, last, limit, *end_sizes(ends), limit), prepare=False)
+    return tuple(decode_row(row[0], row[1:]) for row in reversed(await cursor.fetchall()))
 
 
-async def prompts(cursor: Cursor, limit: int) -> list[str]:
-    """What users typed last, over all agents: at most `limit` different texts, the newest first."""
-    await cursor.execute(reading_queries.PROMPTS, (4 * limit, limit), prepare=False)
+async def read_prompts(cursor: Cursor, limit: int) -> list[str]:
+    """Return the last prompts of users, over all agents: at most `limit` different texts, the newest first."""
+    await cursor.execute(reading.PROMPTS, (4 * limit, limit), prepare=False)
     return [text for (text,) in await cursor.fetchall()]
 
 
-async def earlier(
+async def search_prompts(
     cursor: Cursor, typed: str, here: str, before: int | None, most: tuple[int, int]
-) -> tuple[list[Earlier], int | None]:
-    """What was typed before the event `before` and fits, of a stretch of it; where the next begins, None at the end.
+) -> tuple[list[SentPrompt], int | None]:
+    """Return prompts before the event `before` that match `typed`, from one stretch, and where the next stretch begins
+    (None at the end).
 
-    At most so many texts of agents in the directory `here`, and so many of others.
+    `most` limits the texts of agents in the directory `here`, and those of others.
     """
-    from ikigai.core.search.prompt_history import HEAD, Earlier, loosely, words
+    from ikigai.core.search.prompt_history import MATCHED_PREFIX, SentPrompt, loose_pattern, split_words
 
     which = {
         "before": NO_LIMIT if before is None else before,
-        "most": STRETCH,
-        "words": words(typed),
-        "loosely": loosely(typed),
-        "head": HEAD,
+        "most": MESSAGES_PER_STATEMENT,
+        "words": split_words(typed),
+        "loosely": loose_pattern(typed),
+        "head": MATCHED_PREFIX,
         "here": here,
         "most_here": most[0],
         "most_elsewhere": most[1],
     }
-    await cursor.execute(reading_queries.EARLIER, which, prepare=False)
+    await cursor.execute(reading.SEARCH_PROMPTS, which, prepare=False)
     rows = await cursor.fetchall()
-    found = [Earlier(row[1], row[0], row[2], row[3], row[4], row[4] == here) for row in rows if row[1] is not None]
-    return found, next((row[0] for row in rows if row[1] is None), None)
+    matches = [SentPrompt(row[1], row[0], row[2], row[3], row[4], row[4] == here) for row in rows if row[1] is not None]
+    return matches, next((row[0] for row in rows if row[1] is None), None)
 
 
-async def result(cursor: Cursor, agent: str, call_id: str) -> str | None:
-    """The whole text of the newest result of the call `call_id` in the agent's lineage; None where there is none."""
-    await cursor.execute(reading_queries.RESULT, (agent, call_id), prepare=False)
+async def read_result(cursor: Cursor, agent: str, call_id: str) -> str | None:
+    """Return the whole newest result of the call `call_id` in the agent's lineage; None if there is none."""
+    await cursor.execute(reading.RESULT, (agent, call_id), prepare=False)
     rows = await cursor.fetchall()
     return (rows[0][0] or "") if rows else None
 
 
-async def around(cursor: Cursor, id: int, before: int, after: int) -> tuple[str, tuple[StoredEvent, ...]]:
-    """The event `id` with those beside it in its agent in which something was said, and the agent's name.
+async def read_neighbors(cursor: Cursor, id: int, before: int, after: int) -> tuple[str, tuple[StoredEvent, ...]]:
+    """Return the name of the agent of the event `id`, and the event with its neighbors in the conversation.
 
-    Raises Refused when there is no such event.
+    Raise Rejected if there is no such event.
     """
     if not 0 < id <= NO_LIMIT:
-        raise Refused(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
-    await cursor.execute(search_queries.AGENT_OF, (id,), prepare=False)
+        raise Rejected(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
+    await cursor.execute(search.AGENT_OF, (id,), prepare=False)
     if not (rows := await cursor.fetchall()):
-        raise Refused(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
+        raise Rejected(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
     ((agent, name),) = rows
-    which = {"agent": agent, "id": id, "kinds": list(SEARCHED), "before": before, "after": after}
-    await cursor.execute(search_queries.AROUND, which, prepare=False)
-    return name, tuple(stored(agent, row) for row in await cursor.fetchall())
+    which = {"agent": agent, "id": id, "kinds": list(SEARCHED_KINDS), "before": before, "after": after}
+    await cursor.execute(search.AROUND, which, prepare=False)
+    return name, tuple(decode_row(agent, row) for row in await cursor.fetchall())

@@ -1,25 +1,25 @@
-"""Messages between agents, and the agents that tools made: what waits for whom, who works for whom."""
+"""This module reads the messages between agents that have not arrived yet, and the agents that tools made."""
 
 from uuid import UUID
 
 from ikigai.core.agents.mail import Mail
-from ikigai.core.agents.tree import Made
-from ikigai.store.connection import Session
+from ikigai.core.agents.tree import SubagentNode
+from ikigai.store.connection import DatabaseSession
 
-# A message exists when it is in the log of its sender, and has come when the log of its receiver says so. Ids ascend
+# A message exists once it is in the log of its sender, and has arrived once the log of its receiver says so. Ids ascend
 # within a sender.
-WAITING = """
+WAITING_MAIL = """
 select sent.id, sent.agent_id::text, agents.name, coalesce(sent.content, ''), coalesce(sent.data ->> 'ending', ''),
        coalesce(sent.data -> 'by_user', 'false') = 'true', coalesce(sent.data -> 'wants_reply', 'false') = 'true',
-       coalesce(sent.data -> 'attended', 'false') = 'true'
+       coalesce(sent.data -> 'attended', 'false') = 'true', coalesce(ikigai_id(sent.data -> 'answers'), 0)
 from messages sent join agents on agents.id = sent.agent_id
 where sent.kind = 'mail_sent' and sent.data ->> 'to' = %s and not exists (
   select from messages taken where taken.kind = 'mail_taken' and ikigai_id(taken.data -> 'of') = sent.id
 )
 order by sent.id limit %s
 """
-# Upwards as long as agents are made by tools, then all that were made below whom that leads to.
-TREE = """
+# Go up while agents are made by tools, then down to all agents that tools made below the top.
+TREE_OF_AGENT = """
 with recursive up (id, parent, made, depth) as (
   select id, parent, made, 0 from agents where id = %(agent)s
   union all
@@ -34,9 +34,9 @@ down (id, parent, depth) as (
 select down.id::text, agents.name, down.parent::text, down.depth, agents.killed_at is not null
 from down join agents on agents.id = down.id where not looped order by agents.created_at, agents.id
 """
-# Agents that tools made, for this one or for one below it, and that a program which may have died has kept from an
-# answer: in the middle of a turn, or with work that has not come.
-STOPPED = """
+# Agents that tools made, for this one or for one below it, and that a killed process may have kept from an answer: in
+# the middle of a turn, or with mail that has not arrived.
+STOPPED_AGENTS = """
 with recursive down (id) as (
   select %s::uuid
   union
@@ -57,32 +57,32 @@ where made and killed_at is null and (
 )
 order by created_at, agents.id
 """
-AT_A_TIME = 200
-"""Messages that are looked at once; the others wait until these have come."""
+MAX_WAITING_MAIL = 200
+"""Messages that are read at once; the others wait until these have arrived."""
 
 
-class Mails:
-    """Made by `Database`."""
+class MailStore:
+    """Mail and subagents of a database. Made by `Database`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DatabaseSession) -> None:
         self._session = session
 
-    async def waiting(self, agent: str, limit: int = AT_A_TIME) -> tuple[Mail, ...]:
-        """What was sent to the agent and has not come, in the order of each sender."""
+    async def waiting(self, agent: str, limit: int = MAX_WAITING_MAIL) -> tuple[Mail, ...]:
+        """Return the messages to the agent that have not arrived, in the order of each sender."""
         async with self._session.use() as cursor:
-            await cursor.execute(WAITING, (agent, limit))
+            await cursor.execute(WAITING_MAIL, (agent, limit))
             return tuple(Mail(*row) for row in await cursor.fetchall())
 
-    async def tree(self, agent: str) -> tuple[Made, ...]:
-        """Whoever works together with this agent, itself among them: those that tools made, and for whom; the eldest
-        first.
+    async def tree(self, agent: str) -> tuple[SubagentNode, ...]:
+        """Return the tree of agents that work together with this one, itself included: those that tools made, with
+        their parents, the oldest first.
         """
         async with self._session.use() as cursor:
-            await cursor.execute(TREE, {"agent": UUID(agent)})
-            return tuple(Made(*row) for row in await cursor.fetchall())
+            await cursor.execute(TREE_OF_AGENT, {"agent": UUID(agent)})
+            return tuple(SubagentNode(*row) for row in await cursor.fetchall())
 
     async def stopped(self, agent: str) -> list[str]:
-        """The ids of the agents below this one that a program may have kept from answering, the eldest first."""
+        """Return the ids of the agents below this one that a process may have kept from answering, the oldest first."""
         async with self._session.use() as cursor:
-            await cursor.execute(STOPPED, (UUID(agent),))
+            await cursor.execute(STOPPED_AGENTS, (UUID(agent),))
             return [id for (id,) in await cursor.fetchall()]

@@ -1,4 +1,4 @@
-"""Names for agents: two words that are easy to say, type and tell apart."""
+"""This module suggests names for agents: two words that are easy to say, type and tell apart."""
 
 import random
 
@@ -17,7 +17,7 @@ NOUNS = (
 )
 
 
-def suggest(tried: int) -> str:
-    """A name at random; after a few that were taken, one with a number."""
+def suggest_name(attempt: int) -> str:
+    """Return a random name; after eight taken ones, a name with a number."""
     name = f"{random.choice(ADJECTIVES.split())}-{random.choice(NOUNS.split())}"
-    return name if tried < 8 else f"{name}-{random.randrange(10, 10**4)}"
+    return name if attempt < 8 else f"{name}-{random.randrange(10, 10**4)}"

@@ -1,19 +1,21 @@
-"""A whole history a page at a time, in both directions, and what one has to know of it to look through it."""
+"""This module reads a whole history a page at a time, in both directions, and describes its lineage."""
 
 from typing import NamedTuple
 
 from ikigai.core.events import StoredEvent
 from ikigai.store.connection import Cursor
-from ikigai.store.reading import NO_LIMIT, stored
-from ikigai.store.sql import paging as queries
+from ikigai.store.reading import NO_LIMIT, decode_row
+from ikigai.store.sql import paging
 
-MOST_CONTROLS = MOST_BRANCHES = 10_000
-"""That are read to look back: the newest."""
+MAX_LINEAGE_ROWS = 10_000
+"""Limit of the control events, and of the forks, that are read to look back: the newest."""
 
 
-class Lineage(NamedTuple):
-    """Whose history it is: `names` of the agent and its ancestors by id, the agent first. `controls` are the clears,
-    rewinds, filters and undos in it, `branches` the other agents that began at an event of it, by that event.
+class LineageNames(NamedTuple):
+    """The agents of a history: `names` of the agent and its ancestors by id, the agent first.
+
+    `controls` are the clears, rewinds, filters and undos in it. `branches` are the names of the other agents that began
+    at an event of it, by the id of that event.
     """
 
     names: dict[str, str]
@@ -21,31 +23,33 @@ class Lineage(NamedTuple):
     branches: dict[int, tuple[str, ...]]
 
 
-async def page(
+async def read_page(
     cursor: Cursor, agent: str, limit: int, most_bytes: int, before: int | None = None, after: int | None = None
 ) -> tuple[StoredEvent, ...]:
-    """`limit` events of the agent's lineage, ascending: the newest below `before` (None: of all), or the oldest above
-    `after`; fewer, but one at least, where they come to more than `most_bytes`. Images come without their data.
+    """Return `limit` events of the agent's lineage, ascending: the newest below `before` (None: of all), or the oldest
+    above `after`.
+
+    The page has fewer events, at least one, if they exceed `most_bytes`. Images come without their data.
     """
     which = {"agent": agent, "limit": limit, "bytes": most_bytes}
     if after is not None:
-        await cursor.execute(queries.PAGE_AFTER, {**which, "id": after}, prepare=False)
+        await cursor.execute(paging.PAGE_AFTER, {**which, "id": after}, prepare=False)
         rows = await cursor.fetchall()
     else:
         last = NO_LIMIT if before is None else before
-        await cursor.execute(queries.PAGE_BEFORE, {**which, "id": last}, prepare=False)
+        await cursor.execute(paging.PAGE_BEFORE, {**which, "id": last}, prepare=False)
         rows = (await cursor.fetchall())[::-1]
-    return tuple(stored(row[0], row[1:]) for row in rows)
+    return tuple(decode_row(row[0], row[1:]) for row in rows)
 
 
-async def lineage(cursor: Cursor, agent: str) -> Lineage:
-    """What one has to know of a lineage to look through its history."""
-    await cursor.execute(queries.LINEAGE, {"agent": agent}, prepare=False)
+async def read_lineage(cursor: Cursor, agent: str) -> LineageNames:
+    """Return the names, controls and branches of an agent's lineage."""
+    await cursor.execute(paging.LINEAGE, {"agent": agent}, prepare=False)
     names = dict(await cursor.fetchall())
-    await cursor.execute(queries.CONTROLS, {"agent": agent, "limit": MOST_CONTROLS}, prepare=False)
-    controls = tuple(stored(row[0], row[1:]) for row in reversed(await cursor.fetchall()))
-    await cursor.execute(queries.BRANCHES, {"agent": agent, "limit": MOST_BRANCHES}, prepare=False)
+    await cursor.execute(paging.CONTROLS, {"agent": agent, "limit": MAX_LINEAGE_ROWS}, prepare=False)
+    controls = tuple(decode_row(row[0], row[1:]) for row in reversed(await cursor.fetchall()))
+    await cursor.execute(paging.BRANCHES, {"agent": agent, "limit": MAX_LINEAGE_ROWS}, prepare=False)
     branches: dict[int, tuple[str, ...]] = {}
     for at, name in await cursor.fetchall():
         branches[at] = (*branches.get(at, ()), name)
-    return Lineage(names, controls, branches)
+    return LineageNames(names, controls, branches)

@@ -1,4 +1,4 @@
-"""Reads the log: rows into events, and the answers to what loading asks."""
+"""This module reads the log: it decodes rows into events, and answers the questions of a loading."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -22,29 +22,29 @@ from ikigai.core.state.loading import (
     Question,
     Reading,
 )
-from ikigai.core.state.tool_results import Ends
+from ikigai.core.state.tool_results import TextEnds
 from ikigai.store.connection import Connection, Cursor
-from ikigai.store.sql import reading as queries
-from ikigai.system import gc_pause as collector
+from ikigai.store.sql import reading
+from ikigai.system import gc_pause
 
 NO_LIMIT = 2**63 - 1
-LONGEST = 2**31 - 1
+MAX_TEXT_BYTES = 2**31 - 1
 """More bytes than any text has."""
-COLUMNS = 6
-"""Of a row of the log, as the queries select it first."""
+ROW_COLUMNS = 6
+"""Number of columns of a row of the log, which the queries select first."""
 _T = TypeVar("_T")
 
 
-def stored(agent: str, row: Iterable[Any]) -> StoredEvent:
-    """One row of the log, as the queries select it."""
+def decode_row(agent: str, row: Iterable[Any]) -> StoredEvent:
+    """Return the event of one row of the log, as the queries select it."""
     id, seq, at, kind, content, data = row
     return StoredEvent(id, agent, seq, at, codec.decode(kind, content, data))
 
 
 async def load(cursor: Cursor, asking: Reading[_T]) -> _T:
-    """Answer the questions until it returns what was wanted: memory, as a rule."""
-    answers = _Answers(cursor)
-    with collector.off():  # of the many things that loading makes and keeps none is in a cycle
+    """Answer the questions of `asking` until it returns its result: memory, as a rule."""
+    answers = _LoadAnswers(cursor)
+    with gc_pause.pause_gc():  # loading makes many objects, and none is in a cycle
         try:
             question = next(asking)
             while True:
@@ -56,25 +56,29 @@ async def load(cursor: Cursor, asking: Reading[_T]) -> _T:
 
 
 @asynccontextmanager
-async def snapshot(cursor: Cursor) -> AsyncIterator[None]:
-    """Everything that is read in here is of one moment. A round trip to begin: a psycopg transaction takes two."""
-    await cursor.execute(queries.SNAPSHOT, prepare=False)
+async def read_snapshot(cursor: Cursor) -> AsyncIterator[None]:
+    """Read everything within the block as of one moment. It takes one round trip to begin: a psycopg transaction takes
+    two.
+    """
+    await cursor.execute(reading.SNAPSHOT, prepare=False)
     try:
         yield
     except BaseException:
         if cursor.connection.pgconn.transaction_status in (_Status.INTRANS, _Status.INERROR):  # else it is given up
             with suppress(psycopg.Error, StoreError):
-                await cursor.execute(queries.SNAPSHOT_BROKEN, prepare=False)
+                await cursor.execute(reading.SNAPSHOT_BROKEN, prepare=False)
         raise
-    await cursor.execute(queries.SNAPSHOT_END, prepare=False)
+    await cursor.execute(reading.SNAPSHOT_END, prepare=False)
 
 
-class _Answers:
-    """Answers to what is asked. A page that is probably asked for next is on its way while one is looked at."""
+class _LoadAnswers:
+    """The answers to a loading's questions. The page that will probably be asked for next is sent for while one is
+    processed.
+    """
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
-        self._ahead: tuple[Any, ...] | None = None  # what was sent before it was asked for
+        self._ahead: tuple[Any, ...] | None = None  # the statement that was sent before its question
 
     async def to(self, question: Question) -> Answer:
         # Nothing here is prepared: a plan made for any span is no good plan for this one.
@@ -82,40 +86,40 @@ class _Answers:
             case AskAncestry(agent):
                 return tuple(
                     Ancestor(of, upto, cleared, tuple(zip(ids, names, strict=True)))
-                    for of, upto, cleared, ids, names in await self._rows(queries.ANCESTRY, agent)
+                    for of, upto, cleared, ids, names in await self._rows(reading.ANCESTRY, agent)
                 )
             case AskClear(agent, before):
-                return tuple(id for (id,) in await self._rows(queries.CLEAR_BELOW, agent, before) if id is not None)
+                return tuple(id for (id,) in await self._rows(reading.CLEAR_BELOW, agent, before) if id is not None)
             case AskEvents(ids):
-                return tuple(stored(agent, row) for agent, *row in await self._rows(queries.EVENTS, list(ids)))
+                return tuple(decode_row(agent, row) for agent, *row in await self._rows(reading.EVENTS, list(ids)))
             case AskControls(spans):
                 agents = [span.agent for span in spans]
                 firsts, lasts = [span.first for span in spans], [_last(span.last) for span in spans]
-                rows = await self._rows(queries.CONTROLS, agents, firsts, lasts)
-                return tuple(stored(agents[row[0] - 1], row[1:]) for row in rows)
+                rows = await self._rows(reading.CONTROLS, agents, firsts, lasts)
+                return tuple(decode_row(agents[row[0] - 1], row[1:]) for row in rows)
             case AskSpans(spans, limit, ends):
                 agents = [span.agent for span in spans]
                 firsts, lasts = [span.first for span in spans], [_last(span.last) for span in spans]
-                rows = await self._rows(queries.PAGES, agents, firsts, lasts, limit, *sizes(ends), limit)
-                return tuple(stored(agents[row[0] - 1], row[1:]) for row in rows)
+                rows = await self._rows(reading.PAGES, agents, firsts, lasts, limit, *end_sizes(ends), limit)
+                return tuple(decode_row(agents[row[0] - 1], row[1:]) for row in rows)
             case AskPage(span, limit, ascending):
-                statement = queries.PAGE_ASCENDING if ascending else queries.PAGE
-                which = *sizes(question.ends), span.agent, span.first
+                statement = reading.PAGE_ASCENDING if ascending else reading.PAGE
+                which = *end_sizes(question.ends), span.agent, span.first
                 rows = await self._rows(statement, *which, _last(span.last), limit)
-                if question.more and len(rows) == limit and not ascending:
+                if question.prefetch and len(rows) == limit and not ascending:
                     await self._send(statement, *which, rows[-1][0] - 1, limit)
-                return tuple(codec.stored(span.agent, rows))
+                return tuple(codec.decode_rows(span.agent, rows))
 
     async def end(self) -> None:
-        """Nothing more is asked for."""
+        """Take the answer that is still outstanding, if any."""
         if self._ahead is not None:
             self._ahead = None
             await _connection(self._cursor).answered()
 
     async def _rows(self, statement: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
-        asked = self._ahead == (statement, *values)
+        was_sent = self._ahead == (statement, *values)
         await self.end()
-        if not asked:
+        if not was_sent:
             await self._cursor.execute(statement, values, prepare=False)
         return await self._cursor.fetchall()
 
@@ -129,9 +133,13 @@ def _connection(cursor: Cursor) -> Connection:
     return cursor.connection
 
 
-def sizes(ends: Ends | None) -> tuple[int, int, int]:
-    """As statements take them; None is all of every text."""
-    return (min(ends.most, LONGEST), min(ends.head, LONGEST), min(ends.tail, LONGEST)) if ends else (LONGEST, 0, 0)
+def end_sizes(ends: TextEnds | None) -> tuple[int, int, int]:
+    """Return the sizes as statements take them; None means the whole of every text."""
+    return (
+        (min(ends.max_bytes, MAX_TEXT_BYTES), min(ends.head, MAX_TEXT_BYTES), min(ends.tail, MAX_TEXT_BYTES))
+        if ends
+        else (MAX_TEXT_BYTES, 0, 0)
+    )
 
 
 def _last(id: int | None) -> int:

@@ -1,4 +1,4 @@
-"""The schema of the database: numbered SQL files, each applied once, in one transaction with its number."""
+"""This module applies the schema: numbered SQL files, each applied once, in one transaction with its number."""
 
 import logging
 import re
@@ -9,14 +9,14 @@ from typing import NamedTuple, TypeAlias
 import psycopg
 
 from ikigai.core.errors import BadDatabase, StoreError
-from ikigai.store.address import Place
-from ikigai.store.connection import Session
-from ikigai.store.sql import agents as queries
+from ikigai.store.address import ServerAddress
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.sql import agents
 
 log = logging.getLogger(__name__)
 
-NAMESPACE = int.from_bytes(b"ikim")
-"""Of the lock under which one program migrates at a time, as another is of the pens."""
+MIGRATION_LOCK = int.from_bytes(b"ikim")
+"""Key of the advisory lock under which one process at a time migrates."""
 
 
 class Migration(NamedTuple):
@@ -24,28 +24,30 @@ class Migration(NamedTuple):
     file: Path
 
 
-def migrations(folder: Path) -> list[Migration]:
-    """The migrations in `folder`, by version: 1, 2, 3 … from files named `0001_name.sql`."""
-    found = sorted(Migration(int(file.name[:4]), file) for file in folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))
-    assert found and [migration.version for migration in found] == list(range(1, len(found) + 1)), folder
-    return found
+def read_migrations(folder: Path) -> list[Migration]:
+    """Return the migrations in `folder`, by version: 1, 2, 3 … from files named `0001_name.sql`."""
+    migrations = sorted(Migration(int(file.name[:4]), file) for file in folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))
+    assert [each.version for each in migrations] == list(range(1, len(migrations) + 1)) != [], folder
+    return migrations
 
 
-Told: TypeAlias = Callable[[int, int], None]
-"""Hears which migration of how many is under way."""
+MigrationProgress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of the migration under way, and of all."""
 
 
-def nobody(done: int, total: int) -> None:
-    """For those who do not ask."""
+def ignore_progress(done: int, total: int) -> None:
+    """Do nothing: for callers without a progress display."""
 
 
-async def make_current(session: Session, folder: Path, write: bool, told: Told = nobody) -> int:
-    """Bring the schema up to this program's, when it writes; return its version.
+async def make_current(
+    session: DatabaseSession, folder: Path, write: bool, on_progress: MigrationProgress = ignore_progress
+) -> int:
+    """Bring the schema up to this program's, if `write`; return its version.
 
-    One query, sent with every new connection, tells the version; the rest is done only when there is something to do.
-    Raises NewerSchema, and BadDatabase when there is no schema to read or no right to make one.
+    Each new connection returns the version with its greeting, so a current schema takes no further query. Raise
+    NewerSchema, or BadDatabase if there is no schema to read or no right to make one.
     """
-    known = migrations(folder)
+    known = read_migrations(folder)
     async with session.use():
         version = session.greeting.schema_version
     if version > len(known) and write:
@@ -59,63 +61,67 @@ async def make_current(session: Session, folder: Path, write: bool, told: Told =
             else f"There is nothing of ikigai's in the database {session.place.database} {session.place}.",
             "Run: ikigai db migrate",
         )
-    return await migrate(session, known, told)
+    return await migrate(session, known, on_progress)
 
 
-async def migrate(session: Session, wanted: list[Migration], told: Told = nobody) -> int:
-    """Apply those that are not applied yet, in order; return the version reached. Programs that do so take turns."""
+async def migrate(
+    session: DatabaseSession, migrations: list[Migration], on_progress: MigrationProgress = ignore_progress
+) -> int:
+    """Apply the missing migrations, in order; return the version reached. Processes that migrate take turns."""
     before = session.greeting.schema_version
     version = 0
-    for migration in wanted:
-        told(migration.version, len(wanted))
+    for migration in migrations:
+        on_progress(migration.version, len(migrations))
         async with session.use(patient=True) as cursor:
             version = await apply(cursor.connection, migration, session.place)
     if 0 < before < version:
-        await analyze(session)
+        await analyze_tables(session)
     return version
 
 
-async def analyze(session: Session) -> None:
-    """Have the server look at what the tables hold, so that it plans for that: after many rows came at once.
+async def analyze_tables(session: DatabaseSession) -> None:
+    """Have the server sample the tables after many rows came at once, so that its plans fit.
 
-    It would do so by itself, but not before a minute is over, and the embedded server may have stopped by then. Where
-    it cannot be done, only the plans are worse.
+    It would do so by itself, but only after a minute, and the embedded server may have stopped by then. A failure only
+    makes the plans worse.
     """
     try:
         async with session.use(patient=True) as cursor:
-            await cursor.connection.execute(queries.ANALYZE)
+            await cursor.connection.execute(agents.ANALYZE)
     except StoreError as error:
         log.warning("the tables were not analyzed: %s", error)
 
 
-async def apply(connection: psycopg.AsyncConnection, migration: Migration, where: Place) -> int:
-    """Apply one unless it is applied already, within a transaction if there is one; return the version reached."""
+async def apply(connection: psycopg.AsyncConnection, migration: Migration, where: ServerAddress) -> int:
+    """Apply a migration unless it is applied already, in the open transaction if there is one; return the version
+    reached.
+    """
     try:
         async with connection.transaction():
-            await connection.execute(queries.MIGRATION_TURN, (NAMESPACE,))
-            version = await version_of(connection)
+            await connection.execute(agents.MIGRATION_TURN, (MIGRATION_LOCK,))
+            version = await read_version(connection)
             if version < migration.version:
                 await connection.execute(migration.file.read_bytes())
                 version = migration.version
-                await connection.execute(queries.MIGRATED, (version, migration.file.stem[5:]))
+                await connection.execute(agents.MIGRATED, (version, migration.file.stem[5:]))
     except psycopg.DatabaseError as error:
-        if found := _told(error, migration, where):
-            raise found from error
+        if failure := _migration_error(error, migration, where):
+            raise failure from error
         raise
     return version
 
 
-async def version_of(connection: psycopg.AsyncConnection) -> int:
-    """The version of the schema in the database now; 0 when there is none."""
-    ((exists,),) = await (await connection.execute(queries.HAS_MIGRATIONS)).fetchall()
+async def read_version(connection: psycopg.AsyncConnection) -> int:
+    """Return the version of the schema in the database now; 0 if there is none."""
+    ((exists,),) = await (await connection.execute(agents.HAS_MIGRATIONS)).fetchall()
     if not exists:
         return 0
-    ((version,),) = await (await connection.execute(queries.SCHEMA_VERSION)).fetchall()
+    ((version,),) = await (await connection.execute(agents.SCHEMA_VERSION)).fetchall()
     return version
 
 
-def _told(error: psycopg.DatabaseError, migration: Migration, where: Place) -> BadDatabase | None:
-    """What only a migration can fail of; None for what may happen to any statement."""
+def _migration_error(error: psycopg.DatabaseError, migration: Migration, where: ServerAddress) -> BadDatabase | None:
+    """Return the error for failures that only a migration has; None for those of any statement."""
     match error:
         case psycopg.errors.InsufficientPrivilege():
             denied = re.search(r"schema (\S+)", str(error))

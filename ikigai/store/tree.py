@@ -1,4 +1,6 @@
-"""The tree of agents in the database: forks made without anybody's pen, the whole tree as people see it, names."""
+"""This module provides the tree of agents in the database: forks without a write lock, the tree with the state of its
+agents, and new names.
+"""
 
 from collections.abc import Sequence
 from uuid import UUID, uuid4
@@ -6,50 +8,51 @@ from uuid import UUID, uuid4
 import psycopg
 
 from ikigai.core import codec
-from ikigai.core.agents.tree import CIRCLE, HERE, MISSING, Kin, Link
-from ikigai.core.errors import Broken, Busy, Refused
+from ikigai.core.agents.tree import ANCESTOR_CIRCLE, PARENT_MISSING, THIS_PROGRAM, AgentInfo, AgentLink
+from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.events import Event
 from ikigai.core.sanitize import storable
 from ikigai.store import names
-from ikigai.store import write_lock as pen
-from ikigai.store.agents import Agent, Agents, check_name, taken
-from ikigai.store.connection import Session
-from ikigai.store.log import event_id
-from ikigai.store.sql import tree as queries
+from ikigai.store import write_lock as write_lock
+from ikigai.store.agents import Agent, Agents, check_name, name_taken
+from ikigai.store.connection import DatabaseSession
+from ikigai.store.log import new_event_id
+from ikigai.store.sql import tree
 
 
-class Family:
-    """Made by `Database`."""
+class AgentTree:
+    """The tree of agents of a database. Made by `Database`."""
 
-    def __init__(self, session: Session, agents: Agents) -> None:
+    def __init__(self, session: DatabaseSession, agents: Agents) -> None:
         self._session, self._agents = session, agents
 
-    async def point(self, agent: Agent) -> int:
-        """Where a fork of the agent begins: its last event, or, where a turn is open, the last one before that.
+    async def fork_point(self, agent: Agent) -> int:
+        """Return the event at which a fork of the agent begins: its last one, or the last one before an open turn.
 
-        Needs no pen: the agent may be busy, or held by another program.
+        It needs no write lock: the agent may be running, or open in another process.
         """
         async with self._session.use() as cursor:
-            await cursor.execute(queries.FORK_POINT, (agent.id,))
+            await cursor.execute(tree.FORK_POINT, (agent.id,))
             rows = await cursor.fetchall()
         if not rows:
-            raise Refused(f"There is no agent {agent.name} in this database any more.", "Fork another.")
+            raise Rejected(f"There is no agent {agent.name} in this database any more.", "Fork another.")
         return rows[0][0]
 
     async def place(self, id: int) -> tuple[Agent, int]:
-        """Whose the event is, and where a fork "at" it begins: the end of its turn, or itself between turns.
+        """Return the agent of the event `id`, and where a fork "at" it begins: the end of its turn, or itself between
+        turns.
 
-        Raises Refused when there is no such event, or its turn is open.
+        Raise Rejected if there is no such event, or its turn is open.
         """
         async with self._session.use() as cursor:
-            await cursor.execute(queries.PLACE, (id,))
+            await cursor.execute(tree.EVENT_PLACE, (id,))
             rows = await cursor.fetchall()
         agent = await self._agents.get(rows[0][0]) if rows else None
         if agent is None:
-            raise Refused(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
+            raise Rejected(f"There is no event #{id}.", "Ids are shown by /search and `ikigai history list`.")
         _, in_turn, end = rows[0]
         if in_turn and end is None:
-            raise Refused(
+            raise Rejected(
                 f"The turn of event #{id} has not ended yet.", "Wait for its end; /fork without an id goes before it."
             )
         return agent, end if in_turn else id
@@ -58,90 +61,99 @@ class Family:
         self,
         parent: Agent,
         at: int,
-        facts: Sequence[Event],
+        events: Sequence[Event],
         name: str = "",
         directory: str = "",
         made: UUID | None = None,
     ) -> Agent:
-        """A child of `parent` that shares its lineage up to the event `at`, with its first events.
+        """Create a child of `parent` that shares its lineage up to the event `at`, with its first events.
 
-        Both are stored or neither. Without a name it is given one. `made` is the id of one that a
-        tool makes. Raises Refused when the name is taken, or is none.
+        Both are stored or neither. Generate a name if `name` is empty. `made` is the id of a subagent, which a tool
+        makes. Raise Rejected if the name is taken or invalid.
         """
         if name:
             check_name(name)
-        rows = [codec.encode(fact) for fact in facts]
+        rows = [codec.encode(event) for event in events]
         kinds, contents, datas = (list(column) for column in zip(*rows, strict=True))
-        id, tried = made or uuid4(), 0
+        id, attempt = made or uuid4(), 0
         agent = {"id": id, "parent": parent.id, "at": at, "directory": storable(directory) or None}
         agent["made"] = made is not None
-        stored = {"ids": [event_id() for _ in facts], "kinds": kinds, "contents": contents, "datas": datas}
+        stored = {"ids": [new_event_id() for _ in events], "kinds": kinds, "contents": contents, "datas": datas}
         while True:
             async with self._session.use() as cursor:
-                await cursor.execute(queries.FORK, {**agent, **stored, "name": name or names.suggest(tried)})
+                await cursor.execute(tree.FORK, {**agent, **stored, "name": name or names.suggest_name(attempt)})
                 forked = cursor.rowcount > 0
             if forked and (child := await self._agents.get(str(id))):
                 return child
             if name:
-                raise taken(name)
-            tried += 1
+                raise name_taken(name)
+            attempt += 1
 
-    async def broken(self, agent: Agent) -> str:
-        """What is wrong with the way from the agent to its root, in words; "" when all is well."""
+    async def lineage_defect(self, agent: Agent) -> str:
+        """Return the defect in the path from the agent to its root, in words; "" if there is none."""
         if agent.parent is None:
             return ""
         async with self._session.use() as cursor:
-            await cursor.execute(queries.BROKEN, (agent.id,))
+            await cursor.execute(tree.LINEAGE_DEFECTS, (agent.id,))
             ((circle, missing),) = await cursor.fetchall()
-        return CIRCLE if circle else MISSING if missing else ""
+        return ANCESTOR_CIRCLE if circle else PARENT_MISSING if missing else ""
 
     async def check(self, agent: Agent) -> None:
-        """Raise Broken when the agent can only be read."""
-        if why := await self.broken(agent):
-            raise Broken(f"Agent {agent.name} can only be read: {why}.", "Mend the table agents with: ikigai db psql")
+        """Raise CorruptLineage if the agent can only be read."""
+        if why := await self.lineage_defect(agent):
+            raise CorruptLineage(
+                f"Agent {agent.name} can only be read: {why}.", "Mend the table agents with: ikigai db psql"
+            )
 
-    async def links(self) -> list[Link]:
-        """All agents, the eldest first."""
+    async def links(self) -> list[AgentLink]:
+        """Return all agents, the oldest first."""
         async with self._session.use() as cursor:
-            await cursor.execute(queries.LINKS)
-            return [Link(*row) for row in await cursor.fetchall()]
+            await cursor.execute(tree.LINKS)
+            return [AgentLink(*row) for row in await cursor.fetchall()]
 
-    async def all(self, dead: bool = False) -> list[Kin]:
-        """The same with what the newest rows of each say, and who holds them; with `dead` also those that are."""
+    async def all(self, include_killed: bool = False) -> list[AgentInfo]:
+        """Return all agents with their state, as their newest rows tell it, and their lock owners, the oldest first.
+        With `include_killed` killed ones are included.
+        """
         async with self._session.use() as cursor:
-            await cursor.execute(queries.FAMILY, {"dead": dead})
+            await cursor.execute(tree.AGENT_INFOS, {"dead": include_killed})
             rows = await cursor.fetchall()
-        held = await self.holders()
-        return [Kin(*row, holder=held.get(pen.key(UUID(row[0])), "")) for row in rows]
+        owners = await self.holders()
+        return [AgentInfo(*row, holder=owners.get(write_lock.lock_key(UUID(row[0])), "")) for row in rows]
 
     async def holders(self) -> dict[int, str]:
-        """Who has which pens, by their keys: HERE for this program, else "host, pid N"."""
+        """Return the lock owners by lock key: THIS_PROGRAM for this process, else "host, pid N"."""
         async with self._session.use() as cursor:
-            await cursor.execute(queries.PENS, (pen.NAMESPACE,))
+            await cursor.execute(tree.WRITE_LOCK_OWNERS, (write_lock.WRITE_LOCK,))
             rows = await cursor.fetchall()
         ours = self._session.greeting.backend
-        return {key: HERE if backend == ours else str(pen.Holder(backend, program)) for key, backend, program in rows}
+        return {
+            key: THIS_PROGRAM if backend == ours else str(write_lock.LockOwner(backend, program))
+            for key, backend, program in rows
+        }
 
     async def holder(self, id: str) -> str:
-        """Who has the pen of this agent; "" for nobody."""
-        return (await self.holders()).get(pen.key(UUID(id)), "")
+        """Return the lock owner of this agent; "" if there is none."""
+        return (await self.holders()).get(write_lock.lock_key(UUID(id)), "")
 
     async def rename(self, agent: Agent, name: str) -> None:
-        """Raises Refused when the name is taken, or is none; Busy when another program writes the agent."""
+        """Rename an agent. Raise Rejected if the name is taken or invalid, AgentLocked if another process has the agent
+        open.
+        """
         check_name(name)
         async with self._session.use() as cursor:
-            holder = await pen.holder_of(cursor, UUID(agent.id))
+            holder = await write_lock.read_owner(cursor, UUID(agent.id))
             ours = holder and holder.backend in (self._session.greeting.backend, *self._session.lost)
             if holder and not ours and not holder.is_dead():
-                raise Busy(
+                raise AgentLocked(
                     f"Agent {agent.name} is being written by another program ({holder}).",
                     "Rename it there, or when that program has gone.",
                     str(holder),
                 )
             try:
-                await cursor.execute(queries.RENAME, (name, agent.id))
+                await cursor.execute(tree.RENAME, (name, agent.id))
             except psycopg.errors.UniqueViolation:
-                raise taken(name) from None
-            gone = not cursor.rowcount
-        if gone:
-            raise Refused(f"There is no agent {agent.name} in this database any more.", "Look at /agents.")
+                raise name_taken(name) from None
+            is_missing = not cursor.rowcount
+        if is_missing:
+            raise Rejected(f"There is no agent {agent.name} in this database any more.", "Look at /agents.")

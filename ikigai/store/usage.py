@@ -1,4 +1,4 @@
-"""The usage ledger added up by the database: in all, by day, by model, by agent."""
+"""This module adds up the usage ledger in the database: in all, by day, by model, by agent, over time."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
@@ -8,106 +8,108 @@ from uuid import UUID
 import msgspec
 
 from ikigai.core.events import UsageReported
-from ikigai.core.views.usage_totals import Spent
+from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.store.connection import Cursor
-from ikigai.store.reading import stored
-from ikigai.store.sql import usage as queries
+from ikigai.store.reading import decode_row
+from ikigai.store.sql import usage
 
 replace = msgspec.structs.replace
 
 By: TypeAlias = Literal["day", "model", "agent"]
-Unit: TypeAlias = Literal["hour", "day", "week", "month", "year"]
-UNITS: tuple[Unit, ...] = ("hour", "day", "week", "month", "year")
+TimeUnit: TypeAlias = Literal["hour", "day", "week", "month", "year"]
+TIME_UNITS: tuple[TimeUnit, ...] = ("hour", "day", "week", "month", "year")
 HOUR, DAY = 3600, 86_400
-LONGEST: dict[str, int] = {"hour": HOUR, "day": DAY + HOUR, "week": 7 * DAY, "month": 31 * DAY}
-"""Seconds that a stretch has at most, summer time and all."""
+MAX_UNIT_SECONDS: dict[str, int] = {"hour": HOUR, "day": DAY + HOUR, "week": 7 * DAY, "month": 31 * DAY}
+"""Seconds that a period has at most, summer time and all."""
 _BY: dict[str, tuple[LiteralString, LiteralString]] = {
-    "model": (queries.USAGE_BY_MODEL, queries.PRUNES_BY_MODEL),
-    "agent": (queries.USAGE_BY_AGENT, queries.PRUNES_BY_AGENT),
+    "model": (usage.USAGE_BY_MODEL, usage.PRUNES_BY_MODEL),
+    "agent": (usage.USAGE_BY_AGENT, usage.PRUNES_BY_AGENT),
 }
 
 
-async def spent(
+async def read_totals(
     cursor: Cursor,
     agent: str | Sequence[str] | None = None,
     since: float | None = None,
     ids: Sequence[int] | None = None,
-) -> Spent:
-    """What requests took: of one agent or of several, since a time (seconds since 1970), of these usage events."""
-    await cursor.execute(queries.USAGE, _which(agent, since, ids), prepare=False)
-    return _spent((await cursor.fetchall())[0])
+) -> UsageTotals:
+    """Return the usage of requests: of one agent or of several, since a time (seconds since 1970), of these usage
+    events.
+    """
+    await cursor.execute(usage.USAGE, _which(agent, since, ids), prepare=False)
+    return _totals((await cursor.fetchall())[0])
 
 
-async def spent_by(
+async def read_totals_by(
     cursor: Cursor, by: By, agent: str | None = None, since: float | None = None
-) -> list[tuple[str, Spent]]:
-    """The same in groups: days of the local time zone (2026-11-30) ascending, models and agents by what they cost.
+) -> list[tuple[str, UsageTotals]]:
+    """Return usage in groups: days of the local time zone (2026-11-30) ascending, models and agents by cost.
 
-    An agent's requests are its own, not its ancestors'.
+    An agent's requests are its own, without its ancestors'.
     """
     which = _which(agent, since, None)
     if by != "day":
         spending, pruning = _BY[by]
         await cursor.execute(spending, which, prepare=False)
-        rows = [(name, _spent(row)) for name, *row in await cursor.fetchall()]
+        rows = [(name, _totals(row)) for name, *row in await cursor.fetchall()]
         pruned = await _pruned(cursor, pruning, which)
-        return [(name, _with(of, pruned.get(name))) for name, of in rows]
-    await cursor.execute(queries.USAGE_BOUNDS, which, prepare=False)
+        return [(name, _with_prunes(of, pruned.get(name))) for name, of in rows]
+    await cursor.execute(usage.USAGE_BOUNDS, which, prepare=False)
     ((first, last),) = await cursor.fetchall()
     if first is None:
         return []
-    # A second earlier: a moment right behind midnight may have been rounded.
+    # A second earlier: a moment right after midnight may have been rounded.
     days = list(_days(datetime.fromtimestamp(first - 1).date(), datetime.fromtimestamp(last).date()))
-    which["days"] = [midnight(day) for day in days]
-    await cursor.execute(queries.USAGE_BY_DAY, which, prepare=False)
-    found = [(number, _spent(row)) for number, *row in await cursor.fetchall()]
-    pruned = await _pruned(cursor, queries.PRUNES_BY_DAY, which)
-    return [(days[number - 1].isoformat(), _with(of, pruned.get(number))) for number, of in found]
+    which["days"] = [local_midnight(day) for day in days]
+    await cursor.execute(usage.USAGE_BY_DAY, which, prepare=False)
+    totals = [(number, _totals(row)) for number, *row in await cursor.fetchall()]
+    pruned = await _pruned(cursor, usage.PRUNES_BY_DAY, which)
+    return [(days[number - 1].isoformat(), _with_prunes(of, pruned.get(number))) for number, of in totals]
 
 
-async def over_time(
+async def read_totals_over_time(
     cursor: Cursor, most: int, agent: str | None = None, since: float | None = None
-) -> tuple[Unit, list[tuple[str, Spent]], Spent]:
-    """The same over time, in at most so many stretches of equal kind, those without requests included.
+) -> tuple[TimeUnit, list[tuple[str, UsageTotals]], UsageTotals]:
+    """Return usage over time, in at most `most` periods of one unit, those without requests included.
 
-    They are the shortest unit of the local time zone that will do; a week is called by its Monday. What lies before the
-    newest `most` years is apart.
+    The unit is the shortest of the local time zone that suffices; a week is named by its Monday. The last value is the
+    usage before the newest `most` years.
     """
     which = _which(agent, since, None)
-    await cursor.execute(queries.USAGE_BOUNDS, which, prepare=False)
+    await cursor.execute(usage.USAGE_BOUNDS, which, prepare=False)
     ((first, last),) = await cursor.fetchall()
     if first is None:
-        return "hour", [], Spent()
-    # As above: a moment right behind the hour may have been rounded.
-    unit, began = next(found for unit in UNITS if (found := _stretches(unit, first - 1, last, most)))
+        return "hour", [], UsageTotals()
+    # As above: a moment right after the hour may have been rounded.
+    unit, began = next(periods for unit in TIME_UNITS if (periods := _periods(unit, first - 1, last, most)))
     which["days"] = began
-    await cursor.execute(queries.USAGE_BY_DAY, which, prepare=False)
-    found = {number: _spent(row) for number, *row in await cursor.fetchall()}
-    named = [(_named(unit, at), found.get(number, Spent())) for number, at in enumerate(began, 1)]
+    await cursor.execute(usage.USAGE_BY_DAY, which, prepare=False)
+    totals = {number: _totals(row) for number, *row in await cursor.fetchall()}
+    named = [(_period_name(unit, at), totals.get(number, UsageTotals())) for number, at in enumerate(began, 1)]
     while len(named) > 1 and not named[0][1].requests:
         del named[0]
-    return unit, named, found.get(0, Spent())
+    return unit, named, totals.get(0, UsageTotals())
 
 
-def _stretches(unit: Unit, first: float, last: float, most: int) -> tuple[Unit, list[datetime]] | None:
-    """When the stretches begin in which these two moments and all between them lie; None when they are too many."""
+def _periods(unit: TimeUnit, first: float, last: float, most: int) -> tuple[TimeUnit, list[datetime]] | None:
+    """Return the beginnings of the periods from one moment to the other; None if they are more than `most`."""
     if unit == "year":
         newest = datetime.fromtimestamp(last).year
         oldest = max(datetime.fromtimestamp(first).year, newest - most + 1)
-        return unit, [midnight(date(year, 1, 1)) for year in range(oldest, newest + 1)]
-    if last - first > most * LONGEST[unit]:
+        return unit, [local_midnight(date(year, 1, 1)) for year in range(oldest, newest + 1)]
+    if last - first > most * MAX_UNIT_SECONDS[unit]:
         return None
     if unit == "hour":
         began = datetime.fromtimestamp(first).replace(minute=0, second=0, microsecond=0).timestamp()
         hours = [datetime.fromtimestamp(at).astimezone() for at in range(int(began), int(last) + 1, 3600)]
         return (unit, hours) if len(hours) <= most else None
     day, end = datetime.fromtimestamp(first).date(), datetime.fromtimestamp(last).date()
-    days = [midnight(each) for each in _days(_floor(unit, day), end) if each == _floor(unit, each)]
+    days = [local_midnight(each) for each in _days(_floor(unit, day), end) if each == _floor(unit, each)]
     return (unit, days) if len(days) <= most else None
 
 
-def _floor(unit: Unit, day: date) -> date:
-    """The first day of the unit that this one is in."""
+def _floor(unit: TimeUnit, day: date) -> date:
+    """Return the first day of the unit that contains this one."""
     match unit:
         case "week":
             return day - timedelta(days=day.weekday())
@@ -117,30 +119,30 @@ def _floor(unit: Unit, day: date) -> date:
             return day
 
 
-def _named(unit: Unit, at: datetime) -> str:
+def _period_name(unit: TimeUnit, at: datetime) -> str:
     forms = {"hour": "%Y-%m-%d %H:00", "month": "%Y-%m", "year": "%Y"}
     return at.strftime(forms.get(unit, "%Y-%m-%d"))
 
 
-async def last_counted(cursor: Cursor, agent: str) -> UsageReported | None:
-    """The agent's newest request of which both the provider's count and our own size are known."""
-    await cursor.execute(queries.LAST_COUNTED, (agent,), prepare=False)
-    events = [stored(agent, row).event for row in await cursor.fetchall()]
+async def read_last_counted(cursor: Cursor, agent: str) -> UsageReported | None:
+    """Return the agent's newest request that has both the provider's token count and ikigai's own size."""
+    await cursor.execute(usage.LAST_COUNTED, (agent,), prepare=False)
+    events = [decode_row(agent, row).event for row in await cursor.fetchall()]
     return next((event for event in events if isinstance(event, UsageReported)), None)
 
 
 async def _pruned(cursor: Cursor, query: LiteralString, which: dict[str, Any]) -> dict[Any, tuple[int, int]]:
-    """By group: how often turns left the window, and how many did."""
+    """Return by group how often turns left the window, and how many did."""
     await cursor.execute(query, which, prepare=False)
     return {key: (times, int(turns)) for key, times, turns in await cursor.fetchall()}
 
 
-def _with(of: Spent, pruned: tuple[int, int] | None) -> Spent:
+def _with_prunes(of: UsageTotals, pruned: tuple[int, int] | None) -> UsageTotals:
     return replace(of, prunes=pruned[0], pruned=pruned[1]) if pruned else of
 
 
-def midnight(day: date) -> datetime:
-    """When the day begins where this program runs."""
+def local_midnight(day: date) -> datetime:
+    """Return the beginning of the day in the local time zone."""
     return datetime(day.year, day.month, day.day).astimezone()
 
 
@@ -159,7 +161,7 @@ def _which(agent: str | Sequence[str] | None, since: float | None, ids: Sequence
     }
 
 
-def _spent(row: Sequence[Any]) -> Spent:
+def _totals(row: Sequence[Any]) -> UsageTotals:
     *counts, cost, unpriced = row
     values: list[Any] = [*map(int, counts), cost, unpriced]  # sums come as numeric
-    return Spent(*values)
+    return UsageTotals(*values)

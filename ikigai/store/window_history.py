@@ -1,19 +1,19 @@
-"""How full the window was from turn to turn, read from the newest rows of an agent and never from all of them."""
+"""This module reads how full the window was from turn to turn, from the newest rows of an agent alone."""
 
 from typing import Any
 
 from ikigai.core.record import Record
 from ikigai.store.connection import Cursor
-from ikigai.store.sql import window_history as own
+from ikigai.store.sql import window_history
 
-EVENTS = 20_000
-"""The newest events of an agent that are looked through for its turns."""
+MAX_EVENTS = 20_000
+"""Limit of the newest events of an agent that are read for its turns."""
 
 
-class Filled(Record, frozen=True):
-    """What the last request of a turn held: `tokens` by the provider's count, or by ours of bytes where it gave none.
+class WindowFill(Record, frozen=True):
+    """The last request of a turn: its `tokens` by the provider's count, or estimated from bytes if it gave none.
 
-    `at` is seconds since 1970, `out` how many turns were left out of it.
+    `at` is seconds since 1970, `out` the number of turns that were left out of it.
     """
 
     at: float
@@ -21,15 +21,15 @@ class Filled(Record, frozen=True):
     out: int = 0
 
 
-async def turns(cursor: Cursor, agent: str, most: int, since: float | None = None) -> list[Filled]:
-    """The agent's own newest turns, `most` at most, oldest first."""
-    which = {"agent": agent, "events": EVENTS, "since": since, "most": most}
-    await cursor.execute(own.TURNS, which, prepare=False)
-    return [Filled(at, int(tokens), int(out)) for at, tokens, out in await cursor.fetchall()]
+async def read_turns(cursor: Cursor, agent: str, most: int, since: float | None = None) -> list[WindowFill]:
+    """Return the agent's own newest turns, `most` at most, oldest first."""
+    which = {"agent": agent, "events": MAX_EVENTS, "since": since, "most": most}
+    await cursor.execute(window_history.TURNS, which, prepare=False)
+    return [WindowFill(at, int(tokens), int(out)) for at, tokens, out in await cursor.fetchall()]
 
 
-async def chosen(cursor: Cursor, agent: str, key: str) -> Any:
-    """What the agent's own choice of a setting is, None where it has none; as its newest rows say it."""
-    await cursor.execute(own.CHOSEN, (agent, key, key, key), prepare=False)
-    found = await cursor.fetchall()
-    return found[0][0] if found else None
+async def read_choice(cursor: Cursor, agent: str, key: str) -> Any:
+    """Return the value that the agent has set itself for a setting, as its newest rows say; None if it has none."""
+    await cursor.execute(window_history.CHOSEN, (agent, key, key, key), prepare=False)
+    rows = await cursor.fetchall()
+    return rows[0][0] if rows else None

@@ -1,7 +1,7 @@
-"""The pen of an agent: a lock of the database's, held by the one connection that writes.
+"""This module provides the write lock of an agent: an advisory lock of the connection that writes.
 
-It is a session-level advisory lock, so it is lost with the connection and never outlives the program. The database
-would give it to the same connection twice: whoever takes it sees to it that it is taken once.
+It is a session-level lock, so it is lost with the connection and never outlives the process. The database would give it
+to the same connection twice: the caller acquires it only once.
 """
 
 import asyncio
@@ -9,27 +9,32 @@ import os
 from typing import NamedTuple
 from uuid import UUID
 
-from ikigai.core.errors import Busy, Unavailable
+from ikigai.core.errors import AgentLocked, Unavailable
 from ikigai.store.address import this_host
-from ikigai.store.connection import Cursor, Session
-from ikigai.store.sql import agents as queries
+from ikigai.store.connection import Cursor, DatabaseSession
+from ikigai.store.sql import agents
 
-NAMESPACE = int.from_bytes(b"ikig")
+WRITE_LOCK = int.from_bytes(b"ikig")
 """The first of the lock's two numbers; the second is made of the agent's id."""
+WAITING_LOCK = int.from_bytes(b"ikia")
+"""The first number of the lock that marks an owner that waits for its user; the second is that of the write lock."""
 
-PATIENCE = 5.0
-"""Seconds to wait for a holder that is known to be dead; for a living one nobody waits."""
+DEAD_OWNER_TIMEOUT = 5.0
+"""Seconds to wait for the lock of a process that is known to be dead; a living one fails at once."""
 
 
-class Holder(NamedTuple):
-    """Who has the pen: the server process of its connection, and the name that it goes by there."""
+class LockOwner(NamedTuple):
+    """The lock owner: the server process of its connection, and its name there. `is_waiting` says that it waits for
+    its user.
+    """
 
     backend: int
     program: str
+    is_waiting: bool = False
 
     @property
     def host_and_pid(self) -> tuple[str, str]:
-        """Where an ikigai runs; empty for a program that is none."""
+        """Host and pid of an ikigai; empty for another program."""
         name, _, rest = self.program.partition("/")
         host, _, pid = rest.rpartition("/")
         return (host, pid) if name == "ikigai" else ("", "")
@@ -39,7 +44,7 @@ class Holder(NamedTuple):
         return f"{host}, pid {pid}" if host else self.program or "another program"
 
     def is_dead(self) -> bool:
-        """Whether it was a program on this machine that has ended."""
+        """Return True if the owner was a process on this machine that has ended."""
         host, pid = self.host_and_pid
         if host != this_host() or not pid.isdecimal():
             return False
@@ -52,50 +57,55 @@ class Holder(NamedTuple):
         return False
 
 
-def number(agent: UUID) -> int:
-    """The second number of the lock."""
+def lock_number(agent: UUID) -> int:
+    """Return the second number of the lock."""
     return int.from_bytes(agent.bytes[-4:], signed=True)
 
 
-def key(agent: UUID) -> int:
-    """The second number of the lock as the server lists it: without a sign."""
-    return number(agent) & 0xFFFFFFFF
+def lock_key(agent: UUID) -> int:
+    """Return the second number of the lock as the server lists it: without a sign."""
+    return lock_number(agent) & 0xFFFFFFFF
 
 
-async def take(session: Session, cursor: Cursor, agent: UUID, name: str) -> None:
-    """Take the pen, or raise Busy at once with who has it.
+async def acquire(session: DatabaseSession, cursor: Cursor, agent: UUID, name: str) -> None:
+    """Acquire the write lock, or raise AgentLocked with its owner at once.
 
-    What a connection of this program that was lost, or a program that died, still holds is waited for a little.
+    Wait a little for a lock that a dead process or a lost connection of this one still holds.
     """
-    until = asyncio.get_running_loop().time() + PATIENCE
+    until = asyncio.get_running_loop().time() + DEAD_OWNER_TIMEOUT
     while True:
-        await cursor.execute(queries.TAKE_PEN, (NAMESPACE, number(agent)))
+        await cursor.execute(agents.ACQUIRE_LOCK, (WRITE_LOCK, lock_number(agent)))
         if await cursor.fetchall() == [(True,)]:
             return
-        holder = await holder_of(cursor, agent)
-        if holder is not None:
-            ours = holder.backend in session.lost and holder.program == session.parameters["application_name"]
-            if not ours and not holder.is_dead():
-                raise Busy(
-                    f"Agent {name} is being written by another program ({holder}).",
+        owner = await read_owner(cursor, agent)
+        if owner is not None:
+            ours = owner.backend in session.lost and owner.program == session.parameters["application_name"]
+            if not ours and not owner.is_dead():
+                raise AgentLocked(
+                    f"Agent {name} is being written by another program ({owner}).",
                     "Go on there, or use another agent: /new or /switch here, --new at the start.",
-                    str(holder),
+                    str(owner),
                 )
             if asyncio.get_running_loop().time() > until:
                 raise Unavailable(
                     f"The database {session.place} still serves a connection that was lost.", "Try again in a moment."
                 )
             if ours:
-                await cursor.execute(queries.END_BACKEND, (holder.backend,))
+                await cursor.execute(agents.END_BACKEND, (owner.backend,))
         await asyncio.sleep(0.05)
 
 
-async def drop(cursor: Cursor, agent: UUID) -> None:
-    await cursor.execute(queries.DROP_PEN, (NAMESPACE, number(agent)))
+async def set_waiting(cursor: Cursor, agent: UUID, waits: bool) -> None:
+    """Mark the owner, whose connection this is, as waiting for its user, or not."""
+    await cursor.execute(agents.ACQUIRE_LOCK if waits else agents.RELEASE_LOCK, (WAITING_LOCK, lock_number(agent)))
 
 
-async def holder_of(cursor: Cursor, agent: UUID) -> Holder | None:
-    """Who has the pen now."""
-    await cursor.execute(queries.PEN_HOLDER, (NAMESPACE, key(agent)))
+async def release(cursor: Cursor, agent: UUID) -> None:
+    await cursor.execute(agents.RELEASE_LOCK, (WRITE_LOCK, lock_number(agent)))
+
+
+async def read_owner(cursor: Cursor, agent: UUID) -> LockOwner | None:
+    """Return the lock owner, None if there is none."""
+    await cursor.execute(agents.LOCK_OWNER, (WAITING_LOCK, WRITE_LOCK, lock_key(agent)))
     rows = await cursor.fetchall()
-    return Holder(*rows[0]) if rows else None
+    return LockOwner(*rows[0]) if rows else None

@@ -1,7 +1,8 @@
-"""Python's cyclic collector, off while much is made that stays: an agent's memory, and the modules of an SDK.
+"""This module pauses Python's cyclic collector while many lasting objects are made: an agent's memory, an SDK's
+modules.
 
-It would look through all of it again and again, and holds every thread for as long as that takes: 70 ms in the middle
-of loading an SDK, with keys waiting.
+It would look through all of them again and again, and hold every thread meanwhile: 70 ms in the middle of loading an
+SDK, with keys waiting.
 """
 
 import gc
@@ -10,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _within = list[bool]()
-"""Whether it was on, once for everybody who needs it off."""
+"""The former state of the collector, once for each user that needs it off."""
 
 
-def on() -> None:
-    """Let it work; where somebody needs it off, from their end on."""
+def resume_gc() -> None:
+    """Resume the collector; inside of `pause_gc`, from its end on."""
     if _within:
         _within[:] = [True] * len(_within)
     else:
@@ -22,10 +23,11 @@ def on() -> None:
 
 
 @contextmanager
-def off(imports: bool = False) -> Iterator[None]:
-    """Hold it off. With `imports` all that is there at the end is never looked through again, if modules were loaded.
+def pause_gc(imports: bool = False) -> Iterator[None]:
+    """Pause the collector. With `imports`, freeze all objects at the end if modules were loaded: they are never looked
+    through again.
 
-    May be entered by several at once, all of the same thread.
+    Several callers may enter at once, all of the same thread.
     """
     _within.append(_within[0] if _within else gc.isenabled())
     gc.disable()

@@ -1,4 +1,4 @@
-"""What commands write to the standard output: lines that are safe for a terminal, and tables."""
+"""This module writes the output of commands: lines that are safe for a terminal, and tables."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ikigai.core.errors import IkigaiError
 from ikigai.core.sanitize import clean
 
 
-def say(text: str = "", painted: bool = False) -> None:
-    """One or more lines; `painted` ones are safe already, and their escapes are our own.
+def print_lines(text: str = "", painted: bool = False) -> None:
+    """Print one or more lines; `painted` ones are safe already, and their escapes are our own.
 
-    What the output's encoding does not have is written as ?. Raises BrokenPipeError when nobody reads, IkigaiError
+    Characters that the output's encoding lacks are written as ?. Raise BrokenPipeError when nobody reads, IkigaiError
     when they cannot be written.
     """
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors != "replace":
@@ -27,7 +27,7 @@ def say(text: str = "", painted: bool = False) -> None:
         raise IkigaiError(f"The output cannot be written: {error.strerror}.", "Send it elsewhere.") from None
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of text in columns."""
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of text in columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(f"{cell:<{widths[n]}}" for n, cell in enumerate(row)).rstrip() for row in rows)

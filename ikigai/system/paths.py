@@ -1,4 +1,6 @@
-"""Where ikigai keeps its files: the XDG folders of this user, and the data files shipped in the package."""
+"""This module provides the places of ikigai's files: the XDG folders of this user, and the data files shipped in the
+package.
+"""
 
 from __future__ import annotations
 
@@ -15,41 +17,41 @@ def _xdg(variable: str, default: str) -> Path:
 
 
 def config_dir() -> Path:
-    """Configuration: `~/.config/ikigai` unless XDG_CONFIG_HOME says otherwise."""
+    """Return the folder of the configuration: `~/.config/ikigai` unless XDG_CONFIG_HOME says otherwise."""
     return _xdg("XDG_CONFIG_HOME", ".config")
 
 
 def data_dir() -> Path:
-    """Database and model weights: `~/.local/share/ikigai` unless XDG_DATA_HOME says otherwise."""
+    """Return the folder of database and model weights: `~/.local/share/ikigai` unless XDG_DATA_HOME says otherwise."""
     return _xdg("XDG_DATA_HOME", ".local/share")
 
 
 def state_dir() -> Path:
-    """Log files: `~/.local/state/ikigai` unless XDG_STATE_HOME says otherwise."""
+    """Return the folder of log files: `~/.local/state/ikigai` unless XDG_STATE_HOME says otherwise."""
     return _xdg("XDG_STATE_HOME", ".local/state")
 
 
 def unsaved_file(agent: str) -> Path:
-    """A file for events that the database did not take of the agent with this id: no other agent's, and a new one."""
+    """Return a new file for unsaved events of the agent with this id, and of no other agent."""
     now = time.time_ns()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now // 10**9))
     return state_dir() / f"unsaved-{agent}-{stamp}.{now % 10**9:09}-{os.getpid()}.jsonl"
 
 
 def unsaved_files(agent: str) -> list[Path]:
-    """Such files that are there, the oldest first."""
+    """Return the files of unsaved events that are there, the oldest first."""
     try:
         return sorted(file for file in state_dir().iterdir() if file.name.startswith(f"unsaved-{agent}-"))
     except OSError:
         return []
 
 
-def own() -> tuple[Path, ...]:
-    """The folders that are ikigai's alone."""
+def own_folders() -> tuple[Path, ...]:
+    """Return the folders that are ikigai's alone."""
     return config_dir(), data_dir(), state_dir()
 
 
-def private(folder: Path) -> Path:
+def make_private(folder: Path) -> Path:
     """Make `folder` (and what is missing above it) readable by its owner alone, and return it."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if folder.stat().st_mode & 0o077:
@@ -57,15 +59,15 @@ def private(folder: Path) -> Path:
     return folder
 
 
-def shipped(name: str) -> Path:
-    """A file or folder that comes with ikigai: inside the wheel, or at the top of a checkout."""
+def shipped_path(name: str) -> Path:
+    """Return a file or folder that comes with ikigai: inside the wheel, or at the top of a checkout."""
     package = Path(__file__).parents[1]
     packaged = package / "_data" / name
     return packaged if packaged.exists() else package.parent / name
 
 
-def directory() -> str:
-    """The working directory; empty when it is gone."""
+def current_directory() -> str:
+    """Return the working directory; "" when it is gone."""
     try:
         return str(Path.cwd())
     except OSError:

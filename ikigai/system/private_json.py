@@ -1,9 +1,9 @@
-"""Small JSON objects in files of the user's own: read whole, changed by one program at a time, replaced whole.
+"""This module reads and changes small JSON objects in private files: one program at a time, replaced whole.
 
-    read       what a file holds
-    changing   the same, to be changed in a `with`
+    read              the object in a file
+    open_for_change   the object, to be changed in a `with`
 
-The file can be read by its owner alone, and so can the folder it is in. No error in here shows what stands in one.
+The file can be read by its owner alone, and so can its folder. No error in here shows the content of one.
 """
 
 from __future__ import annotations
@@ -20,23 +20,22 @@ import msgspec
 
 from ikigai.core.errors import ConfigError, IkigaiError
 
-MOST_BYTES = 16_000_000
+MAX_JSON_BYTES = 16_000_000
 
 _V = TypeVar("_V")
 
 
 def read(file: Path, value: type[_V], holds: str, remedy: str) -> dict[str, _V]:
-    """The object, each of whose values is a `value`; empty when there is no file.
+    """Return the object, each of whose values is a `value`; {} when there is no file.
 
-    Raises ConfigError when it cannot be read: a damaged file "should hold" what `holds` says, and `remedy` is what to
-    do then.
+    Raise ConfigError when it cannot be read: a damaged file "should hold" the text `holds`, and `remedy` is the advice.
     """
     try:
         with file.open("rb") as opened:
             if os.fstat(opened.fileno()).st_mode & 0o077:
-                with contextlib.suppress(OSError):  # not ours to change: what it holds is still the user's
+                with contextlib.suppress(OSError):  # not ours to change: its content is still the user's
                     os.fchmod(opened.fileno(), 0o600)
-            content = opened.read(MOST_BYTES)
+            content = opened.read(MAX_JSON_BYTES)
         return msgspec.json.decode(content, type=dict[str, value])
     except FileNotFoundError:
         return {}
@@ -47,10 +46,10 @@ def read(file: Path, value: type[_V], holds: str, remedy: str) -> dict[str, _V]:
 
 
 @contextlib.contextmanager
-def changing(file: Path, value: type[_V], holds: str, remedy: str) -> Iterator[dict[str, _V]]:
-    """The object, to be changed: one program at a time, and a file with what it is afterwards takes its place.
+def open_for_change(file: Path, value: type[_V], holds: str, remedy: str) -> Iterator[dict[str, _V]]:
+    """Open the object for a change: one program at a time. At the end a file with the new content takes its place.
 
-    Raises what `read` does, and IkigaiError when the file cannot be written; then it is as it was.
+    Raise the errors of `read`, and IkigaiError when the file cannot be written; then it is as it was.
     """
     made: Path | None = None
     try:

@@ -1,4 +1,6 @@
-"""Keeps the memory and the environment of ikigai, where API keys stand, from other processes of the same user."""
+"""This module protects the memory and the environment of ikigai, where API keys stand, from other processes of the same
+user.
+"""
 
 from __future__ import annotations
 
@@ -24,5 +26,5 @@ def protect_process_memory() -> None:
 
         program = dlopen(None, 0)  # pyright: ignore[reportArgumentType]  (None is this program, as in ctypes)
         call_function(dlsym(program, "prctl"), (PR_SET_DUMPABLE, 0, 0, 0, 0))
-    except (ImportError, OSError):  # a Python without libffi, or a libc that cannot be looked into
+    except (ImportError, OSError):  # a Python without libffi, or an unreadable libc
         return

@@ -1,8 +1,9 @@
-"""How far long work is: one line on the terminal behind standard error, drawn over itself, and gone when it is done.
+"""This module shows the progress of long work: one line on the terminal behind standard error, drawn over itself, and
+gone at the end.
 
-This is the one place with the rule: nothing is drawn for what takes less than a moment, nothing where standard error is
-no terminal or the output is for programs, and on a terminal that cannot draw over a line it is said once. No mode of
-the terminal is changed, so that nothing has to be put back when somebody presses Ctrl+C.
+This is the one place with the rule. Nothing is drawn for work of less than a moment, nothing where standard error is no
+terminal or the output is for programs. On a terminal that cannot draw over a line it is said once. No mode of the
+terminal is changed, so that nothing has to be restored after Ctrl+C.
 """
 
 from __future__ import annotations
@@ -16,35 +17,35 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Literal, TypeAlias
 
 Far: TypeAlias = Callable[[int, int | None], None]
-"""How much is done, and of how much: None where nobody knows."""
-Unit: TypeAlias = Literal["events", "bytes", "steps"]
+"""A function that takes the amount done, and the total: None where it is unknown."""
+ProgressUnit: TypeAlias = Literal["events", "bytes", "steps"]
 
-SOON = 0.5
+QUIET_SECONDS = 0.5
 """Seconds that work may take before anything is said of it."""
-STEP = 0.1
-"""Seconds between two looks at how far it is."""
-READER = "IKIGAI_TERMINAL_SCREEN_READER"
-"""The variable of those who have the terminal read to them: what is drawn over would be read again and again."""
-CELLS = 30
+PROGRESS_POLL = 0.1
+"""Seconds between two updates of the line."""
+SCREEN_READER_VARIABLE = "IKIGAI_TERMINAL_SCREEN_READER"
+"""The variable of users of a screen reader: it would read an overdrawn line again and again."""
+BAR_CELLS = 30
 """Width of a bar."""
 
 
-class Line:
-    """One line of the terminal, about `what` is done."""
+class ProgressLine:
+    """One line of the terminal about the work `what`."""
 
     def __init__(self, what: str, wanted: bool = True, soon: float | None = None) -> None:
         self.what = what
         self._wanted = wanted and sys.stderr is not None and sys.stderr.isatty()
-        self._dumb = os.environ.get("TERM", "dumb") in ("", "dumb") or os.environ.get(READER) == "true"
-        self._next = time.monotonic() + (SOON if soon is None else soon)
+        self._dumb = os.environ.get("TERM", "dumb") in ("", "dumb") or os.environ.get(SCREEN_READER_VARIABLE) == "true"
+        self._next = time.monotonic() + (QUIET_SECONDS if soon is None else soon)
         self._drawn = False
 
     def draw(self, far: str = "") -> None:
-        """Say how far it is, unless that was said a moment ago. May be called from any thread."""
+        """Show the progress, unless it was shown a moment ago. May be called from any thread."""
         now = time.monotonic()
         if not self._wanted or now < self._next or (self._dumb and self._drawn):
             return
-        self._next, self._drawn = now + STEP, True
+        self._next, self._drawn = now + PROGRESS_POLL, True
         text = f"{self.what}{' ' if far else ''}{far or ' …'}"
         try:
             width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
@@ -65,42 +66,42 @@ class Line:
 
 
 @contextlib.contextmanager
-def progress(what: str, unit: Unit = "events", wanted: bool = True) -> Iterator[Far]:
-    """What hears how far the work in the block is."""
-    line = Line(what, wanted)
+def show_progress(what: str, unit: ProgressUnit = "events", enabled: bool = True) -> Iterator[Far]:
+    """Return a function that takes the progress of the work in the block."""
+    line = ProgressLine(what, enabled)
     try:
-        yield lambda done, total: line.draw(measured(done, total, unit))
+        yield lambda done, total: line.draw(format_progress(done, total, unit))
     finally:
         line.clear()
 
 
 @contextlib.asynccontextmanager
-async def waiting(what: str, wanted: bool = True) -> AsyncIterator[Far]:
-    """The same for work that cannot always say how far it is: then its seconds are counted."""
-    line = Line(what, wanted, soon=0.0)
+async def show_waiting(what: str, enabled: bool = True) -> AsyncIterator[Far]:
+    """Show the progress of work that cannot always report it: then its seconds are counted."""
+    line = ProgressLine(what, enabled, soon=0.0)
     try:
-        async with counting(line.draw) as far:
+        async with count_progress(line.draw) as far:
             yield far
     finally:
         line.clear()
 
 
 @contextlib.asynccontextmanager
-async def counting(draw: Callable[[str], object]) -> AsyncIterator[Far]:
-    """The same for whoever draws it elsewhere: `draw` is given what has changed, "3 of 9" or "… 2 s"."""
+async def count_progress(draw: Callable[[str], object]) -> AsyncIterator[Far]:
+    """Report progress to another view: `draw` is called with each change, "3 of 9" or "… 2 s"."""
     began, told = time.monotonic(), ""
 
     def far(done: int, total: int | None) -> None:
         nonlocal told
-        told = measured(done, total, "steps")
+        told = format_progress(done, total, "steps")
 
     async def count() -> None:
         drawn = ""
-        await asyncio.sleep(SOON)
+        await asyncio.sleep(QUIET_SECONDS)
         while True:
             if (text := told or f"… {int(time.monotonic() - began)} s") != drawn:
                 draw(drawn := text)
-            await asyncio.sleep(STEP)
+            await asyncio.sleep(PROGRESS_POLL)
 
     task = asyncio.create_task(count(), name="progress")
     try:
@@ -109,12 +110,12 @@ async def counting(draw: Callable[[str], object]) -> AsyncIterator[Far]:
         task.cancel()
 
 
-def measured(done: int, total: int | None, unit: Unit) -> str:
-    """A bar where it is known how much there is, else how much there was."""
+def format_progress(done: int, total: int | None, unit: ProgressUnit) -> str:
+    """Return a bar where the total is known, else the count."""
     if unit == "steps":
         return f"{done:,} of {total:,}" if total else f"{done:,}"
     amount = f"{done / 1e6:,.1f} MB" if unit == "bytes" else f"{done:,} {unit}"
     if not total:
         return amount
     share = min(1.0, done / total)
-    return f"{'█' * int(share * CELLS):░<{CELLS}} {int(share * 100)} %  {amount}"
+    return f"{'█' * int(share * BAR_CELLS):░<{BAR_CELLS}} {int(share * 100)} %  {amount}"

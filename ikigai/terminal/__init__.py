@@ -1,1 +1,1 @@
-"""The terminal: the only importer of prompt_toolkit and rich."""
+"""This package is the terminal: the only importer of prompt_toolkit and rich."""

@@ -1,28 +1,29 @@
-"""Copying by the terminal itself (OSC 52): works over ssh, and needs no program beside."""
+"""This module copies text by the terminal itself (OSC 52): it works over ssh and needs no other program."""
 
 import asyncio
 from asyncio.subprocess import DEVNULL, PIPE
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.terminal import capabilities
 from ikigai.terminal.tty import Tty
 
-LONGEST = 74_000
-"""Bytes of text: what makes 100,000 characters of base64, beyond which xterm and others drop the sequence."""
-WITHIN = 2.0
+MAX_CLIPBOARD_BYTES = 74_000
+"""Bytes of text: they make 100,000 characters of base64, beyond which xterm and others drop the sequence."""
+TMUX_TIMEOUT = 2.0
 """Seconds that tmux may take."""
 
 
-def sequence(text: str, environ: Mapping[str, str]) -> str:
-    """What makes the terminal copy `text`; "" when it is longer than terminals take.
+def copy_sequence(text: str, environ: Mapping[str, str]) -> str:
+    """Return the sequence that makes the terminal copy `text`; "" when it is longer than terminals take.
 
-    tmux takes the sequence itself where `set-clipboard` is on, and hands a wrapped one on where `allow-passthrough` is:
-    it is given both. GNU screen hands on a wrapped one, in pieces: a string of its own holds 768 bytes at most.
+    tmux gets the plain sequence and a wrapped one: it takes the first where `set-clipboard` is on, and hands the second
+    on where `allow-passthrough` is. GNU screen hands on a wrapped one, in pieces: a string of its own holds 768 bytes
+    at most.
     """
     data = text.encode("utf-8", "replace")
-    if len(data) > LONGEST:
+    if len(data) > MAX_CLIPBOARD_BYTES:
         return ""
     plain = f"\x1b]52;c;{b64encode(data).decode()}\x07"
     if "TMUX" in environ:
@@ -33,38 +34,42 @@ def sequence(text: str, environ: Mapping[str, str]) -> str:
     return plain
 
 
-async def copied(text: str, tty: Tty, environ: Mapping[str, str]) -> str:
-    """Copy `text`, safe already, through this terminal; says what came of it. Raises Refused where that cannot be."""
-    if tty.dumb or not (capabilities.strings(environ) or "TMUX" in environ):
-        raise Refused(
-            "This terminal has no clipboard that programs reach.", "`ikigai history show ID` prints a message."
-        )
-    if len(text.encode("utf-8", "replace")) > LONGEST and "TMUX" not in environ:
-        raise Refused(f"{len(text):,} characters are more than terminals copy.", "/export FILE writes them to a file.")
-    return await copy(text, tty.tell, environ)
+async def copy_through_tty(text: str, tty: Tty, environ: Mapping[str, str]) -> str:
+    """Copy `text`, which is clean already, through `tty`. Return a message about the result.
+
+    Raise Rejected where the terminal cannot copy it.
+    """
+    if tty.dumb or not (capabilities.swallows_osc(environ) or "TMUX" in environ):
+        hint = "`ikigai history show ID` prints a message."
+        raise Rejected("This terminal has no clipboard that programs reach.", hint)
+    if len(text.encode("utf-8", "replace")) > MAX_CLIPBOARD_BYTES and "TMUX" not in environ:
+        raise Rejected(f"{len(text):,} characters are more than terminals copy.", "/export FILE writes them to a file.")
+    return await copy_text(text, tty.tell, environ)
 
 
-async def copy(text: str, write: Callable[[str], object], environ: Mapping[str, str]) -> str:
-    """Copy `text`, which is safe already; says what came of it. Neither way tells whether the terminal allowed it."""
+async def copy_text(text: str, write: Callable[[str], object], environ: Mapping[str, str]) -> str:
+    """Copy `text`, which is clean already, by tmux or `write`. Return a message about the result.
+
+    Neither way tells if the terminal allowed it.
+    """
     count = f"{len(text):,} character{'s' * (len(text) != 1)}"
     if "TMUX" in environ and await _by_tmux(text):
         return f"Copied, into tmux's buffer, too: {count}."
-    if made := sequence(text, environ):
-        write(made)
+    if sequence := copy_sequence(text, environ):
+        write(sequence)
         return f"Copied, if the terminal allows it: {count}."
     return f"{count} are more than terminals copy."
 
 
 async def _by_tmux(text: str) -> bool:
-    """Into a buffer of tmux's and, from 3.2 on, by it to the terminal: its own default lets no program in it do that.
+    """Copy `text` into a buffer of tmux's and, from 3.2 on, through tmux to the terminal.
 
-    False where it does not know how.
+    By default tmux lets no program inside it reach the terminal's clipboard. Return False where tmux does not know how.
     """
     try:
-        tmux = await asyncio.create_subprocess_exec(
-            "tmux", "load-buffer", "-w", "-", stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL
-        )
-        await asyncio.wait_for(tmux.communicate(text.encode("utf-8", "replace")), WITHIN)
+        command = ("tmux", "load-buffer", "-w", "-")
+        tmux = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL)
+        await asyncio.wait_for(tmux.communicate(text.encode("utf-8", "replace")), TMUX_TIMEOUT)
     except (OSError, TimeoutError):
         return False
     return tmux.returncode == 0

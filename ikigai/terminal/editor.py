@@ -1,4 +1,4 @@
-"""The user's own editor for a text: $VISUAL or $EDITOR, in the terminal that the screen has given up meanwhile."""
+"""This module opens a text in the user's own editor ($VISUAL or $EDITOR), which gets the terminal meanwhile."""
 
 import asyncio
 import os
@@ -7,37 +7,36 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.secrets import without_secrets
 
-KNOWN = ("sensible-editor", "editor", "nano", "vim", "vi")
+KNOWN_EDITORS = ("sensible-editor", "editor", "nano", "vim", "vi")
 
 
-def command() -> list[str]:
-    """The editor and its arguments. Raises Refused when there is none."""
-    wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if wanted:
+def editor_command() -> list[str]:
+    """Return the editor and its arguments. Raise Rejected when there is none."""
+    if command := os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         try:
-            return shlex.split(wanted)
+            return shlex.split(command)
         except ValueError:
-            raise Refused(f"$VISUAL or $EDITOR is no command: {wanted}", "Set it to the name of an editor.") from None
-    found = next(filter(None, map(shutil.which, KNOWN)), None)
-    if found is None:
-        raise Refused("There is no editor here.", "Set $VISUAL or $EDITOR to the name of one.")
-    return [found]
+            raise Rejected(f"$VISUAL or $EDITOR is no command: {command}", "Set it to the name of an editor.") from None
+    editor = next(filter(None, map(shutil.which, KNOWN_EDITORS)), None)
+    if editor is None:
+        raise Rejected("There is no editor here.", "Set $VISUAL or $EDITOR to the name of one.")
+    return [editor]
 
 
-async def edit(text: str) -> str:
-    """`text` as the user leaves it; unchanged when the editor fails. Raises Refused when it cannot be started."""
-    program = command()
+async def edit_text(text: str) -> str:
+    """Return `text` as the user leaves it; unchanged when the editor fails. Raise Rejected when it does not start."""
+    program = editor_command()
     with tempfile.TemporaryDirectory(prefix="ikigai-") as folder:
         path = Path(folder) / "message.md"
         path.write_text(text, "utf-8", "replace")
         try:
             process = await asyncio.create_subprocess_exec(*program, str(path), env=without_secrets(os.environ))
         except OSError as error:
-            what = f"The editor {program[0]} does not start: {error.strerror}."
-            raise Refused(what, "Set $VISUAL or $EDITOR to another one.") from None
+            message = f"The editor {program[0]} does not start: {error.strerror}."
+            raise Rejected(message, "Set $VISUAL or $EDITOR to another one.") from None
         if await process.wait() != 0:
             return text
         return path.read_text("utf-8", "replace").removesuffix("\n")

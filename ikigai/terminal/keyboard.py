@@ -1,11 +1,11 @@
-"""Bytes from the terminal → key presses: escape sequences whole or not at all, pastes as text and nothing else.
+"""This module turns bytes from the terminal into key presses: escape sequences whole or not at all, pastes as text.
 
 prompt_toolkit's own parser is quadratic in the length of a paste, takes what it does not know for Esc and text, and
-Shift+Enter for Enter. This one knows the shape of every sequence: what is complete and unknown is swallowed. What only
-time can tell (a lone Esc, the end of a paste) is decided by `flush`, which is called when nothing came for a while.
+Shift+Enter for Enter. This one knows the shape of every sequence: it swallows a complete sequence that is unknown. Only
+time can tell a lone Esc or the end of a paste: `flush` decides on them. It is called after a pause in the input.
 
-A terminal that is asked for its background answers among the keys, maybe in parts and maybe late: what it says is told,
-and never typed.
+A terminal that is asked for its background answers among the keys, maybe in parts and maybe late. The answer goes to
+the caller of `expect` and is never typed.
 """
 
 import codecs
@@ -22,22 +22,22 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
-ESC = Keys.ShiftEscape
-"""The Esc key alone. Keys.Escape stays what Alt+key begins with, so that neither has to wait for the other."""
-NEWLINE = Keys.ControlJ
-"""Ctrl+J, and Enter with any modifier that the terminal tells."""
+ESC_KEY = Keys.ShiftEscape
+"""The Esc key alone. Keys.Escape stays the beginning of Alt+key, so that neither has to wait for the other."""
+NEWLINE_KEY = Keys.ControlJ
+"""Ctrl+J, and Enter with any modifier that the terminal reports."""
 
 LONGEST_PASTE = 16 << 20
-"""Characters; what is beyond them is dropped and counted."""
+"""Characters of a paste; those beyond are dropped and counted."""
 LONGEST_BURST = 1 << 16
-"""Nobody types so many characters within `flush`'s patience: they belong to the paste before them."""
-PAUSE = 1.0
+"""Characters that nobody types between two calls of `flush`: they belong to the paste before them."""
+PASTE_TIMEOUT = 1.0
 """Seconds without input after which a key press ends a paste whose end mark got lost."""
 
-ANSWERS_WITHIN = 2.0
-"""Seconds in which a terminal that answers at all does so: for so long the beginning of an answer is waited on."""
+ANSWER_TIMEOUT = 2.0
+"""Seconds in which a terminal that answers at all does so: the beginning of an answer is held for so long."""
 _ANSWER = re.compile(r"\x1b(?:\]11;[^\x07\x1b]{0,64}(?:\x07|\x1b\\)|\[\?[\d;]{0,64}c)")
-"""The colour of the background (OSC 11), or what the terminal is (DA1)."""
+"""The color of the background (OSC 11), or the terminal's attributes (DA1)."""
 _PART = re.compile(r"\x1b\](?:1(?:1(?:;[?#:/rgbaA-F\da-f]{0,40}\x1b?)?)?)?\Z")
 
 _BEGIN, _END = "\x1b[200~", "\x1b[201~"
@@ -54,56 +54,61 @@ _SEQUENCE = re.compile(
 _OPEN = re.compile(r"\x1b(?:\x1b?(?:\[(?:\[|[0-?]*[ -/]*)?|O)?|[\]PX^_][^\x07\x1b]*\x1b?)\Z", re.DOTALL)
 _MODIFIED = re.compile(r"\x1b\[(?:(\d+)(?:;(\d+))?u|27;(\d+);(\d+)~)")
 _FOCUS = {"\x1b[I": True, "\x1b[O": False}
-_NAMED = {8: Keys.ControlH, 9: Keys.ControlI, 13: Keys.ControlM, 27: ESC, 127: Keys.ControlH}
+_NAMED = {8: Keys.ControlH, 9: Keys.ControlI, 13: Keys.ControlM, 27: ESC_KEY, 127: Keys.ControlH}
 _SHIFT, _ALT, _CTRL = 1, 2, 4
 
 
-class Parser:
-    """Text as it is read → key presses."""
+class KeyParser:
+    """A parser that turns text, as it is read, into key presses."""
 
     def __init__(self) -> None:
         self.dropped = 0  # characters of the last paste that were too many
-        self.focused: bool | None = None  # whether the terminal is in front, as it has reported; None: it has not
+        self.focused: bool | None = None  # the terminal is in front, as it has reported; None: it has not
         self._rest = ""  # the start of a sequence
         self._paste: list[str] | None = None
         self._room = 0
         self._after: str | None = None  # what followed the paste's end mark: keys, unless another end mark comes
         self._fed = 0.0
-        self._tell: Callable[[str], object] | None = None
+        self._on_answer: Callable[[str], object] | None = None
         self._until = 0.0  # an answer may come
-        self._cut = False  # the rest is kept though nothing came for a while: it looks like a part of one
-        self._escaped = False  # the last flush took what may have been the first byte of one for the Esc key
+        self._cut = False  # the rest stays although nothing came for a while: it looks like a part of an answer
+        self._escaped = False  # the last flush took for the Esc key what may have been the first byte of an answer
 
-    def expect(self, tell: Callable[[str], object]) -> None:
-        """The terminal has been asked for its background, and then for what it is: `tell` takes each answer."""
-        self._tell, self._until = tell, time.monotonic() + ANSWERS_WITHIN
+    def expect(self, on_answer: Callable[[str], object]) -> None:
+        """Call `on_answer` with each answer to the queries for the background and the terminal's attributes."""
+        self._on_answer, self._until = on_answer, time.monotonic() + ANSWER_TIMEOUT
 
     def feed(self, text: str) -> Iterator[KeyPress]:
         now, before = time.monotonic(), self._fed
         self._fed = now
-        if self._paste is not None and now - before > PAUSE and len(text) < 16 and _END not in self._rest + text:
-            yield from self._pasted()
+        if (
+            self._paste is not None
+            and now - before > PASTE_TIMEOUT
+            and len(text) < 16
+            and _END not in self._rest + text
+        ):
+            yield from self._take_paste()
         if self._paste is None:
-            if self._cut and not (now - before < PAUSE and _continues(self._rest + text)):
+            if self._cut and not (now - before < PASTE_TIMEOUT and _continues(self._rest + text)):
                 self._rest = ""  # it was no answer, or will never be one
             if self._escaped and text.startswith(("]11;", "[?")):
                 self._rest = "\x1b"
             self._cut = self._escaped = False
             yield from self._keys(self._rest + text)
         else:
-            self._add(text)
+            self._add_to_paste(text)
 
     def flush(self) -> Iterator[KeyPress]:
-        """Nothing came for a while."""
+        """Return the key presses that were held back; called when nothing came for a while."""
         if self._after is not None:
             after = self._after
-            yield from self._pasted()
+            yield from self._take_paste()
             yield from self._keys(after)
         if self._paste is not None:
             return
         if not self._rest.strip("\x1b"):
             self._escaped = self._rest == "\x1b" and time.monotonic() < self._until
-            yield from (KeyPress(ESC, "") for _ in self._rest)
+            yield from (KeyPress(ESC_KEY, "") for _ in self._rest)
             self._rest = ""
         elif _PART.match(self._rest) and (time.monotonic() < self._until or ";" in self._rest):
             self._cut = True
@@ -119,32 +124,32 @@ class Parser:
                 at += 1
             elif text.startswith(_BEGIN, at):
                 self._paste, self._room, self.dropped = [], LONGEST_PASTE, 0
-                self._add(text[at + len(_BEGIN) :])
+                self._add_to_paste(text[at + len(_BEGIN) :])
                 return
-            elif found := _SEQUENCE.match(text, at):
-                self.focused = _FOCUS.get(found[0], self.focused)
-                if self._tell and _ANSWER.fullmatch(found[0]):
-                    self._tell(found[0])
-                yield from _presses(found[0])
-                at = found.end()
+            elif match := _SEQUENCE.match(text, at):
+                self.focused = _FOCUS.get(match[0], self.focused)
+                if self._on_answer and _ANSWER.fullmatch(match[0]):
+                    self._on_answer(match[0])
+                yield from _presses(match[0])
+                at = match.end()
             elif _OPEN.match(text, at):
                 self._rest = text[at:]
                 return
             elif text.startswith("\x1b\x1b", at):
-                yield KeyPress(ESC, "")
+                yield KeyPress(ESC_KEY, "")
                 at += 1
             else:
                 at += 2
 
-    def _add(self, text: str) -> None:
-        """More of the paste. Pasted text may hold an end mark of its own; the real one is the last of a burst."""
+    def _add_to_paste(self, text: str) -> None:
+        """Add `text` to the paste. Pasted text may hold an end mark of its own; the real one is the last of a burst."""
         if self._after is None:
             body, end, after = (self._rest + text).partition(_END)
             self._rest = ""
             if not end:
                 held = next((n for n in range(len(_END) - 1, 0, -1) if body.endswith(_END[:n])), 0)
                 body, self._rest = body[: len(body) - held], body[len(body) - held :]
-            self._keep(body)
+            self._append_to_paste(body)
             if not end:
                 return
             self._after = after
@@ -152,29 +157,29 @@ class Parser:
             self._after += text
         while self._after and _END in self._after:
             body, _, self._after = self._after.partition(_END)
-            self._keep(body.removeprefix(_BEGIN) if body.startswith(_BEGIN) else _END + body)
+            self._append_to_paste(body.removeprefix(_BEGIN) if body.startswith(_BEGIN) else _END + body)
         if len(self._after) > LONGEST_BURST:
-            self._keep(_END + self._after)
+            self._append_to_paste(_END + self._after)
             self._after = None
 
-    def _keep(self, text: str) -> None:
+    def _append_to_paste(self, text: str) -> None:
         assert self._paste is not None
         self._paste.append(text[: self._room])
         self.dropped += max(len(text) - self._room, 0)
         self._room = max(self._room - len(text), 0)
 
-    def _pasted(self) -> Iterator[KeyPress]:
+    def _take_paste(self) -> Iterator[KeyPress]:
         text = "".join(self._paste or [])
         self._paste, self._after, self._rest = None, None, ""
-        if self._tell and time.monotonic() < self._until:  # it has got into what was pasted
+        if self._on_answer and time.monotonic() < self._until:  # it has got into what was pasted
             for answer in _ANSWER.findall(text):
-                self._tell(answer)
+                self._on_answer(answer)
             text = _ANSWER.sub("", text)
         yield KeyPress(Keys.BracketedPaste, text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _continues(text: str) -> bool:
-    """Whether what was kept as the part of an answer is one with what has come now."""
+    """Return True if `text`, the held part and the new input, is an answer or a part of one."""
     return bool(_PART.match(text) or _ANSWER.match(text))
 
 
@@ -188,9 +193,9 @@ def _press(char: str) -> Iterator[KeyPress]:
 
 
 def _presses(sequence: str) -> Iterator[KeyPress]:
-    """What a whole escape sequence stands for; nothing, if nobody knows."""
-    if found := _MODIFIED.fullmatch(sequence):
-        code, modifiers = (found[1], found[2] or "1") if found[1] else (found[4], found[3])
+    """Return the key presses for a whole escape sequence; none for an unknown one."""
+    if match := _MODIFIED.fullmatch(sequence):
+        code, modifiers = (match[1], match[2] or "1") if match[1] else (match[4], match[3])
         yield from _modified(int(code), int(modifiers) - 1)
     elif sequence in ANSI_SEQUENCES:
         keys = ANSI_SEQUENCES[sequence]
@@ -201,9 +206,12 @@ def _presses(sequence: str) -> Iterator[KeyPress]:
 
 
 def _modified(code: int, modifiers: int) -> Iterator[KeyPress]:
-    """A key as CSI u and modifyOtherKeys tell it: its character's code, and Shift, Alt and Ctrl as bits."""
+    """Return the key presses for a key as CSI u and modifyOtherKeys report it.
+
+    `code` is that of its character; `modifiers` holds Shift, Alt and Ctrl as bits.
+    """
     if code == 13 and modifiers & (_SHIFT | _ALT | _CTRL):
-        yield KeyPress(NEWLINE, "")
+        yield KeyPress(NEWLINE_KEY, "")
         return
     if modifiers & _ALT:
         yield KeyPress(Keys.Escape, "")
@@ -217,11 +225,11 @@ def _modified(code: int, modifiers: int) -> Iterator[KeyPress]:
 
 
 class Keyboard(Vt100Input):
-    """Standard input for prompt_toolkit, with the parser above; modes of the device are the Tty's business."""
+    """Standard input for prompt_toolkit, with the parser above; the Tty sets the modes of the device."""
 
     def __init__(self, early: bytes) -> None:
         super().__init__(sys.stdin)
-        self.parser = Parser()
+        self.parser = KeyParser()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._closed = False
         store_typeahead(self, [*self.parser.feed(self._decode(early)), *self.parser.flush()])

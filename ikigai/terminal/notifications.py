@@ -1,11 +1,11 @@
-"""For a user who looks elsewhere: the terminal's title says what goes on, and what waits for them is called out.
+"""This module sets the terminal's title and notifies a user who looks elsewhere.
 
-    title     amber-fox · working        (asks, idle); the old one waits on the terminal's stack
-    calls     a turn that took long has ended; a question waits; an agent in the background does
+    title           amber-fox · working        (asks, idle); the old one waits on the terminal's stack
+    notifications   a turn that took long has ended; a question waits; an agent in the background waits
 
-The terminal says itself whether it is in front (mode 1004). One that never says so is taken to be: nobody is called
-there, for a bell at every answer is worse than none. tmux says so with `set -g focus-events on`. A call names the agent
-and what happened, never what was said.
+The terminal reports if it is in front (mode 1004). One that never does is taken to be in front and gets no
+notification: a bell at every answer is worse than none. tmux reports it with `set -g focus-events on`. A notification
+names the agent and what happened, never the content of a message.
 """
 
 import time
@@ -15,24 +15,24 @@ from typing import Protocol
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.transcript import Speaker
 from ikigai.terminal import capabilities
-from ikigai.terminal.keyboard import Parser
-from ikigai.terminal.output.application import Stage
+from ikigai.terminal.keyboard import KeyParser
+from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.dialog import Dialog
 from ikigai.terminal.output.entries import Entries
-from ikigai.terminal.output.live_area import Area
+from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.prompt_marks import PromptMarks
 from ikigai.terminal.render.text_width import cut
 from ikigai.terminal.tty import Tty
 
-LONGEST = 60
-"""Cells of a title or a call."""
+MAX_TITLE_CELLS = 60
+"""Cells of a title or a notification."""
 PUSH, POP = "\x1b[22;0t", "\x1b[23;0t"
 FOCUS, NO_FOCUS = "\x1b[?1004h", "\x1b[?1004l"
 ASKS, WORKING, IDLE = "asks", "working", "idle"
 
 
-class Wanted(Protocol):
-    """What the user has configured under [terminal]."""
+class NotificationSettings(Protocol):
+    """The user's configuration under [terminal]."""
 
     @property
     def title(self) -> bool: ...
@@ -49,28 +49,30 @@ class Wanted(Protocol):
     def prompt_marks(self) -> bool: ...
 
 
-def equip(tty: Tty, stage: Stage, entries: Entries, wanted: Wanted, environ: Mapping[str, str]) -> None:
-    """Use what the terminal can do beside drawing text, as far as it is wanted: title, calls, links, marks."""
-    if tty.dumb or not capabilities.strings(environ):
+def equip_terminal(
+    tty: Tty, terminal_app: TerminalApp, entries: Entries, settings: NotificationSettings, environ: Mapping[str, str]
+) -> None:
+    """Use the terminal's abilities beside drawing text that `settings` allow: title, notifications, links, marks."""
+    if tty.dumb or not capabilities.swallows_osc(environ):
         return
-    entries.links = wanted.links == "on" or (wanted.links == "auto" and capabilities.hyperlinks(environ))
-    if wanted.prompt_marks and not entries.words:
+    entries.links = settings.links == "on" or (settings.links == "auto" and capabilities.has_hyperlinks(environ))
+    if settings.prompt_marks and not entries.words:
         entries.marks = PromptMarks()
-    stage.frames.watch = Attention(tty, stage.keyboard.parser, wanted, environ).look
+    terminal_app.frames.watch = Notifier(tty, terminal_app.keyboard.parser, settings, environ).look
 
 
-class Attention:
-    """Watches the live area: `look` is called with every frame, and writes only what has changed."""
+class Notifier:
+    """A watcher of the live area: `look` is called with every frame, and writes only what has changed."""
 
-    def __init__(self, tty: Tty, parser: Parser, wanted: Wanted, environ: Mapping[str, str]) -> None:
+    def __init__(self, tty: Tty, parser: KeyParser, settings: NotificationSettings, environ: Mapping[str, str]) -> None:
         self._tty, self._parser, self._environ = tty, parser, environ
-        self._titled = wanted.title and capabilities.titles(environ)
-        possible = capabilities.notices(environ)
-        self._way = possible if wanted.notify == "auto" else wanted.notify if possible else ""
-        self._after = wanted.notify_after
+        self._titled = settings.title and capabilities.has_titles(environ)
+        possible = capabilities.notification_way(environ)
+        self._way = possible if settings.notify == "auto" else settings.notify if possible else ""
+        self._after = settings.notify_after
         self._title = ""
         self._dialog: Dialog | None = None
-        self._pressing = False  # somebody waits in the background
+        self._background_waits = False  # an agent in the background waits for the user
         self._turn: tuple[str, int] | None = None  # the agent's id and the first event of its open turn
         self._since = 0.0
         if self._way in ("", "off"):
@@ -78,66 +80,66 @@ class Attention:
         else:
             parser.focused = None
             self._tty.tell(FOCUS)
-        self._keep()
+        self._set_modes()
 
-    def look(self, area: Area) -> None:
+    def look(self, area: LiveArea) -> None:
         if self._titled and area.agent:
-            self._entitle(area.agent, ASKS if area.dialog else WORKING if area.busy else IDLE)
+            self._set_title(area.agent, ASKS if area.dialog else WORKING if area.busy else IDLE)
         if not self._way:
             return
         if area.dialog is not self._dialog:
             self._dialog = area.dialog
             if area.dialog:
-                self._call(f"{area.agent} waits for your answer" if area.agent else "there is a question")
-        pressing, self._pressing = self._pressing, area.others[0] == "warning"
-        if self._pressing and not pressing:
-            self._call("an agent in the background waits for you")
+                self._notify(f"{area.agent} waits for your answer" if area.agent else "there is a question")
+        waited, self._background_waits = self._background_waits, area.others[0] == "warning"
+        if self._background_waits and not waited:
+            self._notify("an agent in the background waits for you")
         self._follow(area)
 
-    def _follow(self, area: Area) -> None:
-        """Call when the turn on screen has ended, if that took long and no other has begun."""
-        memory = area.memory
+    def _follow(self, area: LiveArea) -> None:
+        """Notify when the turn on screen has ended, if it took long and no other has begun."""
+        memory = area.live.memory
         turn = (memory.agent, memory.open.first) if memory and memory.open else None
         if turn == self._turn:
             return
         ended = self._turn is not None and turn is None and memory is not None and memory.agent == self._turn[0]
         if ended and 0 < self._after <= time.monotonic() - self._since:
-            self._call(f"{area.agent} {_ending(area)}")
+            self._notify(f"{area.agent} {_ending(area)}")
         self._turn, self._since = turn, area.began
 
-    def _entitle(self, agent: str, state: str) -> None:
-        told = f" · {state}"
-        title = cut(clean_line(agent), LONGEST - len(told)) + told
+    def _set_title(self, agent: str, state: str) -> None:
+        suffix = f" · {state}"
+        title = cut(clean_line(agent), MAX_TITLE_CELLS - len(suffix)) + suffix
         if title != self._title:
             push = "" if self._title else PUSH
             self._title = title
-            self._keep()
+            self._set_modes()
             self._tty.tell(push + _titled(title))
 
-    def _keep(self) -> None:
-        """Whoever has the terminal in between, and after us, gets it as it was."""
+    def _set_modes(self) -> None:
+        """Keep the title and focus reports ours alone: other programs get the terminal as it was."""
         on = (PUSH + _titled(self._title) if self._title else "") + (FOCUS if self._way else "")
         self._tty.keep(on, (POP if self._title else "") + (NO_FOCUS if self._way else ""))
 
-    def _call(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         if self._parser.focused is False:
-            self._tty.tell(notification(text, self._way, self._environ))
+            self._tty.tell(notification_sequence(text, self._way, self._environ))
 
 
-def notification(text: str, way: str, environ: Mapping[str, str]) -> str:
-    """What makes the terminal call the user with `text`, in the way of "osc9" or "osc777", or with its "bell"."""
+def notification_sequence(text: str, way: str, environ: Mapping[str, str]) -> str:
+    """Return the sequence that notifies the user with `text`, in the `way` "osc9", "osc777" or "bell"."""
     if way == "bell":
         return "\x07"
-    said = cut(clean_line(text), LONGEST).replace(";", ",")  # which would part arguments
-    sequence = f"\x1b]9;ikigai: {said}\x07" if way == "osc9" else f"\x1b]777;notify;ikigai;{said}\x07"
-    return capabilities.passed(sequence, environ)
+    message = cut(clean_line(text), MAX_TITLE_CELLS).replace(";", ",")  # a semicolon would separate arguments
+    sequence = f"\x1b]9;ikigai: {message}\x07" if way == "osc9" else f"\x1b]777;notify;ikigai;{message}\x07"
+    return capabilities.tmux_passthrough(sequence, environ)
 
 
 def _titled(title: str) -> str:
     return f"\x1b]2;{title}\x1b\\"
 
 
-def _ending(area: Area) -> str:
+def _ending(area: LiveArea) -> str:
     last = area.shown
     if last and last.speaker is Speaker.STOPPED:
         return "has failed" if last.failed else "was stopped"

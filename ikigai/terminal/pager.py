@@ -1,4 +1,4 @@
-"""The user's own pager for a long text: $PAGER, in the terminal that the screen has given up meanwhile."""
+"""This module shows a long text in the user's own pager ($PAGER), which gets the terminal meanwhile."""
 
 import asyncio
 import os
@@ -6,31 +6,31 @@ import shlex
 import shutil
 from asyncio.subprocess import PIPE
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.secrets import without_secrets
 
-KNOWN = (("less", "-R", "-c"), ("more",))
+KNOWN_PAGERS = (("less", "-R", "-c"), ("more",))
 
 
-def command() -> list[str]:
-    """The pager and its arguments. Raises Refused when there is none."""
-    if wanted := os.environ.get("PAGER", "").strip():
+def pager_command() -> list[str]:
+    """Return the pager and its arguments. Raise Rejected when there is none."""
+    if command := os.environ.get("PAGER", "").strip():
         try:
-            return shlex.split(wanted)
+            return shlex.split(command)
         except ValueError:
-            raise Refused(f"$PAGER is no command: {wanted}", "Set it to the name of a pager.") from None
-    found = next((known for known in KNOWN if shutil.which(known[0])), None)
-    if found is None:
-        raise Refused("There is no pager here.", "Set $PAGER to the name of one.")
-    return [*found]
+            raise Rejected(f"$PAGER is no command: {command}", "Set it to the name of a pager.") from None
+    pager = next((known for known in KNOWN_PAGERS if shutil.which(known[0])), None)
+    if pager is None:
+        raise Rejected("There is no pager here.", "Set $PAGER to the name of one.")
+    return [*pager]
 
 
-async def page(text: str) -> None:
-    """Show `text`, made safe already, until the user has seen enough. Raises Refused when the pager does not start."""
-    program = command()
+async def page_text(text: str) -> None:
+    """Show `text`, which is clean already, until the user closes the pager. Raise Rejected when it does not start."""
+    program = pager_command()
     try:
         process = await asyncio.create_subprocess_exec(*program, stdin=PIPE, env=without_secrets(os.environ))
     except OSError as error:
-        what = f"The pager {program[0]} does not start: {error.strerror}."
-        raise Refused(what, "Set $PAGER to another one.") from None
+        message = f"The pager {program[0]} does not start: {error.strerror}."
+        raise Rejected(message, "Set $PAGER to another one.") from None
     await process.communicate(text.encode("utf-8", "replace"))  # one that is left before the end is no error

@@ -1,1 +1,1 @@
-"""What a model may do on the user's machine."""
+"""This package holds the tools with which a model acts on the machine of the user."""

@@ -1,4 +1,4 @@
-"""What a tool is to the registry and to whoever approves its calls."""
+"""This module defines the interface of a tool: its name and arguments, the effect of a call, and its output."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from ikigai.core.messages import Image
 from ikigai.core.record import Record
 
 
-class Kind(StrEnum):
-    """What a call does to the world, from harmless to not."""
+class EffectKind(StrEnum):
+    """Kind of change that a call makes, from harmless to dangerous."""
 
-    NOTHING = "nothing"  # looks at ikigai's own log or processes, or has agents whose own calls are looked at
+    NOTHING = "nothing"  # reads ikigai's own log or processes, or manages agents whose calls need their own approval
     READ = "read"  # reads files
     EDIT = "edit"  # writes files
     NETWORK = "network"
     RUN = "run"  # runs a command, which may do anything
 
 
-class Touch(Record, frozen=True):
-    """What a call would do, told before it runs: for whoever approves it, and for the order of calls.
+class Effect(Record, frozen=True):
+    """Effect of a call, known before it runs: approval and the schedule of calls depend on it.
 
-    `paths` are real absolute paths (symlinks resolved) that are read or written; `inside` says that all of them lie in
-    the working directory. `shown` is the whole command, URL or path in plain text; `diff` a unified diff of an edit.
-    `directory` is where it happens, `background` says that it goes on after the call.
-    `scripts` are the files that a command runs, by path, each with a digest of its content. `agents` says that the call
-    is about other agents.
+    `shown` is the whole command, URL or path in plain text. `directory` is where it happens. `paths` are the real
+    absolute paths (symlinks resolved) that are read or written. `inside` is True if all of them lie in the working
+    directory. `diff` is the unified diff of an edit. `background` is True if the command goes on after the call.
+    `scripts` are the files that a command runs: pairs of path and digest of the content. `agents` is True for a call
+    about other agents.
     """
 
-    kind: Kind
+    kind: EffectKind
     shown: str
     directory: str = ""
     paths: tuple[str, ...] = ()
@@ -42,10 +42,11 @@ class Touch(Record, frozen=True):
     agents: bool = False
 
 
-class Output(Record, frozen=True):
-    """What came of a call: text for the model and the log, images for models that see; `failed` marks an error.
+class ToolOutput(Record, frozen=True):
+    """Result of a call: text for the model and the log, images for models that see; `failed` marks an error.
 
-    `diff` is what it really changed in a file, as a unified diff, for people. `also` are facts that it came to.
+    `diff` is the unified diff of the change that was really made to a file, for people. `also` are further events that
+    the call produced.
     """
 
     text: str
@@ -55,15 +56,15 @@ class Output(Record, frozen=True):
     also: tuple[MailSent | MailTaken, ...] = ()
 
 
-Progress = Callable[[str], None]
-"""Takes a piece of live output for the screen; never waits."""
+OnOutput = Callable[[str], None]
+"""Callback that takes a piece of live output for the screen. It never waits."""
 
 
 class Tool(Protocol):
-    """One thing a model may do. `arguments` is the Struct that its arguments are; its fields bring their descriptions.
-    Those of an external tool are a dict.
+    """Tool that a model may call.
 
-    `set` names the group it is switched with (files, shell, web, memory, agents, external).
+    `set` is the tool set that it is switched on and off with (files, shell, web, memory, agents, external).
+    `arguments` is the Struct of its arguments, whose fields carry their descriptions; dict for an external tool.
     """
 
     @property
@@ -78,10 +79,10 @@ class Tool(Protocol):
     @property
     def arguments(self) -> type[Any]: ...
 
-    async def look(self, arguments: Any) -> Touch:
-        """What the call would do; changes nothing. What it raises reaches the model as an error."""
+    async def preview(self, arguments: Any) -> Effect:
+        """Return the effect that the call would have; change nothing. The model reads an exception as an error."""
         ...
 
-    async def run(self, arguments: Any, progress: Progress) -> Output:
-        """Do it. What it raises reaches the model as an error, in the exception's words; cancellation ends it."""
+    async def run(self, arguments: Any, progress: OnOutput) -> ToolOutput:
+        """Run the call; cancellation ends it. The model reads an exception as an error, in the exception's words."""
         ...

@@ -1,7 +1,7 @@
-"""What models are told of the tools that come with ikigai, ready made.
+"""This module loads the prebuilt specifications of the tools that come with ikigai, as models get them.
 
-Making it of the tools themselves takes a twentieth of a start. So `builtin_specs.json` has it, by name; a test compares
-the two, and `python -m tests.tools.builtin_specs` writes it anew.
+Building them from the tools takes a twentieth of a start. So `builtin_specs.json` holds them by name. A test compares
+the two, and `python -m tests.tools.builtin_specs` writes the file anew.
 """
 
 from functools import cache
@@ -12,11 +12,11 @@ import msgspec
 from ikigai.core.messages import ToolSpec
 from ikigai.core.record import Record
 
-FILE = Path(__file__).with_suffix(".json")
+SPECS_FILE = Path(__file__).with_suffix(".json")
 
 
-class Told(Record, frozen=True):
-    """What FILE says of a tool: as `ToolSpec`, but the schema is itself and no text."""
+class BuiltinSpec(Record, frozen=True):
+    """Specification of a tool in SPECS_FILE: like `ToolSpec`, but the schema is JSON instead of text."""
 
     set: str
     description: str
@@ -24,10 +24,10 @@ class Told(Record, frozen=True):
 
 
 @cache
-def specs() -> tuple[ToolSpec, ...]:
-    """All of them, in the order of their names; those of a sandbox tell more."""
-    told = msgspec.json.decode(FILE.read_bytes(), type=dict[str, Told])
+def builtin_specs() -> tuple[ToolSpec, ...]:
+    """Return all of them, in the order of their names. In a sandbox the description of the shell says more."""
+    specs = msgspec.json.decode(SPECS_FILE.read_bytes(), type=dict[str, BuiltinSpec])
     return tuple(
         ToolSpec(name, each.description, msgspec.json.format(bytes(each.schema), indent=-1).decode(), each.set)
-        for name, each in sorted(told.items())
+        for name, each in sorted(specs.items())
     )

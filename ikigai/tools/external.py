@@ -1,8 +1,9 @@
-"""External tools: executables that say with `--schema` what they are, take arguments as JSON, and print their answer.
+"""This module provides external tools: executables that describe themselves with `--schema` and take JSON arguments.
 
-`--schema` prints one JSON object {name, description, input_schema}; `parameters` is taken for `input_schema`. A call
-gets its arguments as one JSON object on standard input; exit status 0 makes standard output the result, any other a
-failure. They run as commands do: in a session of their own, without secrets in their environment, and never unasked.
+`--schema` prints one JSON object {name, description, input_schema}; `parameters` is an alias of `input_schema`. A call
+gets its arguments as one JSON object on standard input. With exit status 0 standard output is the result; any other
+status is a failure. External tools run as commands do: in a session of their own, without secrets in their environment,
+and only with approval.
 """
 
 from __future__ import annotations
@@ -18,35 +19,37 @@ import msgspec
 
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line, storable
-from ikigai.tools.base import Kind, Output, Progress, Touch
-from ikigai.tools.shell.exit_report import Finished, ending, told
-from ikigai.tools.shell.run import TIMEOUT, Limits, run
+from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
+from ikigai.tools.shell.exit_report import FinishedCommand, describe_exit, text_with_exit
+from ikigai.tools.shell.run import COMMAND_TIMEOUT, OutputLimits, run
 from ikigai.tools.shell.supervised_process import Wrap
 from ikigai.tools.tool_files import tool_files
 
-SET = "external"
-WITHIN = 2.0
-"""Seconds that asking all of them for their schemas may take."""
-LARGEST = 64 * 1024
-"""Bytes of a schema."""
-AT_ONCE = 8
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-"""What every vendor takes as the name of a tool."""
+EXTERNAL_SET = "external"
+DESCRIBE_TIMEOUT = 2.0
+"""Seconds in which all of them have to print their schemas."""
+MAX_SCHEMA_BYTES = 64 * 1024
+"""Maximum bytes of a schema."""
+MAX_PARALLEL_TOOLS = 8
+TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+"""Names of tools that every vendor accepts."""
 
 
-class Folder(Record, frozen=True):
-    """Where executables are. `refusal` says why one may not be run, "" if it may; `wrap` puts a sandbox around them,
-    `limits` are those of what they write.
+class ToolFolder(Record, frozen=True):
+    """Folder of executables.
+
+    `refusal` returns why a file may not be run, "" if it may. `wrap` puts a sandbox around them. `limits` are the
+    limits of their output.
     """
 
     path: Path
     refusal: Callable[[Path], str] = lambda path: ""
     wrap: Wrap | None = None
-    limits: Limits = Limits()
+    limits: OutputLimits = OutputLimits()
 
 
-class Described(msgspec.Struct):
-    """What `--schema` says; other keys are passed over."""
+class ToolDescription(msgspec.Struct):
+    """Output of `--schema`; other keys are ignored."""
 
     name: str
     description: str = ""
@@ -54,173 +57,176 @@ class Described(msgspec.Struct):
     parameters: dict[str, Any] | None = None
 
 
-class Broken(Exception):
-    """Why an executable is no tool: the second half of a sentence."""
+class NotATool(Exception):
+    """The executable is not a tool, for this reason: the second half of a sentence."""
 
 
-class External:
-    """One executable: `listed` in its folder, and its real `path`. `directory` is where it runs, `schema` the JSON
-    text of its arguments' schema.
+class ExternalTool:
+    """Tool that runs an executable.
+
+    `listed` is its path in its folder, `path` the real one. `directory` is where it runs. `schema` is the JSON text of
+    the schema of its arguments.
     """
 
-    set, arguments = SET, dict[str, Any]
+    set, arguments = EXTERNAL_SET, dict[str, Any]
 
     def __init__(
         self,
         listed: Path,
         path: Path,
-        described: Described,
+        described: ToolDescription,
         directory: Path,
         environment: Mapping[str, str],
-        folder: Folder,
+        folder: ToolFolder,
     ) -> None:
-        asked = described.input_schema or described.parameters or {}
-        self.path, self.name, self._listed = path, described.name, listed
+        schema = described.input_schema or described.parameters or {}
+        self.path, self.name, self.listed = path, described.name, listed
         self.description = storable(described.description).strip() or f"The user's own tool {described.name}."
-        self.schema = msgspec.json.encode({"type": "object", "properties": {}, **asked}).decode()
-        self._required = [name for name in asked.get("required", ()) if isinstance(name, str)]
+        self.schema = msgspec.json.encode({"type": "object", "properties": {}, **schema}).decode()
+        self._required = [name for name in schema.get("required", ()) if isinstance(name, str)]
         self._directory, self._environment, self._folder = directory, environment, folder
 
-    async def look(self, arguments: dict[str, Any]) -> Touch:
+    async def preview(self, arguments: dict[str, Any]) -> Effect:
         if missing := [name for name in self._required if name not in arguments]:
             raise ValueError(f"{', '.join(missing)} missing. Its schema: {self.schema}")
-        await self._check()  # what is refused anyway is not asked about
-        # Its path makes a standing approval one for this executable.
-        shown = f"{self.path} {_encoded(arguments).decode()}"
-        return Touch(Kind.RUN, shown, str(self._directory), (str(self.path),))
+        await self._check()  # a refused file needs no question
+        # With the path a standing approval holds for this executable alone.
+        shown = f"{self.path} {_encode(arguments).decode()}"
+        return Effect(EffectKind.RUN, shown, str(self._directory), (str(self.path),))
 
     async def _check(self) -> None:
-        """Raise PermissionError where the file may not be run any more."""
+        """Raise PermissionError if the file may no longer be run."""
         if why := await asyncio.to_thread(self._refusal):
             raise PermissionError(f"nothing was run: {why}.")
 
     def _refusal(self) -> str:
-        if os.path.realpath(self._listed) != str(self.path):
+        if os.path.realpath(self.listed) != str(self.path):
             return "its file is another one now"
-        return self._folder.refusal(self._listed)
+        return self._folder.refusal(self.listed)
 
-    async def run(self, arguments: dict[str, Any], progress: Progress) -> Output:
+    async def run(self, arguments: dict[str, Any], progress: OnOutput) -> ToolOutput:
         await self._check()
-        done = await run(
+        finished = await run(
             (str(self.path),),
             self._directory,
             self._environment,
-            TIMEOUT,
+            COMMAND_TIMEOUT,
             progress,
             self._folder.limits,
-            given=_encoded(arguments) + b"\n",
-            apart=True,
+            stdin=_encode(arguments) + b"\n",
+            separate_stderr=True,
             wrap=self._folder.wrap,
         )
-        if done.status == 0 and not done.timed_out:
-            return Output(done.text)
-        said = "\n".join(part.rstrip("\n") for part in (done.text, done.errors) if part)
-        return Output(told(msgspec.structs.replace(done, text=said)), failed=True)
+        if finished.status == 0 and not finished.timed_out:
+            return ToolOutput(finished.text)
+        text = "\n".join(part.rstrip("\n") for part in (finished.text, finished.errors) if part)
+        return ToolOutput(text_with_exit(msgspec.structs.replace(finished, text=text)), failed=True)
 
 
-async def discovered(
-    folders: Iterable[Folder], directory: Path, environment: Mapping[str, str], taken: Collection[str]
-) -> tuple[list[External], list[str]]:
-    """The tools of these folders, the first of a name, and sentences about what is none. Takes at most `WITHIN`.
+async def discover_tools(
+    folders: Iterable[ToolFolder], directory: Path, environment: Mapping[str, str], reserved_names: Collection[str]
+) -> tuple[list[ExternalTool], list[str]]:
+    """Return the tools of these folders, the first of each name, and sentences about files that are not tools.
 
-    `taken` are names that ikigai uses itself. Raises nothing; cancelled, it ends what it started.
+    It takes at most `DESCRIBE_TIMEOUT` seconds. `reserved_names` are names that ikigai uses itself. Raise nothing. When
+    cancelled, end every started process.
     """
-    tools, problems = dict[str, External](), list[str]()
-    asked = list[tuple[Path, asyncio.Task[External]]]()
-    turn = asyncio.Semaphore(AT_ONCE)
+    tools, problems = dict[str, ExternalTool](), list[str]()
+    described = list[tuple[Path, asyncio.Task[ExternalTool]]]()
+    slots = asyncio.Semaphore(MAX_PARALLEL_TOOLS)
     for folder in folders:
         paths, more = tool_files(folder.path)
         problems += more
         for path in paths:
-            asking = _asked(path, folder, directory, environment, turn)
-            asked.append((path, asyncio.create_task(asking, name=f"schema of {path.name}")))
-    tasks = [task for _, task in asked]
+            task = _describe(path, folder, directory, environment, slots)
+            described.append((path, asyncio.create_task(task, name=f"schema of {path.name}")))
+    tasks = [task for _, task in described]
     try:
         if tasks:
-            await asyncio.wait(tasks, timeout=WITHIN)
+            await asyncio.wait(tasks, timeout=DESCRIBE_TIMEOUT)
     finally:
-        for task in tasks:  # ending a stubborn one takes longer than anybody has to wait
-            _LEAVING.add(task)
-            task.add_done_callback(_left)
+        for task in tasks:  # ending a stubborn one takes longer than the caller should wait
+            _ENDING.add(task)
+            task.add_done_callback(_on_task_ended)
             task.cancel()
-    for path, task in asked:
+    for path, task in described:
         try:
             tool = _result(task)
-            if tool.name in taken:
-                raise Broken(f"ikigai has a tool {tool.name} itself")
+            if tool.name in reserved_names:
+                raise NotATool(f"ikigai has a tool {tool.name} itself")
             if tool.name in tools:
-                raise Broken(f"{tools[tool.name].path} has its name, {tool.name}, and comes first; rename one")
+                raise NotATool(f"{tools[tool.name].path} has its name, {tool.name}, and comes first; rename one")
             tools[tool.name] = tool
-        except Broken as broken:
-            problems.append(f"{clean_line(str(path))} is not offered as a tool: {clean_line(str(broken))}.")
+        except NotATool as problem:
+            problems.append(f"{clean_line(str(path))} is not offered as a tool: {clean_line(str(problem))}.")
     return list(tools.values()), problems
 
 
-_LEAVING: set[asyncio.Task[External]] = set()
-"""Those that are being ended: the event loop itself keeps tasks only weakly."""
+_ENDING: set[asyncio.Task[ExternalTool]] = set()
+"""Tasks that are being ended: the event loop itself has only weak references to tasks."""
 
 
-def _left(task: asyncio.Task[External]) -> None:
-    _LEAVING.discard(task)
+def _on_task_ended(task: asyncio.Task[ExternalTool]) -> None:
+    _ENDING.discard(task)
     if not task.cancelled():
         task.exception()
 
 
-def _result(task: asyncio.Task[External]) -> External:
-    """Raises Broken."""
+def _result(task: asyncio.Task[ExternalTool]) -> ExternalTool:
+    """Return the tool that the task has described. Raise NotATool if there is none."""
     if not task.done() or task.cancelled():
-        raise Broken(f"it did not say within {WITHIN:g} s what it is")
+        raise NotATool(f"it did not say within {DESCRIBE_TIMEOUT:g} s what it is")
     return task.result()
 
 
-async def _asked(
-    path: Path, folder: Folder, directory: Path, environment: Mapping[str, str], turn: asyncio.Semaphore
-) -> External:
-    """Raises Broken."""
+async def _describe(
+    path: Path, folder: ToolFolder, directory: Path, environment: Mapping[str, str], slots: asyncio.Semaphore
+) -> ExternalTool:
+    """Run the executable with `--schema` and return the tool. Raise NotATool if it is none."""
     if not path.is_file():
-        raise Broken("it is no file")
+        raise NotATool("it is no file")
     if not os.access(path, os.X_OK):
-        raise Broken("it is not executable")
+        raise NotATool("it is not executable")
     real = Path(os.path.realpath(path))
-    async with turn:
+    async with slots:
         if why := await asyncio.to_thread(folder.refusal, path):
-            raise Broken(why)
+            raise NotATool(why)
         try:
-            done = await run(
+            finished = await run(
                 (str(real), "--schema"),
                 directory,
                 environment,
-                WITHIN,
-                limits=Limits(LARGEST, 0),
-                apart=True,
+                DESCRIBE_TIMEOUT,
+                limits=OutputLimits(MAX_SCHEMA_BYTES, 0),
+                separate_stderr=True,
                 wrap=folder.wrap,
             )
         except (OSError, ValueError) as error:
-            raise Broken(f"it cannot be started ({str(error).rstrip('.')})") from None
-    return External(path, real, _described(done), directory, environment, folder)
+            raise NotATool(f"it cannot be started ({str(error).rstrip('.')})") from None
+    return ExternalTool(path, real, _parse_description(finished), directory, environment, folder)
 
 
-def _described(done: Finished) -> Described:
-    """What it said of itself. Raises Broken."""
-    if done.timed_out:
-        raise Broken(f"it did not say within {WITHIN:g} s what it is")
-    if done.status:
-        said = done.errors.strip().rpartition("\n")[2][:200]
-        raise Broken(f"with --schema it ended badly, {ending(done)}" + (f": {said}" if said else ""))
-    if len(done.text.encode()) > LARGEST or done.cut:
-        raise Broken(f"its schema is longer than {LARGEST // 1024} KiB")
+def _parse_description(finished: FinishedCommand) -> ToolDescription:
+    """Return the description that the executable has printed. Raise NotATool if it is invalid."""
+    if finished.timed_out:
+        raise NotATool(f"it did not say within {DESCRIBE_TIMEOUT:g} s what it is")
+    if finished.status:
+        why = finished.errors.strip().rpartition("\n")[2][:200]
+        raise NotATool(f"with --schema it ended badly, {describe_exit(finished)}" + (f": {why}" if why else ""))
+    if len(finished.text.encode()) > MAX_SCHEMA_BYTES or finished.cut:
+        raise NotATool(f"its schema is longer than {MAX_SCHEMA_BYTES // 1024} KiB")
     try:
-        described = msgspec.json.decode(done.text, type=Described)
+        described = msgspec.json.decode(finished.text, type=ToolDescription)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Broken(f"what it prints with --schema is not as it should be ({error})") from None
-    if not NAME.fullmatch(described.name):
-        raise Broken(f"{described.name[:80]!r} is no name for a tool (letters, digits, _ and -, at most 64)")
-    asked = described.input_schema or described.parameters or {}
-    fields, required = asked.get("properties", {}), asked.get("required", [])
-    if asked.get("type", "object") != "object" or not isinstance(fields, dict) or not isinstance(required, list):
-        raise Broken("the schema of its arguments is not that of an object")
+        raise NotATool(f"what it prints with --schema is not as it should be ({error})") from None
+    if not TOOL_NAME.fullmatch(described.name):
+        raise NotATool(f"{described.name[:80]!r} is no name for a tool (letters, digits, _ and -, at most 64)")
+    schema = described.input_schema or described.parameters or {}
+    fields, required = schema.get("properties", {}), schema.get("required", [])
+    if schema.get("type", "object") != "object" or not isinstance(fields, dict) or not isinstance(required, list):
+        raise NotATool("the schema of its arguments is not that of an object")
     return described
 
 
-def _encoded(arguments: dict[str, Any]) -> bytes:
+def _encode(arguments: dict[str, Any]) -> bytes:
     return msgspec.json.encode(arguments)

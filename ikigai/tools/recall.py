@@ -1,4 +1,4 @@
-"""The tool that finds what was said long ago, in everything ever said: excerpts with their ids."""
+"""This module provides the tool `recall`, which searches the whole log and returns excerpts with their ids."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from ikigai.tools.base import Kind, Output, Progress, Touch
+from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 
 Found: TypeAlias = Callable[[str], Awaitable[str]]
-"""A question → excerpts as text, each with its id; "" where nothing was found."""
+"""Function from a question to excerpts as text, each with its id; "" if nothing matches."""
 
 
-class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+class RecallArguments(msgspec.Struct, forbid_unknown_fields=True):
     question: Annotated[str, Meta(min_length=1, description="What is looked for, in words that may have been used.")]
 
 
 class Recall:
-    """`found` searches the log."""
+    """Tool that searches the log with the function `search`."""
 
     name, set = "recall", "memory"
     description = (
         "Searches everything that was ever said with the user, also what is no longer in this conversation, and "
         "returns excerpts with their ids. Name the ids you rely on."
     )
-    arguments = Arguments
+    arguments = RecallArguments
 
-    def __init__(self, found: Found) -> None:
-        self._found = found
+    def __init__(self, search: Found) -> None:
+        self._found = search
 
-    async def look(self, arguments: Arguments) -> Touch:
-        return Touch(Kind.NOTHING, arguments.question)
+    async def preview(self, arguments: RecallArguments) -> Effect:
+        return Effect(EffectKind.NOTHING, arguments.question)
 
-    async def run(self, arguments: Arguments, progress: Progress) -> Output:
-        return Output(await self._found(arguments.question) or "Nothing that was ever said has these words in it.")
+    async def run(self, arguments: RecallArguments, progress: OnOutput) -> ToolOutput:
+        return ToolOutput(await self._found(arguments.question) or "Nothing that was ever said has these words in it.")

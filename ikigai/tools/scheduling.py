@@ -1,9 +1,10 @@
-"""Which calls of a turn may run side by side: reading with reading; writers of one path in order; a command alone;
-calls about other agents in order.
+"""This module schedules the calls of a turn: it says which of them may run side by side.
 
-A call waits for those before it: for every command; if it is one itself, for all; if it writes, for those that touch a
-path of its own; if it reads, for those that write it; if it is about other agents, for those that are. What these find
-depends on what was done before: who was made, what was sent, who is still at work.
+Readers run together. Writers of one path run in order. A command runs alone. Calls about other agents run in order.
+
+A call waits for earlier calls: for every command; a command for all; a writer for those that read or write one of its
+paths; a reader for those that write one; a call about other agents for those that are about agents. The outcome of the
+latter depends on the calls before: which agents exist, which messages were sent, which agents still run.
 """
 
 from __future__ import annotations
@@ -12,81 +13,81 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ikigai.tools.base import Kind, Touch
+from ikigai.tools.base import Effect, EffectKind
 
 
-class Place:
-    """A call among the others. `runs` says that it has been let through, `waited` that it stood behind another one."""
+class ScheduledCall:
+    """A call in the schedule. `is_running` is True once it may run, `has_waited` if it has waited for another one."""
 
-    def __init__(self, id: str, before: list[Place]) -> None:
+    def __init__(self, id: str, before: list[ScheduledCall]) -> None:
         self.id, self._before = id, before
-        self.touch: Touch | None = None
-        self.looked, self.done = asyncio.Event(), asyncio.Event()
-        self.runs = self.waited = False
+        self.effect: Effect | None = None
+        self.previewed, self.done = asyncio.Event(), asyncio.Event()
+        self.is_running = self.has_waited = False
 
     @property
-    def follows(self) -> bool:
-        """Whether other calls stand before it."""
+    def has_predecessors(self) -> bool:
+        """True if other calls were started before it and are not done."""
         return bool(self._before)
 
-    async def after_commands(self) -> None:
-        """Go on once every call before it is known, and the commands among them are done."""
+    async def wait_for_commands(self) -> None:
+        """Wait until every earlier call has a preview and the commands among them are done."""
         for other in self._before:
-            await other.looked.wait()
-            if other.touch and other.touch.kind is Kind.RUN:
-                await self._after(other)
+            await other.previewed.wait()
+            if other.effect and other.effect.kind is EffectKind.RUN:
+                await self._wait_for(other)
 
-    async def after_conflicts(self, touch: Touch) -> None:
-        """Go on once the calls are done that must not run beside one which does this."""
-        self.touch = touch
-        self.looked.set()
+    async def wait_for_conflicts(self, effect: Effect) -> None:
+        """Wait until the earlier calls are done that must not run beside a call with this effect."""
+        self.effect = effect
+        self.previewed.set()
         for other in self._before:
-            if other.touch and _conflict(other.touch, touch):
-                await self._after(other)
+            if other.effect and _conflicts(other.effect, effect):
+                await self._wait_for(other)
 
-    async def _after(self, other: Place) -> None:
+    async def _wait_for(self, other: ScheduledCall) -> None:
         if not other.done.is_set():
-            self.waited = True
+            self.has_waited = True
             await other.done.wait()
 
 
-class Order:
-    """The calls of the turn under way, in the order in which they were started."""
+class CallSchedule:
+    """Calls of the turn under way, in the order in which they were started."""
 
     def __init__(self) -> None:
         self._turn = 0
-        self._places: dict[str, Place] = {}
+        self._slots: dict[str, ScheduledCall] = {}
 
     @contextmanager
-    def entered(self, turn: int, id: str) -> Iterator[Place]:
-        """A call stands in line; where it is not let through it leaves the line at once."""
+    def enter(self, turn: int, id: str) -> Iterator[ScheduledCall]:
+        """Add a call to the schedule; remove it at the end of the block unless it may run."""
         if turn != self._turn:
             self._turn = turn
-            self._places = {}
-        place = self._places[id] = Place(id, list(self._places.values()))
+            self._slots = {}
+        slot = self._slots[id] = ScheduledCall(id, list(self._slots.values()))
         try:
-            yield place
+            yield slot
         finally:
-            place.looked.set()
-            if not place.runs:
-                self.left(id)
+            slot.previewed.set()
+            if not slot.is_running:
+                self.leave(id)
 
-    def left(self, id: str) -> None:
-        """The call is done."""
-        if place := self._places.pop(id, None):
-            place.done.set()
+    def leave(self, id: str) -> None:
+        """Remove a call that is done."""
+        if slot := self._slots.pop(id, None):
+            slot.done.set()
 
 
-def _conflict(before: Touch, now: Touch) -> bool:
-    if before.agents and now.agents:
+def _conflicts(before: Effect, after: Effect) -> bool:
+    if before.agents and after.agents:
         return True
-    if Kind.RUN in (before.kind, now.kind):
-        return Kind.NOTHING not in (before.kind, now.kind)
-    if Kind.EDIT not in (before.kind, now.kind):
+    if EffectKind.RUN in (before.kind, after.kind):
+        return EffectKind.NOTHING not in (before.kind, after.kind)
+    if EffectKind.EDIT not in (before.kind, after.kind):
         return False
-    return any(_meet(a, b) for a in before.paths for b in now.paths)
+    return any(_overlap(a, b) for a in before.paths for b in after.paths)
 
 
-def _meet(a: str, b: str) -> bool:
-    """Whether both are one path, or one lies below the other."""
+def _overlap(a: str, b: str) -> bool:
+    """Return True if both are one path, or one lies below the other."""
     return a == b or a.startswith(b.rstrip("/") + "/") or b.startswith(a.rstrip("/") + "/")

@@ -1,4 +1,4 @@
-"""Which files look by their names like ones that hold keys or passwords: they are not read without a question."""
+"""This module recognizes by its name a file that may hold keys or passwords: reading one needs approval."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _SECRET_NAMES = re.compile(
 )
 
 
-def inside(folder: str, path: str) -> bool:
-    """Return True if `path` is `folder` or lies below it; both absolute and normalised, nothing is resolved."""
+def is_below(folder: str, path: str) -> bool:
+    """Return True if `path` is `folder` or lies below it; both absolute and normalized, links unresolved."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def below(root: str, path: str) -> str:
+def relative_path(root: str, path: str) -> str:
     """Return `path` as seen from `root`, or whole when it lies elsewhere.
 
-    A project in ~/.config/x is thereby no configuration.
+    So the files of a project in ~/.config/x do not count as configuration.
     """
-    return path[len(root.rstrip("/")) + 1 :] if inside(root, path) else path
+    return path[len(root.rstrip("/")) + 1 :] if is_below(root, path) else path
 
 
-def secret(root: str, path: str) -> bool:
+def is_secret(root: str, path: str) -> bool:
     """Return True if a file's name, or that of a folder above it, looks like one that holds keys or passwords."""
-    parts = below(root, path).lower().split("/")
+    parts = relative_path(root, path).lower().split("/")
     return (
         _SECRET_NAMES.fullmatch(parts[-1]) is not None
         or any(_SECRET_FOLDERS.fullmatch(part) for part in parts)

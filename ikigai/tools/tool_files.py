@@ -1,4 +1,4 @@
-"""Lists the files of a folder that may be external tools; nothing of them is read."""
+"""This module lists the files of a folder that may be external tools, without reading them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from ikigai.core.sanitize import clean_line, storable
 
 MAX_TOOLS = 64
-"""Tools of one folder."""
+"""Maximum tools of one folder."""
 
 
 def tool_files(folder: Path) -> tuple[list[Path], list[str]]:

@@ -1,4 +1,4 @@
-"""Condensing in the background: the loop over the log in memory, and a model that summarises behind real HTTP."""
+"""Condensing in the background: the loop over the log in memory, and a model that summarizes behind real HTTP."""
 
 import asyncio
 import contextlib
@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from ikigai.agent import condenser as condensing
-from ikigai.agent.loop import Runtime
-from ikigai.core.condense.prompt import PROMPT
-from ikigai.core.condense.threshold import Options
+from ikigai.agent.loop import AgentLoop
+from ikigai.core.condense.prompt import CONDENSE_PROMPT
+from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.events import StoredEvent, Summarised, UsageReported
-from ikigai.core.forget.selection import Wanted
-from ikigai.core.model import Limits
+from ikigai.core.forget.selection import EventRange
+from ikigai.core.model import ModelLimits
 from ikigai.core.state.inputs import (
     Change,
     Clear,
@@ -28,13 +28,13 @@ from ikigai.core.state.inputs import (
     Submitted,
     Undo,
 )
-from ikigai.core.state.loading import loading
-from ikigai.core.state.memory import Memory, Status, request
-from ikigai.core.state.run_config import Rules, Run
-from ikigai.providers.models import Traits
+from ikigai.core.state.loading import load_memory
+from ikigai.core.state.memory import AgentStatus, Memory, next_request
+from ikigai.core.state.run_config import RunConfig, WindowRules
+from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
-from ikigai.providers.retry import Retrying
-from ikigai.tools.registry import Registry
+from ikigai.providers.retry import RetryingProvider
+from ikigai.tools.registry import ToolRegistry
 from tests.agent.test_loop import Watcher, price
 from tests.core.agent import Agent
 from tests.core.memory_log import LogOf
@@ -44,26 +44,28 @@ from tests.support.wire_server import Answer, Received, WireServer, completion, 
 
 MODEL = "wire/small"
 GOOD = "The user counts. Open: go on at 30."
-HAND, AUTO = Options("manual"), Options("auto")
+HAND, AUTO = CondenseOptions("manual"), CondenseOptions("auto")
 
 
 class Talk:
     """A conversation of `turns` turns of about 110 tokens each that is in the log already, and the loop over it.
 
-    `summary` is what the model answers when it is asked to summarise.
+    `summary` is what the model answers when it is asked to summarize.
     """
 
-    def __init__(self, server: WireServer, turns: int, options: Options, context: int, budget: int) -> None:
+    def __init__(self, server: WireServer, turns: int, options: CondenseOptions, context: int, budget: int) -> None:
         self.server, self.options = server, options
         self.summary: Answer | str | Callable[[str], Answer | str] = GOOD
         self.hangs = False  # where it is asked for anything else
         server.answer = self._answer
-        provider = OpenAIProvider("wire", server.base_url, "key", traits=lambda _: Traits())
-        self.provider = Retrying(provider, jitter=lambda: 0.0)
-        self.limits = {MODEL: Limits(context, 100)}
+        provider = OpenAIProvider("wire", server.base_url, "key", traits=lambda _: ModelTraits())
+        self.provider = RetryingProvider(provider, jitter=lambda: 0.0)
+        self.limits = {MODEL: ModelLimits(context, 100)}
         settings = {"model": MODEL, "system": "Be brief.", "budget": budget}
         known = self.limits
-        self.run = Run(settings, lambda model: known.get(model, Limits(2_000, 100)), provider.encoder, rules=Rules())
+        self.run = RunConfig(
+            settings, lambda model: known.get(model, ModelLimits(2_000, 100)), provider.encoder, rules=WindowRules()
+        )
         self.agent = Agent(self.run)
         for n in range(turns):
             self.agent.turn(f"{n}?", f"n{n} " + "x" * 400)
@@ -76,15 +78,15 @@ class Talk:
         return self.summary(received.body.decode()) if callable(self.summary) else self.summary
 
     def load(self) -> Memory:
-        return self.logs.load(loading(self.run, "a"))
+        return self.logs.load(load_memory(self.run, "a"))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Talk"]:
-        self.runtime = Runtime(
+        self.runtime = AgentLoop(
             self.load(),
             LogOf(self.logs, "a"),
             lambda _: self.provider,
-            Registry(),
+            ToolRegistry(),
             self.view,
             price=price,
             condensing=lambda _: self.options,
@@ -96,8 +98,8 @@ class Talk:
             await self.provider.close()
         assert self.load() == self.runtime.memory, "memory after live use is memory after a restart"
 
-    def tell(self, happened: Input) -> None:
-        self.runtime.inbox.put_nowait(happened)
+    def tell(self, incoming: Input) -> None:
+        self.runtime.inbox.put_nowait(incoming)
 
     async def until(self, true: Callable[[], Any]) -> None:
         try:
@@ -118,16 +120,18 @@ class Talk:
         return next(notice for notice in self.notices if all(word in notice for word in words))
 
     async def turn(self, text: str = "Go on.") -> None:
-        before = self.runtime.memory.full.total.turns
+        before = self.runtime.memory.full_window.total.turns
         self.tell(Submitted(text))
         await self.until(
-            lambda: self.runtime.memory.full.total.turns > before and self.runtime.memory.status is Status.IDLE
+            lambda: (
+                self.runtime.memory.full_window.total.turns > before and self.runtime.memory.status is AgentStatus.IDLE
+            )
         )
 
     async def pressed(self) -> None:
         """Go on until a summary is being made."""
         before = len(self.asked)
-        while self.runtime._background.idle and len(self.asked) == before:  # or over already
+        while self.runtime._condenser.idle and len(self.asked) == before:  # or over already
             await self.turn()
         used, threshold = self.runtime.memory.used, 0.75 * self.runtime.memory.budget
         assert threshold <= used < threshold + 130
@@ -155,8 +159,8 @@ class Talk:
         return self.view.told("notice")
 
     def sent(self) -> list[str]:
-        """What the model would be sent now."""
-        return [message.text for message in request(self.load()).messages]
+        """The messages of the next request."""
+        return [message.text for message in next_request(self.load()).messages]
 
 
 def summarises(received: Received) -> bool:
@@ -172,7 +176,7 @@ Talking = Callable[..., Talk]
 
 @pytest.fixture
 def talking(wire_model: WireServer) -> Talking:
-    def made(turns: int = 30, options: Options = HAND, context: int = 100_000, budget: int = 100_000) -> Talk:
+    def made(turns: int = 30, options: CondenseOptions = HAND, context: int = 100_000, budget: int = 100_000) -> Talk:
         return Talk(wire_model, turns, options, context, budget)
 
     return made
@@ -191,10 +195,16 @@ async def test_by_hand(talking: Talking):
         assert talk.sent()[-1].startswith("n29 ") and not memory.window.older.turns
     (asked,) = talk.asked
     told, said = words(asked), [message["content"] for message in asked.json["messages"]]
-    assert said[:3] == ["Be brief.", "0?", before.full.turns[0].messages[1].text], "as it was sent: a cache serves it"
-    assert said[-2] == before.full.turns[made.turns - 1].messages[-1].text and len(said) == 2 * made.turns + 2
-    assert told.startswith("[not from the user") and PROMPT in told and "Keep in mind above all: the numbers" in told
-    ends = [turn.end for turn in before.full.turns]
+    assert said[:3] == ["Be brief.", "0?", before.full_window.turns[0].messages[1].text], (
+        "as it was sent: a cache serves it"
+    )
+    assert said[-2] == before.full_window.turns[made.turns - 1].messages[-1].text and len(said) == 2 * made.turns + 2
+    assert (
+        told.startswith("[not from the user")
+        and CONDENSE_PROMPT in told
+        and "Keep in mind above all: the numbers" in told
+    )
+    ends = [turn.end for turn in before.full_window.turns]
     assert [end for _, end in made.covers] == ends[: made.turns] and made.upto == ends[made.turns - 1]
     assert (made.text, made.focus, made.automatic, made.model, made.cost) == (GOOD, "the numbers", False, MODEL, 15.0)
     assert (made.before, made.after) == (before.used, memory.used)
@@ -218,7 +228,7 @@ async def test_it_is_taken_back_and_done_again(talking: Talking):
         talk.tell(Undo())
         await talk.until(lambda: not talk.runtime.memory.summaries)
         assert talk.sent() == before
-        talk.tell(Undo(talk.runtime.memory.acts[-1].id))
+        talk.tell(Undo(talk.runtime.memory.changes[-1].id))
         await talk.until(lambda: talk.runtime.memory.summaries)
         assert talk.sent() == after
     assert len(talk.asked) == 1, "replay needs no model"
@@ -226,12 +236,12 @@ async def test_it_is_taken_back_and_done_again(talking: Talking):
 
 async def test_going_back_into_what_is_condensed_brings_it_back(talking: Talking):
     talk = talking()
-    turn = talk.load().full.turns[4]
+    turn = talk.load().full_window.turns[4]
     async with talk.running():
         await talk.condensed()
         talk.tell(RewindTo(str(turn.id)))
         await talk.until(lambda: not talk.runtime.memory.summaries)
-        assert [turn.id for turn in talk.runtime.memory.full.turns][-1] == turn.id and talk.sent()[0] == "0?"
+        assert [turn.id for turn in talk.runtime.memory.full_window.turns][-1] == turn.id and talk.sent()[0] == "0?"
 
 
 async def test_an_earlier_summary_is_input_to_the_next(talking: Talking):
@@ -315,7 +325,7 @@ BAD: dict[str, tuple[Answer | str, str]] = {
 
 
 @pytest.mark.parametrize("bad", BAD)
-async def test_what_is_no_summary_changes_nothing_and_is_not_tried_with_every_turn(talking: Talking, bad: str):
+async def test_unusable_summary_changes_nothing_and_is_not_retried_every_turn(talking: Talking, bad: str):
     """A tenth of the window has to be said first; then once more."""
     talk = talking(turns=23, options=AUTO, budget=4_000)
     talk.summary, why = BAD[bad]
@@ -336,7 +346,7 @@ async def test_what_is_no_summary_changes_nothing_and_is_not_tried_with_every_tu
 
 
 async def test_an_endless_answer_is_given_up_and_its_cost_is_told(talking: Talking, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(condensing, "WITHIN", 0.5)
+    monkeypatch.setattr(condensing, "SUMMARY_TIMEOUT", 0.5)
     talk = talking()
     endless = completion("and so on, " * 50)
     talk.summary = Answer(endless.body, cut=len(endless.body) // 2, end="hang")
@@ -379,15 +389,15 @@ async def test_esc_stops_the_turn_before_it_stops_the_summary(talking: Talking):
 
 
 def forgets(talk: Talk) -> Input:
-    first = talk.load().full.turns[0]
-    return Forget((Wanted(first.id, first.end),), "the first")
+    first = talk.load().full_window.turns[0]
+    return Forget((EventRange(first.id, first.end),), "the first")
 
 
 @pytest.mark.parametrize(
     ("meanwhile", "why"),
     [
         (forgets, "memory begins otherwise now"),
-        (lambda talk: RewindAt(talk.load().full.turns[3].end), "memory begins otherwise now"),
+        (lambda talk: RewindAt(talk.load().full_window.turns[3].end), "memory begins otherwise now"),
         (lambda talk: Clear(), ""),
     ],
     ids=["forget", "rewind", "clear"],
@@ -400,9 +410,9 @@ async def test_a_summary_of_what_is_no_longer_there_is_discarded(
     async with talk.running():
         talk.tell(Condense())
         await talk.until(lambda: talk.asked)
-        size = len(talk.runtime.memory.acts)
+        size = len(talk.runtime.memory.changes)
         talk.tell(meanwhile(talk))
-        await talk.until(lambda: len(talk.runtime.memory.acts) > size)
+        await talk.until(lambda: len(talk.runtime.memory.changes) > size)
         after = talk.sent()
         if why:
             await talk.refused(why)
@@ -413,13 +423,13 @@ async def test_a_summary_of_what_is_no_longer_there_is_discarded(
     assert not talk.summaries
 
 
-async def test_what_happens_behind_it_does_not_matter(talking: Talking):
+async def test_events_after_the_summarized_turns_do_not_matter(talking: Talking):
     talk = talking()
     talk.summary = completion(GOOD, piece=20, pause=0.05)
     async with talk.running():
         talk.tell(Condense())
         await talk.until(lambda: talk.asked)
-        talk.tell(RewindAt(talk.load().full.turns[-2].end))
+        talk.tell(RewindAt(talk.load().full_window.turns[-2].end))
         await talk.until(lambda: talk.summaries)
         assert talk.sent()[0].split("\n\n")[1] == GOOD and talk.sent()[-1].startswith("n28 ")
 
@@ -457,7 +467,7 @@ async def test_with_manual_it_is_said_and_left_to_the_user(talking: Talking):
 
 
 async def test_off_means_that_nothing_is_said_and_by_hand_it_works(talking: Talking):
-    talk = talking(turns=40, options=Options(), budget=4_000)
+    talk = talking(turns=40, options=CondenseOptions(), budget=4_000)
     async with talk.running():
         await talk.turn()
         assert not talk.notices and talk.runtime.memory.window.older.turns
@@ -478,7 +488,7 @@ async def test_by_itself_it_says_nothing_of_having_nothing_to_do(talking: Talkin
     talk = talking(turns=1, options=AUTO, budget=100)
     async with talk.running():
         await talk.turn()
-        await talk.until(lambda: talk.runtime._background.idle)
+        await talk.until(lambda: talk.runtime._condenser.idle)
     assert not talk.asked and not talk.notices
 
 
@@ -487,8 +497,8 @@ async def test_by_itself_it_says_nothing_of_having_nothing_to_do(talking: Talkin
 
 async def test_a_model_and_a_prompt_of_its_own(talking: Talking, tmp_path: Path):
     (tmp_path / "prompt.txt").write_text("Say it in verse.")
-    talk = talking(options=Options("manual", model="wire/other:high", prompt_file=str(tmp_path / "prompt.txt")))
-    talk.limits["wire/other"] = Limits(50_000, 1_000)
+    talk = talking(options=CondenseOptions("manual", model="wire/other:high", prompt_file=str(tmp_path / "prompt.txt")))
+    talk.limits["wire/other"] = ModelLimits(50_000, 1_000)
     async with talk.running():
         assert (await talk.condensed()).model == "wire/other"
     (asked,) = talk.asked
@@ -510,7 +520,7 @@ async def test_a_prompt_file_that_is_no_use(talking: Talking, tmp_path: Path, co
         os.mkfifo(file)
     elif content is not None:
         file.write_bytes(content)
-    talk = talking(options=Options("manual", prompt_file=str(file)))
+    talk = talking(options=CondenseOptions("manual", prompt_file=str(file)))
     async with talk.running():
         talk.tell(Condense())
         assert str(file) in await talk.refused("condense_prompt_file", why)
@@ -518,8 +528,8 @@ async def test_a_prompt_file_that_is_no_use(talking: Talking, tmp_path: Path, co
 
 
 async def test_a_small_model_is_shown_it_in_parts(talking: Talking):
-    talk = talking(turns=60, options=Options("manual", model="wire/tiny"))
-    talk.limits["wire/tiny"] = Limits(3_000, 300)
+    talk = talking(turns=60, options=CondenseOptions("manual", model="wire/tiny"))
+    talk.limits["wire/tiny"] = ModelLimits(3_000, 300)
     talk.summary = lambda body: f"Up to {max(n for n in range(60) if f'{chr(92)}nn{n} ' in body)}."
     async with talk.running():
         made = await talk.condensed()
@@ -534,8 +544,8 @@ async def test_a_small_model_is_shown_it_in_parts(talking: Talking):
 
 
 async def test_a_model_without_room_for_anything(talking: Talking):
-    talk = talking(options=Options("manual", model="wire/tiny"))
-    talk.limits["wire/tiny"] = Limits(900, 300)
+    talk = talking(options=CondenseOptions("manual", model="wire/tiny"))
+    talk.limits["wire/tiny"] = ModelLimits(900, 300)
     async with talk.running():
         talk.tell(Condense())
         await talk.refused("The context of wire/tiny is too small to summarise anything.")
@@ -544,12 +554,12 @@ async def test_a_model_without_room_for_anything(talking: Talking):
 # ── what is cleared ──
 
 
-async def test_what_is_cleared_is_summarised_where_that_is_wished(talking: Talking):
-    talk = talking(turns=5, options=Options(on_clear=True))
+async def test_cleared_context_is_summarized_when_configured(talking: Talking):
+    talk = talking(turns=5, options=CondenseOptions(on_clear=True))
     async with talk.running():
         talk.tell(Clear())
         await talk.until(lambda: talk.summaries)
-        assert not talk.sent() and not talk.runtime.memory.summaries and len(talk.runtime.memory.acts) == 1
+        assert not talk.sent() and not talk.runtime.memory.summaries and len(talk.runtime.memory.changes) == 1
     (made,) = talk.summaries
     assert (
         made.closed == talk.load().cleared
@@ -563,7 +573,7 @@ async def test_what_is_cleared_is_summarised_where_that_is_wished(talking: Talki
 
 
 async def test_a_clear_of_nothing_or_without_the_wish_asks_nobody(talking: Talking):
-    for talk in (talking(turns=0, options=Options(on_clear=True)), talking(turns=3)):
+    for talk in (talking(turns=0, options=CondenseOptions(on_clear=True)), talking(turns=3)):
         async with talk.running():
             talk.tell(Clear())
             await talk.until(lambda talk=talk: talk.runtime.memory.cleared)
@@ -571,7 +581,7 @@ async def test_a_clear_of_nothing_or_without_the_wish_asks_nobody(talking: Talki
 
 
 async def test_where_that_fails_it_is_said(talking: Talking):
-    talk = talking(turns=5, options=Options(on_clear=True))
+    talk = talking(turns=5, options=CondenseOptions(on_clear=True))
     talk.summary = ""
     async with talk.running():
         talk.tell(Clear())
@@ -593,9 +603,11 @@ OUTCOMES = {
 
 @pytest.mark.parametrize("case", cases("summarize_outcome", "peer_condensing.json"), ids=lambda case: case["id"])
 async def test_outcomes(talking: Talking, case: dict[str, Any]):
-    """The same errors, and what failed is paid for and told. Where they leave the summary alone in the context, the
-    newest two turns stay beside it; where they refuse soon after a summary, there are two new turns to wait for; and
-    the new size is that of the whole request."""
+    """Errors of the server leave failed requests paid for and reported.
+
+    Where they leave the summary alone in the context, the newest two turns stay beside it. Where they refuse soon after
+    a summary, two new turns have to come first. The new size is that of the whole request.
+    """
     turns, answer, why = OUTCOMES[case["id"]]
     theirs = case["expected"]
     assert bool(theirs["error"]) is bool(why)
@@ -609,21 +621,21 @@ async def test_outcomes(talking: Talking, case: dict[str, Any]):
             await talk.until(lambda: talk.spent)
         assert bool(sum(row.cost or 0 for row in talk.spent)) is bool(theirs["cost"])
         if why:
-            assert len(memory.full.turns) == turns
+            assert len(memory.full_window.turns) == turns
         else:
-            assert theirs["effective_messages"] == 1 < len(memory.full.turns) == 2
+            assert theirs["effective_messages"] == 1 < len(memory.full_window.turns) == 2
             assert talk.summaries[0].after == memory.used
 
 
 async def test_a_local_model_answers_first(talking: Talking):
     """It does one thing at a time: a request would wait."""
-    talk = talking(options=Options("auto", model="local/x"))
+    talk = talking(options=CondenseOptions("auto", model="local/x"))
     talk.agent.happen(Change({"model": "local/x"}))
-    talk.limits["local/x"] = Limits(50_000, 100)
+    talk.limits["local/x"] = ModelLimits(50_000, 100)
     talk.summary = Answer(end="hang")
     async with talk.running():
         talk.tell(Condense())
         await talk.until(lambda: talk.asked)
         await talk.turn()
         await talk.refused("a local model does one thing at a time")
-        assert talk.runtime._background.idle
+        assert talk.runtime._condenser.idle

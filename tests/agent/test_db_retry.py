@@ -3,8 +3,8 @@
 import pytest
 
 from ikigai.agent import db_retry
-from ikigai.agent.db_retry import Patience
-from ikigai.agent.reply_drafts import Link
+from ikigai.agent.db_retry import RetryUntilAvailable
+from ikigai.agent.reply_drafts import DatabaseStatus
 from ikigai.core.errors import Misconfigured, StoreError, Unavailable
 from tests.agent.test_loop import Watcher
 
@@ -24,7 +24,7 @@ async def test_each_cause_is_told_once(monkeypatch: pytest.MonkeyPatch):
         return "answer"
 
     view = Watcher()
-    patiently = Patience(Link(view), view, None, lambda: None, lambda: None)
+    patiently = RetryUntilAvailable(DatabaseStatus(view), view, None, lambda: None, lambda: None)
     assert await patiently(ask) == "answer"
     told = view.told("notice")
     assert [text.partition(".")[0] for text in told] == [

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from ikigai.agent.loop import Runtime
+from ikigai.agent.loop import AgentLoop
 from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, Ending, Event, Filtered, TurnEnded, UsageReported, UserMessage
-from ikigai.core.forget.matching import ANSWER, SHOWN, SPEC
-from ikigai.core.forget.selection import Wanted
+from ikigai.core.forget.matching import ANSWER_SCHEMA, FILTER_CONTEXT_SPEC, MAX_PREVIEWED
+from ikigai.core.forget.selection import EventRange
 from ikigai.core.messages import Text, ToolCall, ToolResult
-from ikigai.core.model import Limits
-from ikigai.core.questions import Answered, Question
+from ikigai.core.model import ModelLimits
+from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.state.inputs import Forget, Input, Interrupted, Plan, Submitted
-from ikigai.core.state.loading import loading
-from ikigai.core.state.memory import Memory, Status, replace, request
-from ikigai.core.state.run_config import Rules, Run
-from ikigai.providers.models import Traits
+from ikigai.core.state.loading import load_memory
+from ikigai.core.state.memory import AgentStatus, Memory, next_request, replace
+from ikigai.core.state.run_config import RunConfig, WindowRules
+from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
-from ikigai.providers.retry import Retrying
-from ikigai.tools.registry import Registry
+from ikigai.providers.retry import RetryingProvider
+from ikigai.tools.registry import ToolRegistry
 from tests.agent.test_loop import Watcher, price
 from tests.core.agent import Agent
 from tests.core.memory_log import LogOf
@@ -32,7 +32,7 @@ from tests.support.running import running
 from tests.support.wire_server import Answer, Received, WireServer, completion, failure
 
 MODEL = "wire/small"
-LARGE = Limits(1_000_000, 1_000)
+LARGE = ModelLimits(1_000_000, 1_000)
 LINE = re.compile(r"^\[(\d+) (user|assistant|tool_call|tool_result)\] (.*)$", re.MULTILINE)
 FOXES = [("What do foxes eat?", "A fox eats mice."), ("Weather?", "Rain."), ("Where do foxes live?", "In a fox's den.")]
 
@@ -45,13 +45,13 @@ class User(Watcher):
         self.key = key
         self.asked: list[Question] = []
 
-    async def ask(self, question: Question) -> Answered:
+    async def ask(self, question: Question) -> QuestionAnswer:
         self.asked.append(question)
-        return Answered(self.key)
+        return QuestionAnswer(self.key)
 
 
 class Model:
-    """What answers at the server: it finds messages by a word, and plans as it is told to.
+    """The model at the server: it finds messages by a word, and plans as instructed.
 
     `plan` are the arguments of its calls, one a reply, made of the results so far; an error ends it. `match` is given
     the ids that match and what was asked.
@@ -110,14 +110,18 @@ def shown(asked: str) -> list[tuple[int, str]]:
 class Talk:
     """A conversation that is in the log already, and the loop over it."""
 
-    def __init__(self, server: WireServer, model: Model, user: User, limits: Limits, rules: Rules, budget: int) -> None:
+    def __init__(
+        self, server: WireServer, model: Model, user: User, limits: ModelLimits, rules: WindowRules, budget: int
+    ) -> None:
         self.server, self.model, self.user = server, model, user
         server.answer = model
-        provider = OpenAIProvider("wire", server.base_url, "key", traits=lambda _: Traits())
-        self.provider = Retrying(provider, jitter=lambda: 0.0)
+        provider = OpenAIProvider("wire", server.base_url, "key", traits=lambda _: ModelTraits())
+        self.provider = RetryingProvider(provider, jitter=lambda: 0.0)
         settings = {"model": MODEL, "system": "Be brief.", "budget": budget}
         self.limits = limits
-        self.run = Run(settings, lambda _: self.limits, provider.encoder, planning=lambda: (SPEC,), rules=rules)
+        self.run = RunConfig(
+            settings, lambda _: self.limits, provider.encoder, planning=lambda: (FILTER_CONTEXT_SPEC,), rules=rules
+        )
         self.agent = Agent(self.run)
         self.logs = self.agent.log
 
@@ -129,16 +133,16 @@ class Talk:
     def pressed(self, share: float) -> "Talk":
         """The model's context so large that the conversation takes this share of it."""
         idle = replace(self.agent.memory, open=None)
-        self.limits = Limits(int(idle.used / share), 10)
+        self.limits = ModelLimits(int(idle.used / share), 10)
         return self
 
     def load(self) -> Memory:
-        return self.logs.load(loading(self.run, "a"))
+        return self.logs.load(load_memory(self.run, "a"))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Talk"]:
         log = LogOf(self.logs, "a")
-        self.runtime = Runtime(self.load(), log, lambda _: self.provider, Registry(), self.user, price=price)
+        self.runtime = AgentLoop(self.load(), log, lambda _: self.provider, ToolRegistry(), self.user, price=price)
         try:
             async with running(self.runtime):
                 yield self
@@ -146,18 +150,20 @@ class Talk:
             await self.provider.close()
         assert self.load() == self.runtime.memory, "memory after live use is memory after a restart"
 
-    async def tell(self, happened: Input) -> None:
-        self.runtime.inbox.put_nowait(happened)
+    async def tell(self, incoming: Input) -> None:
+        self.runtime.inbox.put_nowait(incoming)
 
     async def until(self, true: Callable[[], bool], seconds: float = 30) -> None:
         async with asyncio.timeout(seconds):
             while not true():
                 await asyncio.sleep(0.002)
 
-    async def done(self, happened: Input, filters: int = 1) -> None:
+    async def done(self, incoming: Input, filters: int = 1) -> None:
         """The talk is over, and the filter behind it stored."""
-        await self.tell(happened)
-        await self.until(lambda: len(self.events(Filtered)) >= filters and self.runtime.memory.status is Status.IDLE)
+        await self.tell(incoming)
+        await self.until(
+            lambda: len(self.events(Filtered)) >= filters and self.runtime.memory.status is AgentStatus.IDLE
+        )
 
     async def planned(self, mode: str = "forget") -> Filtered:
         async with self.running():
@@ -178,7 +184,7 @@ class Talk:
 
     @property
     def rows(self) -> list[UsageReported]:
-        """What the ledger has of them."""
+        """The rows of the ledger."""
         return [row for row in self.events(UsageReported) if row.purpose == "matching"]
 
     def ids(self, word: str) -> list[int]:
@@ -192,8 +198,8 @@ class Talk:
         return found
 
     def sent(self) -> str:
-        """What the model would be sent now, as text."""
-        return "\n".join(message.text for message in request(self.load()).messages)
+        """The messages of the next request, as text."""
+        return "\n".join(message.text for message in next_request(self.load()).messages)
 
 
 Talking = Callable[..., Talk]
@@ -204,8 +210,8 @@ def talking(wire_model: WireServer) -> Talking:
     def made(
         model: Model | None = None,
         user: User | None = None,
-        limits: Limits = LARGE,
-        rules: Rules = Rules(),  # noqa: B008  (frozen)
+        limits: ModelLimits = LARGE,
+        rules: WindowRules = WindowRules(),  # noqa: B008  (frozen)
         budget: int = 500_000,
     ) -> Talk:
         return Talk(wire_model, model or Model(), user or User(), limits, rules, budget)
@@ -242,7 +248,7 @@ async def test_forget(talking: Talking):
     assert question.title.startswith("Forget 4 messages, ~") and question.default == "n"
     assert [line.partition("  ")[0] for line in question.lines] == [f"{ids[0]}-{ids[1]}", f"{ids[2]}-{ids[3]}"]
     [asked] = talk.matching
-    assert asked.json["response_format"]["json_schema"]["schema"] == json.loads(ANSWER)
+    assert asked.json["response_format"]["json_schema"]["schema"] == json.loads(ANSWER_SCHEMA)
     assert "tools" not in asked.json and "filter_context" not in asked.body.decode()
     said = {row.id for row in talk.logs.history("a") if isinstance(row.event, UserMessage | AssistantMessage)}
     assert [id for id, _ in shown(asked.json["messages"][-1]["content"])] == sorted(said)[:6]
@@ -308,7 +314,7 @@ def stubborn(*calls: dict[str, Any]) -> Callable[[dict[str, Any]], Answer]:
         ([lambda _: {"action": "apply"}], "cannot take these arguments"),
     ],
 )
-async def test_what_was_not_confirmed_is_not_applied(talking: Talking, plan: list[Any], why: str):
+async def test_unconfirmed_filter_is_not_applied(talking: Talking, plan: list[Any], why: str):
     talk = talking(Model(*plan)).said(FOXES)
     before = talk.sent()
     filtered = await talk.planned()
@@ -321,8 +327,8 @@ async def test_a_second_preview_takes_the_first_one_back(talking: Talking):
     before, ids = talk.sent(), talk.ids("fox")
     answers = iter("yn")
 
-    async def ask(question: Question) -> Answered:
-        return Answered(next(answers))
+    async def ask(question: Question) -> QuestionAnswer:
+        return QuestionAnswer(next(answers))
 
     talk.user.ask = ask  # type: ignore[method-assign]
     call = {"action": "apply", "mode": "forget", "message_ids": ids}
@@ -374,7 +380,7 @@ async def test_more_matches_than_are_listed(talking: Talking):
         before = talk.sent()
         filtered = await talk.planned()
         found = json.loads(talk.results[0].content)
-        assert (len(found["matching_messages"]), found["message_count"]) == (SHOWN, 120)
+        assert (len(found["matching_messages"]), found["message_count"]) == (MAX_PREVIEWED, 120)
         if ids([1] * 50) == [1] * 10:
             nothing_happened(talk, filtered, before)
         else:
@@ -417,7 +423,7 @@ async def test_remember_forgets_what_is_before_the_window(talking: Talking, keep
     """Else it would come back into the room that was made."""
     turns = [(first, "one"), *((f"question {n} " + "x" * 400, f"answer {n}") for n in range(60)), ("a fox", "two")]
     model = Model(preview("remember"), apply("remember"))
-    talk = talking(model, rules=Rules(keep_first_turn=keep_first), budget=2_000).said(turns)
+    talk = talking(model, rules=WindowRules(keep_first_turn=keep_first), budget=2_000).said(turns)
     window = talk.load().window
     assert window.older.turns > 30 and bool(window.first) is keep_first
     await talk.planned("remember")
@@ -526,10 +532,10 @@ async def test_more_parts_under_more_pressure(talking: Talking, share: float, le
 
 
 async def test_a_window_so_full_that_the_talk_has_no_room_beside_it(talking: Talking):
-    """What leaves the window for it alone is looked through, too: it is back when the talk has gone."""
+    """Turns that leave the window only for the planning turn are searched, too: they return after it."""
     talk = talking().said(many(100))
     full = replace(talk.agent.memory, open=None).used
-    talk.limits = Limits(-(-(full + 20) * 10 // 9), 10)
+    talk.limits = ModelLimits(-(-(full + 20) * 10 // 9), 10)
     assert 0 < talk.load().room - full < 40
     filtered = await talk.planned()
     assert filtered.messages == 34 and "fox" not in talk.sent()
@@ -574,7 +580,7 @@ async def test_esc_ends_the_search(talking: Talking):
 @pytest.mark.long
 async def test_two_thousand_turns_under_pressure(talking: Talking):
     """No request of all those that a talk makes is larger than what the model takes, whatever it holds."""
-    talk = talking(rules=Rules())
+    talk = talking(rules=WindowRules())
     for n, (asked, said) in enumerate(many(2_000)):
         if n % 100 == 0:  # text of which JSON makes more
             said = '\\"\n\t' * 500
@@ -588,20 +594,20 @@ async def test_two_thousand_turns_under_pressure(talking: Talking):
     filtered = await talk.planned()
     assert filtered.messages == 667 and "fox" not in talk.sent()
     assert len(talk.matching) == 8, "four parts, each asked twice"
-    most = tokens.most_bytes("wire", "small", memory.room)
+    most = tokens.max_bytes("wire", "small", memory.room)
     assert max(len(received.body) for received in talk.server.requests) <= most < 4 * talk.limits.context
 
 
 @pytest.mark.parametrize(("context", "least"), [(2_000, 5), (8_000, 1)])
 async def test_a_turn_larger_than_the_context(talking: Talking, context: int, least: int):
-    """What memory has left out of a turn is in the log, and may match all the same; four requests at once, not more."""
-    talk = talking(limits=Limits(context, 100))
+    """Messages that memory left out of a turn are in the log and may match; at most four requests run at once."""
+    talk = talking(limits=ModelLimits(context, 100))
     talk.model.pause = 0.02
     talk.agent.happen(Submitted("Look at everything."))
     for n in range(300):
         call = ToolCall(f"c{n}", "look", '{"at":"\\n"}')
-        facts: tuple[Event, ...] = (AssistantMessage((Text(f"I look {n}."),)), call, ToolResult(call.id, '"\n' * 900))
-        talk.agent.store(facts)
+        events: tuple[Event, ...] = (AssistantMessage((Text(f"I look {n}."),)), call, ToolResult(call.id, '"\n' * 900))
+        talk.agent.store(events)
     talk.agent.reply(Text("A fox."))
     filtered = await talk.planned()
     assert not talk.results[-1].is_error, talk.results[-1]
@@ -609,12 +615,12 @@ async def test_a_turn_larger_than_the_context(talking: Talking, context: int, le
     assert talk.server.busiest == min(4, len(talk.matching))
     seen = [id for received in talk.matching for id, _ in shown(received.json["messages"][-1]["content"])]
     assert len(set(seen)) == 902
-    most = tokens.most_bytes("wire", "small", talk.load().room)
+    most = tokens.max_bytes("wire", "small", talk.load().room)
     assert max(len(received.body) for received in talk.matching) <= most
 
 
 async def test_criteria_that_leave_no_room(talking: Talking):
-    talk = talking(limits=Limits(2_000, 100)).said(FOXES)
+    talk = talking(limits=ModelLimits(2_000, 100)).said(FOXES)
     talk.model.plan = (preview(criteria="x" * 4_000),)
     filtered = await talk.planned()
     assert talk.results[0].content == f"These criteria are too long for {MODEL}."
@@ -629,13 +635,15 @@ async def test_named_by_ids(talking: Talking, key: str):
     talk = talking(user=User(key)).said(FOXES)
     before, ids = talk.sent(), talk.ids("fox")
     async with talk.running():
-        await talk.tell(Forget((Wanted(ids[0], ids[1]), Wanted(back=1))))
+        await talk.tell(Forget((EventRange(ids[0], ids[1]), EventRange(newest_turns=1))))
         await talk.until(lambda: bool(talk.events(Filtered)) or bool(talk.user.told("notice")))
     assert talk.user.asked[0].title.startswith("Forget 4 messages, ~") and not talk.server.requests
     assert talk.sent() == (before if key == "n" else "Weather?\nRain.")
 
 
-@pytest.mark.parametrize("asked", [Forget((Wanted(back=1),)), Plan("forget", "foxes")], ids=["ids", "criteria"])
+@pytest.mark.parametrize(
+    "asked", [Forget((EventRange(newest_turns=1),)), Plan("forget", "foxes")], ids=["ids", "criteria"]
+)
 async def test_sizes_of_a_filter_are_those_of_the_requests_around_it(talking: Talking, asked: Input):
     """Older turns come back into the room that it makes."""
     turns = [(f"question {n} " + "x" * 400, f"answer {n}") for n in range(30)]
@@ -655,17 +663,17 @@ class Pensive(User):
         super().__init__()
         self.decided = asyncio.Event()
 
-    async def ask(self, question: Question) -> Answered:
+    async def ask(self, question: Question) -> QuestionAnswer:
         answered = await super().ask(question)
         await self.decided.wait()
         return answered
 
 
-async def test_what_was_confirmed_of_another_conversation_is_not_forgotten(talking: Talking):
+async def test_selection_is_not_forgotten_after_the_conversation_has_gone_on(talking: Talking):
     user = Pensive()
     talk = talking(user=user).said(FOXES)
     async with talk.running():
-        await talk.tell(Forget((Wanted(back=1),)))
+        await talk.tell(Forget((EventRange(newest_turns=1),)))
         await talk.until(lambda: bool(user.asked))
         await talk.tell(Submitted("And what do bears eat?"))
         await talk.until(lambda: len(talk.events(TurnEnded)) == len(FOXES) + 1 and not talk.runtime.busy)

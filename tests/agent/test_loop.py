@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ikigai.agent.loop import Runtime
+from ikigai.agent.loop import AgentLoop
 from ikigai.core.errors import Unavailable
 from ikigai.core.events import (
     AssistantMessage,
@@ -24,23 +24,23 @@ from ikigai.core.events import (
 )
 from ikigai.core.messages import Message, Role, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Appended
-from ikigai.core.questions import Answered, Question
+from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Counted, Failure, Finished, ProviderEvent, TextDelta, Waiting
+from ikigai.core.request.reply import FailureKind, ProviderEvent, RetryScheduled, StreamFinished, TextDelta, UsageUpdate
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state import inputs, machine
 from ikigai.core.state.inputs import Interrupted, SetMark, Submitted
-from ikigai.core.state.loading import loading
-from ikigai.core.state.memory import Memory, Status
-from ikigai.core.state.run_config import Run
-from ikigai.core.views.transcript import Block, Rule, rule
+from ikigai.core.state.loading import load_memory
+from ikigai.core.state.memory import AgentStatus, Memory
+from ikigai.core.state.run_config import RunConfig
+from ikigai.core.views.transcript import ContextRule, TranscriptBlock, context_rule
 from ikigai.providers.anthropic.provider import AnthropicProvider
-from ikigai.providers.models import Traits
-from ikigai.providers.retry import Retrying
-from ikigai.providers.scripted import Break, Call, Hang, Pause, Scripted
-from ikigai.tools.base import Kind, Output, Progress, Touch
-from ikigai.tools.registry import Registry
+from ikigai.providers.models import ModelTraits
+from ikigai.providers.retry import RetryingProvider
+from ikigai.providers.scripted import ScriptedCall, ScriptedFailure, ScriptedHang, ScriptedPause, ScriptedProvider
+from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
+from ikigai.tools.registry import ToolRegistry
 from tests.core.encoders import encoder, limits
 from tests.core.memory_log import LogOf, MemoryLog
 from tests.support.running import running
@@ -57,10 +57,10 @@ class Watcher:
         self.memory: Memory | None = None
         self.saved_characters = 0
 
-    def show(self, block: Block) -> None:
+    def show(self, block: TranscriptBlock) -> None:
         self.seen.append((block.speaker.value, block.text))
 
-    def rule(self, rule: Rule) -> None:
+    def rule(self, rule: ContextRule) -> None:
         self.seen.append(("rule", rule))
 
     def live(self, asked_by: int, event: Any) -> None:
@@ -72,9 +72,9 @@ class Watcher:
     def progress(self, call_id: str, text: str) -> None:
         self.seen.append(("progress", text))
 
-    async def ask(self, question: Question) -> Answered:
+    async def ask(self, question: Question) -> QuestionAnswer:
         self.seen.append(("ask", question))
-        return Answered(question.yes or question.default)
+        return QuestionAnswer(question.yes or question.default)
 
     def stored(self, event: StoredEvent) -> None: ...
 
@@ -108,7 +108,7 @@ class Session:
     def __init__(
         self,
         replies: Any,
-        tools: Registry | None = None,
+        tools: ToolRegistry | None = None,
         log: Any = None,
         budget: int = 100_000,
         counter: str = "bytes",
@@ -118,15 +118,15 @@ class Session:
         self.logs = MemoryLog()
         self.logs.create(AGENT)
         settings: Choices = {"model": "chat/large", "level": "", "budget": budget, "system": ""}
-        self.run_settings = Run(settings, limits, encoder, counter=counter)
+        self.run_settings = RunConfig(settings, limits, encoder, counter=counter)
         self.view = Watcher()
-        self.provider: Any = Scripted(replies)
+        self.provider: Any = ScriptedProvider(replies)
         store = log(self.logs) if log else LogOf(self.logs, AGENT)
-        self.runtime = Runtime(
+        self.runtime = AgentLoop(
             self.load(),
             store,
             lambda model: self.provider,
-            tools or Registry(),
+            tools or ToolRegistry(),
             self.view,
             price=price,
             instructions=instructions,
@@ -134,7 +134,7 @@ class Session:
         )
 
     def load(self) -> Memory:
-        return self.logs.load(loading(self.run_settings, AGENT))
+        return self.logs.load(load_memory(self.run_settings, AGENT))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Session"]:
@@ -142,8 +142,8 @@ class Session:
             yield self
         assert self.load() == self.runtime.memory, "memory after live use is memory after a restart"
 
-    def tell(self, happened: inputs.Input) -> None:
-        self.runtime.inbox.put_nowait(happened)
+    def tell(self, incoming: inputs.Input) -> None:
+        self.runtime.inbox.put_nowait(incoming)
 
     async def until(self, true: Callable[[], bool], seconds: float = 10) -> None:
         async with asyncio.timeout(seconds):
@@ -151,7 +151,7 @@ class Session:
                 await asyncio.sleep(0.001)
 
     async def idle(self, turns: int) -> None:
-        await self.until(lambda: len(self.ended()) >= turns and self.runtime.memory.status is Status.IDLE)
+        await self.until(lambda: len(self.ended()) >= turns and self.runtime.memory.status is AgentStatus.IDLE)
 
     def events(self, kind: type) -> list[Any]:
         return [stored.event for stored in self.logs.history(AGENT) if isinstance(stored.event, kind)]
@@ -170,15 +170,15 @@ class Toy:
     def __init__(self, name: str, run: Callable[[dict[str, object]], Awaitable[str]]) -> None:
         self.name, self._run = name, run
 
-    async def look(self, arguments: Number) -> Touch:
-        return Touch(Kind.NOTHING, "")
+    async def preview(self, arguments: Number) -> Effect:
+        return Effect(EffectKind.NOTHING, "")
 
-    async def run(self, arguments: Number, progress: Progress) -> Output:
-        return Output(await self._run(msgspec.to_builtins(arguments)))
+    async def run(self, arguments: Number, progress: OnOutput) -> ToolOutput:
+        return ToolOutput(await self._run(msgspec.to_builtins(arguments)))
 
 
-def tool(name: str, run: Callable[[dict[str, object]], Awaitable[str]]) -> Registry:
-    return Registry([Toy(name, run)])
+def tool(name: str, run: Callable[[dict[str, object]], Awaitable[str]]) -> ToolRegistry:
+    return ToolRegistry([Toy(name, run)])
 
 
 async def test_a_turn_is_stored_shown_and_told_in_order():
@@ -200,8 +200,8 @@ async def test_instructions_that_changed_are_stored_before_what_asks_and_sent_wi
     session = Session(["One.", "Two.", "Three.", "Four."], instructions=lambda: now[0])
     async with session.running():
         sent = list[str]()
-        for turns, happened in enumerate((inputs.Submitted("a"), inputs.Submitted("b"), inputs.Retry()), 1):
-            session.tell(happened)
+        for turns, incoming in enumerate((inputs.Submitted("a"), inputs.Submitted("b"), inputs.Retry()), 1):
+            session.tell(incoming)
             await session.idle(turns)
             sent.append(session.provider.requests[-1].system)
             now[0] = ["Obey.", "", "Never."][turns - 1]
@@ -226,30 +226,30 @@ async def test_instructions_that_changed_are_stored_before_what_asks_and_sent_wi
 @pytest.mark.parametrize(
     ("reply", "stop", "ending"),
     [
-        (("begun", Hang()), [Interrupted()], Ending.INTERRUPTED),
-        (("begun", Hang()), [Interrupted(), None], Ending.INTERRUPTED),
-        (("begun", Pause(0.05), Break(Failure.REFUSED)), [], Ending.FAILED),
-        (("begun", Pause(0.05), "and done"), [], Ending.COMPLETED),
+        (("begun", ScriptedHang()), [Interrupted()], Ending.INTERRUPTED),
+        (("begun", ScriptedHang()), [Interrupted(), None], Ending.INTERRUPTED),
+        (("begun", ScriptedPause(0.05), ScriptedFailure(FailureKind.REFUSED)), [], Ending.FAILED),
+        (("begun", ScriptedPause(0.05), "and done"), [], Ending.COMPLETED),
     ],
 )
-async def test_what_commands_have_done_is_stored_once_however_the_turn_ends(
+async def test_command_outputs_are_stored_once_however_the_turn_ends(
     reply: Any, stop: list[Any], ending: Ending
 ) -> None:
     session = Session([reply, "More."])
     async with session.running():
         session.tell(Submitted("a"))
         await session.until(lambda: session.runtime.memory.open is not None)
-        for happened in (
-            inputs.Quote("!x\n1", ran=True),
+        for incoming in (
+            inputs.Quote("!x\n1", is_command_output=True),
             SetMark("m"),
             inputs.Quote("quoted"),
-            inputs.Quote("!y\n2", ran=True),
+            inputs.Quote("!y\n2", is_command_output=True),
         ):
-            session.tell(happened)
+            session.tell(incoming)
         await session.until(lambda: session.view.told("queued") and len(session.view.told("queued")[-1]) == 2)
         assert session.view.told("queued")[-1] == ("/mark m", "quoted"), "what ran is no input, and cannot run again"
-        for happened in stop:
-            session.runtime.inbox.put_nowait(happened)
+        for incoming in stop:
+            session.runtime.inbox.put_nowait(incoming)
         await session.idle(3 if stop else 4)
     assert session.view.told("notice") == (["Not done: /mark m, quoted."] if stop else [])
     said = [event.text for event in session.events(UserMessage)]
@@ -270,7 +270,7 @@ async def test_tools_run_side_by_side_and_their_results_go_back_in_the_order_of_
             gate.set()
         return f"result {arguments['n']}"
 
-    session = Session([[Call("toy", {"n": 1}), Call("toy", {"n": 2})], "done"], tool("toy", run))
+    session = Session([[ScriptedCall("toy", {"n": 1}), ScriptedCall("toy", {"n": 2})], "done"], tool("toy", run))
     async with session.running():
         session.tell(Submitted("go"))
         await session.idle(1)
@@ -287,7 +287,7 @@ async def test_no_tool_runs_before_its_start_is_stored():
         assert [event.call_id for event in session.events(ToolStarted)] == [session.events(ToolCall)[0].id]
         return "ok"
 
-    session = Session([[Call("toy", {})], "done"], tool("toy", run))
+    session = Session([[ScriptedCall("toy", {})], "done"], tool("toy", run))
     async with session.running():
         session.tell(Submitted("go"))
         await session.idle(1)
@@ -295,7 +295,7 @@ async def test_no_tool_runs_before_its_start_is_stored():
 
 
 async def test_an_unknown_tool_and_arguments_that_are_no_object_come_back_as_errors():
-    session = Session([[Call("nope", {}), Call("nope", "{broken")], "I see."])
+    session = Session([[ScriptedCall("nope", {}), ScriptedCall("nope", "{broken")], "I see."])
     async with session.running():
         session.tell(Submitted("go"))
         await session.idle(1)
@@ -313,7 +313,7 @@ async def test_interrupt_keeps_what_was_said_and_cancels_the_tools():
             cancelled.set()
         return ""
 
-    session = Session([["Half a ", Hang()], [Call("toy", {})], "fine"], tool("toy", run))
+    session = Session([["Half a ", ScriptedHang()], [ScriptedCall("toy", {})], "fine"], tool("toy", run))
     async with session.running():
         session.tell(Submitted("one"))
         await session.until(lambda: len(session.view.told("live")) >= 2)
@@ -333,7 +333,7 @@ async def test_interrupt_keeps_what_was_said_and_cancels_the_tools():
     assert [block.is_error for message in last for block in message.blocks if isinstance(block, ToolResult)] == [True]
 
 
-class Lingering(Scripted):
+class Lingering(ScriptedProvider):
     """A provider whose requests take a moment to be put down; `down` are the ways in which that ended."""
 
     def __init__(self) -> None:
@@ -357,9 +357,9 @@ class Lingering(Scripted):
 class Slow(LogOf):
     """A log that takes a moment for everything."""
 
-    async def append(self, facts: Any, reload: Any = None) -> Appended:
+    async def append(self, events: Any, reload: Any = None, ids: Any = ()) -> Appended:
         await asyncio.sleep(0.02)
-        return await super().append(facts, reload)
+        return await super().append(events, reload)
 
 
 async def test_a_cancelled_request_is_put_down_whole_before_the_loop_ends():
@@ -398,7 +398,7 @@ async def test_the_agent_is_busy_from_the_moment_something_is_sent():
 
 
 async def test_messages_and_commands_sent_while_busy_wait_their_turn_and_come_back_on_interrupt():
-    session = Session([["a", Pause(0.05)], "b", ["c", Hang()]])
+    session = Session([["a", ScriptedPause(0.05)], "b", ["c", ScriptedHang()]])
     async with session.running():
         session.tell(Submitted("one"))
         session.tell(SetMark("here"))
@@ -409,7 +409,7 @@ async def test_messages_and_commands_sent_while_busy_wait_their_turn_and_come_ba
         session.tell(Submitted("three"))
         session.tell(Submitted("four"))
         await session.until(lambda: len(session.view.told("live")) >= 3)
-        assert session.runtime.unqueue() == "four" and session.runtime.unqueue() == ""
+        assert session.runtime.queue.unqueue() == "four" and session.runtime.queue.unqueue() == ""
         session.tell(Submitted("five"))
         session.tell(Interrupted())
         await session.idle(3)
@@ -418,7 +418,7 @@ async def test_messages_and_commands_sent_while_busy_wait_their_turn_and_come_ba
 
 
 async def test_a_broken_stream_fails_the_turn_in_words_and_keeps_the_partial_reply():
-    session = Session([["Some ", Break(Failure.CUT, "The line went dead.", "Type /retry.")]])
+    session = Session([["Some ", ScriptedFailure(FailureKind.CUT, "The line went dead.", "Type /retry.")]])
     async with session.running():
         session.tell(Submitted("hi"))
         await session.idle(1)
@@ -429,7 +429,7 @@ async def test_a_broken_stream_fails_the_turn_in_words_and_keeps_the_partial_rep
 
 
 async def test_a_late_answer_changes_nothing():
-    session = Session([["x", Hang()]])
+    session = Session([["x", ScriptedHang()]])
     async with session.running():
         session.tell(Submitted("hi"))
         await session.until(lambda: bool(session.runtime.memory.open))
@@ -445,7 +445,7 @@ async def test_a_late_answer_changes_nothing():
 
 async def test_a_refused_message_goes_back_to_the_input_line():
     session = Session([])
-    session.run_settings = Run({"model": "", "budget": 0}, limits, encoder)
+    session.run_settings = RunConfig({"model": "", "budget": 0}, limits, encoder)
     session.runtime.memory = session.load()
     async with session.running():
         session.tell(Submitted("hi"))
@@ -454,8 +454,8 @@ async def test_a_refused_message_goes_back_to_the_input_line():
 
 
 async def test_a_queued_message_that_is_refused_is_no_longer_queued():
-    session = Session([["x" * 3000, Pause(0.05)]])
-    session.run_settings = Run({"model": "chat/tiny", "level": "", "budget": 0, "system": ""}, limits, encoder)
+    session = Session([["x" * 3000, ScriptedPause(0.05)]])
+    session.run_settings = RunConfig({"model": "chat/tiny", "level": "", "budget": 0, "system": ""}, limits, encoder)
     session.runtime.memory = session.load()
     async with session.running():
         session.tell(Submitted("one"))
@@ -470,7 +470,7 @@ async def test_the_rule_is_shown_behind_the_turn_that_moved_it_and_agrees_with_t
         for n in range(5):
             session.tell(Submitted(f"question {n}"))
             await session.idle(n + 1)
-            place = rule(session.runtime.memory)
+            place = context_rule(session.runtime.memory)
             if place:
                 assert session.view.seen[-2][0] == "rule" or ("rule", place) in session.view.seen
     rules = session.view.told("rule")
@@ -502,11 +502,11 @@ class Flaky(LogOf):
 
     down = 0
 
-    async def append(self, facts: Any, reload: Any = None) -> Appended:
+    async def append(self, events: Any, reload: Any = None, ids: Any = ()) -> Appended:
         if Flaky.down > 0:
             Flaky.down -= 1
             raise Unavailable("The database does not answer.")
-        return await super().append(facts, reload)
+        return await super().append(events, reload)
 
     async def save_draft(self, draft: Draft) -> None:
         if Flaky.down > 0:
@@ -542,7 +542,7 @@ async def test_patience_ends_the_loop_with_what_is_unsaved(monkeypatch: pytest.M
     monkeypatch.setattr("ikigai.agent.db_retry.RETRY_AFTER", (0.01,))
     session = Session(["Hello."], log=lambda logs: Flaky(logs, AGENT))
     Flaky.down = 10**9
-    session.runtime._patiently._patience = 0.05
+    session.runtime._retry._timeout = 0.05
     session.tell(Submitted("hi"))
     with pytest.raises(Unavailable):
         await session.runtime.run()
@@ -554,7 +554,7 @@ async def test_a_draft_that_could_not_be_saved_is_saved_later(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("ikigai.agent.reply_drafts.DRAFT_EVERY", 0.01)
-    session = Session([[Pause(0.05), "Half", Hang()]], log=lambda logs: Flaky(logs, AGENT))
+    session = Session([[ScriptedPause(0.05), "Half", ScriptedHang()]], log=lambda logs: Flaky(logs, AGENT))
     async with session.running():
         session.tell(Submitted("hi"))
         await session.until(lambda: bool(session.runtime.memory.open))
@@ -568,11 +568,11 @@ async def test_a_draft_that_could_not_be_saved_is_saved_later(
         await session.idle(1)
 
 
-async def test_what_was_sent_while_the_database_was_away_is_there_when_the_loop_ends(monkeypatch: pytest.MonkeyPatch):
+async def test_messages_sent_while_the_database_is_away_are_unsent_when_the_loop_ends(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ikigai.agent.db_retry.RETRY_AFTER", (0.01,))
     session = Session([], log=lambda logs: Flaky(logs, AGENT))
     Flaky.down = 10**9
-    session.runtime._patiently._patience = 0.05
+    session.runtime._retry._timeout = 0.05
     for text in ("one", "two", "three"):
         session.tell(Submitted(text))
     with pytest.raises(Unavailable):
@@ -586,7 +586,7 @@ async def test_max_requests_ends_a_turn_that_goes_round():
     async def run(arguments: dict[str, object]) -> str:
         return "again"
 
-    session = Session([[Call("toy", {})]] * 9, tool("toy", run))
+    session = Session([[ScriptedCall("toy", {})]] * 9, tool("toy", run))
     session.runtime._jobs._max_requests = 3
     async with session.running():
         session.tell(Submitted("go"))
@@ -596,7 +596,7 @@ async def test_max_requests_ends_a_turn_that_goes_round():
 
 
 async def test_a_dead_programs_draft_becomes_the_interrupted_reply():
-    session = Session([["Some words", Hang()]])
+    session = Session([["Some words", ScriptedHang()]])
     task = asyncio.create_task(session.runtime.run())
     session.tell(Submitted("hi"))
     await session.until(lambda: session.logs.draft(AGENT) is not None)
@@ -604,8 +604,8 @@ async def test_a_dead_programs_draft_becomes_the_interrupted_reply():
     await asyncio.wait([task])
     again = Session([])
     again.logs = session.logs
-    again.runtime = Runtime(
-        again.load(), LogOf(again.logs, AGENT), lambda model: again.provider, Registry(), again.view
+    again.runtime = AgentLoop(
+        again.load(), LogOf(again.logs, AGENT), lambda model: again.provider, ToolRegistry(), again.view
     )
     async with again.running():
         await again.idle(1)
@@ -622,17 +622,17 @@ def rows(session: Session) -> list[tuple[int, str]]:
     return [(report.attempt, report.failure) for report in session.events(UsageReported)]
 
 
-class Spending(Scripted):
+class Spending(ScriptedProvider):
     """A provider that counts before it speaks."""
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        yield Counted(Usage(40), "req_1")
+        yield UsageUpdate(Usage(40), "req_1")
         async with contextlib.aclosing(super().stream(request)) as events:
             async for event in events:
                 yield event
 
 
-BUSY = (Break(Failure.OVERLOADED, "Busy."),)
+BUSY = (ScriptedFailure(FailureKind.OVERLOADED, "Busy."),)
 
 
 async def test_every_request_has_its_row_in_the_order_of_things():
@@ -640,7 +640,9 @@ async def test_every_request_has_its_row_in_the_order_of_things():
         return "seen"
 
     session = Session([], tool("toy", run))
-    session.provider = Retrying(Scripted([BUSY, [Call("toy", {})], BUSY, BUSY, "done"]), jitter=lambda: 0.0)
+    session.provider = RetryingProvider(
+        ScriptedProvider([BUSY, [ScriptedCall("toy", {})], BUSY, BUSY, "done"]), jitter=lambda: 0.0
+    )
     async with session.running():
         session.tell(Submitted("go"))
         await session.idle(1)
@@ -671,7 +673,7 @@ async def test_the_size_in_a_row_is_what_was_sent():
 
 async def test_an_interrupted_request_has_a_row_with_what_was_counted():
     session = Session([])
-    session.provider = Spending([("Half", Hang())])
+    session.provider = Spending([("Half", ScriptedHang())])
     async with session.running():
         session.tell(Submitted("hi"))
         await session.until(lambda: bool(session.view.told("live")))
@@ -680,16 +682,18 @@ async def test_an_interrupted_request_has_a_row_with_what_was_counted():
     (report,) = session.events(UsageReported)
     assert (report.failure, report.usage, report.request_id, report.cost) == ("interrupted", Usage(40), "req_1", 40.0)
     assert report.size > 0 and report.seconds >= 0 and report.first_token_seconds is not None
-    assert all(not isinstance(event, Counted) for event in session.view.told("live"))
+    assert all(not isinstance(event, UsageUpdate) for event in session.view.told("live"))
 
 
 async def test_a_wait_is_ended_at_once_and_is_no_request():
     session = Session([])
-    session.provider = Retrying(Scripted([(Break(Failure.RATE, "Slow.", retry_after=30),), "never"]))
+    session.provider = RetryingProvider(
+        ScriptedProvider([(ScriptedFailure(FailureKind.RATE, "Slow.", retry_after=30),), "never"])
+    )
     async with session.running():
         session.tell(Submitted("hi"))
         await session.until(lambda: bool(session.view.told("live")))
-        assert session.view.told("live") == [Waiting(30, 2, "Slow.", "rate", "", 8)]
+        assert session.view.told("live") == [RetryScheduled(30, 2, "Slow.", "rate", "", 8)]
         await session.until(lambda: bool(session.events(UsageReported)))
         assert session.runtime.memory.open, "its row is stored while it waits"
         session.tell(Interrupted())
@@ -697,8 +701,8 @@ async def test_a_wait_is_ended_at_once_and_is_no_request():
     assert rows(session) == [(1, "rate")] and session.ended() == [Ending.INTERRUPTED]
 
 
-async def test_what_was_not_sent_has_no_row():
-    session = Session([(Break(Failure.UNAVAILABLE, "There is no model."),)])
+async def test_unsent_request_has_no_usage_row():
+    session = Session([(ScriptedFailure(FailureKind.UNAVAILABLE, "There is no model."),)])
     async with session.running():
         session.tell(Submitted("hi"))
         await session.idle(1)
@@ -706,7 +710,7 @@ async def test_what_was_not_sent_has_no_row():
 
 
 async def test_a_bug_before_the_request_has_no_row_and_one_within_it_has(caplog: pytest.LogCaptureFixture):
-    class Buggy(Scripted):
+    class Buggy(ScriptedProvider):
         async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
             yield TextDelta("Some words")
             raise RuntimeError("a bug")
@@ -733,13 +737,13 @@ async def test_a_bug_before_the_request_has_no_row_and_one_within_it_has(caplog:
 
 async def test_a_side_call_is_stored_at_any_time():
     report = UsageReported("x/y", Usage(5, 1), purpose="title")
-    session = Session([["a", Hang()]])
+    session = Session([["a", ScriptedHang()]])
     async with session.running():
-        session.tell(inputs.Used(report))
+        session.tell(inputs.UsageRecorded(report))
         await session.until(lambda: session.events(UsageReported) == [report])
         session.tell(Submitted("hi"))
         await session.until(lambda: bool(session.view.told("live")))
-        session.tell(inputs.Used(report))
+        session.tell(inputs.UsageRecorded(report))
         await session.until(lambda: session.events(UsageReported) == [report] * 2)
         assert session.runtime.memory.open
         session.tell(Interrupted())
@@ -765,8 +769,8 @@ async def test_a_reply_and_an_interrupt_at_the_same_time_make_one_row():
 
 
 async def test_a_price_that_takes_long_does_not_hold_up_a_stop(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.agent.usage_meter.PRICE_WITHIN", 0.1)
-    session = Session([["Half", Hang()]])
+    monkeypatch.setattr("ikigai.agent.usage_meter.PRICE_TIMEOUT", 0.1)
+    session = Session([["Half", ScriptedHang()]])
 
     over = threading.Event()
 
@@ -788,7 +792,7 @@ async def test_a_price_that_takes_long_does_not_hold_up_a_stop(monkeypatch: pyte
 # -- the provider's count of a turn ----------------------------------------------------------------------------------
 
 
-class Counting(Scripted):
+class Counting(ScriptedProvider):
     """A provider that counts turns; `counting` is set while it does, `result` is what it answers or raises."""
 
     def __init__(self, replies: Any, result: Any, seconds: float = 0.0) -> None:
@@ -806,7 +810,7 @@ class Counting(Scripted):
         return self._result
 
 
-def counting(replies: Any, result: Any, seconds: float = 0.0, tools: Registry | None = None) -> Session:
+def counting(replies: Any, result: Any, seconds: float = 0.0, tools: ToolRegistry | None = None) -> Session:
     session = Session([], tools, counter="provider")
     session.provider = Counting(replies, result, seconds)
     return session
@@ -816,7 +820,7 @@ async def test_a_turn_is_counted_by_the_provider_before_its_end_is_stored():
     async def run(arguments: dict[str, object]) -> str:
         return "seen"
 
-    session = counting([[Call("toy", {})], "done", "again"], 23, tools=tool("toy", run))
+    session = counting([[ScriptedCall("toy", {})], "done", "again"], 23, tools=tool("toy", run))
     async with session.running():
         session.tell(Submitted("go"))
         await session.idle(1)
@@ -856,7 +860,7 @@ SPOKEN = (Message(Role.USER, (Text("hi"),)), Message(Role.ASSISTANT, (Text("Hell
 
 
 async def test_a_count_that_takes_long_is_done_without(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.agent.model_call.COUNT_WITHIN", 0.05)
+    monkeypatch.setattr("ikigai.agent.model_call.COUNT_TIMEOUT", 0.05)
     session = counting(["Hello"], 9, seconds=60)
     async with session.running():
         session.tell(Submitted("hi"))
@@ -864,7 +868,7 @@ async def test_a_count_that_takes_long_is_done_without(monkeypatch: pytest.Monke
     assert [end.tokens for end in session.events(TurnEnded)] == [0]
 
 
-async def test_what_is_sent_while_a_turn_is_counted_waits_for_its_end():
+async def test_message_sent_while_a_turn_is_counted_waits_for_its_end():
     session = counting(["Hello", "Again"], 9, seconds=0.2)
     async with session.running():
         session.tell(Submitted("one"))
@@ -921,7 +925,7 @@ async def test_a_turn_is_counted_over_http():
     async with WireServer([said, number]) as server:
         session = Session([], counter="provider")
         address = server.base_url.removesuffix("/v1")
-        session.provider = AnthropicProvider("anthropic", address, "key", traits=lambda model: Traits())
+        session.provider = AnthropicProvider("anthropic", address, "key", traits=lambda model: ModelTraits())
         async with session.running():
             session.tell(Submitted("hi"))
             await session.until(lambda: bool(session.ended()), seconds=60)
@@ -934,10 +938,10 @@ async def test_a_turn_is_counted_over_http():
 
 
 async def test_calibrated_sizes_follow_the_rows_of_the_ledger():
-    class Dear(Scripted):
+    class Dear(ScriptedProvider):
         async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
             yield TextDelta("Hello")
-            yield Finished(StopReason.END, Usage(1000, 2))
+            yield StreamFinished(StopReason.END, Usage(1000, 2))
 
     session = Session([], counter="calibrated")
     session.provider = Dear()
@@ -949,7 +953,7 @@ async def test_calibrated_sizes_follow_the_rows_of_the_ledger():
 
 
 async def test_a_model_that_calls_what_is_not_there_is_not_asked_for_ever():
-    session = Session([[Call("ls", {})]] * 9)
+    session = Session([[ScriptedCall("ls", {})]] * 9)
     async with session.running():
         session.tell(Submitted("go"))
         await session.idle(1)
@@ -973,7 +977,7 @@ async def test_behind_a_clear_the_rule_is_not_drawn_again_below_what_is_in_the_c
     assert [rule.cleared for rule in session.view.told("rule")] == [True]
 
 
-def held() -> tuple[asyncio.Event, Registry]:
+def held() -> tuple[asyncio.Event, ToolRegistry]:
     """A tool that answers when it is let."""
     gate = asyncio.Event()
 
@@ -984,16 +988,16 @@ def held() -> tuple[asyncio.Event, Registry]:
     return gate, tool("toy", run)
 
 
-async def test_what_is_sent_into_a_turn_goes_in_behind_the_results_it_waits_for():
+async def test_steering_message_follows_the_tool_results():
     gate, tools = held()
-    session = Session([[Call("toy", {})], "so it is"], tools)
+    session = Session([[ScriptedCall("toy", {})], "so it is"], tools)
     async with session.running():
         session.tell(Submitted("go"))
         await session.until(lambda: bool(session.events(ToolStarted)))
         session.tell(inputs.Steered("and mind the gap"))
         session.tell(Submitted("later"))
         await session.until(lambda: ("queued", ("and mind the gap", "later")) in session.view.seen)
-        assert session.runtime.unqueue() == "later"
+        assert session.runtime.queue.unqueue() == "later"
         gate.set()
         await session.idle(1)
     kinds = [type(stored.event) for stored in session.logs.history(AGENT)]
@@ -1004,8 +1008,8 @@ async def test_what_is_sent_into_a_turn_goes_in_behind_the_results_it_waits_for(
     assert session.view.told("queued")[-1] == ()
 
 
-async def test_what_came_too_late_for_a_turn_begins_the_next_and_esc_gives_it_back():
-    session = Session(["one", "two", ["half", Hang()]])
+async def test_late_steering_message_begins_the_next_turn_and_esc_returns_it():
+    session = Session(["one", "two", ["half", ScriptedHang()]])
     async with session.running():
         session.tell(inputs.Steered("first"))  # nothing is under way
         await session.idle(1)

@@ -1,16 +1,16 @@
-"""Early facts of a long conversation: condensed here, and under Roo-Code's rules, at what price."""
+"""Early events of a long conversation: condensed here, and under Roo-Code's rules, at what price."""
 
 import pytest
 
-from ikigai.core.condense.threshold import Options
+from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.store.database import Database
 from tests.support.needles import HEAD, Outcome, conversation, ours, theirs
 
-LEAN = Options("auto", 90, 15)
+LEAN = CondenseOptions("auto", 90, 15)
 
 
 async def compared(
-    database: Database, turns: int, words: int, needles: int, budget: int, *options: Options
+    database: Database, turns: int, words: int, needles: int, budget: int, *options: CondenseOptions
 ) -> list[Outcome]:
     """Both rules of theirs, then ours with these options; every one of ours finds at least as many."""
     talk, hidden = conversation(turns, words, needles)
@@ -34,5 +34,5 @@ async def test_needles_of_a_short_conversation(database: Database):
 @pytest.mark.long
 @pytest.mark.timeout(900)
 async def test_needles_of_300_turns(database: Database):
-    halved, replaced, default, lean = await compared(database, 300, 200, 60, 20_000, Options("auto"), LEAN)
+    halved, replaced, default, lean = await compared(database, 300, 200, 60, 20_000, CondenseOptions("auto"), LEAN)
     assert default.price <= halved.price and lean.price <= min(halved.price, replaced.price)

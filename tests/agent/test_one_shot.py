@@ -7,9 +7,16 @@ import pytest
 from ikigai.agent.one_shot import complete
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import StopReason, Usage
-from ikigai.core.request.reply import Broke, Failure
-from ikigai.providers.retry import Retrying
-from ikigai.providers.scripted import Break, Call, Hang, Scripted, Stop, Think
+from ikigai.core.request.reply import FailureKind, StreamFailed
+from ikigai.providers.retry import RetryingProvider
+from ikigai.providers.scripted import (
+    ScriptedCall,
+    ScriptedFailure,
+    ScriptedHang,
+    ScriptedProvider,
+    ScriptedStop,
+    ScriptedThinking,
+)
 from tests.support.wire_server import WireServer, completion, failure
 
 
@@ -17,7 +24,7 @@ def price(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
     return (usage.input + usage.output) / 1000, model
 
 
-async def test_over_http(wire_model: WireServer, wire_provider: Retrying):
+async def test_over_http(wire_model: WireServer, wire_provider: RetryingProvider):
     wire_model.script[:] = [
         failure(503, "busy"),
         completion("A short title", thinking="hm", usage={"prompt_tokens": 30, "completion_tokens": 7}),
@@ -42,16 +49,16 @@ async def test_over_http(wire_model: WireServer, wire_provider: Retrying):
     assert wire_model.requests[0].body == wire_model.requests[1].body
 
 
-async def test_over_http_a_failure_is_told_and_counted(wire_model: WireServer, wire_provider: Retrying):
+async def test_over_http_a_failure_is_told_and_counted(wire_model: WireServer, wire_provider: RetryingProvider):
     wire_model.script[:] = [failure(401, "bad key")]
     made = await complete(wire_provider, "wire/small", "", "Hello", purpose="summary", max_output=64)
-    assert made.text == "" and made.failure and made.failure.kind is Failure.AUTH
+    assert made.text == "" and made.failure and made.failure.kind is FailureKind.AUTH
     assert [(row.failure, row.purpose, row.cost) for row in made.usage] == [("auth", "summary", 0.0)]
     assert [message["role"] for message in wire_model.requests[0].json["messages"]] == ["user"]
 
 
 async def test_scripted():
-    scripted = Scripted([("One ", Think("hm"), "two", Stop(StopReason.LENGTH))])
+    scripted = ScriptedProvider([("One ", ScriptedThinking("hm"), "two", ScriptedStop(StopReason.LENGTH))])
     made = await complete(scripted, "scripted/x", "s", "t", purpose="summary", max_output=8, level="low", price=price)
     assert (made.text, made.stop, made.failure) == ("One two", StopReason.LENGTH, None)
     (request,) = scripted.requests
@@ -61,30 +68,38 @@ async def test_scripted():
 
 
 async def test_words_before_a_failure_and_calls_that_nobody_runs():
-    broken = Scripted([("Half a ", Break(Failure.CUT, "Cut."))])
+    broken = ScriptedProvider([("Half a ", ScriptedFailure(FailureKind.CUT, "Cut."))])
     made = await complete(broken, "scripted/x", "", "t", purpose="summary", max_output=8)
-    assert made.text == "Half a " and made.failure == Broke(Failure.CUT, "Cut.")
-    made = await complete(Scripted([("Look: ", Call("ls"))]), "scripted/x", "", "t", purpose="match", max_output=8)
+    assert made.text == "Half a " and made.failure == StreamFailed(FailureKind.CUT, "Cut.")
+    made = await complete(
+        ScriptedProvider([("Look: ", ScriptedCall("ls"))]), "scripted/x", "", "t", purpose="match", max_output=8
+    )
     assert (made.text, made.stop, made.failure) == ("Look: ", StopReason.TOOLS, None)
 
 
 async def test_nothing_sent_is_nothing_spent():
-    nobody = Scripted([(Break(Failure.UNAVAILABLE, "No model."),)])
+    nobody = ScriptedProvider([(ScriptedFailure(FailureKind.UNAVAILABLE, "No model."),)])
     made = await complete(nobody, "x/y", "", "t", purpose="summary", max_output=8)
-    assert made.usage == () and made.failure and made.failure.kind is Failure.UNAVAILABLE
+    assert made.usage == () and made.failure and made.failure.kind is FailureKind.UNAVAILABLE
 
 
 async def test_cancelling_ends_the_request():
-    hanging = Scripted([("Half", Hang())])
+    hanging = ScriptedProvider([("Half", ScriptedHang())])
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await complete(hanging, "scripted/x", "", "t", purpose="summary", max_output=8)
 
 
-async def test_what_a_cancelled_call_took_is_told():
+async def test_cancelled_call_reports_its_usage():
     rows = list[UsageReported]()
     asking = complete(
-        Scripted([("So far", Hang())]), "scripted/x", "", "?", purpose="summary", max_output=9, tell=rows.append
+        ScriptedProvider([("So far", ScriptedHang())]),
+        "scripted/x",
+        "",
+        "?",
+        purpose="summary",
+        max_output=9,
+        on_usage=rows.append,
     )
     task = asyncio.create_task(asking)
     await asyncio.sleep(0.01)

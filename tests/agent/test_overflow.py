@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ikigai.agent.loop import Runtime
+from ikigai.agent.loop import AgentLoop
 from ikigai.core.errors import Unavailable
 from ikigai.core.events import Ending, TurnEnded, UsageReported
 from ikigai.core.messages import ToolResult
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Failure, ProviderEvent
+from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
 from ikigai.core.state.inputs import Interrupted, Submitted
 from ikigai.core.state.loading import Loading
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.run_config import Run
-from ikigai.core.views.transcript import Rule
-from ikigai.providers.scripted import Break, Call, Hang
-from ikigai.tools.registry import Registry
+from ikigai.core.state.run_config import RunConfig
+from ikigai.core.views.transcript import ContextRule
+from ikigai.providers.scripted import ScriptedCall, ScriptedFailure, ScriptedHang
+from ikigai.tools.registry import ToolRegistry
 from tests.agent.test_loop import AGENT, Session, price, tool
 from tests.core.agreement import is_sound
 from tests.core.encoders import encoder, limits
@@ -32,27 +32,27 @@ TURNS = 7
 SAID = "y" * 200
 
 
-def refused(text: str = "Input is too long.") -> tuple[Break, ...]:
-    return (Break(Failure.CONTEXT, text),)
+def refused(text: str = "Input is too long.") -> tuple[ScriptedFailure, ...]:
+    return (ScriptedFailure(FailureKind.CONTEXT, text),)
 
 
 class Narrow(Session):
     """A session with that model, which learns what its provider says. It has `TURNS` turns behind it once `filled`."""
 
     def __init__(
-        self, replies: list[Any], tools: Registry | None = None, budget: int = 100_000, log: Any = None
+        self, replies: list[Any], tools: ToolRegistry | None = None, budget: int = 100_000, log: Any = None
     ) -> None:
         super().__init__(replies, tools)
         self.learned = Learned()
         settings = {"model": MODEL, "level": "", "budget": budget, "system": ""}
         specs = tools.specs if tools else ()
-        self.run_settings = self.learned.taught(Run(settings, limits, encoder, tools=specs))
+        self.run_settings = self.learned.taught(RunConfig(settings, limits, encoder, tools=specs))
         store = log(self.logs) if log else LogOf(self.logs, AGENT)
-        self.runtime = Runtime(
+        self.runtime = AgentLoop(
             self.load(),
             store,
             lambda model: self.provider,
-            tools or Registry(),
+            tools or ToolRegistry(),
             self.view,
             price=price,
             learn=self.learned.learn,
@@ -99,7 +99,7 @@ async def test_older_turns_leave_and_the_same_question_is_sent_again():
         assert second <= first * 0.75 + 4, "a quarter less, for nobody said how much"
         assert session.requests[-1].messages[-1] == session.requests[-2].messages[-1]
         assert session.requests[-1].messages[0].text.startswith("[conversation truncated")
-        drawn: list[Rule] = session.view.told("rule")[rules:]
+        drawn: list[ContextRule] = session.view.told("rule")[rules:]
         assert len(drawn) == 1 and drawn[0].left == drawn[0].turns > 0
         assert (drawn[0].used_before, drawn[0].used) == (-(-first // 4), -(-second // 4))
         assert drawn[0].words == session.requests[-1].messages[1].text
@@ -175,7 +175,7 @@ async def test_iterations_are_dropped_where_no_turns_are_left():
     async def look(arguments: dict[str, object]) -> str:
         return "z" * 240
 
-    calls = [[Call("toy", {"n": n}, id=f"c{n}")] for n in range(4)]
+    calls = [[ScriptedCall("toy", {"n": n}, id=f"c{n}")] for n in range(4)]
     session = Narrow([*calls, refused(), "Seen."], tool("toy", look))
     async with session.running():
         assert await session.ask("look") is Ending.COMPLETED
@@ -201,7 +201,7 @@ async def test_with_the_window_off_nothing_leaves_and_the_ways_out_are_told():
 
 
 async def test_escape_between_two_tries_ends_the_turn():
-    session = Narrow([SAID] * TURNS + [refused(), (Hang(),), "Hello."])
+    session = Narrow([SAID] * TURNS + [refused(), (ScriptedHang(),), "Hello."])
     async with session.running():
         await session.filled()
         session.tell(Submitted("and?"))
@@ -223,7 +223,7 @@ class Impatient:
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         if request.messages[-1].text == "and?":
             self._session.tell(Interrupted())
-            yield Broke(Failure.CONTEXT, "Too long.")
+            yield StreamFailed(FailureKind.CONTEXT, "Too long.")
             return
         async for event in self._given.stream(request):
             yield event

@@ -17,17 +17,17 @@ from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
     Accumulator,
     Delta,
-    Finished,
     ProviderEvent,
+    StreamFinished,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
 )
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.state.inputs import Interrupted, Quote, Ran, Submitted
-from ikigai.providers.scripted import Break, Call, Hang
-from ikigai.tools.base import Kind, Output, Progress, Touch
-from ikigai.tools.registry import Registry
+from ikigai.core.state.inputs import CommandFinished, Interrupted, Quote, Submitted
+from ikigai.providers.scripted import ScriptedCall, ScriptedFailure, ScriptedHang
+from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
+from ikigai.tools.registry import ToolRegistry
 from tests.agent.test_loop import AGENT, Session
 from tests.core.memory_log import LogOf, MemoryLog
 
@@ -61,7 +61,7 @@ class Streamed:
         for event in self._events:
             await asyncio.sleep(0)
             yield event
-        yield Finished(StopReason.END, Usage(1, 1))
+        yield StreamFinished(StopReason.END, Usage(1, 1))
 
     async def count(self, request: Request) -> int | None:
         return None
@@ -81,13 +81,13 @@ class Recorder:
     def __init__(self, answer: str = "done", mail: str = "") -> None:
         self.answer, self.mail, self.heard = answer, mail, list[str]()
 
-    async def look(self, arguments: Said) -> Touch:
-        return Touch(Kind.NOTHING, arguments.text)
+    async def preview(self, arguments: Said) -> Effect:
+        return Effect(EffectKind.NOTHING, arguments.text)
 
-    async def run(self, arguments: Said, progress: Progress) -> Output:
+    async def run(self, arguments: Said, progress: OnOutput) -> ToolOutput:
         self.heard.append(arguments.text)
         also = (MailSent("b", self.mail, "kid"),) if self.mail else ()
-        return Output(self.answer, diff=f"+{self.answer}", also=also)
+        return ToolOutput(self.answer, diff=f"+{self.answer}", also=also)
 
 
 def stored(session: Session) -> str:
@@ -123,7 +123,7 @@ async def test_reply_is_redacted_however_it_is_split(seed: int):
 
 
 async def test_stopped_reply_keeps_no_key():
-    reply = (f"the key is {KEY}, and then sk-own", Hang())
+    reply = (f"the key is {KEY}, and then sk-own", ScriptedHang())
     async with Session([reply], redactor=OWN).running() as session:
         session.tell(Submitted("say it"))
         await session.until(lambda: "and then " in "".join(each.text for each in session.view.told("live")))
@@ -135,7 +135,7 @@ async def test_stopped_reply_keeps_no_key():
 
 @pytest.mark.parametrize("most", range(12, len(KEY)))
 async def test_stopped_in_the_middle_of_a_key(most: int):
-    async with Session([(f"it is {KEY[:most]}", Hang())], redactor=OWN).running() as session:
+    async with Session([(f"it is {KEY[:most]}", ScriptedHang())], redactor=OWN).running() as session:
         session.tell(Submitted("say it"))
         await session.until(lambda: "is " in "".join(each.text for each in session.view.told("live")))
         await asyncio.sleep(0.01)
@@ -156,7 +156,7 @@ async def test_key_divided_between_two_texts():
 
 async def test_call_that_goes_on_ends_no_text():
     tool = Recorder()
-    async with Session([], Registry([tool]), redactor=OWN).running() as session:
+    async with Session([], ToolRegistry([tool]), redactor=OWN).running() as session:
         session.provider = Streamed(
             ToolCallDelta(0, "c1", "record", '{"text":'),
             TextDelta(KEY[:10]),
@@ -193,8 +193,13 @@ async def test_signed_thinking_is_kept_whole_or_loses_its_signature():
 
 async def test_call_runs_as_written_and_is_stored_redacted():
     tool = Recorder()
-    replies = [(Call("record", {"text": f"use {KEY}"}),), "ok", (Call("record", {"text": "again"}),), "ok"]
-    async with Session(replies, Registry([tool]), redactor=OWN).running() as session:
+    replies = [
+        (ScriptedCall("record", {"text": f"use {KEY}"}),),
+        "ok",
+        (ScriptedCall("record", {"text": "again"}),),
+        "ok",
+    ]
+    async with Session(replies, ToolRegistry([tool]), redactor=OWN).running() as session:
         for turn in (1, 2):
             session.tell(Submitted("do it"))
             await session.idle(turn)
@@ -205,7 +210,7 @@ async def test_call_runs_as_written_and_is_stored_redacted():
 
 async def test_split_call_is_stored_redacted():
     tool, text = Recorder(), json.dumps({"text": KEY})
-    async with Session([], Registry([tool]), redactor=OWN).running() as session:
+    async with Session([], ToolRegistry([tool]), redactor=OWN).running() as session:
         called = [ToolCallDelta(0, "c1", "record"), *(ToolCallDelta(0, arguments=piece) for piece in text)]
         session.provider = Streamed(*called)
         session.tell(Submitted("do it"))
@@ -218,7 +223,7 @@ async def test_split_call_is_stored_redacted():
 async def test_calls_that_share_an_id_run_as_each_was_written():
     first, second = Recorder(), Recorder()
     second.name = "other"
-    async with Session([], Registry([first, second]), redactor=OWN).running() as session:
+    async with Session([], ToolRegistry([first, second]), redactor=OWN).running() as session:
         session.provider = Streamed(
             ToolCallDelta(0, "c", "record", '{"text":"harmless"}'),
             ToolCallDelta(1, "c", "other", json.dumps({"text": KEY})),
@@ -242,7 +247,9 @@ async def test_calls_that_share_an_id_run_as_each_was_written():
 )
 async def test_stored_arguments_are_json_however_they_are_escaped(key: str, written: str):
     tool, own = Recorder(), Redactor({"A_KEY": key}, formats=False)
-    async with Session([(Call("record", written),), "ok"], Registry([tool]), redactor=own).running() as session:
+    async with Session(
+        [(ScriptedCall("record", written),), "ok"], ToolRegistry([tool]), redactor=own
+    ).running() as session:
         session.tell(Submitted("do it"))
         await session.idle(1)
         (call,) = session.events(ToolCall)
@@ -250,21 +257,21 @@ async def test_stored_arguments_are_json_however_they_are_escaped(key: str, writ
 
 
 async def test_names_and_ids_of_calls_are_redacted():
-    async with Session([(Call(KEY, "{}", id=KEY),), "ok"], redactor=OWN).running() as session:
+    async with Session([(ScriptedCall(KEY, "{}", id=KEY),), "ok"], redactor=OWN).running() as session:
         session.tell(Submitted("do it"))
         await session.idle(1)
         assert KEY not in stored(session)
 
 
 async def test_reason_of_a_failure_is_redacted():
-    async with Session([(Break(text=f"bad key {KEY}"),)], redactor=OWN).running() as session:
+    async with Session([(ScriptedFailure(text=f"bad key {KEY}"),)], redactor=OWN).running() as session:
         session.tell(Submitted("do it"))
         await session.idle(1)
         assert KEY not in stored(session)
 
 
 async def test_random_deltas_lose_nothing_but_keys():
-    """What is passed on adds up to what came, key by key, and blocks stay apart as they came."""
+    """The deltas passed on add up to those received, key by key, and blocks stay separate."""
     chosen = random.Random(7)
     for _ in range(300):
         deltas = [_delta(chosen) for _ in range(chosen.randrange(1, 14))]
@@ -301,7 +308,7 @@ def _delta(chosen: random.Random) -> Delta:
 
 async def test_result_and_mail_are_redacted():
     tool = Recorder(f"key={KEY} token={GITHUB}", mail=f"take {KEY}")
-    async with Session([(Call("record"),), "ok"], Registry([tool]), redactor=OWN).running() as session:
+    async with Session([(ScriptedCall("record"),), "ok"], ToolRegistry([tool]), redactor=OWN).running() as session:
         session.tell(Submitted("do it"))
         await session.idle(1)
         (result,) = session.events(ToolResult)
@@ -313,13 +320,13 @@ async def test_result_and_mail_are_redacted():
 async def test_own_alone_leaves_tokens_of_others():
     tool = Recorder(f"key={KEY} token={GITHUB}")
     own = Redactor({"OPENAI_API_KEY": KEY}, formats=False)
-    async with Session([(Call("record"),), "ok"], Registry([tool]), redactor=own).running() as session:
+    async with Session([(ScriptedCall("record"),), "ok"], ToolRegistry([tool]), redactor=own).running() as session:
         session.tell(Submitted("do it"))
         await session.idle(1)
         assert session.events(ToolResult)[0].content == f"key={MARKER} token={GITHUB}"
 
 
-async def test_what_the_user_types_stays_and_is_pointed_out():
+async def test_typed_secrets_stay_and_are_notified():
     async with Session(["ok", "ok", "ok"], redactor=OWN).running() as session:
         for turn, text in enumerate((f"my key is {KEY}", f"and {GITHUB}", "no key, sk-own-7"), 1):
             session.tell(Submitted(text))
@@ -351,11 +358,11 @@ async def test_words_of_another_agent_are_redacted_and_not_pointed_out():
 async def test_why_a_call_did_not_run_is_redacted():
     tool = Recorder()
 
-    async def fails(arguments: Said) -> Touch:
+    async def fails(arguments: Said) -> Effect:
         raise OSError(f"no file {KEY} {GITHUB}")
 
-    tool.look = fails  # type: ignore[method-assign]
-    async with Session([(Call("record"),), "ok"], Registry([tool]), redactor=OWN).running() as session:
+    tool.preview = fails  # type: ignore[method-assign]
+    async with Session([(ScriptedCall("record"),), "ok"], ToolRegistry([tool]), redactor=OWN).running() as session:
         session.tell(Submitted("do it"))
         await session.idle(1)
         (result,) = session.events(ToolResult)
@@ -365,15 +372,15 @@ async def test_why_a_call_did_not_run_is_redacted():
 async def test_long_result_is_redacted():
     """It is looked through beside the loop."""
     tool = Recorder(f"{KEY} {'word ' * 60_000}{GITHUB}")
-    async with Session([(Call("record"),), "ok"], Registry([tool]), redactor=OWN).running() as session:
+    async with Session([(ScriptedCall("record"),), "ok"], ToolRegistry([tool]), redactor=OWN).running() as session:
         session.tell(Submitted("do it"))
         await session.idle(1)
         (result,) = session.events(ToolResult)
         assert KEY not in result.content and GITHUB not in result.content and result.content.startswith(MARKER)
 
 
-@pytest.mark.parametrize("told", [Ran("/recall it", f"It is {KEY}.")])
-async def test_answer_to_a_command_is_redacted(told: Ran):
+@pytest.mark.parametrize("told", [CommandFinished("/recall it", f"It is {KEY}.")])
+async def test_answer_to_a_command_is_redacted(told: CommandFinished):
     async with Session([], redactor=OWN).running() as session:
         session.tell(told)
         await session.until(lambda: bool(session.events(CommandRan)))

@@ -1,4 +1,4 @@
-"""What a request is said to have taken: every attempt of it, over real HTTP and over streams played by hand."""
+"""The usage of every attempt of a request is reported, over real HTTP and over streams played by hand."""
 
 import asyncio
 import threading
@@ -7,25 +7,25 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from ikigai.agent.usage_meter import Meter, Price
+from ikigai.agent.usage_meter import PriceOf, UsageMeter
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import StopReason, Usage
 from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
-    Broke,
-    Counted,
-    Failure,
-    Finished,
+    FailureKind,
     ProviderEvent,
+    RetryScheduled,
+    StreamFailed,
+    StreamFinished,
     TextDelta,
     ThinkingDelta,
-    Waiting,
+    UsageUpdate,
 )
 from ikigai.providers.anthropic.provider import AnthropicProvider
-from ikigai.providers.models import Traits
+from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
-from ikigai.providers.retry import Retrying
+from ikigai.providers.retry import RetryingProvider
 from tests.providers.conftest import ask
 from tests.support.wire_server import Answer, WireServer, completion, failure, sse
 
@@ -63,15 +63,15 @@ class Played:
     async def close(self) -> None: ...
 
 
-async def metered(provider: Provider, price: Price = price, **more: object) -> list[ProviderEvent | UsageReported]:
-    return [event async for event in Meter(provider, ask(), "wire/x", price, **more).events()]  # type: ignore[arg-type]
+async def metered(provider: Provider, price: PriceOf = price, **more: object) -> list[ProviderEvent | UsageReported]:
+    return [event async for event in UsageMeter(provider, ask(), "wire/x", price, **more).events()]  # type: ignore[arg-type]
 
 
 def reports(events: list[ProviderEvent | UsageReported]) -> list[UsageReported]:
     return [event for event in events if isinstance(event, UsageReported)]
 
 
-END = Finished(StopReason.END, Usage(100, 20, 90, 5, 7), "req_1")
+END = StreamFinished(StopReason.END, Usage(100, 20, 90, 5, 7), "req_1")
 
 
 async def test_one_attempt():
@@ -95,20 +95,21 @@ async def test_one_attempt():
 async def test_every_attempt_before_its_wait():
     played = Played(
         0.06,
-        Waiting(0.4, 2, "Busy.", "overloaded", "req_1"),
+        RetryScheduled(0.4, 2, "Busy.", "overloaded", "req_1"),
         0.4,
-        Counted(Usage(10), "req_2"),
-        Waiting(0.4, 3, "Slow.", "rate", ""),
+        UsageUpdate(Usage(10), "req_2"),
+        RetryScheduled(0.4, 3, "Slow.", "rate", ""),
         0.4,
         0.02,
         TextDelta("Hi"),
-        Finished(StopReason.END, Usage(10, 1)),
+        StreamFinished(StopReason.END, Usage(10, 1)),
     )
     began = time.monotonic()
     events = await metered(played)
     elapsed = time.monotonic() - began
     assert [type(event) for event in events] == [
-        UsageReported, Waiting, Counted, UsageReported, Waiting, TextDelta, Finished, UsageReported,
+        UsageReported, RetryScheduled, UsageUpdate, UsageReported, RetryScheduled, TextDelta, StreamFinished,
+        UsageReported,
     ]  # fmt: skip
     first, second, third = reports(events)
     assert [(report.attempt, report.failure, report.request_id) for report in (first, second, third)] == [
@@ -123,70 +124,72 @@ async def test_every_attempt_before_its_wait():
     assert first.first_token_seconds is None and third.first_token_seconds
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Failure if kind not in (Failure.CUT, Failure.UNAVAILABLE)])
-async def test_what_no_model_has_worked_on_costs_nothing(kind: Failure):
-    (report,) = reports(await metered(Played(Broke(kind, "No.", request_id="req_9"))))
+@pytest.mark.parametrize(
+    "kind", [kind for kind in FailureKind if kind not in (FailureKind.CUT, FailureKind.UNAVAILABLE)]
+)
+async def test_attempt_without_model_work_costs_nothing(kind: FailureKind):
+    (report,) = reports(await metered(Played(StreamFailed(kind, "No.", request_id="req_9"))))
     assert (report.cost, report.priced_by, report.failure, report.request_id) == (0.0, "", kind.value, "req_9")
 
 
 async def test_where_nothing_was_sent_there_is_no_row():
-    broke = Broke(Failure.UNAVAILABLE, "No model.")
-    meter = Meter(Played(broke), ask(), "wire/x", price)
+    broke = StreamFailed(FailureKind.UNAVAILABLE, "No model.")
+    meter = UsageMeter(Played(broke), ask(), "wire/x", price)
     assert [event async for event in meter.events()] == [broke]
     assert await meter.stop("interrupted") is None
 
 
-async def test_what_nobody_counted_has_no_cost_unless_it_is_free():
-    cut = (TextDelta("Hal"), Broke(Failure.CUT, "Cut."))
+async def test_uncounted_attempt_has_no_cost_unless_it_is_free():
+    cut = (TextDelta("Hal"), StreamFailed(FailureKind.CUT, "Cut."))
     for prices, cost in ((price, None), (unknown, None), (free, 0.0)):
         (report,) = reports(await metered(Played(*cut), prices))
         assert report.cost == cost and report.priced_by == ("free" if cost == 0 else "")
-    (report,) = reports(await metered(Played(TextDelta("Hi"), Finished(StopReason.END))))
+    (report,) = reports(await metered(Played(TextDelta("Hi"), StreamFinished(StopReason.END))))
     assert report.cost is None and not report.failure
 
 
 async def test_the_last_count_stands_and_that_of_the_end_before_all():
-    begun, more = Counted(Usage(10), "req_1"), Counted(Usage(10, 3))
-    (report,) = reports(await metered(Played(begun, more, TextDelta("x"), Broke(Failure.CUT, "Cut."))))
+    begun, more = UsageUpdate(Usage(10), "req_1"), UsageUpdate(Usage(10, 3))
+    (report,) = reports(await metered(Played(begun, more, TextDelta("x"), StreamFailed(FailureKind.CUT, "Cut."))))
     assert (report.usage, report.request_id, report.cost) == (Usage(10, 3), "req_1", 0.016)
-    (report,) = reports(await metered(Played(begun, Finished(StopReason.END, Usage(11, 4)))))
+    (report,) = reports(await metered(Played(begun, StreamFinished(StopReason.END, Usage(11, 4)))))
     assert report.usage == Usage(11, 4)
-    (report,) = reports(await metered(Played(begun, more, Finished(StopReason.END))))
+    (report,) = reports(await metered(Played(begun, more, StreamFinished(StopReason.END))))
     assert report.usage == Usage(10, 3)
 
 
 async def test_a_stream_without_an_end_was_cut():
     *_, last, report = await metered(Played(TextDelta("x")))
-    assert isinstance(last, Broke) and last.kind is Failure.CUT
+    assert isinstance(last, StreamFailed) and last.kind is FailureKind.CUT
     assert isinstance(report, UsageReported) and report.failure == "cut"
 
 
 async def test_stopped_at_any_time():
-    played = Played(Waiting(0.05, 2, "Busy.", "overloaded"), 0.05, Counted(Usage(10)), TextDelta("Hal"), END)
-    meter = Meter(played, ask(), "wire/x", price)
+    played = Played(RetryScheduled(0.05, 2, "Busy.", "overloaded"), 0.05, UsageUpdate(Usage(10)), TextDelta("Hal"), END)
+    meter = UsageMeter(played, ask(), "wire/x", price)
     assert await meter.stop("interrupted") is None, "nothing was sent"
     stopped = [(event, await meter.stop("interrupted")) async for event in meter.events()]
     kinds = [(type(event).__name__, report and (report.attempt, report.failure)) for event, report in stopped]
     assert kinds == [
         ("UsageReported", (1, "overloaded")),  # known already
-        ("Waiting", None),  # nothing is under way
-        ("Counted", (2, "interrupted")),
+        ("RetryScheduled", None),  # nothing is under way
+        ("UsageUpdate", (2, "interrupted")),
         ("TextDelta", (2, "interrupted")),
-        ("Finished", (2, "interrupted")),
+        ("StreamFinished", (2, "interrupted")),
         ("UsageReported", (2, "interrupted")),
     ]
     interrupted = stopped[3][1]
     assert interrupted and (interrupted.usage, interrupted.cost) == (Usage(10), 0.01)
 
 
-async def test_what_has_ended_keeps_its_end():
-    meter = Meter(Played(TextDelta("Hi"), END), ask(), "wire/x", price)
+async def test_ended_attempt_keeps_its_outcome():
+    meter = UsageMeter(Played(TextDelta("Hi"), END), ask(), "wire/x", price)
     (report,) = reports([event async for event in meter.events()])
     assert await meter.stop("interrupted") == report and not report.failure
 
 
 async def test_a_price_that_cannot_be_had_costs_no_reply(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.agent.usage_meter.PRICE_WITHIN", 0.05)
+    monkeypatch.setattr("ikigai.agent.usage_meter.PRICE_TIMEOUT", 0.05)
     over = threading.Event()
 
     def slow(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
@@ -212,7 +215,9 @@ async def test_cancelling_while_it_is_priced_keeps_the_attempt():
         over.wait(60)
         return 1.0, "slow"
 
-    meter = Meter(Played(Counted(Usage(5)), Waiting(9, 2, "Busy.", "overloaded")), ask(), "wire/x", slow)
+    meter = UsageMeter(
+        Played(UsageUpdate(Usage(5)), RetryScheduled(9, 2, "Busy.", "overloaded")), ask(), "wire/x", slow
+    )
 
     async def read() -> None:
         async for _ in meter.events():
@@ -227,7 +232,7 @@ async def test_cancelling_while_it_is_priced_keeps_the_attempt():
 
 
 def test_costs_have_no_noise_of_floating_point():
-    report = asyncio.run(metered(Played(Finished(StopReason.END, Usage(3))), lambda *_: (0.1 + 0.2, "x")))[-1]
+    report = asyncio.run(metered(Played(StreamFinished(StopReason.END, Usage(3))), lambda *_: (0.1 + 0.2, "x")))[-1]
     assert isinstance(report, UsageReported) and report.cost == 0.3
 
 
@@ -246,8 +251,8 @@ async def test_over_http(server: WireServer):
         failure(429, "slow", x_request_id="req_2"),
         Answer(completion("Hello there", usage={"prompt_tokens": 10, "completion_tokens": 5}).body, pause=0.01),
     ]
-    provider = OpenAIProvider("wire", server.base_url, "key", traits=lambda model: Traits())
-    events = await metered(Retrying(provider, jitter=lambda: 0.05))
+    provider = OpenAIProvider("wire", server.base_url, "key", traits=lambda model: ModelTraits())
+    events = await metered(RetryingProvider(provider, jitter=lambda: 0.05))
     await provider.close()
     found = [(report.attempt, report.failure, report.request_id, report.cost) for report in reports(events)]
     assert found == [(1, "overloaded", "req_1", 0.0), (2, "rate", "req_2", 0.0), (3, "", "", 0.02)]
@@ -268,7 +273,9 @@ async def test_over_http_what_was_counted_before_the_cut(server: WireServer):
     start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     body = b"".join(b"event: " + part["type"].encode() + b"\n" + sse(part) for part in (begun, start, delta))
     server.script[:] = [Answer(body, end="reset")]
-    provider = AnthropicProvider("anthropic", server.base_url.removesuffix("/v1"), "key", traits=lambda model: Traits())
+    provider = AnthropicProvider(
+        "anthropic", server.base_url.removesuffix("/v1"), "key", traits=lambda model: ModelTraits()
+    )
     events = await metered(provider)
     await provider.close()
     (report,) = reports(events)

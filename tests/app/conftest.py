@@ -17,6 +17,6 @@ __all__ = ["house", "role"]
 async def house(database: Database, tmp_path: Path) -> AsyncIterator[House]:
     made = House(database, tmp_path, Config(model="scripted/echo"))
     yield made
-    await made.crew.close()
-    await made.world.workshop.close()
+    await made.manager.close()
+    await made.world.tool_runtime.close()
     await made.world.pool.close()

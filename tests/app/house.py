@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from ikigai.app import factories as making
-from ikigai.app.agent_manager import Crew, Member
-from ikigai.app.services import World
-from ikigai.app.subagents import Delegation
+from ikigai.app.agent_manager import AgentManager, OpenAgent
+from ikigai.app.services import Services
+from ikigai.app.subagents import ManagedSubagents
 from ikigai.config import Config
 from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.core.messages import ToolResult
@@ -32,9 +32,9 @@ class House:
     """A program without a screen: a world and its crew, over a database that outlives both."""
 
     def __init__(self, database: Database, folder: Path, config: Config) -> None:
-        pool, workshop = making.make_pool(config), making.make_workshop(config)
-        self.world = World(config, database, None, pool, making.make_run(config, pool, workshop), workshop)
-        self.crew = Crew(self.world, Delegation)
+        pool, tool_runtime = making.make_pool(config), making.make_workshop(config)
+        self.world = Services(config, database, None, pool, making.make_run(config, pool, tool_runtime), tool_runtime)
+        self.manager = AgentManager(self.world, ManagedSubagents)
         self.database, self.folder = database, folder
 
     def script(self, name: str, *replies: object) -> str:
@@ -42,25 +42,25 @@ class House:
         (self.folder / name).write_text(json.dumps(replies))
         return f"scripted/{self.folder / name}"
 
-    async def member(self, name: str, *replies: object) -> Member:
+    async def member(self, name: str, *replies: object) -> OpenAgent:
         """An agent with a model of its own script."""
         agent = await self.world.create()
-        await self.database.family.rename(agent, name)
+        await self.database.tree.rename(agent, name)
         member = await self.open(name)
-        member.runtime.tell(Change({"model": self.script(name, *replies)}))
+        member.agent_loop.put_input(Change({"model": self.script(name, *replies)}))
         return member
 
-    async def open(self, name: str) -> Member:
-        member = await self.crew.open(await self.database.agents.find(name))
-        self.crew.begin(member)
+    async def open(self, name: str) -> OpenAgent:
+        member = await self.manager.open(await self.database.agents.find(name))
+        self.manager.start_loop(member)
         return member
 
-    async def rested(self, *members: Member) -> None:
-        await until(lambda: not any(self.crew.at_work(member.agent.id) for member in members or self.all))
+    async def rested(self, *members: OpenAgent) -> None:
+        await until(lambda: not any(self.manager.is_running(member.agent.id) for member in members or self.all))
 
     @property
-    def all(self) -> tuple[Member, ...]:
-        return tuple(self.crew.members.values())
+    def all(self) -> tuple[OpenAgent, ...]:
+        return tuple(self.manager.agents.values())
 
     async def history(self, name: str) -> list[StoredEvent]:
         agent = await self.database.agents.find(name)

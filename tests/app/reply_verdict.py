@@ -1,4 +1,4 @@
-"""What the logs say of a life full of agent tools: which replies went wrong, which answers were lost or came twice.
+"""Judges the logs of a life full of agent tools: finds wrong replies, and answers that were lost or came twice.
 
 Calls are judged one behind the other, in the order in which the model made them: each has to find what those before it
 did. A worker owes an answer to each piece of work, and what a wait returns is all answers to what was given before it,
@@ -94,7 +94,7 @@ class Verdict:
         return found
 
     def _complaint(self, call: Called) -> str:
-        """What is wrong with the call, "" for nothing; and remember what it has done."""
+        """Return the defect of the call, "" for none; remember its effect."""
         missing = [of for of in call.taken if self._texts[of] not in call.said]
         if missing:
             return f"does not say what came: {missing}"
@@ -129,7 +129,7 @@ class Verdict:
         return _fits(call, not known, f"Agent {name} is at work.")
 
     def _made(self, call: Called, name: str) -> bool:
-        """Whether the call made the worker; of one whose program died the worker's first event tells."""
+        """Return True if the call made the worker; if its program was killed, the worker's first event decides."""
         if call.done:
             return not call.refused
         first = self._logs[name][0].id if name in self._logs else 0
@@ -138,7 +138,7 @@ class Verdict:
         return call.id == next((each.id for each in tried if each.reply == reply and not each.done), 0)
 
     def _waited(self, call: Called, names: list[str]) -> str:
-        """What is wrong with what the wait returned."""
+        """Return the defect of the result of the wait."""
         for name in names or self._asked:
             for each in self._asked.get(name, ()):
                 answer = self._answered[name].get(each.mail)
@@ -155,7 +155,7 @@ class Verdict:
         return f"holds an answer to a later call: {call.said}" if early.intersection(call.taken) else ""
 
     def _ends_before(self, name: str, call: Called, asked: Asked) -> bool:
-        """Whether the wait had a reason to end before the answer: its time, or that all of them wait for each other."""
+        """Return True if the wait had a reason to end before the answer: its timeout, or a mutual wait of all."""
         if call.arguments["seconds"] != LONG:
             return True
         if "Nobody who could say more" not in call.said or not call.done:
@@ -203,7 +203,7 @@ def _calls(rows: list[StoredEvent]) -> list[Called]:
 
 
 def _fits(call: Called, fits: bool, says: str) -> str:
-    """What is wrong with whether the call was refused, or with what it says if it was not."""
+    """Return the defect of the refusal of the call, or of its result if it was not refused."""
     if not call.done:
         return ""
     if call.refused == fits:

@@ -13,7 +13,7 @@ import pytest
 from ikigai.agent import db_retry as patience
 from ikigai.core.messages import Role
 from ikigai.core.state.inputs import Change, Interrupted, Submitted
-from ikigai.providers.scripted import Break, Call, Pause, Reply, Scripted
+from ikigai.providers.scripted import Reply, ScriptedCall, ScriptedFailure, ScriptedPause, ScriptedProvider
 from tests.app.house import delivered, until
 from tests.app.reply_verdict import LONG, Verdict
 from tests.app.test_mailbox_lives import Life
@@ -24,7 +24,7 @@ TURNS = 8
 """Things that the user asks for in one life; each is a few replies with calls."""
 
 
-class Cast(Scripted):
+class Cast(ScriptedProvider):
     """The models of the boss and its workers, one for all programs of a life. `calm` ones only talk."""
 
     def __init__(self, dice: random.Random) -> None:
@@ -49,17 +49,17 @@ class Cast(Scripted):
             return f"Done {self.text()}."
         return tuple(self._call() for _ in range(self.dice.randint(1, 5)))
 
-    def _call(self) -> Call:
+    def _call(self) -> ScriptedCall:
         dice = self.dice
         name, seconds = dice.choice(WORKERS), 0 if dice.random() < 0.1 else LONG
         calls = (
-            Call("fork", {"prompt": self.text(), "name": name, "model": f"scripted/{name}"}),
-            Call("send", {"agent": name, "text": self.text()}),
-            Call("wait", {"agents": [name], "seconds": seconds}),
-            Call("wait", {"agents": dice.sample(WORKERS, 2), "seconds": seconds}),
-            Call("wait", {"seconds": seconds}),
-            Call("agents"),
-            Call("kill", {"agent": name}),
+            ScriptedCall("fork", {"prompt": self.text(), "name": name, "model": f"scripted/{name}"}),
+            ScriptedCall("send", {"agent": name, "text": self.text()}),
+            ScriptedCall("wait", {"agents": [name], "seconds": seconds}),
+            ScriptedCall("wait", {"agents": dice.sample(WORKERS, 2), "seconds": seconds}),
+            ScriptedCall("wait", {"seconds": seconds}),
+            ScriptedCall("agents"),
+            ScriptedCall("kill", {"agent": name}),
         )
         return dice.choices(calls, (5, 9, 8, 3, 3, 1, 0.5))[0]
 
@@ -67,10 +67,10 @@ class Cast(Scripted):
         dice, words = self.dice, f"Answer {self.text()}."
         replies: tuple[Reply, ...] = (
             words,
-            (Pause(dice.random() / 20), words),
-            (Call("wait", {"seconds": dice.choice((0, 0.02, LONG))}),),
-            (Call("send", {"agent": "boss", "text": f"Note {self.text()}."}),),
-            (words, Break()),
+            (ScriptedPause(dice.random() / 20), words),
+            (ScriptedCall("wait", {"seconds": dice.choice((0, 0.02, LONG))}),),
+            (ScriptedCall("send", {"agent": "boss", "text": f"Note {self.text()}."}),),
+            (words, ScriptedFailure()),
         )
         return words if spoken > 1 else dice.choices(replies, (6, 4, 1.5, 1, 0.5))[0]
 
@@ -85,28 +85,28 @@ class Replies(Life):
         self.names, self.dies, self.deaths = ["boss"], seed % 2 == 0, 0
 
     async def people(self) -> None:
-        boss = await self.house.crew.open(await self.house.world.create("boss"))
-        self.house.crew.begin(boss)
-        boss.runtime.tell(Change({"model": "scripted/boss"}))
-        await until(lambda: boss.runtime.memory.model == "scripted/boss")
+        boss = await self.house.manager.open(await self.house.world.create("boss"))
+        self.house.manager.start_loop(boss)
+        boss.agent_loop.put_input(Change({"model": "scripted/boss"}))
+        await until(lambda: boss.agent_loop.memory.model == "scripted/boss")
 
     async def turn(self) -> None:
         """The user asks for something; the turn runs to its end, or is stopped, or its program dies."""
-        boss = self.house.crew.find("boss")
+        boss = self.house.manager.find("boss")
         assert boss
-        boss.runtime.tell(Submitted("Go on."))
+        boss.agent_loop.put_input(Submitted("Go on."))
         fate = self.dice.random()
         if fate < 0.1:
             await self.breathe()
-            boss.runtime.tell(Interrupted())
+            boss.agent_loop.put_input(Interrupted())
         elif self.dies and fate < 0.5:
             await self.breathe()
             self.names = ["boss"]
             await self.die()
             self.deaths += 1
-            self.house.crew.begin(await self.house.crew.open(await self.agent("boss")))
+            self.house.manager.start_loop(await self.house.manager.open(await self.agent("boss")))
             return
-        await until(lambda: boss.runtime.inbox.empty() and boss.runtime.memory.open is None)
+        await until(lambda: boss.agent_loop.inbox.empty() and boss.agent_loop.memory.open is None)
 
     async def verdict(self) -> Verdict:
         """Bring all to rest, and read the logs."""
@@ -116,7 +116,7 @@ class Replies(Life):
         tree = await house.database.mail.tree(boss.id)
         living = [agent for each in tree if not each.dead and (agent := await house.database.agents.get(each.id))]
         for agent in living:
-            house.crew.begin(await house.crew.open(agent))
+            house.manager.start_loop(await house.manager.open(agent))
         await self._idle(living)
         logs = {each.name: await house.history(each.name) for each in tree}
         await delivered(house.database)
@@ -125,15 +125,15 @@ class Replies(Life):
 
 
 async def lived(dsn: str, folder: Path, seed: int) -> tuple[Verdict, int]:
-    """What came of one life, and how many programs died in it."""
+    """The result of one life, and the number of programs killed in it."""
     life = Replies(dsn, folder, seed)
     await life.begin()
     await life.people()
     for _ in range(TURNS):
         await life.turn()
     verdict = await life.verdict()
-    await life.house.crew.close()
-    await life.house.world.workshop.close()
+    await life.house.manager.close()
+    await life.house.world.tool_runtime.close()
     await life.house.database.close()
     return verdict, life.deaths
 

@@ -1,4 +1,4 @@
-"""What a follower shows is the log: whatever is appended, said, cut and lost in whatever order."""
+"""A follower shows exactly the log, in any order of appended events, drafts, cut connections and lost writers."""
 
 import asyncio
 import random
@@ -8,13 +8,13 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from ikigai.app.followed_agent import Following
+from ikigai.app.followed_agent import FollowedAgent
 from ikigai.core import events as ev
 from ikigai.core.messages import StopReason, Text, Thinking, ToolResult, Usage
-from ikigai.core.model import Limits
-from ikigai.core.questions import Answered, Question
-from ikigai.core.request.reply import Accumulator, Delta, TextDelta, ThinkingDelta, ToolCallDelta, Waiting
-from ikigai.core.request.reply_draft import Draft, parts
+from ikigai.core.model import ModelLimits
+from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.request.reply import Accumulator, Delta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.reply_draft import Draft, draft_parts
 from ikigai.core.state.inputs import (
     CallModel,
     Change,
@@ -30,17 +30,17 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.machine import work
 from ikigai.core.state.memory import Memory, replace
-from ikigai.core.views.transcript import Block, Rule, Speaker, rule
+from ikigai.core.views.transcript import ContextRule, Speaker, TranscriptBlock, context_rule
 from ikigai.store import connection
 from ikigai.store.database import Database
-from ikigai.store.follow import News
-from ikigai.terminal.output.live_reply import Folded, LiveReply, Rising
+from ikigai.store.follow import FollowUpdate
+from ikigai.terminal.output.live_reply import FoldedThinking, LiveReply, Rising
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
 from tests.store.proxy import TO_CLIENT, proxied
 from tests.store.talk import Talk
 
-SMALL = replace(RUN, below={**RUN.below, "budget": 300}, limits=lambda _: Limits(100_000, 1_000))
+SMALL = replace(RUN, below={**RUN.below, "budget": 300}, limits=lambda _: ModelLimits(100_000, 1_000))
 
 
 class Watcher:
@@ -50,7 +50,7 @@ class Watcher:
         self.rows: list[ev.StoredEvent] = []
         self.said: list[str] = []  # words of the model, by piece
         self.thought: list[str] = []
-        self.rules: list[Rule] = []
+        self.rules: list[ContextRule] = []
         self.notices: list[str] = []
         self.aways: list[bool] = []
         self.holders: list[str] = []
@@ -58,7 +58,7 @@ class Watcher:
         self.reply: LiveReply | None = None
         self.memory: Memory | None = None
 
-    def show(self, block: Block) -> None:
+    def show(self, block: TranscriptBlock) -> None:
         if block.speaker is Speaker.STOPPED and self.reply:
             self.rise(self.reply.dropped())
         if block.speaker is not Speaker.ASSISTANT:
@@ -69,7 +69,7 @@ class Watcher:
             self.said.append(block.text)
             self.thought += [thought.text for thought in block.thoughts]
 
-    def live(self, asked_by: int, event: Delta | Waiting) -> None:
+    def live(self, asked_by: int, event: Delta | RetryScheduled) -> None:
         if self.reply is None or self.reply.asked_by != asked_by:
             self.reply = LiveReply(asked_by)
         self.rise(self.reply.add(event))
@@ -80,7 +80,7 @@ class Watcher:
 
     def rise(self, pieces: list[Rising]) -> None:
         for piece in pieces:
-            if isinstance(piece, Folded):
+            if isinstance(piece, FoldedThinking):
                 self.thought.append(piece.text)
             else:
                 self.said.append(piece.source)
@@ -93,7 +93,7 @@ class Watcher:
         if memory.open is None:
             self.reply = None
 
-    def rule(self, rule: Rule) -> None:
+    def rule(self, rule: ContextRule) -> None:
         self.rules.append(rule)
 
     def notice(self, text: str) -> None:
@@ -102,23 +102,23 @@ class Watcher:
     def away(self, is_away: bool) -> None:
         self.aways.append(is_away)
 
-    async def ask(self, question: Question) -> Answered:
-        return Answered(question.default)
+    async def ask(self, question: Question) -> QuestionAnswer:
+        return QuestionAnswer(question.default)
 
     def progress(self, call_id: str, text: str) -> None: ...
     def returned(self, text: str) -> None: ...
     def queued(self, texts: tuple[str, ...]) -> None: ...
 
 
-def follows(database: Database, talk: Talk, view: Watcher) -> Following:
+def follows(database: Database, talk: Talk, view: Watcher) -> FollowedAgent:
     world: Any = SimpleNamespace(database=database, run=talk.run)  # what of it a follower needs
-    return Following(world, talk.agent, view, view.holders.append, view.names.append)
+    return FollowedAgent(world, talk.agent, view, view.holders.append, view.names.append)
 
 
 async def caught_up(watcher: Watcher, talk: Talk, start: int) -> None:
     """Wait until it has shown all that is stored."""
     async with asyncio.timeout(20):
-        while start + len(watcher.rows) < (talk.log._last or 0):
+        while start + len(watcher.rows) < (talk.log._last_seq or 0):
             await asyncio.sleep(0.01)
 
 
@@ -149,7 +149,9 @@ class Writer:
                 await self.run_tools()
             case 1 | 2 | 3:
                 blocks = self.reply.blocks()
-                await talk.log.save_draft(Draft(job.asked_by, self.reply.text, self.reply.thinking, parts(blocks)))
+                await talk.log.save_draft(
+                    Draft(job.asked_by, self.reply.text, self.reply.thinking, draft_parts(blocks))
+                )
             case _:
                 self.reply.add(self.delta())
 
@@ -179,7 +181,7 @@ class Writer:
                 await talk.happen(RewindTo(""))
             case 2:
                 await talk.happen(Clear())
-            case 3 if any(act.kind != "undo" for act in talk.memory.acts):
+            case 3 if any(act.kind != "undo" for act in talk.memory.changes):
                 await talk.happen(Undo())
             case 4:
                 if (budget := dice.randrange(200, 400)) != talk.memory.own.get("budget"):
@@ -209,14 +211,14 @@ async def interleaved(dsn: str, seed: int, steps: int) -> None:
                 case 1:
                     await asyncio.sleep(dice.random() * 0.1)
                 case 2:
-                    following._follower._hinted = False  # a hint is lost
+                    following._follower._has_news = False  # a hint is lost
                 case _:
                     await writer.step()
             if dice.random() < 0.3:
                 await asyncio.sleep(0)
         await caught_up(watcher, talk, start)
-    await following.finish()
-    assert [row.seq for row in watcher.rows] == list(range(start + 1, (talk.log._last or 0) + 1))
+    await following.catch_up()
+    assert [row.seq for row in watcher.rows] == list(range(start + 1, (talk.log._last_seq or 0) + 1))
     agrees(watcher, begun, following.memory, talk)
     await database.close()
     await other.close()
@@ -225,7 +227,7 @@ async def interleaved(dsn: str, seed: int, steps: int) -> None:
 def agrees(watcher: Watcher, begun: Memory, memory: Memory, talk: Talk) -> None:
     assert memory == talk.memory == replace(watcher.memory or begun, stale=False)
     if watcher.rules:
-        last = rule(memory)
+        last = context_rule(memory)
         assert last is None or watcher.rules[-1].before == last.before
     messages = [row.event for row in watcher.rows if isinstance(row.event, ev.AssistantMessage)]
     shown, stored = ("".join("".join(texts).split()) for texts in (watcher.said, [each.text for each in messages]))
@@ -244,18 +246,18 @@ async def told(watcher: Watcher, *words: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_who_writes_and_that_nobody_does_is_told_once(dsn: str) -> None:
+async def test_lock_owner_and_its_absence_are_notified_once(dsn: str) -> None:
     writer, other = [await Database.open(dsn, MIGRATIONS) for _ in range(2)]
     talk = await Talk.open(writer, await writer.agents.create("heron"))
     watcher = Watcher()
     following = follows(other, talk, watcher)
     await following.begin()
     following.start()
-    assert "heron is being written by another program" in following.refusal().what and "pid" in following.holder
-    holder = following.holder
+    assert "heron is being written by another program" in following.refusal().what and "pid" in following.owner
+    holder = following.owner
     await talk.log.close()
     await told(watcher, f"No program writes to heron any more ({holder} did).", "/takeover")
-    assert following.holder == "" and "only followed" in following.refusal().what
+    assert following.owner == "" and "only followed" in following.refusal().what
     await asyncio.sleep(1.2)  # more than a look
     assert len(watcher.notices) == 1
     again = await Talk.open(writer, talk.agent)
@@ -268,11 +270,29 @@ async def test_who_writes_and_that_nobody_does_is_told_once(dsn: str) -> None:
     await other.close()
 
 
+async def test_connection_that_is_cut_once_is_not_told(dsn: str) -> None:
+    async with proxied(dsn) as (proxy, through):
+        writer, other = await Database.open(dsn, MIGRATIONS), await Database.open(through, MIGRATIONS)
+        talk, watcher = await Talk.open(writer), Watcher()
+        following = follows(other, talk, watcher)
+        await following.begin()
+        start = following._follower.seq
+        following.start()
+        for cuts in range(3):
+            proxy.cut_after(TO_CLIENT, 300 * cuts)
+            await talk.turn("before", "the cut")
+            await caught_up(watcher, talk, start)
+        assert not watcher.notices and following.memory == talk.memory
+        await following.stop()
+        await writer.close()
+        await other.close()
+
+
 @pytest.mark.parametrize("refusal", [(), ("28P01", 'password authentication failed for user "me"')])
 async def test_a_database_that_is_away_is_told_and_comes_back(
     dsn: str, refusal: tuple[str, str] | tuple[()], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "REFUSED_AGAIN", 0.2)
+    monkeypatch.setattr(connection, "REFUSAL_RETRY_DELAY", 0.2)
     async with proxied(dsn) as (proxy, through):
         writer, other = await Database.open(dsn, MIGRATIONS), await Database.open(through, MIGRATIONS)
         talk, watcher = await Talk.open(writer), Watcher()
@@ -285,11 +305,13 @@ async def test_a_database_that_is_away_is_told_and_comes_back(
         if refusal:
             proxy.refuse(*refusal)
         else:
-            proxy.cut_after(TO_CLIENT, 300)
+            proxy.down = True
+            proxy.reset()
         await talk.turn("during", "the cut")
         async with asyncio.timeout(20):
             while not watcher.notices:
                 await asyncio.sleep(0.01)
+        proxy.down = False
         proxy.refuse()
         await told(watcher, "The database is back.")
         await caught_up(watcher, talk, start)
@@ -303,7 +325,7 @@ async def test_a_database_that_is_away_is_told_and_comes_back(
         await other.close()
 
 
-async def test_what_was_said_before_its_question_was_read_is_kept(dsn: str) -> None:
+async def test_draft_read_before_its_user_message_is_kept(dsn: str) -> None:
     """The rows are read before the draft: what came in between is in the one and not in the other."""
     writer, other = [await Database.open(dsn, MIGRATIONS) for _ in range(2)]
     talk, watcher = await Talk.open(writer), Watcher()
@@ -315,7 +337,7 @@ async def test_what_was_said_before_its_question_was_read_is_kept(dsn: str) -> N
     await talk.log.save_draft(Draft(job.asked_by, "Half", "", (("text", 4),)))
     following._show(await following._follower.look())
     assert watcher.reply is None, "nobody has asked yet"
-    following._show(News(rows=rows))
+    following._show(FollowUpdate(rows=rows))
     assert watcher.reply and watcher.reply.tail(80, 5)[0] == ["Half"]
     await talk.happen(Replied(job, (Text("Half and half"),), StopReason.END, ev.UsageReported(talk.memory.model)))
     following._show(await following._follower.look())
@@ -331,14 +353,14 @@ async def test_follower_learns_what_the_agent_is_called_now(dsn: str) -> None:
     following = follows(other, talk, watcher)
     await following.begin()
     following.start()
-    await writer.family.rename(talk.agent, "dusk")
+    await writer.tree.rename(talk.agent, "dusk")
     async with asyncio.timeout(10):
         while not watcher.names:
             await asyncio.sleep(0.01)
     assert watcher.notices == [f"{talk.agent.name} is called dusk now."] and watcher.names == ["dusk"]
     following.rename("dusk")
-    assert "Agent dusk " in following.told() and watcher.holders == [following.holder]
-    await following.finish()
+    assert "Agent dusk " in following.notice() and watcher.holders == [following.owner]
+    await following.catch_up()
     assert watcher.names == ["dusk"]
     await writer.close()
     await other.close()
@@ -348,9 +370,9 @@ async def test_the_model_of_the_writers_flag_is_learned(dsn: str) -> None:
     """The first settings of an agent are in no event, and what a flag says is not in the log after a clear."""
     writer, other = [await Database.open(dsn, MIGRATIONS) for _ in range(2)]
     talk = await Talk.open(writer, run=replace(RUN, above={"model": "chat/small"}))
-    here = replace(RUN, limits=lambda model: Limits(100 if model == "chat/small" else 9, 1))
+    here = replace(RUN, limits=lambda model: ModelLimits(100 if model == "chat/small" else 9, 1))
     watcher = Watcher()
-    following = Following(cast("Any", SimpleNamespace(database=other, run=here)), talk.agent, watcher, print, print)
+    following = FollowedAgent(cast("Any", SimpleNamespace(database=other, run=here)), talk.agent, watcher, print, print)
     await following.begin()
     following.start()
     assert following.memory.model == RUN.below["model"] != "chat/small"
@@ -363,8 +385,8 @@ async def test_the_model_of_the_writers_flag_is_learned(dsn: str) -> None:
         while not (watcher.memory and watcher.memory.model == "chat/small" and watcher.memory.open):
             await asyncio.sleep(0.01)
     assert watcher.memory.limits.context == 100 and len(watcher.rows) == 5
-    await following.finish()
-    later = Following(cast("Any", SimpleNamespace(database=other, run=here)), talk.agent, watcher, print, print)
+    await following.catch_up()
+    later = FollowedAgent(cast("Any", SimpleNamespace(database=other, run=here)), talk.agent, watcher, print, print)
     assert (await later.begin()).model == "chat/small"
     await later.stop()
     await writer.close()
@@ -372,11 +394,11 @@ async def test_the_model_of_the_writers_flag_is_learned(dsn: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_what_is_shown_is_the_log(dsn: str, seed: int) -> None:
+async def test_followed_agent_shows_the_log(dsn: str, seed: int) -> None:
     await interleaved(dsn, seed, 150)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 160))
-async def test_what_is_shown_is_the_log_for_long(dsn: str, seed: int) -> None:
+async def test_followed_agent_shows_the_log_for_long(dsn: str, seed: int) -> None:
     await interleaved(dsn, seed, 600)

@@ -15,17 +15,17 @@ import pytest
 
 from ikigai.agent import db_retry as patience
 from ikigai.app import agent_tree as kin
-from ikigai.app.agent_manager import Crew, Member
-from ikigai.app.mailbox import TURNS
-from ikigai.app.subagents import Delegation
+from ikigai.app.agent_manager import AgentManager, OpenAgent
+from ikigai.app.mailbox import MAX_UNATTENDED_TURNS
+from ikigai.app.subagents import ManagedSubagents
 from ikigai.config import Config
-from ikigai.config.records import Context
-from ikigai.core.errors import Busy, Unavailable
+from ikigai.config.records import ContextSettings
+from ikigai.core.errors import AgentLocked, Unavailable
 from ikigai.core.events import MailSent, MailTaken
 from ikigai.core.state.inputs import Change, Interrupted, Send, Submitted
-from ikigai.providers.scripted import Call, Hang, Pause, Reply, Scripted
+from ikigai.providers.scripted import Reply, ScriptedCall, ScriptedHang, ScriptedPause, ScriptedProvider
 from ikigai.store.agents import Agent
-from ikigai.store.connection import Cursor, Session
+from ikigai.store.connection import Cursor, DatabaseSession
 from ikigai.store.database import Database
 from tests.app.house import House, delivered, until
 from tests.conftest import MIGRATIONS
@@ -33,12 +33,12 @@ from tests.support.invariants import check
 
 STEPS = 50
 T = TypeVar("T")
-UNMASKED = Context(tool_result_keep_first=0, tool_result_keep_last=0)
+UNMASKED = ContextSettings(tool_result_keep_first=0, tool_result_keep_last=0)
 """In a long turn mail that a call has brought would be masked, as other results are."""
 NOWHERE = "host=/nonexistent"
 
 
-class Player(Scripted):
+class Player(ScriptedProvider):
     """Models that write to each other, wait, talk and hang as the dice have it; one for all programs of a life.
 
     Every text has a number of its own in angle brackets. `calm` models only talk, so that the world comes to rest.
@@ -59,19 +59,19 @@ class Player(Scripted):
         if self.calm:
             return self.text()
         others, dice = [other for other in self.names if other != name], self.dice
-        send = Call("send", {"agent": dice.choice(others), "text": self.text()})
-        wait = Call("wait", {"seconds": dice.choice((0, 0.01, 0.03))})
-        wait_for = Call("wait", {"agents": dice.sample(others, 1), "seconds": dice.choice((0, 0.02))})
+        send = ScriptedCall("send", {"agent": dice.choice(others), "text": self.text()})
+        wait = ScriptedCall("wait", {"seconds": dice.choice((0, 0.01, 0.03))})
+        wait_for = ScriptedCall("wait", {"agents": dice.sample(others, 1), "seconds": dice.choice((0, 0.02))})
         replies: tuple[Reply, ...] = (
             self.text(),
-            (Pause(dice.random() / 100), self.text()),
+            (ScriptedPause(dice.random() / 100), self.text()),
             (send,),
-            (self.text(), send, Call("send", {"agent": dice.choice(others), "text": self.text()})),
+            (self.text(), send, ScriptedCall("send", {"agent": dice.choice(others), "text": self.text()})),
             (wait,),
             (wait_for,),
             (wait, wait),
             (send, wait, wait_for),
-            (self.text(), Hang()),
+            (self.text(), ScriptedHang()),
         )
         return dice.choices(replies, (5, 3, 4, 2, 3, 2, 2, 2, 1))[0]
 
@@ -92,31 +92,33 @@ class Life:
         database = await _patiently(lambda: Database.open(self.dsn, MIGRATIONS))
         self.house = House(database, self.folder, Config(model="scripted/echo", context=UNMASKED))
         self.house.world.pool.provider = lambda name: self.player  # type: ignore[method-assign, assignment]
-        self.house.crew = Crew(self.house.world, Delegation, lost=lambda member, why: self.lost.append(why))
+        self.house.manager = AgentManager(
+            self.house.world, ManagedSubagents, on_lost=lambda member, why: self.lost.append(why)
+        )
 
     async def people(self) -> None:
         """The boss, and those that work for it: the last of three for the one before."""
-        boss = await self.house.crew.open(await self.house.world.create("boss"))
-        self.house.crew.begin(boss)
-        boss.runtime.tell(Change({"model": "scripted/boss"}))
-        await until(lambda: boss.runtime.memory.model == "scripted/boss")
+        boss = await self.house.manager.open(await self.house.world.create("boss"))
+        self.house.manager.start_loop(boss)
+        boss.agent_loop.put_input(Change({"model": "scripted/boss"}))
+        await until(lambda: boss.agent_loop.memory.model == "scripted/boss")
         for n, name in enumerate(self.names[1:]):
-            maker = boss if n < 2 else self.house.crew.find(self.names[n])
+            maker = boss if n < 2 else self.house.manager.find(self.names[n])
             assert maker
-            own = Delegation(self.house.crew, maker.agent.id)
+            own = ManagedSubagents(self.house.manager, maker.agent.id)
             await own.start(self.player.text(), name=name, model=f"scripted/{name}")
 
     async def agent(self, name: str) -> Agent:
         return await self.house.database.agents.find(name)
 
     @property
-    def open(self) -> list[Member]:
-        return [member for member in self.house.all if member.loop]
+    def open(self) -> list[OpenAgent]:
+        return [member for member in self.house.all if member.loop_task]
 
     async def step(self) -> None:
         does = (self.breathe, self.say, self.send, self.stop, self.leave, self.enter, self.kill, self.revive)
         act = self.dice.choices((*does, self.cut, self.die), (16, 6, 8, 2, 2, 4, 1, 2, 1, 2))[0]
-        with contextlib.suppress(Busy, Unavailable):  # it is just being opened; the connection was cut
+        with contextlib.suppress(AgentLocked, Unavailable):  # it is just being opened; the connection was cut
             await act()
 
     async def breathe(self) -> None:
@@ -124,32 +126,32 @@ class Life:
 
     async def say(self) -> None:
         if self.open:
-            self.dice.choice(self.open).runtime.tell(Submitted(self.player.text()))
+            self.dice.choice(self.open).agent_loop.put_input(Submitted(self.player.text()))
 
     async def send(self) -> None:
         to = await self.agent(self.dice.choice(self.names))
         if self.open and not to.killed_at:
             here = self.dice.choice(self.open)
-            here.runtime.tell(Send(MailSent(to.id, self.player.text(), by_user=True)))
+            here.agent_loop.put_input(Send(MailSent(to.id, self.player.text(), by_user=True)))
 
     async def stop(self) -> None:
         for member in self.open:
-            member.runtime.tell(Interrupted())
+            member.agent_loop.put_input(Interrupted())
 
     async def leave(self) -> None:
         if self.open:
-            await self.house.crew.put_down(self.dice.choice(self.open))
+            await self.house.manager.unload(self.dice.choice(self.open))
 
     async def enter(self) -> None:
         agent = await self.agent(self.dice.choice(self.names))
         if not agent.killed_at:
-            self.house.crew.begin(await self.house.crew.open(agent))
+            self.house.manager.start_loop(await self.house.manager.open(agent))
 
     async def kill(self) -> None:
         agent = await self.agent(self.dice.choice(self.names[1:]))
         if not agent.killed_at:
             database = self.house.database
-            await kin.kill(database, await kin.doomed(database, agent), self.house.crew)
+            await kin.kill(database, await kin.subtree_to_kill(database, agent), self.house.manager)
 
     async def revive(self) -> None:
         for name in self.names:
@@ -167,19 +169,19 @@ class Life:
         await self._between_statements(database._session)
         _disconnect(database._session)
         _disconnect(database._beside)
-        house.crew.post.closed = True
-        ending = [member.loop for member in house.all if member.loop] + [*house.crew.post._tasks]
+        house.manager.mailbox.closed = True
+        ending = [member.loop_task for member in house.all if member.loop_task] + [*house.manager.mailbox._tasks]
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
-        await house.world.workshop.close()
+        await house.world.tool_runtime.close()
         await asyncio.to_thread(self._terminate)
         await self.begin()
         for name in self.dice.sample(self.names, self.dice.randint(0, len(self.names))):
             if not (agent := await self.agent(name)).killed_at:
-                self.house.crew.begin(await self.house.crew.open(agent))
+                self.house.manager.start_loop(await self.house.manager.open(agent))
 
-    async def _between_statements(self, session: Session) -> None:
+    async def _between_statements(self, session: DatabaseSession) -> None:
         """Until the connection is lost before one of the next statements, or none comes."""
         use, left, reached = session.use, self.dice.randint(1, 12), asyncio.Event()
 
@@ -211,15 +213,15 @@ class Life:
         if self.dice.random() < 0.5:
             await self.die()
         while self.dice.random() < 0.7:
-            with contextlib.suppress(Busy):  # it is just being opened, and refused then
+            with contextlib.suppress(AgentLocked):  # it is just being opened, and refused then
                 await self.revive()
         living = [agent for name in self.names if not (agent := await self.agent(name)).killed_at]
         for agent in living:
-            self.house.crew.begin(await self.house.crew.open(agent))
+            self.house.manager.start_loop(await self.house.manager.open(agent))
         await self.stop()
         await self._idle(living)
         for member in self.open:
-            member.runtime.tell(Submitted("What have you heard?"))
+            member.agent_loop.put_input(Submitted("What have you heard?"))
         await self._idle(living)
         return living
 
@@ -228,12 +230,16 @@ class Life:
 
         async def at_rest() -> bool:
             for member in self.open:
-                if house.crew.post._begun.get(member.agent.id, 0) >= TURNS and not house.crew.at_work(member.agent.id):
-                    member.runtime.tell(Submitted("Go on."))  # a word of the user's, which what is held waits for
+                if house.manager.mailbox._unattended.get(
+                    member.agent.id, 0
+                ) >= MAX_UNATTENDED_TURNS and not house.manager.is_running(member.agent.id):
+                    member.agent_loop.put_input(
+                        Submitted("Go on.")
+                    )  # a word of the user's, which what is held waits for
             waiting.clear()
             for agent in living:
                 waiting[agent.name] = len(await house.database.mail.waiting(agent.id))
-            return not any(waiting.values()) and not any(house.crew.at_work(agent.id) for agent in living)
+            return not any(waiting.values()) and not any(house.manager.is_running(agent.id) for agent in living)
 
         try:
             await until(at_rest)
@@ -259,7 +265,7 @@ class Life:
         return len(sent), sum(came.values())
 
     def _seen(self, name: str, texts: list[str]) -> None:
-        """What the model of this agent was sent shows no text twice, and in the end each."""
+        """Check that the requests of this agent's model show no text twice, and in the end every text."""
         requests = [repr(request.messages) for request in self.player.requests if request.model == name]
         for token in {token for text in texts for token in re.findall(r"<\d+>", text)}:
             assert requests[-1].count(token) == 1, f"{name}: {token} in the last request"
@@ -273,7 +279,7 @@ async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
     return await ask()
 
 
-def _disconnect(session: Session) -> None:
+def _disconnect(session: DatabaseSession) -> None:
     """Without a farewell, and for good; whoever is being answered hears it from the connection."""
     session._conninfo = NOWHERE
     if session._connected and not session._connected[0].closed:
@@ -288,8 +294,8 @@ async def live(dsn: str, folder: Path, seed: int) -> tuple[int, int]:
     for _ in range(STEPS):
         await life.step()
     found = await life.check(await life.rest())
-    await life.house.crew.close()
-    await life.house.world.workshop.close()
+    await life.house.manager.close()
+    await life.house.world.tool_runtime.close()
     await life.house.database.close()
     return found
 

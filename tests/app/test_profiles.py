@@ -10,14 +10,14 @@ from ikigai import config
 from ikigai.app import factories as making
 from ikigai.app import profiles
 from ikigai.config import Config
-from ikigai.config.key_table import KEYS, PROFILED
-from ikigai.config.profiles import keys
-from ikigai.config.records import Context
+from ikigai.config.key_table import KEY_SPECS, PROFILE_KEYS
+from ikigai.config.profiles import profile_settings
+from ikigai.config.records import ContextSettings
 from ikigai.core.errors import ConfigError
 from ikigai.core.events import Choices
 from ikigai.core.state.inputs import Change
-from ikigai.core.state.project_limits import ALL
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.run_config import RunConfig
+from ikigai.core.tool_selection import EVERY_SET
 from ikigai.repl import permission_commands as permissions
 from tests.core.agent import Agent
 
@@ -51,18 +51,20 @@ def load(folder: Path, text: str, environ: dict[str, str] | None = None, **flags
     return config.load(file, environ or {}, flags)
 
 
-def opened(loaded: Config) -> Run:
+def opened(loaded: Config) -> RunConfig:
     return making.make_run(loaded, making.make_pool(loaded), making.make_workshop(loaded))
 
 
 def test_every_key_of_context_can_stand_in_a_profile() -> None:
-    assert {path[1] for path in PROFILED.values() if path[0] == "context"} == {each.name for each in fields(Context)}
-    assert all(path in KEYS for path in PROFILED.values())
+    assert {path[1] for path in PROFILE_KEYS.values() if path[0] == "context"} == {
+        each.name for each in fields(ContextSettings)
+    }
+    assert all(path in KEY_SPECS for path in PROFILE_KEYS.values())
 
 
 def test_what_a_profile_sets_with_what_it_inherits(tmp_path: Path) -> None:
     loaded = load(tmp_path, FILE)
-    said = {name: {key: each.value for key, each in keys(loaded, name).items()} for name in loaded.profiles}
+    said = {name: {key: each.value for key, each in profile_settings(loaded, name).items()} for name in loaded.profiles}
     base = {
         "model": "scripted/base:high",
         "sliding_context_tokens": 20000,
@@ -75,17 +77,20 @@ def test_what_a_profile_sets_with_what_it_inherits(tmp_path: Path) -> None:
     assert said["other"] == {**base, **more, "model": "scripted/other", "tools": False}, (
         "the level was the other model's"
     )
-    fast = config.under(loaded, "fast")
+    fast = config.with_profile(loaded, "fast")
     assert (fast.context.sliding_context_tokens, fast.context.prune_fraction) == (20000, 0.1)
     assert fast.origin(("context", "keep_first_turn")) == "profile fast"
-    assert config.profiled(loaded, "base") == {
+    assert config.profile_choices(loaded, "base") == {
         "model": "scripted/base",
         "level": "high",
         "budget": 20000,
         "approval": "edits",
     }
-    assert config.profiled(loaded, "fast")["tools_off"] == "shell,web" and config.profiled(loaded, "empty") == {}
-    assert config.profiled(loaded, "other")["tools_off"] == ALL
+    assert (
+        config.profile_choices(loaded, "fast")["tools_off"] == "shell,web"
+        and config.profile_choices(loaded, "empty") == {}
+    )
+    assert config.profile_choices(loaded, "other")["tools_off"] == EVERY_SET
 
 
 def test_flags_and_variables_go_before_a_profile(tmp_path: Path) -> None:
@@ -95,14 +100,14 @@ def test_flags_and_variables_go_before_a_profile(tmp_path: Path) -> None:
     found = run.resolve({})
     assert (found["profile"], found["model"], found["level"], found["budget"]) == ("fast", "scripted/flag", "", 7)
     assert (found["approval"], found["tools_off"]) == ("edits", "shell,web")
-    rules = run.under("fast").rules
-    assert (rules.keep_first_turn, rules.caps.most, rules.prune_fraction) == (False, 500, 0.1)
-    assert (run.under("fast").counter, run.under("").counter, run.under("gone").rules) == (
+    rules = run.with_profile("fast").rules
+    assert (rules.keep_first_turn, rules.result_limits.max_tokens, rules.prune_fraction) == (False, 500, 0.1)
+    assert (run.with_profile("fast").counter, run.with_profile("").counter, run.with_profile("gone").rules) == (
         "calibrated",
         "bytes",
         run.rules,
     )
-    assert run.under("fast").under("") == run, "and back"
+    assert run.with_profile("fast").with_profile("") == run, "and back"
 
 
 def test_the_flag_is_for_a_run_and_default_is_none(tmp_path: Path) -> None:
@@ -120,7 +125,9 @@ def test_the_flag_is_for_a_run_and_default_is_none(tmp_path: Path) -> None:
 def test_a_profile_can_offer_the_tools_that_the_file_does_not(tmp_path: Path) -> None:
     text = "[tools]\nenabled = false\n[profiles.hands]\ntools = true\n"
     run = opened(load(tmp_path, text))
-    assert run.tools and run.resolve({})["tools_off"] == ALL and run.resolve({"profile": "hands"})["tools_off"] == ""
+    assert (
+        run.tools and run.resolve({})["tools_off"] == EVERY_SET and run.resolve({"profile": "hands"})["tools_off"] == ""
+    )
     assert not opened(load(tmp_path, text, None, **{"tools.enabled": False})).tools, "--no-tools is for all"
     assert not opened(load(tmp_path, text.replace("true", "false"))).tools
 
@@ -128,14 +135,24 @@ def test_a_profile_can_offer_the_tools_that_the_file_does_not(tmp_path: Path) ->
 def test_sets_of_tools_switched_against_the_profile(tmp_path: Path) -> None:
     agent = Agent(opened(load(tmp_path, f"{FILE}[providers.local]\n")))
     agent.happen(Change({"profile": "fast"}))
-    shown = permissions.tools("", agent.memory)
+    shown = permissions.run_tools("", agent.memory)
     assert isinstance(shown, str) and "off  shell: " in shown
     for line, wanted in (("on shell", "web"), ("on web", ""), ("off web", "web"), ("off shell", None)):
-        change = permissions.tools(line, agent.memory)
+        change = permissions.run_tools(line, agent.memory)
         assert isinstance(change, Change) and change.values == {"tools_off": wanted}
         agent.happen(change)
     agent.happen(Change({"profile": "other"}))
-    assert "on  " not in str(permissions.tools("", agent.memory))
+    assert "on  " not in str(permissions.run_tools("", agent.memory))
+
+
+def test_tools_off_of_a_profile_is_no_own_choice_in_whatever_order_the_profile_names_the_sets(tmp_path: Path) -> None:
+    agent = Agent(opened(load(tmp_path, '[providers.local]\n[profiles.a]\ntools_off = ["web", "shell"]\n')))
+    agent.happen(Change({"profile": "a"}))
+    assert agent.memory.settings["tools_off"] == "web,shell"
+    for line, wanted in (("on web", "shell"), ("off web", None)):
+        change = permissions.run_tools(line, agent.memory)
+        assert isinstance(change, Change) and change.values == {"tools_off": wanted}
+        agent.happen(change)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +181,7 @@ def test_sets_of_tools_switched_against_the_profile(tmp_path: Path) -> None:
         ('[profiles.a]\nlevel = "hard"', "config.toml:2: profiles.a.level cannot be 'hard'. "
          'Allowed: a level (off, min, low, med, high) or "".'),
         ('[profiles.a]\napproval = "yolo"', "config.toml:2: profiles.a.approval cannot be 'yolo'. "
-         'Allowed: "ask", "edits", "auto" or "read-only" ("yolo" only as the flag --yolo).'),
+         'Allowed: "read-only", "ask", "edits" or "auto" ("yolo" only as the flag --yolo).'),
         ("[profiles.default]", "config.toml:1: the table [profiles.default] has no usable name. "
          "Use letters, digits, - and _; default is the word for none."),
         ('[profiles."a b"]\nmodel = "x/y"', 'config.toml:2: the table [profiles."a b"] has no usable name. '
@@ -191,11 +208,11 @@ def test_a_flag_or_a_variable_that_names_none(tmp_path: Path) -> None:
 def test_what_profile_alone_answers(tmp_path: Path) -> None:
     loaded = load(tmp_path, FILE, {"IKIGAI_KEEP_FIRST_TURN": "false"})
     agent = Agent(opened(loaded))
-    assert profiles.told(loaded, agent.memory).splitlines()[0] == "Profile: none"
+    assert profiles.format_profiles(loaded, agent.memory).splitlines()[0] == "Profile: none"
     own: Choices = {"budget": 9, "profile": "base"}
     for key, value in own.items():
         agent.happen(Change({key: value}))
-    assert profiles.told(loaded, agent.memory) == (
+    assert profiles.format_profiles(loaded, agent.memory) == (
         "Profile: base (your choice)\n"
         '→ base: model = "scripted/base:high", sliding_context_tokens = 20000, keep_first_turn = true,'
         ' approval = "edits"\n'
@@ -210,22 +227,24 @@ def test_what_profile_alone_answers(tmp_path: Path) -> None:
         " IKIGAI_KEEP_FIRST_TURN.\n"
         "/profile NAME chooses one, /profile default takes the choice back."
     )
-    figures = profiles.figures(loaded, agent.memory)
+    figures = profiles.profiles_as_dict(loaded, agent.memory)
     assert (figures["profile"], figures["origin"], figures["profiles"][3]) == (
         "base",
         "agent",
         {"name": "empty", "inherits": None, "sets": {}},
     )
     nothing = load(tmp_path, "")
-    assert "[profiles.NAME]" in profiles.told(nothing, Agent(opened(nothing)).memory)
+    assert "[profiles.NAME]" in profiles.format_profiles(nothing, Agent(opened(nothing)).memory)
 
 
 def test_a_missed_profile_is_told_once(tmp_path: Path) -> None:
     agent = Agent(opened(load(tmp_path, FILE)))
     agent.happen(Change({"profile": "base"}))
-    assert profiles.missed(agent.memory) == ""
+    assert profiles.missing_profile_notice(agent.memory) == ""
     without = opened(load(tmp_path, ""))
     agent.run = without
-    assert profiles.missed(agent.loaded()).startswith("The profile base, which this agent chose, is gone")
+    assert profiles.missing_profile_notice(agent.loaded()).startswith(
+        "The profile base, which this agent chose, is gone"
+    )
     again = Agent(without, agent.log)
-    assert profiles.missed(again.loaded()) == "" and again.memory.own == {"profile": "base"}
+    assert profiles.missing_profile_notice(again.loaded()) == "" and again.memory.own == {"profile": "base"}

@@ -1,4 +1,4 @@
-"""What a folder brings: read only when it is trusted, again only when it has changed, and only a file of its own."""
+"""Project files are read only from a trusted folder, again only when they change, and only if they are its own."""
 
 import json
 import os
@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from ikigai.app.factories import tightened
-from ikigai.app.project import MOST, Project
+from ikigai.app.factories import tighten
+from ikigai.app.project import MAX_INSTRUCTIONS_BYTES, Project
 from ikigai.config import Config, project_files
 from ikigai.config import trusted_folders as trust
 from ikigai.config.project_files import OwnFile
-from ikigai.core.errors import ConfigError, Refused
-from ikigai.core.questions import Answered, Question
-from ikigai.core.request.system_prompt import headed, named
-from ikigai.core.state.project_limits import Bounds
+from ikigai.core.errors import ConfigError, Rejected
+from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.request.system_prompt import instructions_file, instructions_setting
+from ikigai.core.state.project_limits import ProjectLimits
 from ikigai.repl import permission_commands as permissions
 from ikigai.tools import tool_files
 
@@ -26,7 +26,7 @@ strict = '[tools]\napproval = "read-only"\n'
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     (tmp_path / "work").mkdir()
-    return Project(tmp_path / "work", tmp_path / "data" / trust.FILE)
+    return Project(tmp_path / "work", tmp_path / "data" / trust.TRUSTED_FILE)
 
 
 def write(project: Project, text: str | bytes, name: str = "AGENTS.md") -> Path:
@@ -37,16 +37,16 @@ def write(project: Project, text: str | bytes, name: str = "AGENTS.md") -> Path:
 
 def test_nothing_is_read_before_it_is_trusted_nor_behind(project: Project):
     write(project, "Obey.")
-    project.look()
-    assert project.brings == ("AGENTS.md",) and project.instructions() == ""
+    project.check_trust()
+    assert project.contents == ("AGENTS.md",) and project.instructions() == ""
     project.trust(1.0)
-    assert project.instructions() == headed("AGENTS.md", "Obey.")
+    assert project.instructions() == instructions_setting("AGENTS.md", "Obey.")
     again = Project(project.folder, project.file)
     assert again.instructions() == ""
-    again.look()
-    assert again.instructions() == headed("AGENTS.md", "Obey.")
+    again.check_trust()
+    assert again.instructions() == instructions_setting("AGENTS.md", "Obey.")
     assert project.revoke() and project.instructions() == "" and not project.revoke()
-    again.look()
+    again.check_trust()
     assert not again.trusted
 
 
@@ -65,7 +65,10 @@ def test_it_is_read_again_when_it_is_another_one_that_is_trusted(project: Projec
     project.trust(2.0)
     assert project.instructions().endswith("\nTwo."), "AGENTS.md goes before"
     file.unlink()
-    assert project.instructions() == headed("CLAUDE.md", "Mine.") and named(project.instructions()) == "CLAUDE.md"
+    assert (
+        project.instructions() == instructions_setting("CLAUDE.md", "Mine.")
+        and instructions_file(project.instructions()) == "CLAUDE.md"
+    )
     write(project, " \n", "CLAUDE.md")
     project.trust(3.0)
     assert project.instructions() == ""
@@ -76,17 +79,17 @@ def test_it_is_read_again_when_it_is_another_one_that_is_trusted(project: Projec
 def test_any_bytes_become_text_that_can_be_stored(project: Project):
     write(project, b"\xff caf\xc3\xa9 \0 end")
     project.trust(1.0)
-    assert project.instructions() == headed("AGENTS.md", "\ufffd café \ufffd end")
-    write(project, "é" * MOST)
+    assert project.instructions() == instructions_setting("AGENTS.md", "\ufffd café \ufffd end")
+    write(project, "é" * MAX_INSTRUCTIONS_BYTES)
     project.trust(2.0)
     said = project.instructions()
-    assert "é" * (MOST // 2) + "\n[cut: only the first 65,536 bytes" in said and "\ufffd" not in said
+    assert "é" * (MAX_INSTRUCTIONS_BYTES // 2) + "\n[cut: only the first 65,536 bytes" in said and "\ufffd" not in said
     assert len(project.problems) == 1 and "longer than 64 KiB" in project.problems[0]
     project.instructions()
     assert len(project.problems) == 1, "said once"
 
 
-def test_what_is_no_file_of_the_folder_is_named_and_left_out(project: Project, tmp_path: Path):
+def test_project_leaves_out_and_names_files_outside_the_folder(project: Project, tmp_path: Path):
     project.trust(1.0)
     (tmp_path / "secret").write_text("the secret")
     write(project, "KEY=sk-1", ".env")
@@ -106,14 +109,14 @@ def test_what_is_no_file_of_the_folder_is_named_and_left_out(project: Project, t
     )
     for number, (make, why) in enumerate(made):
         make()
-        assert project.brings == ("AGENTS.md",)
+        assert project.contents == ("AGENTS.md",)
         assert project.instructions() == "" == project.instructions()
         assert len(project.problems) == number + 1 and why in project.problems[-1], why
         file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
     write(project, "Within.", "real.md")
     file.symlink_to("real.md")
     project.trust(2.0)
-    assert project.instructions() == headed("AGENTS.md", "Within.")
+    assert project.instructions() == instructions_setting("AGENTS.md", "Within.")
 
 
 async def test_the_question_says_what_is_there_and_only_yes_is_kept(project: Project):
@@ -121,57 +124,57 @@ async def test_the_question_says_what_is_there_and_only_yes_is_kept(project: Pro
     asked: list[Question] = []
 
     def answering(key: str):
-        async def ask(question: Question) -> Answered:
+        async def ask(question: Question) -> QuestionAnswer:
             asked.append(question)
-            return Answered(key)
+            return QuestionAnswer(key)
 
         return ask
 
-    await permissions.asked(project, project.brings, answering("n"))
+    await permissions.ask_trust(project, project.contents, answering("n"))
     assert not project.trusted and not project.file.exists() and asked[0].default == "n"
     assert "has AGENTS.md." in asked[0].lines[0] and "Obey" not in "".join(asked[0].lines)
-    await permissions.asked(project, project.brings, answering("y"))
+    await permissions.ask_trust(project, project.contents, answering("y"))
     assert project.trusted and trust.is_trusted(project.file, project.folder)
 
 
 async def test_a_yes_that_cannot_be_kept_holds_for_this_run(project: Project):
     project.file.parent.write_text("no folder")
 
-    async def yes(question: Question) -> Answered:
-        return Answered("y")
+    async def yes(question: Question) -> QuestionAnswer:
+        return QuestionAnswer("y")
 
-    await permissions.asked(project, ("AGENTS.md",), yes)
+    await permissions.ask_trust(project, ("AGENTS.md",), yes)
     assert project.trusted and "for this run only" in project.problems[0]
 
 
 def test_the_command_shows_trusts_and_revokes(project: Project, tmp_path: Path):
     write(project, "Obey.")
     (tmp_path / "other").mkdir()
-    assert "is not trusted. It has AGENTS.md." in permissions.trusted("", project)
-    assert permissions.trusted("yes", project).startswith(f"Trusted: {project.folder}\n") and project.trusted
+    assert "is not trusted. It has AGENTS.md." in permissions.run_trust("", project)
+    assert permissions.run_trust("yes", project).startswith(f"Trusted: {project.folder}\n") and project.trusted
     trust.trust(project.file, tmp_path / "other", 0.0)
-    shown = permissions.trusted("", project)
+    shown = permissions.run_trust("", project)
     assert "is trusted." in shown and f"1970-01-01  {tmp_path / 'other'}" in shown
-    assert permissions.trusted(f"no {tmp_path / 'other'}", project) == f"Trusted no more: {tmp_path / 'other'}"
+    assert permissions.run_trust(f"no {tmp_path / 'other'}", project) == f"Trusted no more: {tmp_path / 'other'}"
     assert project.trusted
-    assert permissions.trusted(f"no {project.folder}", project).startswith("Trusted no more") and not project.trusted
-    assert permissions.trusted("no", project).startswith("Was not trusted")
-    assert trust.trusted(project.file) == {}
+    assert permissions.run_trust(f"no {project.folder}", project).startswith("Trusted no more") and not project.trusted
+    assert permissions.run_trust("no", project).startswith("Was not trusted")
+    assert trust.list_trusted(project.file) == {}
     for argument in ("maybe", "yes /", f"no {tmp_path / 'other'}"):
-        with pytest.raises(Refused):
-            permissions.trusted(argument, project)
+        with pytest.raises(Rejected):
+            permissions.run_trust(argument, project)
 
 
 def test_only_settings_that_are_a_file_of_the_folder_are_read(project: Project, tmp_path: Path):
     project.trust(1.0)
-    assert tightened(Config(), project) == (Config(), Bounds())
+    assert tighten(Config(), project) == (Config(), ProjectLimits())
     write(project, "KEY = 1", ".env")
     (tmp_path / "outside.toml").write_text("")
     project.config.parent.mkdir()
     for target in ("/dev/zero", str(tmp_path / "outside.toml"), "config.toml", "../..", "../.env", "nothing.toml"):
         project.config.symlink_to(target)
         with pytest.raises(ConfigError) as caught:
-            tightened(Config(), project)
+            tighten(Config(), project)
         assert caught.value.what.startswith(f"{project.config} cannot be used: "), target
         assert caught.value.remedy.endswith(f"start ikigai in another folder and type: /trust no {project.folder}")
         with pytest.raises(ConfigError, match="cannot be used"):
@@ -184,16 +187,16 @@ def test_only_settings_that_are_a_file_of_the_folder_are_read(project: Project, 
     for make, why in made:
         make()
         with pytest.raises(ConfigError, match=why):
-            tightened(Config(), project)
+            tighten(Config(), project)
         project.config.unlink()
 
 
 def test_settings_are_used_as_they_were_trusted(project: Project, monkeypatch: pytest.MonkeyPatch):
-    """What is decided on and what is used come from one reading."""
+    """The bytes that are checked and the bytes that are used come from one read."""
     project.config.parent.mkdir()
     project.config.write_text(strict)
     project.trust(1.0)
-    assert tightened(Config(), project)[1].approval == "read-only"
+    assert tighten(Config(), project)[1].approval == "read-only"
     read = project_files.read_own
 
     def changed(*arguments: Any, **more: Any) -> OwnFile:
@@ -202,16 +205,16 @@ def test_settings_are_used_as_they_were_trusted(project: Project, monkeypatch: p
         return found
 
     monkeypatch.setattr(project_files, "read_own", changed)
-    assert tightened(Config(), project)[1].approval == "read-only"
-    assert tightened(Config(), project) == (Config(), Bounds())
+    assert tighten(Config(), project)[1].approval == "read-only"
+    assert tighten(Config(), project) == (Config(), ProjectLimits())
     assert "config.toml is left out: it has come or changed" in project.problems[0]
 
 
-def unasked(project: Project) -> Bounds:
+def unasked(project: Project) -> ProjectLimits:
     """Return what the project forbids where nobody is asked."""
     project = reopened(project)
     project.report_unasked()
-    return tightened(Config(), project)[1]
+    return tighten(Config(), project)[1]
 
 
 @pytest.mark.parametrize("change", [lambda file: file.write_text(""), lambda file: file.unlink()])
@@ -227,7 +230,7 @@ async def test_settings_that_have_changed_or_gone_are_refused_where_nobody_is_as
         unasked(project)
     assert str(project.config) in caught.value.what and "-p" in caught.value.remedy
     assert len(await answered(project, "y")) == 1
-    assert unasked(project) == Bounds()
+    assert unasked(project) == ProjectLimits()
     project = reopened(project)
     assert await answered(project, "y") == [] and project.changes() == {}
 
@@ -245,26 +248,26 @@ def test_new_settings_and_those_of_a_folder_to_be_confirmed_are_refused_where_no
     with pytest.raises(ConfigError, match="Delete it"):
         unasked(project)
     project.file.unlink()
-    assert unasked(project) == Bounds()  # an untrusted folder forbids nothing
+    assert unasked(project) == ProjectLimits()  # an untrusted folder forbids nothing
 
 
 async def test_folder_with_bad_settings_is_not_trusted(project: Project):
     project.config.parent.mkdir()
     project.config.write_text("tools.approval = 1\n")
 
-    async def yes(question: Question) -> Answered:
-        return Answered("y")
+    async def yes(question: Question) -> QuestionAnswer:
+        return QuestionAnswer("y")
 
-    await permissions.asked(project, project.brings, yes)
+    await permissions.ask_trust(project, project.contents, yes)
     assert not project.trusted and not project.file.exists()
     (said,) = project.problems
     assert said.startswith("The folder is not trusted. ") and "config.toml:1: tools.approval cannot be 1" in said
     assert said.endswith("Then type /trust yes.")
     with pytest.raises(ConfigError, match="cannot be 1"):
-        permissions.trusted("yes", project)
+        permissions.run_trust("yes", project)
     assert not project.trusted and not project.file.exists()
     project.config.write_text(strict)
-    permissions.trusted("yes", project)
+    permissions.run_trust("yes", project)
     project.config.write_text("tools.approval = 1\n")
     with pytest.raises(ConfigError, match="answer n"):
         await answered(project, "y")
@@ -275,11 +278,11 @@ async def answered(project: Project, key: str) -> list[Question]:
     """Answer the question about changes; return the questions."""
     questions: list[Question] = []
 
-    async def ask(question: Question) -> Answered:
+    async def ask(question: Question) -> QuestionAnswer:
         questions.append(question)
-        return Answered(key)
+        return QuestionAnswer(key)
 
-    await permissions.asked_about_changes(project, ask)
+    await permissions.ask_about_changes(project, ask)
     return questions
 
 
@@ -293,7 +296,7 @@ def tool(project: Project, text: str, name: str = "owl") -> Path:
 def reopened(project: Project) -> Project:
     """Return the project as a later run sees it."""
     again = Project(project.folder, project.file)
-    again.look()
+    again.check_trust()
     return again
 
 
@@ -345,11 +348,11 @@ async def test_a_file_that_changes_during_the_question_is_not_trusted(project: P
     project.trust(1.0)
     write(project, "Two!")
 
-    async def ask(question: Question) -> Answered:
+    async def ask(question: Question) -> QuestionAnswer:
         write(project, "Three.")
-        return Answered("y")
+        return QuestionAnswer("y")
 
-    await permissions.asked_about_changes(project, ask)
+    await permissions.ask_about_changes(project, ask)
     assert project.instructions() == "" and "left out" in project.problems[0]
 
 
@@ -373,11 +376,11 @@ async def test_the_question_says_that_trusting_runs_programs(project: Project):
     tool(project, "#!/bin/sh")
     questions: list[Question] = []
 
-    async def ask(question: Question) -> Answered:
+    async def ask(question: Question) -> QuestionAnswer:
         questions.append(question)
-        return Answered("n")
+        return QuestionAnswer("n")
 
-    await permissions.asked(project, project.brings, ask)
+    await permissions.ask_trust(project, project.contents, ask)
     assert "runs these programs, now and at every start: .ikigai/tools/owl." in questions[0].lines[-1]
 
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from ikigai.agent.usage_meter import unpriced
-from ikigai.app.recall import MOST, quoted, recalled
-from ikigai.core.errors import IkigaiError, Refused
-from ikigai.core.forget.selection import Wanted, selecting
-from ikigai.core.state.inputs import Filter, Noted
+from ikigai.agent.usage_meter import no_price
+from ikigai.app.recall import MOST, answer_from_log, quote_event
+from ikigai.core.errors import IkigaiError, Rejected
+from ikigai.core.forget.selection import EventRange, select_events
+from ikigai.core.state.inputs import Filter, NoteClosed
 from ikigai.core.state.machine import work
-from ikigai.core.state.memory import request
-from ikigai.providers.retry import Retrying
+from ikigai.core.state.memory import next_request
+from ikigai.providers.retry import RetryingProvider
 from ikigai.store.database import Database
-from ikigai.tools.recall import Arguments, Recall
+from ikigai.tools.recall import Recall, RecallArguments
 from tests.store.talk import Talk
 from tests.support.wire_server import WireServer, completion, failure
 
@@ -21,58 +21,58 @@ async def forgetful(database: Database) -> Talk:
     talk = await Talk.open(database)
     await talk.turn("Which colour had the walrus?", "The walrus was turquoise.")
     await talk.turn("And now?", "Now it is late.")
-    found = await talk.log.load(selecting(talk.run, talk.agent.id, (Wanted(back=2),)))
-    first = found.chosen[0]
+    found = await talk.log.load(select_events(talk.run, talk.agent.id, (EventRange(newest_turns=2),)))
+    first = found.turns[0]
     await talk.happen(Filter(((first.turn.first, first.turn.end),), (), 2))
-    assert "walrus" not in repr(request(talk.memory))
+    assert "walrus" not in repr(next_request(talk.memory))
     return talk
 
 
-async def test_what_was_forgotten_is_answered_from_and_stays_forgotten(
-    database: Database, wire_model: WireServer, wire_provider: Retrying
+async def test_recall_answers_from_forgotten_events_which_stay_forgotten(
+    database: Database, wire_model: WireServer, wire_provider: RetryingProvider
 ):
     talk = await forgetful(database)
     wire_model.script[:] = [completion("Turquoise [#3].", usage={"prompt_tokens": 70, "completion_tokens": 5})]
     before = talk.memory
-    answer, usage = await recalled(database, wire_provider, "wire/x", unpriced, "What colour was the walrus?")
+    answer, usage = await answer_from_log(database, wire_provider, "wire/x", no_price, "What colour was the walrus?")
     assert answer.startswith("Turquoise [#3].") and "/quote ID" in answer
     assert [(row.purpose, row.usage.input) for row in usage] == [("recall", 70)]
     sent = wire_model.requests[0].json["messages"]
     assert "The walrus was turquoise." in sent[-1]["content"] and "data" in sent[0]["content"]
-    assert talk.memory is before and "walrus" not in repr(request(talk.memory))
+    assert talk.memory is before and "walrus" not in repr(next_request(talk.memory))
     await talk.log.close()
 
 
 async def test_nothing_found_and_a_model_that_fails_are_told(
-    database: Database, wire_model: WireServer, wire_provider: Retrying
+    database: Database, wire_model: WireServer, wire_provider: RetryingProvider
 ):
     talk = await forgetful(database)
-    with pytest.raises(Refused, match="Nothing that was ever said"):
-        await recalled(database, wire_provider, "wire/x", unpriced, "zeppelin")
+    with pytest.raises(Rejected, match="Nothing that was ever said"):
+        await answer_from_log(database, wire_provider, "wire/x", no_price, "zeppelin")
     assert not wire_model.requests, "nobody is asked for nothing"
     wire_model.script[:] = [failure(401, "bad key")]
     with pytest.raises(IkigaiError, match="key"):
-        await recalled(database, wire_provider, "wire/x", unpriced, "walrus")
+        await answer_from_log(database, wire_provider, "wire/x", no_price, "walrus")
     await talk.log.close()
 
 
 async def test_a_quote_comes_into_the_conversation_as_a_message_that_asks_nothing(database: Database):
     talk = await forgetful(database)
     hits = (await database.search("turquoise")).hits
-    quote = await quoted(database, f"#{hits[0].id}")
+    quote = await quote_event(database, f"#{hits[0].id}")
     assert f"event {hits[0].id} (assistant)" in quote.text and quote.text.endswith("\n> The walrus was turquoise.")
     await talk.happen(quote)
     (job,) = work(talk.memory)
-    await talk.happen(Noted(job))  # pyright: ignore[reportArgumentType]
-    assert talk.memory.open is None and "> The walrus was turquoise." in repr(request(talk.memory))
+    await talk.happen(NoteClosed(job))  # pyright: ignore[reportArgumentType]
+    assert talk.memory.open is None and "> The walrus was turquoise." in repr(next_request(talk.memory))
     await talk.log.close()
 
 
 @pytest.mark.parametrize("argument", ["", "x", "#", "999999", "-1"])
-async def test_what_cannot_be_quoted_is_told(database: Database, argument: str):
+async def test_quote_rejects_an_unusable_argument(database: Database, argument: str):
     talk = await Talk.open(database)
-    with pytest.raises(Refused) as refused:
-        await quoted(database, argument)
+    with pytest.raises(Rejected) as refused:
+        await quote_event(database, argument)
     assert refused.value.what and refused.value.remedy
     await talk.log.close()
 
@@ -81,12 +81,12 @@ async def test_the_tool_brings_excerpts_with_ids(database: Database):
     talk = await forgetful(database)
 
     async def found(question: str) -> str:
-        from ikigai.app.recall import excerpts
+        from ikigai.app.recall import format_excerpts
 
-        return excerpts(await database.excerpts(question, 3, MOST))
+        return format_excerpts(await database.excerpts(question, 3, MOST))
 
-    output = await Recall(found).run(Arguments("walrus"), lambda text: None)
+    output = await Recall(found).run(RecallArguments("walrus"), lambda text: None)
     assert "[#" in output.text and "The walrus was turquoise." in output.text
-    nothing = await Recall(found).run(Arguments("zeppelin"), lambda text: None)
+    nothing = await Recall(found).run(RecallArguments("zeppelin"), lambda text: None)
     assert nothing.text.startswith("Nothing that was ever said")
     await talk.log.close()

@@ -10,16 +10,16 @@ import psycopg
 import pytest
 
 from ikigai.app.redaction import Redaction
-from ikigai.app.tool_runtime import Kept, Workshop
+from ikigai.app.tool_runtime import StandingApprovals, ToolRuntime
 from ikigai.config import Config, api_keys
-from ikigai.config.records import Server, Tools
+from ikigai.config.records import ProviderSettings, ToolSettings
 from ikigai.core.messages import ToolCall
 from ikigai.core.redaction import Redactor
 from ikigai.core.state.inputs import Submitted
-from ikigai.repl.permission_commands import LONGEST, ran
+from ikigai.repl.permission_commands import MAX_OUTPUT_BYTES, run_user_command
 from ikigai.store.database import Database
 from ikigai.system import paths
-from ikigai.tools.base import Kind, Touch
+from ikigai.tools.base import Effect, EffectKind
 from tests.app.house import House, call
 from tests.conftest import MIGRATIONS
 
@@ -27,7 +27,7 @@ LONG = "a-secret-of-some-length-"
 
 
 def redaction(**tools: str) -> Redaction:
-    config = Config(providers={"mine": Server(api_key_env="MY_KEY")}, tools=Tools(**tools))  # type: ignore[arg-type]
+    config = Config(providers={"mine": ProviderSettings(api_key_env="MY_KEY")}, tools=ToolSettings(**tools))  # type: ignore[arg-type]
     return Redaction(config, lambda: {"database password": f"{LONG}libpq"})
 
 
@@ -122,9 +122,9 @@ async def test_looking_for_passwords_takes_no_answer_that_a_statement_waits_for(
 
 
 def test_standing_approval_is_kept_without_keys(everywhere: None, tmp_path: Path):
-    kept = Kept(tmp_path / "standing.json", redaction().own)
+    kept = StandingApprovals(tmp_path / "standing.json", redaction().own)
     secret = f"{LONG}OPENAI_API_KEY"
-    kept.approve("0" * 64, ToolCall("1", "shell", "{}"), Touch(Kind.RUN, f"curl -H {secret} x", "/"))
+    kept.approve("0" * 64, ToolCall("1", "shell", "{}"), Effect(EffectKind.RUN, f"curl -H {secret} x", "/"))
     assert list(kept.known()) == ["0" * 64]
     assert secret not in (tmp_path / "standing.json").read_text()
 
@@ -133,18 +133,21 @@ async def test_agents_are_not_called_by_a_key(house: House, monkeypatch: pytest.
     secret = f"{LONG}OPENAI_API_KEY"
     monkeypatch.setenv("OPENAI_API_KEY", secret)
     boss = await house.member("boss", [call("fork", prompt="?", name=secret, model="scripted/echo")], "Started.")
-    boss.runtime.tell(Submitted("Do it."))
+    boss.agent_loop.put_input(Submitted("Do it."))
     await house.rested()
-    assert secret not in [agent.name for agent in await house.database.agents.all(dead=True)]
+    assert secret not in [agent.name for agent in await house.database.agents.all(include_killed=True)]
     assert secret not in " ".join(await house.results("boss"))
 
 
 async def test_output_of_the_users_command_is_cut_between_words(tmp_path: Path):
-    workshop = Workshop(Config(), tmp_path)
+    tool_runtime = ToolRuntime(Config(), tmp_path)
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    for before in (*range(LONGEST // 2 - 60, LONGEST // 2 + 5, 13), *range(LONGEST - 60, LONGEST, 13)):
-        program = f"import sys; sys.stdout.write('x ' * {before // 2} + '{token} ' + 'y ' * {LONGEST})"
+    for before in (
+        *range(MAX_OUTPUT_BYTES // 2 - 60, MAX_OUTPUT_BYTES // 2 + 5, 13),
+        *range(MAX_OUTPUT_BYTES - 60, MAX_OUTPUT_BYTES, 13),
+    ):
+        program = f"import sys; sys.stdout.write('x ' * {before // 2} + '{token} ' + 'y ' * {MAX_OUTPUT_BYTES})"
         (tmp_path / "long.py").write_text(program)
-        output = await ran(workshop, f"{sys.executable} long.py", lambda text: None)
+        output = await run_user_command(tool_runtime, f"{sys.executable} long.py", lambda text: None)
         left = Redactor({}, formats=True).foreign(output)
-        assert token[:12] not in left and len(output.encode()) <= LONGEST
+        assert token[:12] not in left and len(output.encode()) <= MAX_OUTPUT_BYTES

@@ -1,4 +1,4 @@
-"""What the composition root does when the world fails it."""
+"""The composition root cleans up when the database, the tools or the configuration fail."""
 
 import asyncio
 import json
@@ -10,17 +10,17 @@ import pytest
 from ikigai.app import factories as making
 from ikigai.app import info_commands as answers
 from ikigai.app import usage_report as reports
-from ikigai.app.services import World
+from ikigai.app.services import Services
 from ikigai.config import Config, load
 from ikigai.config import api_keys as keys
-from ikigai.config.records import Local, Model, Server
+from ikigai.config.records import LocalSettings, ModelSettings, ProviderSettings
 from ikigai.core.commands import parsers as meanings
 from ikigai.core.errors import IkigaiError, Unavailable
 from ikigai.core.events import SettingsChanged, StoredEvent
 from ikigai.core.messages import Usage
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
 from ikigai.core.state.fold import evolve
-from ikigai.providers.models import Listed
+from ikigai.providers.models import ListedModel
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
 from ikigai.system import paths
@@ -32,7 +32,7 @@ async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
 ) -> None:
     pool = making.make_pool(Config())
     tools = making.make_workshop(Config())
-    world = World(Config(), database, None, pool, making.make_run(Config(), pool, tools), tools)
+    world = Services(Config(), database, None, pool, making.make_run(Config(), pool, tools), tools)
     agent = await world.create()
 
     async def away(*_: object) -> None:
@@ -41,8 +41,8 @@ async def test_an_agent_that_could_not_be_loaded_can_be_taken_again(
     with monkeypatch.context() as patch:
         patch.setattr(AgentLog, "load", away)
         with pytest.raises(Unavailable):
-            await world.take(agent)
-    memory, _, told = await world.take(agent)
+            await world.acquire(agent)
+    memory, _, told = await world.acquire(agent)
     assert not told
     assert memory.agent == agent.id
 
@@ -53,7 +53,7 @@ async def test_first_starts_at_once_make_one_agent(dsn: str, start_with: Literal
     pool, tools = making.make_pool(config), making.make_workshop(config)
     run = making.make_run(config, pool, tools)
     databases = await asyncio.gather(*(Database.open(dsn, MIGRATIONS, deadline=60) for _ in range(32)))
-    worlds = [World(config, database, None, pool, run, tools) for database in databases]
+    worlds = [Services(config, database, None, pool, run, tools) for database in databases]
     chosen = await asyncio.gather(*(world.choose(None, new=False, last=False) for world in worlds))
     assert len({agent.id for agent in chosen}) == len(await databases[0].agents.all()) == 1
     assert (await worlds[0].choose(None, new=True, last=False)).id != chosen[0].id
@@ -63,12 +63,14 @@ async def test_first_starts_at_once_make_one_agent(dsn: str, start_with: Literal
 async def test_a_limit_that_was_learned_is_in_the_figures_of_context(database: Database) -> None:
     config = Config(model="scripted/echo")
     pool, tools = making.make_pool(config), making.make_workshop(config)
-    world = World(config, database, None, pool, making.make_run(config, pool, tools), tools)
+    world = Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
     agent = await world.create()
 
     async def figures() -> dict[str, object]:
-        place = answers.Place(world, agent, await world.look(agent), "idle")
-        return json.loads(reports.json((await answers.answer(meanings.Local("context"), config, place)).figures))
+        place = answers.CommandContext(world, agent, await world.load_memory(agent), "idle")
+        return json.loads(
+            reports.to_json((await answers.answer_command(meanings.ProgramCommand("context"), config, place)).as_dict)
+        )
 
     known = await figures()
     pool.learn("scripted/echo", 1_000_000_000)
@@ -80,32 +82,34 @@ async def test_a_limit_that_was_learned_is_in_the_figures_of_context(database: D
 
 
 def test_weights_that_are_not_there_are_no_model_to_offer(database: Database) -> None:
-    config = Config(model="scripted/echo", local=Local("/nowhere.gguf"))
+    config = Config(model="scripted/echo", local=LocalSettings("/nowhere.gguf"))
     pool, tools = making.make_pool(config), making.make_workshop(config)
-    world = World(config, database, None, pool, making.make_run(config, pool, tools), tools)
+    world = Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
     assert world.known_models() == ("scripted/echo",)
 
 
 def test_models_of_all_keys_at_hand_are_offered(database: Database) -> None:
     config = Config(
         keys={"openai": "login"},
-        providers={"mine": Server("http://h/v1")},
-        models={"mine/one": Model(levels=("low",))},
+        providers={"mine": ProviderSettings("http://h/v1")},
+        models={"mine/one": ModelSettings(levels=("low",))},
     )
     pool, tools = making.make_pool(config), making.make_workshop(config)
-    pool.known.learn("mine", (Listed("two"),))
-    offered = World(config, database, None, pool, making.make_run(config, pool, tools), tools).known_models()
+    pool.known.learn("mine", (ListedModel("two"),))
+    offered = Services(config, database, None, pool, making.make_run(config, pool, tools), tools).known_models()
     assert {"mine/one", "mine/two", "openai/gpt-5-mini"} <= set(offered)
     assert not [model for model in offered if model.startswith(("anthropic/", "google/"))]
 
 
-def test_what_the_configuration_says_of_a_model_goes_first() -> None:
+def test_configured_model_settings_take_precedence() -> None:
     config = Config(
-        providers={"mine": Server("http://h/v1", context=9_000, max_output=900)},
-        models={"mine/x": Model(context=5_000, levels=("off",), images="no", input_price=2.0, output_price=8.0)},
+        providers={"mine": ProviderSettings("http://h/v1", context=9_000, max_output=900)},
+        models={
+            "mine/x": ModelSettings(context=5_000, levels=("off",), images="no", input_price=2.0, output_price=8.0)
+        },
     )
     known = making.make_models(config)
-    assert known.limits("mine/x") == Limits(5_000, 900) and known.limits("mine/y") == Limits(9_000, 900)
+    assert known.limits("mine/x") == ModelLimits(5_000, 900) and known.limits("mine/y") == ModelLimits(9_000, 900)
     assert (known.levels("mine/x"), known.traits("mine/x").images) == (("off",), False)
     assert "high" in known.levels("mine/y") and known.traits("mine/y").images
     price = making.make_price(config)
@@ -114,7 +118,7 @@ def test_what_the_configuration_says_of_a_model_goes_first() -> None:
 
 
 def test_a_vendor_under_another_name_has_the_vendors_prices() -> None:
-    price = making.make_price(Config(providers={"work": Server(api="anthropic")}))
+    price = making.make_price(Config(providers={"work": ProviderSettings(api="anthropic")}))
     cost, source = price("work/claude-sonnet-4-5", Usage(input=1_000_000), 1.79e9)
     assert cost == price("anthropic/claude-sonnet-4-5", Usage(input=1_000_000), 1.79e9)[0]
     assert cost and source.startswith("genai-prices")
@@ -139,11 +143,11 @@ async def test_a_profile_says_when_its_agents_are_condensed_and_print_mode_never
     )
     config = load(file, {}, {})
     pool, tools = making.make_pool(config), making.make_workshop(config)
-    world = World(config, database, None, pool, making.make_run(config, pool, tools), tools)
-    plain = await world.look(await world.create())
+    world = Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
+    plain = await world.load_memory(await world.create())
     chosen = SettingsChanged({"profile": "tight"}, {"profile": "agent"})
     tight = evolve(plain, StoredEvent(1, plain.agent, 1, 0.0, chosen))
     assert (world.condensing(plain).mode, world.condensing(plain).at_percent) == ("manual", 75)
     found = world.condensing(tight)
     assert (found.mode, found.at_percent, found.on_clear) == ("auto", 50, True)
-    assert (found.asked.mode, found.asked.on_clear) == ("off", False)
+    assert (found.manual_only.mode, found.manual_only.on_clear) == ("off", False)

@@ -1,9 +1,10 @@
-"""What the database did not take is in files, comes back once when its agent is opened, or makes a fork."""
+"""Unsaved events are kept in files, and are stored once when their agent is opened, or in a fork."""
 
 import argparse
 import asyncio
 import contextlib
 import json
+import resource
 import shlex
 import shutil
 from collections.abc import AsyncIterator
@@ -15,29 +16,30 @@ import pytest
 
 from ikigai.app import agent_manager, unsaved_events
 from ikigai.app import factories as making
-from ikigai.app.agent_manager import Crew, Member
-from ikigai.app.services import World
+from ikigai.app.agent_manager import AgentManager, OpenAgent
+from ikigai.app.services import Services
 from ikigai.app.spool import spool
-from ikigai.app.subagents import Delegation
+from ikigai.app.subagents import ManagedSubagents
 from ikigai.app.unsaved_events import run_recover
 from ikigai.cli.commands import purge_files
 from ikigai.config import Config
 from ikigai.core import events as ev
-from ikigai.core.errors import Busy, ConfigError, Misconfigured, Refused, Unavailable
-from ikigai.core.events import Event, StoredEvent
-from ikigai.core.forget.selection import Wanted, selecting
+from ikigai.core.agents.mail import Mail
+from ikigai.core.errors import AgentLocked, ConfigError, Misconfigured, Rejected, Unavailable
+from ikigai.core.events import Event, MailSent, StoredEvent
+from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.fold import evolve
-from ikigai.core.state.inputs import CallModel, Edit, Filter, Interrupted, Quote, Replied, Submitted
-from ikigai.core.state.loading import loading
+from ikigai.core.state.inputs import CallModel, Edit, Filter, Interrupted, Quote, Replied, Send, Submitted
+from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
-from ikigai.core.state.memory import Memory, request
+from ikigai.core.state.memory import Memory, next_request
 from ikigai.core.transfer import redact
-from ikigai.core.transfer.unsaved import text_of
-from ikigai.providers.scripted import Hang, Pause, Reply, Scripted
+from ikigai.core.transfer.unsaved import Unsaved, serialize
+from ikigai.providers.scripted import Reply, ScriptedHang, ScriptedPause, ScriptedProvider
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
-from ikigai.store.log import _Attempt, event_id
+from ikigai.store.log import _Attempt, new_event_id
 from ikigai.system import paths
 from tests.agent.test_loop import Watcher
 from tests.conftest import MIGRATIONS
@@ -53,7 +55,7 @@ pytestmark = pytest.mark.usefixtures("state")
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of these files."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(agent_manager, "LEAVE_WITHIN", 0.3)
+    monkeypatch.setattr(agent_manager, "SHUTDOWN_TIMEOUT", 0.3)
     return tmp_path / "ikigai"
 
 
@@ -61,23 +63,23 @@ def files(state: Path) -> list[Path]:
     return sorted(state.glob("unsaved-*.jsonl"))
 
 
-def world(database: Database) -> World:
+def world(database: Database) -> Services:
     config = Config(model="scripted/echo")
     pool, tools = making.make_pool(config), making.make_workshop(config)
-    return World(config, database, None, pool, making.make_run(config, pool, tools), tools)
+    return Services(config, database, None, pool, making.make_run(config, pool, tools), tools)
 
 
 @contextlib.asynccontextmanager
-async def crossing(dsn: str, *replies: Reply) -> AsyncIterator[tuple[Proxy, Crew]]:
+async def crossing(dsn: str, *replies: Reply) -> AsyncIterator[tuple[Proxy, AgentManager]]:
     """Agents over a connection that can be cut."""
     async with proxied(dsn) as (proxy, through):
         database = await Database.open(through, MIGRATIONS, deadline=60)
         try:
-            crew = Crew(world(database), Delegation)
-            scripted = Scripted(replies) if replies else None
+            manager = AgentManager(world(database), ManagedSubagents)
+            scripted = ScriptedProvider(replies) if replies else None
             if scripted:
-                crew.world.pool.provider = lambda name: scripted  # type: ignore[method-assign, assignment]
-            yield proxy, crew
+                manager.services.pool.provider = lambda name: scripted  # type: ignore[method-assign, assignment]
+            yield proxy, manager
         finally:
             await database.close()
 
@@ -88,10 +90,10 @@ async def until(true: Any) -> None:
             await asyncio.sleep(0.002)
 
 
-async def joined(crew: Crew, name: str) -> Member:
-    member = await crew.open(await crew.world.create(name))
-    crew.begin(member)
-    await until(lambda: member.runtime.opened.is_set() and not member.runtime.looking)
+async def joined(manager: AgentManager, name: str) -> OpenAgent:
+    member = await manager.open(await manager.services.create(name))
+    manager.start_loop(member)
+    await until(lambda: member.agent_loop.opened.is_set() and not member.agent_loop.checks_mail)
     return member
 
 
@@ -107,27 +109,27 @@ def rows(dsn: str, *kinds: str) -> list[tuple[str, str, str]]:
 
 async def test_agents_do_not_share_a_file_and_have_their_events_back(database: Database, dsn: str, state: Path) -> None:
     names = [f"agent-{n}" for n in range(3)]
-    async with crossing(dsn) as (proxy, crew):
-        members = [await joined(crew, name) for name in names]
+    async with crossing(dsn) as (proxy, manager):
+        members = [await joined(manager, name) for name in names]
         proxy.down = True
         for member in members:
-            member.runtime.tell(Submitted(f"to {member.agent.name}"))
-        await until(lambda: all(member.runtime.unsaved for member in members))
-        told = await crew.close()
+            member.agent_loop.put_input(Submitted(f"to {member.agent.name}"))
+        await until(lambda: all(member.agent_loop.unsaved for member in members))
+        told = await manager.close()
     assert len(files(state)) == 3 and all(str(file) in told for file in files(state))
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in files(state))
     assert told.count("1 event could not be saved; it is kept in ") == 3
     assert not rows(dsn, "user")
     for times in range(2):
-        crew = Crew(world(database), Delegation)
+        manager = AgentManager(world(database), ManagedSubagents)
         for name in names:
             front = Watcher()
-            member = await crew.open(await database.agents.find(name), front)
-            crew.begin(member)
-            await until(lambda member=member: member.runtime.opened.is_set() and not member.runtime.looking)
+            member = await manager.open(await database.agents.find(name), front)
+            manager.start_loop(member)
+            await until(lambda member=member: member.agent_loop.opened.is_set() and not member.agent_loop.checks_mail)
             put_back = [text for text in front.told("notice") if "could not be saved" in text]
             assert put_back == ([] if times else ["1 event that could not be saved is in the log now."])
-        assert await crew.close() == "" and not files(state)
+        assert await manager.close() == "" and not files(state)
         assert [row for row in rows(dsn, "user", "turn_end") if row[1] == "user"] == [
             (name, "user", f"to {name}") for name in names
         ]
@@ -135,24 +137,24 @@ async def test_agents_do_not_share_a_file_and_have_their_events_back(database: D
 
 
 async def test_a_reply_that_could_not_be_saved_is_whole_again(database: Database, dsn: str, state: Path) -> None:
-    async with crossing(dsn, ("A whole ", Pause(0.2), "reply.")) as (proxy, crew):
-        member = await joined(crew, "one")
-        member.runtime.tell(Submitted("ask"))
-        await until(lambda: member.runtime.memory.open)
+    async with crossing(dsn, ("A whole ", ScriptedPause(0.2), "reply.")) as (proxy, manager):
+        member = await joined(manager, "one")
+        member.agent_loop.put_input(Submitted("ask"))
+        await until(lambda: member.agent_loop.memory.open)
         proxy.down = True
-        await until(lambda: member.runtime.unsaved)
-        kinds = [type(event) for event in member.runtime.unsaved]
+        await until(lambda: member.agent_loop.unsaved)
+        kinds = [type(event) for event in member.agent_loop.unsaved]
         assert kinds == [ev.AssistantMessage, ev.UsageReported, ev.TurnEnded]
-        assert "3 events could not be saved; they are kept in" in await crew.close()
-    crew = Crew(world(database), Delegation)
-    member = await crew.open(await database.agents.find("one"))
+        assert "3 events could not be saved; they are kept in" in await manager.close()
+    manager = AgentManager(world(database), ManagedSubagents)
+    member = await manager.open(await database.agents.find("one"))
     assert [row[1:] for row in rows(dsn, "user", "assistant", "turn_end")] == [
         ("user", "ask"),
         ("assistant", "A whole reply."),
         ("turn_end", ""),
     ]
-    assert member.runtime.memory.open is None and "A whole reply." in str(request(member.runtime.memory))
-    await crew.close()
+    assert member.agent_loop.memory.open is None and "A whole reply." in str(next_request(member.agent_loop.memory))
+    await manager.close()
     check(dsn)
 
 
@@ -165,39 +167,39 @@ async def talked(database: Database, name: str = "one") -> tuple[Talk, tuple[Eve
     return talk, decide(talk.memory, Replied(job, (Text("d"),), StopReason.END, ev.UsageReported(talk.memory.model)))
 
 
-def kept(talk: Talk, facts: tuple[Event, ...], state: Path) -> Path:
-    told, whole = spool(talk.log.unsaved(facts, ()))
+def kept(talk: Talk, events: tuple[Event, ...], state: Path) -> Path:
+    told, whole, _ = spool(talk.log.unsaved(events))
     (file,) = files(state)
     assert whole and str(file) in told
     return file
 
 
-def stored_by(memory: Memory, facts: tuple[Event, ...]) -> Memory:
+def stored_by(memory: Memory, events: tuple[Event, ...]) -> Memory:
     """The memory, had they been stored."""
     last = memory.open.last if memory.open else 0
-    for number, fact in enumerate(facts, 1):
-        memory = evolve(memory, StoredEvent(last + number, memory.agent, 0, 0.0, fact))
+    for number, event in enumerate(events, 1):
+        memory = evolve(memory, StoredEvent(last + number, memory.agent, 0, 0.0, event))
     return memory
 
 
 async def test_a_kill_before_the_file_is_gone_doubles_nothing(database: Database, dsn: str, state: Path) -> None:
-    talk, facts = await talked(database)
-    expected, copy = request(stored_by(talk.memory, facts)), state / "copy"
-    file = kept(talk, facts, state)
+    talk, events = await talked(database)
+    expected, copy = next_request(stored_by(talk.memory, events)), state / "copy"
+    file = kept(talk, events, state)
     shutil.copy(file, copy)
     await talk.log.close()
     for times in range(2):
-        memory, log, told = await world(database).take(talk.agent)
+        memory, log, told = await world(database).acquire(talk.agent)
         assert told == ([] if times else ["3 events that could not be saved are in the log now."])
         assert not file.exists() and [row[2] for row in rows(dsn, "assistant")] == ["b", "d"]
         assert memory.open is None
-        assert request(await log.load(loading(RUN, talk.agent.id))) == expected
+        assert next_request(await log.load(load_memory(RUN, talk.agent.id))) == expected
         await log.close()
         copy.rename(file) if copy.exists() else None
     check(dsn)
 
 
-async def test_what_was_stored_and_only_not_confirmed_is_not_stored_again(
+async def test_unsaved_events_are_not_stored_twice_after_a_lost_confirmation(
     database: Database, dsn: str, state: Path
 ) -> None:
     talk, _ = await talked(database)
@@ -205,17 +207,16 @@ async def test_what_was_stored_and_only_not_confirmed_is_not_stored_again(
     async with proxied(dsn) as (proxy, through):
         other = await Database.open(through, MIGRATIONS)
         log = await other.open_agent(talk.agent)
-        facts = (ev.CommandRan("/status", "fine"),)
+        events = (ev.CommandRan("/status", "fine"),)
         proxy.cut_after(TO_CLIENT, 1)
         with pytest.raises(Unavailable):
-            await log.append(facts)
+            await log.append(events)
         assert [row[2] for row in rows(dsn, "command")] == ["/status"]
-        more = (ev.CommandRan("/cost", "nothing"),)
-        spool(log.unsaved(facts, more))
+        spool(log.unsaved(events))
         await other.close()
-    _, log, told = await world(database).take(talk.agent)
-    assert told == ["1 event that could not be saved is in the log now."] and not files(state)
-    assert [row[2] for row in rows(dsn, "command")] == ["/status", "/cost"]
+    _, log, told = await world(database).acquire(talk.agent)
+    assert not told and not files(state)
+    assert [row[2] for row in rows(dsn, "command")] == ["/status"]
     await log.close()
     check(dsn, idle=False)
 
@@ -224,17 +225,17 @@ async def recovered(database: Database, file: Path, name: str = "") -> str:
     return await run_recover(database, argparse.Namespace(file=str(file), name=name))
 
 
-async def test_what_no_longer_follows_makes_a_fork(database: Database, dsn: str, state: Path) -> None:
-    talk, facts = await talked(database)
-    expected, mail = stored_by(talk.memory, facts), ev.MailSent(talk.agent.id, "report")
-    file = kept(talk, (*facts, mail), state)
+async def test_unsaved_events_make_a_fork_when_the_log_has_gone_on(database: Database, dsn: str, state: Path) -> None:
+    talk, events = await talked(database)
+    expected, mail = stored_by(talk.memory, events), ev.MailSent(talk.agent.id, "report")
+    file = kept(talk, (*events, mail), state)
     await talk.log.close()
     other = await Talk.open(database, talk.agent)  # closes the turn, as another program does
     await other.turn("e", "f")
     await other.log.close()
     before = rows(dsn)
 
-    _, log, (told,) = await world(database).take(talk.agent)
+    _, log, (told,) = await world(database).acquire(talk.agent)
     assert file.exists() and rows(dsn) == before
     assert told.startswith("4 events could not be saved, and the log has gone on without. To have them in a fork: ")
     command = shlex.split(told.rpartition(": ")[2])
@@ -254,17 +255,17 @@ async def test_what_no_longer_follows_makes_a_fork(database: Database, dsn: str,
         turns = "select asked, messages, ending from turns where agent = %s"
         assert other_program.execute(turns, (child.name,)).fetchall() == [("c", 2, "completed")]
     fork = await Talk.open(database, child)
-    assert fork.memory.open is None and request(fork.memory) == request(expected)
-    assert (fork.memory.size, fork.memory.full.total) == (expected.size, expected.full.total)
+    assert fork.memory.open is None and next_request(fork.memory) == next_request(expected)
+    assert (fork.memory.size, fork.memory.full_window.total) == (expected.size, expected.full_window.total)
     assert await database.mail.waiting(talk.agent.id) == (), "mail has been on its way once"
     await fork.turn("g", "h")
     assert await fork.reloaded() == fork.memory
     assert [turn.messages[0].text for turn in fork.memory.window.turns] == ["a", "c", "g"]
     asked = fork.memory.window.turns[1]
-    found = await fork.log.load(selecting(RUN, child.id, (Wanted(asked.id, asked.id),)))
+    found = await fork.log.load(select_events(RUN, child.id, (EventRange(asked.id, asked.id),)))
     await fork.happen(Filter(found.ranges, found.ids, found.messages))
     await fork.happen(Edit())
-    assert await fork.reloaded() == fork.memory and "[removed]" in str(request(fork.memory))
+    assert await fork.reloaded() == fork.memory and "[removed]" in str(next_request(fork.memory))
     check(dsn)
 
 
@@ -301,9 +302,9 @@ async def test_events_that_begin_an_agent_make_a_fork_of_nothing(database: Datab
 
 
 async def test_recover_puts_back_what_follows_unless_a_fork_is_named(database: Database, dsn: str, state: Path) -> None:
-    talk, facts = await talked(database)
-    file = kept(talk, facts, state)
-    with pytest.raises(Busy, match="is open in this program already"):
+    talk, events = await talked(database)
+    file = kept(talk, events, state)
+    with pytest.raises(AgentLocked, match="is open in this program already"):
         await recovered(database, file)
     await talk.log.close()
     copy = file.with_name("copy.jsonl")
@@ -311,12 +312,12 @@ async def test_recover_puts_back_what_follows_unless_a_fork_is_named(database: D
     told = await recovered(database, file, "apart")
     assert told.startswith("apart is new: a fork of one with 3 events") and not file.exists()
     assert (await database.agents.find("one")).events < (await database.agents.find("apart")).events + 7
-    with pytest.raises(Refused, match="apart has these events already"):
+    with pytest.raises(Rejected, match="apart has these events already"):
         await recovered(database, copy)
     assert copy.exists()
 
-    talk, facts = await talked(database, "two")
-    file = kept(talk, facts, state)
+    talk, events = await talked(database, "two")
+    file = kept(talk, events, state)
     await talk.log.close()
     told = await recovered(database, file)
     assert told == "3 events that could not be saved are in two now. Go on with it: ikigai -r two"
@@ -324,8 +325,8 @@ async def test_recover_puts_back_what_follows_unless_a_fork_is_named(database: D
 
 
 async def test_two_at_once_recover_it_once(database: Database, dsn: str, state: Path) -> None:
-    talk, facts = await talked(database)
-    file = kept(talk, facts, state)
+    talk, events = await talked(database)
+    file = kept(talk, events, state)
     await talk.happen(Interrupted())
     copies = [file.with_name(f"copy-{n}.jsonl") for n in range(4)]
     for copy in copies:
@@ -335,7 +336,7 @@ async def test_two_at_once_recover_it_once(database: Database, dsn: str, state: 
     for other in others:
         await other.close()
     assert len([each for each in found if isinstance(each, str)]) == 1, found
-    assert all(isinstance(each, str | Refused) for each in found), found
+    assert all(isinstance(each, str | Rejected) for each in found), found
     assert [row[2] for row in rows(dsn, "assistant")] == ["b", "d"]
 
 
@@ -357,33 +358,33 @@ async def test_two_at_once_recover_it_once(database: Database, dsn: str, state: 
 async def test_files_that_are_none_are_refused(
     database: Database, dsn: str, state: Path, damage: Any, words: str
 ) -> None:
-    talk, facts = await talked(database)
-    file = kept(talk, facts, state)
+    talk, events = await talked(database)
+    file = kept(talk, events, state)
     file.write_bytes(damage(file.read_bytes()))
     await talk.log.close()
     before = rows(dsn)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as refused:
         await recovered(database, file)
     assert words in refused.value.what and str(file) in refused.value.what and refused.value.remedy
     assert refused.value.what.endswith("Nothing was recovered.")
-    _, log, told = await world(database).take(talk.agent)
+    _, log, told = await world(database).acquire(talk.agent)
     assert told == [str(refused.value)] and file.exists() and rows(dsn) == before, "the agent opens all the same"
     await log.close()
 
 
 async def test_a_place_that_is_not_there_is_told(database: Database, dsn: str, state: Path) -> None:
-    talk, facts = await talked(database)
-    unsaved = talk.log.unsaved(facts, ())
+    talk, events = await talked(database)
+    unsaved = talk.log.unsaved(events)
     nowhere = "01234567-89ab-cdef-0123-456789abcdef"
     file = state / "lost.jsonl"
     state.mkdir(exist_ok=True)
     for changed, kind, words in (
         ({"agent": nowhere}, ConfigError, "of agent one, which is not in this database"),
-        ({"behind": nowhere}, Refused, "The event that they follow is not in this database"),
+        ({"behind": nowhere}, Rejected, "The event that they follow is not in this database"),
         ({"behind": None}, None, "is new: a fork of one"),
     ):
         fields = {name: changed.get(name, getattr(unsaved, name)) for name in unsaved.__struct_fields__}
-        file.write_bytes(text_of(type(unsaved)(**fields)))
+        file.write_bytes(serialize(type(unsaved)(**fields)))
         if kind is None:
             assert words in await recovered(database, file)
             continue
@@ -395,35 +396,172 @@ async def test_a_place_that_is_not_there_is_told(database: Database, dsn: str, s
         await recovered(database, state)
 
 
-async def test_what_cannot_be_kept_in_a_file_either_is_in_the_input(
+async def test_unsaved_messages_return_to_the_prompt_when_no_file_can_be_written(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
-    async with crossing(dsn, (Hang(),)) as (proxy, crew):
-        member, front = await joined(crew, "one"), Watcher()
-        member.relay.enter(front)
+    async with crossing(dsn, (ScriptedHang(),)) as (proxy, manager):
+        member, front = await joined(manager, "one"), Watcher()
+        member.view.attach(front)
         monkeypatch.setattr(paths, "state_dir", lambda: tmp_path / "file" / "state")
         proxy.down = True
-        member.runtime.tell(Submitted("one"))
-        await until(lambda: member.runtime.unsaved)
-        member.runtime.tell(Submitted("two"))
-        told = await crew.close()
+        member.agent_loop.put_input(Submitted("one"))
+        await until(lambda: member.agent_loop.unsaved)
+        member.agent_loop.put_input(Submitted("two"))
+        told = await manager.close()
     assert told.startswith("1 event could not be saved, nor kept in") and told.endswith("Not a directory.")
     assert front.told("returned") == ["one\ntwo"] and front.told("queued")[-1] == ()
 
 
-async def test_what_a_command_did_is_kept_with_what_could_not_be_saved(
+async def brought_back(database: Database, dsn: str, name: str = "one") -> list[tuple[str, str]]:
+    """The messages and the ends of turns in the log after the next start."""
+    manager = AgentManager(world(database), ManagedSubagents)
+    member = await manager.open(await database.agents.find(name))
+    manager.start_loop(member)
+    await until(
+        lambda: member.agent_loop.opened.is_set() and not member.agent_loop.busy and not member.agent_loop.checks_mail
+    )
+    assert await manager.close() == ""
+    return [row[1:] for row in rows(dsn, "user", "turn_end")]
+
+
+OUTPUTS = ["!echo x\nx", "!echo y\ny", "!echo x\nx"]
+TURNS = [(kind, text) for text in ("ask", *OUTPUTS) for kind, text in (("user", text), ("turn_end", ""))]
+
+
+async def test_outputs_that_could_not_be_saved_are_turns_of_their_own(
     database: Database, dsn: str, state: Path
 ) -> None:
-    async with crossing(dsn, (Hang(),)) as (proxy, crew):
-        member = await joined(crew, "one")
-        member.runtime.tell(Submitted("ask"))
-        await until(lambda: member.runtime.memory.open)
+    async with crossing(dsn, (ScriptedHang(),)) as (proxy, manager):
+        member = await joined(manager, "one")
+        member.agent_loop.put_input(Submitted("ask"))
+        await until(lambda: member.agent_loop.memory.open)
         proxy.down = True
-        member.runtime.tell(Quote("!echo x\nx", ran=True))
-        assert "could not be saved; " in await crew.close()
-    _, log, told = await world(database).take(await database.agents.find("one"))
-    assert told and [row[2] for row in rows(dsn, "user")] == ["ask", "!echo x\nx"]
+        for output in OUTPUTS:
+            member.agent_loop.put_input(Quote(output, is_command_output=True))
+        told = await manager.close()
+    assert told.count("could not be saved; ") == len(files(state)) == 4
+    with pytest.raises(Rejected, match="it joins the conversation when one is opened") as refused:
+        await recovered(database, files(state)[0])
+    assert refused.value.remedy == "Open it: ikigai -r one"
+    for _ in range(2):
+        assert await brought_back(database, dsn) == TURNS and not files(state)
+    check(dsn)
+
+
+async def test_output_that_waits_for_its_turn_survives_a_kill(database: Database, dsn: str, state: Path) -> None:
+    """The loop is not told of its end, and the next program finds the turn open."""
+    async with crossing(dsn, (ScriptedHang(),)) as (_, manager):
+        member = await joined(manager, "one")
+        member.agent_loop.put_input(Submitted("ask"))
+        await until(lambda: member.agent_loop.memory.open)
+        for output in OUTPUTS:
+            member.agent_loop.put_input(Quote(output, is_command_output=True))
+        assert len(files(state)) == 3
+        assert member.loop_task
+        member.loop_task.cancel()
+        await asyncio.wait({member.loop_task})
+    assert [row[1] for row in rows(dsn, "user", "turn_end")] == ["user"]
+    assert await brought_back(database, dsn) == [TURNS[0], ("turn_end", "the program ended"), *TURNS[2:]]
+    assert not files(state)
+    check(dsn)
+
+
+async def test_output_is_in_a_file_when_mail_began_a_turn_just_before_it(
+    database: Database, dsn: str, state: Path
+) -> None:
+    """The output is told while the mailbox is read, and no turn is open yet."""
+    async with crossing(dsn, (ScriptedHang(),)) as (_, manager):
+        one, two = [await joined(manager, name) for name in ("one", "two")]
+        collect = manager.mailbox.collect
+
+        async def collect_while_a_command_ends(member: Any) -> tuple[Mail, ...]:
+            if mails := await collect(member):
+                one.agent_loop.put_input(Quote(OUTPUTS[0], is_command_output=True))
+            return mails
+
+        manager.mailbox.collect = collect_while_a_command_ends  # type: ignore[method-assign]
+        two.agent_loop.put_input(Send(MailSent(one.agent.id, "work", "one", by_user=True)))
+        await until(lambda: one.agent_loop.queue.follow_up)
+        assert one.agent_loop.memory.open and len(files(state)) == 1
+        assert await manager.close() == "" and not files(state)
+    assert [row[2] for row in rows(dsn, "user") if row[0] == "one"][-1] == OUTPUTS[0]
+    check(dsn)
+
+
+def test_file_is_whole_or_not_there(state: Path) -> None:
+    """A part of one, behind a disk that is full, would be refused in words at each start."""
+    state.mkdir(exist_ok=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    id = new_event_id()
+    unsaved = Unsaved(str(id), "one", None, (str(id),), (ev.UserMessage("x" * 100_000, alone=True),))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+    try:
+        result = spool(unsaved)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not result.is_complete and "nor kept in" in result.message and not list(state.iterdir())
+    result = spool(unsaved)
+    assert result.is_complete and list(state.iterdir()) == [result.path]
+
+
+async def test_output_that_a_killed_program_had_stored_is_not_stored_again(
+    database: Database, dsn: str, state: Path
+) -> None:
+    async with crossing(dsn, (ScriptedHang(),)) as (_, manager):
+        member = await joined(manager, "one")
+        member.agent_loop.put_input(Submitted("ask"))
+        await until(lambda: member.agent_loop.memory.open)
+        for output in OUTPUTS:
+            member.agent_loop.put_input(Quote(output, is_command_output=True))
+        copies = [(file, file.read_bytes()) for file in files(state)]
+        assert await manager.close() == "" and not files(state)
+    for file, content in copies:
+        file.write_bytes(content)
+    assert await brought_back(database, dsn) == TURNS and not files(state)
+
+
+async def test_files_are_put_back_in_the_order_of_what_they_follow(database: Database, dsn: str, state: Path) -> None:
+    """Their names say when they were written, and a clock may have jumped."""
+    talk = await Talk.open(database, await database.agents.create("one"))
+    await talk.turn("a", "b")
+    state.mkdir(exist_ok=True)
+    unsaved = talk.log.unsaved((ev.CommandRan("/1"), ev.CommandRan("/2"), ev.CommandRan("/3")))
+    chain = (unsaved.behind, *unsaved.ids)
+    for number, (behind, id, event) in enumerate(zip(chain, unsaved.ids, unsaved.events, strict=False)):
+        one = type(unsaved)(unsaved.agent, "one", behind, (id,), (event,))
+        (state / f"unsaved-{talk.agent.id}-{9 - number}.jsonl").write_bytes(serialize(one))
+    await talk.log.close()
+    _, log, told = await world(database).acquire(talk.agent)
+    assert told == ["1 event that could not be saved is in the log now."] * 3 and not files(state)
+    assert [row[2] for row in rows(dsn, "command")] == ["/1", "/2", "/3"]
+    await log.close()
+
+
+async def test_changed_file_is_refused_and_one_without_checksum_is_said_to_have_none(
+    database: Database, dsn: str, state: Path
+) -> None:
+    talk, events = await talked(database)
+    file = kept(talk, events, state)
+    await talk.log.close()
+    file.write_bytes(file.read_bytes().replace(b'"content":"d"', b'"content":"e"'))
+    for _ in range(2):
+        with pytest.raises(Rejected, match="damaged or was changed: its checksum is another") as refused:
+            await recovered(database, file)
+        assert refused.value.remedy == "If you changed it yourself, take `sha256` out of line 1."
+    _, log, told = await world(database).acquire(talk.agent)
+    assert told == [str(refused.value)] and file.exists()
+    await log.close()
+    head, rest = file.read_bytes().split(b"\n", 1)
+    fields = json.loads(head)
+    del fields["sha256"]
+    file.write_bytes(json.dumps(fields).encode() + b"\n" + rest)
+    _, log, told = await world(database).acquire(talk.agent)
+    assert told == [
+        "3 events that could not be saved are in the log now."
+        " The file has no checksum, so that damage would not have been seen."
+    ]
+    assert [row[2] for row in rows(dsn, "assistant")] == ["b", "e"]
     await log.close()
 
 
@@ -435,7 +573,7 @@ async def test_an_agent_that_was_killed_is_not_forked(database: Database, state:
     file = kept(talk, (ev.UserMessage("first"),), state)
     await talk.log.append((ev.AgentKilled(),))
     await talk.log.close()
-    with pytest.raises(Refused, match=r"Agent child was killed\. Run: ikigai agents revive child"):
+    with pytest.raises(Rejected, match=r"Agent child was killed\. Run: ikigai agents revive child"):
         await recovered(database, file)
 
 
@@ -446,19 +584,19 @@ async def test_a_purge_deletes_the_file_that_holds_the_text(
     talk, _ = await talked(database)
     call = ToolCall("1", "shell", json.dumps({"command": f"echo {secret}!"}))
     file = kept(talk, (ev.AssistantMessage(), call), state)
-    purge_files.offer(redact.Wanted("elsewhere"), yes=True)
+    purge_files.offer(redact.PurgeTarget("elsewhere"), yes=True)
     assert file.exists()
-    purge_files.offer(redact.Wanted(secret), yes=True)
+    purge_files.offer(redact.PurgeTarget(secret), yes=True)
     assert not file.exists() and capsys.readouterr().out == f"Deleted: {file}\n"
 
 
 async def test_file_without_end_is_refused_in_words(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(unsaved_events, "LARGEST", 1_000)
+    monkeypatch.setattr(unsaved_events, "MAX_UNSAVED_FILE_BYTES", 1_000)
     talk = await Talk.open(database)
     file = tmp_path / "unsaved-big.jsonl"
-    file.write_bytes(text_of(talk.log.unsaved((ev.UserMessage("word " * 1_000),), ())))
+    file.write_bytes(serialize(talk.log.unsaved((ev.UserMessage("word " * 1_000),))))
     (told,) = await unsaved_events.put_back([file], talk.log)
     assert "is larger than any that ikigai writes" in told and file.exists()
 
@@ -468,7 +606,7 @@ async def test_refusal_that_may_pass_keeps_the_file_for_later(database: Database
     talk = await Talk.open(database)
     await talk.turn("A", "B")
     file = tmp_path / "unsaved-later.jsonl"
-    file.write_bytes(text_of(talk.log.unsaved((ev.UserMessage("later"),), ())))
+    file.write_bytes(serialize(talk.log.unsaved((ev.UserMessage("later"),))))
     with psycopg.connect(dsn, autocommit=True) as other:
         other.execute(
             "create function not_now() returns trigger language plpgsql as "
@@ -488,10 +626,10 @@ async def test_refusal_that_may_pass_keeps_the_file_for_later(database: Database
 async def test_events_that_another_agent_has_meanwhile_are_not_taken_for_stored(database: Database):
     """Two programs put the same events back: nothing of them is told as stored where it is not."""
     one, other = await Talk.open(database), await Talk.open(database)
-    facts = (ev.UserMessage("later"), ev.UserMessage("and later"))
-    ids = [event_id() for _ in facts]
-    other.log._attempt = _Attempt(facts, 0, ids)
-    assert len((await other.log.append(facts)).rows) == 2
-    one.log._attempt = _Attempt(again := (*facts,), one.log._last or 0, ids)
-    with pytest.raises(Busy):
+    events = (ev.UserMessage("later"), ev.UserMessage("and later"))
+    ids = [new_event_id() for _ in events]
+    other.log._attempt = _Attempt(events, 0, ids)
+    assert len((await other.log.append(events)).rows) == 2
+    one.log._attempt = _Attempt(again := (*events,), one.log._last_seq or 0, ids)
+    with pytest.raises(AgentLocked):
         await one.log.append(again)

@@ -1,1 +1,1 @@
-"""Speed as ratios, both sides measured side by side in one run: `python -m tests.bench`."""
+"""This package measures speed as ratios, both sides side by side in one run: `python -m tests.bench`."""

@@ -1,4 +1,4 @@
-"""The command line of the bench: which rows, how long, and where the figures go.
+"""This module is the command line of the bench: it selects rows, sets their sizes, and writes the figures.
 
     python -m tests.bench [S1 S2 …] [--json FILE] [--quick]
 

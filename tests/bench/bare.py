@@ -1,4 +1,4 @@
-"""The least a prompt costs: prompt_toolkit and nothing else; with a DSN as its argument, after connecting to that."""
+"""This module runs the smallest prompt: prompt_toolkit alone; with a DSN as its argument, after connecting to that."""
 
 import sys
 

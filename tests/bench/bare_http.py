@@ -1,4 +1,4 @@
-"""The least an exchange costs: a line read, a request with httpx, the words of the stream written as they come.
+"""This module runs the smallest exchange: a line read, a request with httpx, the words of the stream written.
 
 python -m tests.bench.bare_http URL [DSN]
 
@@ -18,7 +18,7 @@ import psycopg
 
 from ikigai.core import codec
 from ikigai.core.events import UserMessage
-from ikigai.store.log import event_id
+from ikigai.store.log import new_event_id
 from tests.bench.s03_append import INSERT
 
 
@@ -30,7 +30,7 @@ def main(url: str, dsn: str = "") -> None:
             line = input("❯ ")
             if database:
                 row = codec.encode(UserMessage(line))
-                database.execute(INSERT, (agent, next(numbers), event_id(), *row))
+                database.execute(INSERT, (agent, next(numbers), new_event_id(), *row))
             body = {"model": "x", "stream": True, "messages": [{"role": "user", "content": line}]}
             with client.stream("POST", url, json=body) as answer:
                 for data in answer.iter_lines():
@@ -43,7 +43,7 @@ def main(url: str, dsn: str = "") -> None:
 
 @contextlib.contextmanager
 def _agent(dsn: str) -> Iterator[tuple[psycopg.Connection | None, object]]:
-    """A connection that commits by itself, and an agent to write to; without a DSN nothing."""
+    """Yield a connection that commits by itself, and an agent to write to; without a DSN None."""
     if not dsn:
         yield None, None
         return

@@ -1,4 +1,4 @@
-"""A server on this machine that speaks every format, and knows when a request came and when its first byte went out."""
+"""This module runs a server that speaks every format, and records when a request came and its first byte went out."""
 
 import json
 import socket
@@ -54,6 +54,9 @@ class Exchanges:
         with connection:
             while begun := connection.recv(65536):
                 came = time.perf_counter()
+                if begun.startswith(b"HEAD "):  # it opens the connection, and is no exchange
+                    connection.sendall(b"HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n")
+                    continue
                 head, _, body = begun.partition(b"\r\n\r\n")
                 while len(body) < _length(head):
                     body += connection.recv(65536)
@@ -72,7 +75,7 @@ class Exchanges:
 
 
 def word(number: int) -> str:
-    """What the answer to the request of this number says, and nobody else."""
+    """Return the answer to the request of this number, which is unique."""
     return f"¶{number}."
 
 

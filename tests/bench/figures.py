@@ -1,4 +1,4 @@
-"""What a row of the bench comes to: figures beside what they are measured against, as a table and as JSON."""
+"""This module holds the results of the bench: figures beside their references, as a table and as JSON."""
 
 from collections.abc import Iterable, Sequence
 from statistics import median
@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 
 class Figure(NamedTuple):
-    """One measured thing and what it is compared with, both sampled in turns in the same run.
+    """One measured thing and its reference, both sampled in turns in the same run.
 
-    `unit` is of the samples of both sides: "s", "B", or a word for what is counted. `bar` is the most that the ratio
-    of the medians may be; without one the figure is only reported.
+    `unit` is of the samples of both sides: "s", "B", or a word for what is counted. `bar` is the highest permitted
+    ratio of the medians; without one the figure is only reported.
     """
 
     row: str
@@ -54,13 +54,13 @@ def table(figures: Iterable[Figure]) -> str:
 
 
 def _ratio(figure: Figure) -> str:
-    """Three digits, but never rounded onto a bar that it misses."""
+    """Return three digits, but never rounded onto a bar that the ratio misses."""
     shown = f"{figure.ratio:.3g}"
     return shown if figure.bar is None or (float(shown) <= figure.bar) is figure.holds else f"{figure.ratio:.5g}"
 
 
 def as_json(figure: Figure) -> dict[str, Any]:
-    """All that is known of a figure; times are seconds, sizes bytes."""
+    """Return all data of a figure; times are seconds, sizes bytes."""
     return {
         "id": figure.row,
         "what": figure.what,

@@ -1,6 +1,6 @@
-"""A long made-up conversation of one agent: the facts that the machine itself decides, as rows for COPY.
+"""This module makes a long conversation of one agent: events that the machine itself decides, as rows for COPY.
 
-Nothing here knows how big a turn is or what its totals are: the generator says what happened, `decide` makes the facts
+Nothing here knows how big a turn is or what its totals are: the generator says what happened, `decide` makes the events
 and `evolve` folds them, as they do when somebody types. Marks, clears and rewinds come early, as in real logs, where
 the long stretch is behind the last clear.
 """
@@ -29,30 +29,30 @@ from ikigai.core.state.inputs import (
     Submitted,
     ToolDone,
 )
-from ikigai.core.state.run_config import Run
-from ikigai.providers.models import Models
+from ikigai.core.state.run_config import RunConfig
+from ikigai.providers.models import ModelCatalog
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench.prose import Prose
 from tests.core.agent import Agent
 
 SEED = 20_261_121
 MODEL = "scripted/demo"
-RUN = Run(
+RUN = RunConfig(
     {"level": "", "budget": 100_000, "system": ""},
-    Models().limits,
+    ModelCatalog().limits,
     lambda model: ENCODER,
     above={"model": MODEL},
     origins={"model": "flag --model"},
 )
-"""As `ikigai -m scripted/demo` has it without any configuration, so that opening the agent adds no event."""
+"""The settings of `ikigai -m scripted/demo` without any configuration, so that opening the agent adds no event."""
 ENCODER = ChatEncoder()
 
 LAST_WORD = "Szervusztok"
-"""Stands at the end of the last reply and nowhere else: who sees it sees the last turn."""
+"""A word at the end of the last reply and nowhere else, which shows that the last turn is on screen."""
 
 EARLY = 0.004
 LONGEST_TURN = 80
-"""Events; no turn written here is longer."""
+"""Events of the longest turn."""
 SHORT_TURN = 4
 """Events of a turn without tools: user, assistant, usage, turn_end."""
 
@@ -68,7 +68,7 @@ class Row(NamedTuple):
 
 
 def history(events: int, seed: int = SEED, early: float = EARLY) -> Iterator[Row]:
-    """Exactly so many events of one agent, 4 at least: every turn is whole, and the last one ends in LAST_WORD.
+    """Yield `events` events of one agent, 4 at least: every turn is whole, and the last one ends in LAST_WORD.
 
     Among the first of them, `early` of all, there are marks, clears and rewinds.
     """
@@ -92,7 +92,7 @@ def history(events: int, seed: int = SEED, early: float = EARLY) -> Iterator[Row
 
 
 class _Author(Agent):
-    """Lives through the conversation. Rows are kept only until nobody needs them again."""
+    """Lives through the conversation. Rows are kept only until they are not needed any more."""
 
     def __init__(self, rng: Random) -> None:
         self.seq = 0
@@ -104,17 +104,17 @@ class _Author(Agent):
         offered = tuple(ToolSpec(name, "", "{}") for name in sorted({name for name, _ in CALLS}))
         super().__init__(msgspec.structs.replace(RUN, tools=offered))
 
-    def store(self, facts: tuple[Event, ...]) -> tuple[Event, ...]:
-        for fact in facts:
+    def store(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
+        for event in events:
             self.seq += 1
             self._at += self._rng.uniform(1, 60)
-            self._news.append(Row(self.seq, self._at, *codec.encode(fact)))
+            self._news.append(Row(self.seq, self._at, *codec.encode(event)))
             if not self._keeps:
-                self.memory = evolve(self.memory, StoredEvent(self.seq, self.name, self.seq, self._at, fact))
-        return super().store(facts) if self._keeps else facts
+                self.memory = evolve(self.memory, StoredEvent(self.seq, self.name, self.seq, self._at, event))
+        return super().store(events) if self._keeps else events
 
     def forget(self) -> None:
-        """From here on nothing is loaded again, so the rows are not kept."""
+        """Drop the rows: from here on nothing is loaded again."""
         self._keeps = False
         self.log.rows.clear()
 
@@ -123,7 +123,7 @@ class _Author(Agent):
         return news
 
     def command(self) -> None:
-        """What the user may want to do to the context now, mostly nothing."""
+        """Give a command of the user's to the context, mostly none."""
         match self._rng.random():
             case p if p < 0.12:
                 self.happen(SetMark(self._rng.choice(["", "before", "works"])))
@@ -133,7 +133,7 @@ class _Author(Agent):
                 self.happen(Clear())
 
     def long_turn(self) -> None:
-        """A question, a few rounds of tools, an answer; now and then the user or the provider ends it early."""
+        """Add a question, a few rounds of tools, an answer; now and then the user or the provider ends it early."""
         rng = self._rng
         self.happen(Submitted(self._prose.question()))
         for _ in range(min(int(rng.expovariate(1 / 1.6)), 6)):
@@ -185,4 +185,4 @@ CALLS: tuple[tuple[str, Callable[[Prose], dict[str, object]]], ...] = (
     ("read_file", lambda prose: {"path": prose.path(), "limit": 400}),
     ("edit_file", lambda prose: {"path": prose.path(), "old": prose.text(15), "new": prose.text(20)}),
 )
-"""Tools by name, and what they are called with."""
+"""Tools by name, with functions that make their arguments."""

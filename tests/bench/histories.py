@@ -1,7 +1,8 @@
-"""Databases with a long history, made once and kept: an embedded server each, in a cache folder.
+"""This module makes databases with a long history once and keeps them: an embedded server each, in a cache
+folder.
 
-The folder is `$IKIGAI_BENCH_CACHE`, or `ikigai-bench` among the user's caches. A history is made anew when the
-generator would write another one by now, or to another schema.
+The folder is `$IKIGAI_BENCH_CACHE`, or `ikigai-bench` among the user's caches. A history is made anew if the generator
+would write another one by now, or to another schema.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ MIGRATIONS = Path(__file__).parents[2] / "migrations"
 AGENT = "chronicle"
 COPY = "copy messages (id, event_id, agent_id, seq, kind, content, data, created_at) from stdin"
 STOPS_WITHIN = 30
-"""Seconds."""
+"""Seconds until a server has stopped."""
 STAMP = "select shobj_description(oid, 'pg_database') from pg_database where datname = 'ikigai'"
 
 
@@ -44,7 +45,7 @@ class History(NamedTuple):
 
 @contextmanager
 def history(events: int) -> Iterator[History]:
-    """A database with one agent of so many events; its server runs meanwhile."""
+    """Yield a database with one agent of `events` events; its server runs meanwhile."""
     data_home = place() / str(events)
     data_home.mkdir(mode=0o700, parents=True, exist_ok=True)
     lease = embedded.start(data_home / "ikigai")
@@ -58,7 +59,7 @@ def history(events: int) -> Iterator[History]:
 
 @contextmanager
 def empty(beginning: str = "bench") -> Iterator[str]:
-    """DSN of a fresh database with nothing but the schema; its name begins as asked."""
+    """Yield the DSN of a fresh database with nothing but the schema; its name begins with `beginning`."""
     with history(10) as (_, dsn, _), psycopg.connect(_beside(dsn), autocommit=True) as admin:
         called = f"{beginning}_{os.getpid()}"
         name = sql.Identifier(called)
@@ -77,9 +78,9 @@ def place() -> Path:
 
 
 def wait_until_stopped(history: History) -> None:
-    """Wait for the server of a history that nobody uses any more. Raises TimeoutError when somebody does."""
+    """Wait for the server of a history that is not used any more. Raise TimeoutError if it is still used."""
     until = time.monotonic() + STOPS_WITHIN
-    while embedded.status(history.data_home / "ikigai").running:
+    while embedded.embedded_status(history.data_home / "ikigai").running:
         if time.monotonic() > until:
             raise TimeoutError(f"The server in {history.data_home} does not stop: another program uses it.")
         time.sleep(0.05)
@@ -118,13 +119,13 @@ def _stamp(dsn: str) -> str | None:
 
 
 def _wanted(events: int) -> str:
-    """What says that a history is the one this program would make."""
+    """Return the stamp of a history that this program would make."""
     return f"ikigai-bench {events} {_fingerprint()}"
 
 
 @cache
 def _fingerprint() -> str:
-    """Of what the generator writes and of the schema it writes into, however the code says it."""
+    """Return a digest of the generator's output and of the schema, whatever the code looks like."""
     sample = repr(list(generator.history(2_000))).encode()
     schema = b"".join(file.read_bytes() for file in sorted(MIGRATIONS.glob("*.sql")))
     return hashlib.sha256(sample + schema).hexdigest()[:16]
@@ -135,12 +136,12 @@ def _beside(dsn: str) -> str:
 
 
 def _event_id(seq: int, at: float) -> UUID:
-    """Of version 7, as the program makes them, but the same every time."""
+    """Return an id of version 7, as the program makes them, but the same every time."""
     return UUID(int=int(at * 1000) << 80 | 7 << 76 | 2 << 62 | seq)
 
 
 async def _migrate(dsn: str, agent: str = "") -> str:
-    """Bring the schema up; with a name, make an agent and return its id."""
+    """Bring the schema up to date; with a name, make an agent and return its id."""
     database = await Database.open(dsn, MIGRATIONS)
     try:
         return (await database.agents.create(agent)).id if agent else ""

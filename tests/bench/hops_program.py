@@ -1,4 +1,4 @@
-"""Run ikigai and write down which of its modules are entered on two ways: python … FILE [ARGUMENT …]
+"""This module runs ikigai and writes down the modules entered on two ways: python … FILE [ARGUMENT …]
 
 A line in FILE is the name of a way and the modules entered on it:
 

@@ -1,4 +1,5 @@
-"""Words for made-up conversations: prose with a Zipf vocabulary, Markdown, code, commands and what they print.
+"""This module makes words for conversations: prose with a Zipf vocabulary, Markdown, code, commands and their
+output.
 
 A text is cut out of a long tape of words made once, so that a million of them take seconds; numbers and hashes that
 occur nowhere else stand between them, as they do in real logs.
@@ -25,7 +26,7 @@ TAPE = 200_000
 
 
 class Prose:
-    """The same words in the same order for the same `rng`. Lengths are words or lines."""
+    """A generator of the same words in the same order for the same `rng`. Lengths are words or lines."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -41,14 +42,14 @@ class Prose:
         self._lines = [self._line() for _ in range(TAPE // 20)]
 
     def text(self, words: int) -> str:
-        """Whole sentences, of about so many words."""
+        """Return whole sentences, of about `words` words."""
         first = self._rng.randrange(len(self._starts) - 1 - words)
         start = self._starts[first]
         last = bisect_left(self._starts, start + words, lo=first + 1, hi=len(self._starts) - 1)
         return " ".join(self._tape[start : self._starts[last]])
 
     def phrase(self, words: int) -> str:
-        """Exactly so many words, without what ends a sentence."""
+        """Return exactly `words` words, without punctuation at the end."""
         start = self._rng.choice(self._starts[:-words])
         return " ".join(self._tape[start : start + words]).translate(UNENDED)
 
@@ -66,7 +67,7 @@ class Prose:
         return f"{asked}\n\n```\n{self.printed(self._rng.randint(2, 12))}\n```" if self._rng.random() < 0.06 else asked
 
     def markdown(self, words: int) -> str:
-        """An answer of about so many words, as models write to people who program."""
+        """Return an answer of about `words` words, as models write to people who program."""
         blocks: list[str] = []
         while words > 0:
             share = min(words, self._rng.randint(15, 60))
@@ -100,12 +101,12 @@ class Prose:
         return "```python\n" + "\n".join(body).rstrip() + "\n```"
 
     def printed(self, lines: int) -> str:
-        """What a tool answers: so many lines, the first one found nowhere else."""
+        """Return the answer of a tool in `lines` lines, the first one found nowhere else."""
         first = self._rng.randrange(len(self._lines))
         return "\n".join([f"# {self.hash()} {self.path()}", *self._lines[first : first + lines]])
 
     def _marked(self, text: str) -> str:
-        """Prose with what models mark in it: names as code, and here and there a word or a link."""
+        """Return prose with the marks of models: names as code, and here and there a word or a link."""
         words = text.split(" ")
         for at in range(self._rng.randint(0, 9), len(words), 11):
             match self._rng.random():

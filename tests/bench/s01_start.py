@@ -1,4 +1,4 @@
-"""S1: start, as somebody at the terminal sees it: until the prompt takes keys, until the last turns are on screen."""
+"""This module measures S1: the start as the user sees it, until the prompt takes keys and the last turns are shown."""
 
 from tests.bench import histories
 from tests.bench.figures import Figure
@@ -14,7 +14,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def _running(history: History, rounds: int) -> list[Figure]:
-    """Against a bare prompt, and a bare prompt behind a connection to the same server; the server runs."""
+    """Compare with a bare prompt, and one behind a connection to the same server; the server runs."""
     with home(history) as environ:
         (starts, bare, connected, nothing) = sample(
             [
@@ -35,7 +35,7 @@ def _running(history: History, rounds: int) -> list[Figure]:
 
 
 def _stopped(history: History, rounds: int) -> list[Figure]:
-    """The server has stopped, and starts with the program."""
+    """Measure a start at which the server has stopped, and starts with the program."""
     cold: list[tuple[float, ...]] = []
     warm: list[tuple[float, ...]] = []
     with home(history) as environ:
@@ -51,7 +51,9 @@ def _stopped(history: History, rounds: int) -> list[Figure]:
 
 
 def start(environ: dict[str, str]) -> tuple[float, ...]:
-    """Seconds of one start of ikigai until the prompt is seen, until keys are taken, until the last turns are seen."""
+    """Return seconds of one start of ikigai until the prompt is seen, until keys are taken, until the last turns are
+    seen.
+    """
     terminal = Terminal(IKIGAI, environ)
     times = terminal.until_prompt(), terminal.until_keys(), terminal.until_history()
     terminal.close()

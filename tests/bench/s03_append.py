@@ -1,4 +1,4 @@
-"""S3: one event through the loop and the log, from what happened to what a view is shown, against a bare INSERT.
+"""This module measures S3: one event through the loop and the log, from input to view, against a bare INSERT.
 
 Both sides write the same row into the same table of the embedded server, one after the other. The bare side is psycopg
 without asyncio, on a connection that commits by itself: one round trip and one flush, less is not possible.
@@ -13,18 +13,18 @@ from uuid import UUID
 
 import psycopg
 
-from ikigai.agent.loop import Runtime
+from ikigai.agent.loop import AgentLoop
 from ikigai.core import codec
 from ikigai.core.events import StoredEvent, UserMessage
-from ikigai.core.questions import Answered, Question
+from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.state.inputs import Submitted
-from ikigai.core.state.loading import loading
+from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory
-from ikigai.core.views.transcript import Block, Rule, Speaker
-from ikigai.providers.scripted import Scripted
+from ikigai.core.views.transcript import ContextRule, Speaker, TranscriptBlock
+from ikigai.providers.scripted import ScriptedProvider
 from ikigai.store.database import Database
-from ikigai.store.log import event_id
-from ikigai.tools.registry import Registry
+from ikigai.store.log import new_event_id
+from ikigai.tools.registry import ToolRegistry
 from tests.bench import histories
 from tests.bench.figures import Figure, percentile
 from tests.bench.generator import RUN
@@ -32,7 +32,7 @@ from tests.bench.prose import Prose
 
 INSERT = "insert into messages (agent_id, seq, event_id, kind, content, data) values (%s, %s, %s, %s, %s, %s)"
 WORDS = 170
-"""Of a message: about 1 KB."""
+"""Words of a message: about 1 KB."""
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -41,7 +41,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 async def compare(dsn: str, events: int) -> list[Figure]:
-    """So many user messages each way, into a database that holds nothing but the schema."""
+    """Store `events` user messages each way, into a database that holds nothing but the schema."""
     prose = Prose(Random(3))
     warm_up = events // 10
     taken: list[tuple[float, float]] = []
@@ -65,11 +65,11 @@ async def compare(dsn: str, events: int) -> list[Figure]:
 
 
 def _bare(connection: psycopg.Connection, agent: str) -> Callable[[str], float]:
-    """What stores a user's message without ikigai; returns the seconds it took."""
+    """Return a function that stores a user's message without ikigai and returns the seconds it took."""
     numbers = count(1)
 
     def insert(text: str) -> float:
-        row = (UUID(agent), next(numbers), event_id(), *codec.encode(UserMessage(text)))
+        row = (UUID(agent), next(numbers), new_event_id(), *codec.encode(UserMessage(text)))
         began = time.perf_counter()
         connection.execute(INSERT, row)
         return time.perf_counter() - began
@@ -78,9 +78,9 @@ def _bare(connection: psycopg.Connection, agent: str) -> Callable[[str], float]:
 
 
 class _Talk:
-    """A running loop over the database, with a model that answers at once; and the view it tells."""
+    """A running loop over the database, with a model that answers at once; and its view."""
 
-    _runtime: Runtime
+    _runtime: AgentLoop
     _loop: asyncio.Task[None]
 
     def __init__(self, database: Database) -> None:
@@ -93,15 +93,15 @@ class _Talk:
         database = await Database.open(dsn, histories.MIGRATIONS)
         talk = cls(database)
         store = await database.open_agent(await database.agents.create("looped"))
-        memory = await store.load(loading(RUN, store.agent))
-        model = Scripted(["Good."] * turns)
-        talk._runtime = Runtime(memory, store, lambda _: model, Registry(), talk)
+        memory = await store.load(load_memory(RUN, store.agent))
+        model = ScriptedProvider(["Good."] * turns)
+        talk._runtime = AgentLoop(memory, store, lambda _: model, ToolRegistry(), talk)
         talk._loop = asyncio.create_task(talk._runtime.run())
         await talk._idle.wait()
         return talk
 
     async def say(self, text: str) -> float:
-        """Seconds from the submission until the view got it; returns when the turn has ended."""
+        """Return seconds from the submission until the view got it, after the turn has ended."""
         self._idle.clear()
         began = time.perf_counter()
         self._runtime.inbox.put_nowait(Submitted(text))
@@ -113,7 +113,7 @@ class _Talk:
         await self._loop
         await self.database.close()
 
-    def show(self, block: Block) -> None:
+    def show(self, block: TranscriptBlock) -> None:
         if block.speaker is Speaker.USER:
             self._shown = time.perf_counter()
 
@@ -121,11 +121,11 @@ class _Talk:
         if memory.open is None:
             self._idle.set()
 
-    def rule(self, rule: Rule) -> None: ...
+    def rule(self, rule: ContextRule) -> None: ...
     def live(self, asked_by: int, event: object) -> None: ...
     def progress(self, call_id: str, text: str) -> None: ...
-    async def ask(self, question: Question) -> Answered:
-        return Answered(question.default)
+    async def ask(self, question: Question) -> QuestionAnswer:
+        return QuestionAnswer(question.default)
 
     def saved(self, asked_by: int, characters: int) -> None: ...
     def stored(self, event: StoredEvent) -> None: ...

@@ -1,7 +1,8 @@
-"""S4: opening an agent: a 100,000-token window out of 1,000,000 events, and 100,000 events replayed whole.
+"""This module measures S4: opening an agent with a 100,000-token window out of 1,000,000 events, and replaying
+100,000.
 
-As the program does that is about to write it. Both against the very same rows as libpq hands them over, undecoded: the
-same statements on a bare connection, whose results nobody looks into.
+The agent is opened for writing. The reference is the very same rows as libpq hands them over, undecoded: the same
+statements on a bare connection, without a look at their results.
 """
 
 import asyncio
@@ -11,11 +12,11 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
 from ikigai.core.state.lineage import Span
-from ikigai.core.state.loading import AskAncestry, AskControls, AskPage, AskSpans, Loading, loading
+from ikigai.core.state.loading import AskAncestry, AskControls, AskPage, AskSpans, Loading, load_memory
 from ikigai.core.state.memory import Memory, replace
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.run_config import RunConfig
 from ikigai.store.database import Database
 from ikigai.store.reading import NO_LIMIT
 from ikigai.store.sql import reading as queries
@@ -23,7 +24,7 @@ from tests.bench import histories
 from tests.bench.figures import Figure
 from tests.bench.generator import RUN
 
-WHOLE: Run = replace(RUN, below={**RUN.below, "budget": 0}, limits=lambda _: Limits(2**40, 0))
+WHOLE: RunConfig = replace(RUN, below={**RUN.below, "budget": 0}, limits=lambda _: ModelLimits(2**40, 0))
 """No budget, and a model that takes everything: nothing is left out."""
 
 
@@ -43,8 +44,8 @@ async def compare(long: str, many: int, short: str, all_of: int, rounds: int) ->
     ]
 
 
-async def _load(dsn: str, run: Run, rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds of each way to the same rows, one after the other."""
+async def _load(dsn: str, run: RunConfig, rounds: int) -> tuple[list[float], list[float]]:
+    """Return seconds of each way to the same rows, one after the other."""
     database = await Database.open(dsn, histories.MIGRATIONS)
     taken, bare = list[float](), list[float]()
     try:
@@ -55,7 +56,7 @@ async def _load(dsn: str, run: Run, rounds: int) -> tuple[list[float], list[floa
             assert memory.window.turns and (memory.window.older.turns > 0) == bool(memory.budget)
             for _ in range(rounds + 1):
                 began = time.perf_counter()
-                loaded = await log.load(loading(run, agent.id))
+                loaded = await log.load(load_memory(run, agent.id))
                 taken.append(time.perf_counter() - began)
                 assert loaded == memory
                 del loaded
@@ -67,12 +68,14 @@ async def _load(dsn: str, run: Run, rounds: int) -> tuple[list[float], list[floa
     return taken[1:], bare[1:]
 
 
-async def _questions(database: Database, agent: str, run: Run) -> tuple[Memory, list[tuple[str, tuple[Any, ...]]]]:
-    """What loading asks for, as statements and their parameters; and what it comes to."""
+async def _questions(
+    database: Database, agent: str, run: RunConfig
+) -> tuple[Memory, list[tuple[str, tuple[Any, ...]]]]:
+    """Return the statements of loading with their parameters, and the loaded memory."""
     asked = list[tuple[str, tuple[Any, ...]]]()
 
     def noted() -> Loading:
-        inner = loading(run, agent)
+        inner = load_memory(run, agent)
         question = next(inner)
         while True:
             asked.append(_statement(question))
@@ -100,7 +103,7 @@ def _statement(question: AskAncestry | AskControls | AskSpans | AskPage) -> tupl
 
 def _sizes(question: AskPage | AskSpans) -> tuple[int, ...]:
     assert question.ends
-    return question.ends.most, question.ends.head, question.ends.tail
+    return question.ends.max_bytes, question.ends.head, question.ends.tail
 
 
 def _ends(spans: tuple[Span, ...]) -> tuple[list[Any], ...]:

@@ -1,4 +1,4 @@
-"""S5: what one more turn costs when the window is full: accounting and pruning are O(1), and exact to the byte."""
+"""This module measures S5: one more turn in a full window, whose accounting and pruning are O(1), exact to the byte."""
 
 import time
 from random import Random
@@ -6,17 +6,17 @@ from random import Random
 from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
 from ikigai.core.messages import Text
-from ikigai.core.model import Limits
-from ikigai.core.state.fold import blank, ended, evolve
-from ikigai.core.state.memory import request
-from ikigai.core.state.run_config import Run
+from ikigai.core.model import ModelLimits
+from ikigai.core.state.fold import empty_memory, end_turn, evolve
+from ikigai.core.state.memory import next_request
+from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose
 
 MESSAGES_OF_A_TURN = 2
 WORDS = 170
-"""Of a message: about 1 KB."""
+"""Words of a message: about 1 KB."""
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -24,7 +24,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def compare(few: int, many: int, turns: int) -> list[Figure]:
-    """Windows full with so many messages, and so many further turns through each."""
+    """Compare windows full with `few` and `many` messages, over `turns` further turns each."""
     prose = Prose(Random(5))
     texts = [prose.text(WORDS) for _ in range(1_000)]
     small, large = _Talk(few, texts), _Talk(many, texts)
@@ -41,32 +41,32 @@ def compare(few: int, many: int, turns: int) -> list[Figure]:
 
 
 class _Talk:
-    """Memory whose window holds about so many messages and is full, so that every further turn drives one out."""
+    """Memory whose window is full with about as many messages as given, so that every further turn drives one out."""
 
     def __init__(self, messages: int, texts: list[str]) -> None:
         self._texts = texts
         self._ids = 0
-        self.memory = blank(_run(budget=0), "a")
+        self.memory = empty_memory(_run(budget=0), "a")
         for _ in range(20):
             self.turn()
         size = self.memory.window.size // len(self.memory.window.turns)
-        budget = tokens.count("", "", size * messages // MESSAGES_OF_A_TURN)
-        self.memory = blank(_run(budget), "a")
+        budget = tokens.count_tokens("", "", size * messages // MESSAGES_OF_A_TURN)
+        self.memory = empty_memory(_run(budget), "a")
         while not self.memory.window.older.turns:
             self.turn()
         assert abs(len(self.memory.window.turns) * MESSAGES_OF_A_TURN - messages) < messages / 5
 
     def turn(self) -> float:
-        """Seconds that folding one turn takes, its end decided in between."""
+        """Return seconds that folding one turn takes, its end decided in between."""
         asked = self._stored(UserMessage(self._text()))
         said = self._stored(AssistantMessage((Text(self._text()),)))
         began = time.perf_counter()
         memory = evolve(evolve(self.memory, asked), said)
-        self.memory = evolve(memory, self._stored(ended(memory, (), Ending.COMPLETED)))
+        self.memory = evolve(memory, self._stored(end_turn(memory, (), Ending.COMPLETED)))
         return time.perf_counter() - began
 
     def body(self) -> bytes:
-        return ChatEncoder().body(request(self.memory))
+        return ChatEncoder().body(next_request(self.memory))
 
     def serialised(self) -> float:
         began = time.perf_counter()
@@ -82,6 +82,6 @@ class _Talk:
         return StoredEvent(self._ids, "a", self._ids, 0.0, event)
 
 
-def _run(budget: int) -> Run:
+def _run(budget: int) -> RunConfig:
     encoder = ChatEncoder()
-    return Run({"model": "scripted/demo", "budget": budget}, lambda _: Limits(2**40, 0), lambda _: encoder)
+    return RunConfig({"model": "scripted/demo", "budget": budget}, lambda _: ModelLimits(2**40, 0), lambda _: encoder)

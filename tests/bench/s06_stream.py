@@ -1,4 +1,4 @@
-"""S6: CPU to show a Markdown answer while it streams in, against drawing it once when it is complete."""
+"""This module measures S6: CPU to show a Markdown answer while it streams in, against drawing it once when complete."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def compare(short: int, long: int, rounds: int) -> list[Figure]:
-    """Answers of so many bytes, each side so often."""
+    """Compare answers of `short` and `long` bytes, `rounds` times each side."""
     with TemporaryDirectory() as folder, home() as environ:
         file = Path(folder) / "times"
         terminal = Terminal(("-m", "tests.bench.streaming", *map(str, (short, long, rounds, file))), environ)

@@ -1,7 +1,8 @@
-"""S7: from a key to its echo, while a thousand tokens a second stream and while an SDK loads, against the same at rest.
+"""This module measures S7: from a key to its echo, during a stream and the load of an SDK, against the same
+when idle.
 
-Each key is a sign of its own, so that what is seen is its echo and no earlier one drawn again. The program that streams
-is at rest first: both sides are of one process, in turns.
+The stream has a thousand tokens a second. Each key is a sign of its own, so that its echo is no earlier one drawn
+again. The program that streams is idle first: both sides are of one process, in turns.
 """
 
 import json
@@ -34,7 +35,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def compare(rounds: int, keys: int, environ: dict[str, str]) -> list[Figure]:
-    """So many keys in so many programs each; `environ` says where the database is, too."""
+    """Type `keys` keys in `rounds` programs each; `environ` says where the database is, too."""
     idle, streaming, loading = list[float](), list[float](), list[float]()
     for _ in range(rounds):
         with _running(environ, "scripted//{home}/script.json", keys) as terminal:
@@ -79,7 +80,7 @@ def _running(environ: dict[str, str], model: str, keys: int) -> Iterator[Termina
 
 
 def _echoed(terminal: Terminal, keys: int) -> list[float]:
-    """Seconds that each of so many keys took."""
+    """Return the seconds that each of `keys` keys took."""
     taken = list[float]()
     for number in range(keys):
         sign = chr(next(SIGNS))

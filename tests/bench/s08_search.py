@@ -1,9 +1,9 @@
-"""S8: a search in a million events, whatever is asked, against a GIN probe that stops at 1,000 hits of a common word.
+"""This module measures S8: any search in a million events, against a GIN probe that stops at 1,000 hits.
 
-The probe is what PostgreSQL does best by itself: an index over `to_tsvector` of the log, 1,000 hits in any order, the
-newest twenty of those. Both sides ask in turns. The log is a copy of the history the other rows use, with one more
-event in fifty, in Japanese, and with both indexes; it is made once and kept beside it.
-And what filling the index costs the appends meanwhile.
+The probe for a common word is what PostgreSQL does best by itself: an index over `to_tsvector` of the log, 1,000 hits
+in any order, the newest twenty of those. Both sides ask in turns. The log is a copy of the history the other rows use,
+with one more event in fifty, in Japanese, and with both indexes; it is made once and kept beside it. The module also
+measures how much filling the index slows the appends.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ select id, left(content, 160) from (
 JAPANESE = "日本語東京都首学校先生時間会社電車水曜天気食事本当今年来月新聞読書山川海空花鳥風月"
 KANA = "のにはをがでとものへ"
 BLOCK = 300
-"""Events in a row that are appended with, or without, somebody who fills the index: more than a second's."""
+"""Events in a row that are appended with, or without, a process that fills the index: more than a second's."""
 CJK_AGENT = "chronicle-ja"
 
 
@@ -53,7 +53,7 @@ def measure(quick: bool) -> list[Figure]:
 
 @contextmanager
 def searchable(events: int) -> Iterator[str]:
-    """DSN of a history with both indexes."""
+    """Yield the DSN of a history with both indexes."""
     with histories.history(events) as (_, dsn, _), psycopg.connect(histories._beside(dsn), autocommit=True) as admin:
         copied = conninfo.make_conninfo(dsn, dbname=COPY)
         stamp = f"{histories._wanted(events)} searchable"
@@ -70,7 +70,7 @@ def searchable(events: int) -> Iterator[str]:
 
 
 def prepare(dsn: str, japanese: int) -> None:
-    """Events in Japanese, ids scattered among a few agents' at the end; and the index of the other side."""
+    """Add events in Japanese, with ids scattered among a few agents' at the end; and the index of the other side."""
     rng = Random(8)
     agent = asyncio.run(_agent(dsn))
     weights = list(accumulate(1 / (rank + 2) for rank in range(len(JAPANESE))))
@@ -100,7 +100,7 @@ async def _agent(dsn: str) -> str:
 
 
 async def index(dsn: str) -> None:
-    """Fill the index of words, as the program does behind the log, without its rests."""
+    """Fill the index of words, as the program does behind the log, without its pauses."""
     database = await Database.open(dsn, MIGRATIONS)
     try:
         while await database.indexer.index_some():
@@ -115,7 +115,7 @@ async def index(dsn: str) -> None:
 
 
 def shapes(dsn: str) -> dict[str, str]:
-    """What is asked: by shape a query."""
+    """Return queries by shape."""
     names = Prose(Random(SEED))._names
     with psycopg.connect(dsn) as connection:
         rows = connection.execute("select content from messages where kind = 'tool_result' order by id limit 50")
@@ -143,7 +143,7 @@ def shapes(dsn: str) -> dict[str, str]:
 
 
 async def compare(dsn: str, rounds: int) -> list[Figure]:
-    """Every shape so many times, newest first and by relevance, in turns with the probe."""
+    """Search every shape `rounds` times, newest first and by relevance, in turns with the probe."""
     asked = shapes(dsn)
     taken: dict[tuple[str, str], list[float]] = {}
     bases: list[float] = []
@@ -180,7 +180,7 @@ def _timed(act: Callable[[], object]) -> float:
 
 
 async def append(dsn: str, events: int) -> list[Figure]:
-    """What S3 measures, while the program fills its index as it does, and while nobody fills it; block by block."""
+    """Measure S3's append while the program fills its index, and while it does not; block by block."""
     prose = Prose(Random(3))
     alone: list[float] = []
     beside: list[float] = []

@@ -1,4 +1,4 @@
-"""S9: the most memory that was resident when the prompt stood and the last turns were on screen."""
+"""This module measures S9: the most resident memory when the prompt stands and the last turns are on screen."""
 
 from tests.bench import histories
 from tests.bench.figures import Figure
@@ -44,7 +44,7 @@ def _bare() -> tuple[float, ...]:
 
 
 def _with_sdk(environ: dict[str, str]) -> float:
-    """The SDK is loaded by itself a moment after the history is on screen."""
+    """Return the memory once the SDK is loaded, a moment after the history is on screen."""
     terminal = Terminal(SDK, environ)
     terminal.until_prompt()
     terminal.until_history()

@@ -1,4 +1,4 @@
-"""S10: modules loaded at the first prompt that takes keys; psycopg and rich may come right behind it."""
+"""This module counts S10: modules loaded at the first prompt that takes keys; psycopg and rich may load behind it."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from tests.bench.terminal import IKIGAI, Terminal, home
 FORBIDDEN = ("anthropic", "openai", "google.genai", "xllamacpp", "pydantic", "httpx", "rich.markdown")
 NEEDED = "import argparse, sys, tomllib, msgspec, prompt_toolkit; print(len(sys.modules))"
 MOST = 450 / 348
-"""Modules that may be loaded, for each of those that are needed: counted with the versions of November 2026."""
+"""Permitted ratio of loaded modules to needed ones: counted with the versions of November 2026."""
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -30,7 +30,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def _loaded(environ: dict[str, str]) -> dict[str, list[str]]:
-    """Names of the modules at either moment, "paint" and "keys"."""
+    """Return the names of the modules at either moment, "paint" and "keys"."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "modules"
         terminal = Terminal(("-m", "tests.bench.prompt_modules", str(file), *IKIGAI[2:]), environ)

@@ -1,11 +1,12 @@
-"""S11: the program's own delay, from Enter to the request's first byte and from the answer's to the screen.
+"""This module measures S11: the program's delay from Enter to the request, and from the answer to the screen.
 
-A server on this machine tells when bytes came and went, a terminal when the word of the answer was written; against
-the same exchange with httpx and nothing else. The program has run for a while: its SDK is loaded.
+Both count from first byte to first byte. A server on this machine reports when bytes came and went, a terminal when the
+word of the answer was written; against the same exchange with httpx and nothing else. The program has run for a while:
+its SDK is loaded.
 
 Bare httpx keeps its connection from one exchange to the next, as ikigai has one open by the time that Enter is pressed:
-a new connection would flatter the one that has to compare. It stores nothing, though, and what ikigai sends it has
-stored before; what that alone comes to is told by a second comparison, with psycopg in front of httpx.
+a new connection would flatter ikigai. It stores nothing, though, while ikigai stores its message before it sends it. A
+second comparison, with psycopg in front of httpx, shows the cost of that alone.
 """
 
 import time
@@ -25,7 +26,7 @@ BARE, STORED = "bare httpx", "psycopg, httpx"
 WARM_UP = 2
 """Exchanges of each side that do not count: the SDK is loaded by then, and caches are full."""
 REST = 0.5
-"""Seconds between two exchanges: what was said is stored, and the screen is at rest."""
+"""Seconds between two exchanges: the message is stored by then, and the screen is still."""
 
 
 class Delay(NamedTuple):
@@ -42,7 +43,9 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def compare(formats: list[str], rounds: int, dsn: str, environ: dict[str, str], warm_up: int = WARM_UP) -> list[Figure]:
-    """So many exchanges over each format, in turns with the bare ones; `environ` says where the database is, too."""
+    """Compare `rounds` exchanges over each format, in turns with the bare ones; `environ` says where the database is,
+    too.
+    """
     taken: dict[str, list[Delay]] = {name: [] for name in (BARE, STORED, *formats)}
     with ExitStack() as stack:
         server = stack.enter_context(Exchanges())
@@ -58,7 +61,7 @@ def compare(formats: list[str], rounds: int, dsn: str, environ: dict[str, str], 
 
 @contextmanager
 def _running(name: str, address: str, dsn: str, environ: dict[str, str]) -> Iterator[Terminal]:
-    """The program with a provider of this format, or a bare one, at its prompt."""
+    """Yield the program with a provider of this format, or a bare one, at its prompt."""
     with home() as own:
         environ = {**own, **environ, "HOME": own["HOME"]}
         arguments = ("-m", "tests.bench.bare_http", f"{address}/v1/chat/completions", *[dsn] * (name == STORED))

@@ -1,9 +1,11 @@
-"""S12: what a full window costs with a provider's prompt cache, by the way in which turns leave it.
+"""This module computes S12: the cost of a full window with a provider's prompt cache, by the way in which turns
+leave.
 
 A conversation of 300 turns of about 1,200 tokens each, that begins with a full window under a ceiling of 100,000
-tokens. One request a turn, as the core makes it. What a request shares with the one before, message by message from its
-beginning, is read from the cache; the rest is written to it; system prompt and tools are always a breakpoint. Prices
-are Anthropic's, in input tokens: read 0.1, written 1.25. Nothing is timed: the figures are the same on every machine.
+tokens. One request a turn, as the core makes it. The part that a request shares with the one before, message by message
+from its beginning, is read from the cache; the rest is written to it; system prompt and tools are always a breakpoint.
+Prices are Anthropic's, in input tokens: read 0.1, written 1.25. Nothing is timed: the figures are the same on every
+machine.
 
 Halving is compared over several conversations, because where in its saw-tooth one ends moves both figures by some
 thousandths. Roo-Code keeps the first message, so it is set against keep_first_turn, at a fraction whose window is no
@@ -19,11 +21,11 @@ from typing import NamedTuple
 from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
 from ikigai.core.messages import Message, Role, Text, ToolSpec
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import Request
-from ikigai.core.state.fold import blank, ended, evolve
-from ikigai.core.state.memory import Memory, replace, request
-from ikigai.core.state.run_config import Rules, Run
+from ikigai.core.state.fold import empty_memory, end_turn, evolve
+from ikigai.core.state.memory import Memory, next_request, replace
+from ikigai.core.state.run_config import RunConfig, WindowRules
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose
@@ -45,7 +47,7 @@ SEED = 12
 
 
 class Cost(NamedTuple):
-    """Of all requests together: `price` in input tokens at full price, the `share` a cache served, the mean size."""
+    """The figures of all requests together: `price` in input tokens, the `share` that a cache served, the mean size."""
 
     price: float
     share: float
@@ -59,15 +61,15 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def against_halving(turns: int, ceiling: int, talks: int) -> list[Figure]:
-    """prune_fraction and Roo-Code's halving at the same ceiling, over the same conversations."""
-    envelope = tokens.count("", "", ENCODER.envelope(FRAME))
+    """Compare prune_fraction with Roo-Code's halving at the same ceiling, over the same conversations."""
+    envelope = tokens.count_tokens("", "", ENCODER.envelope(FRAME))
     roos, sames, halves, alikes = list[Cost](), list[Cost](), list[Cost](), list[Cost]()
     for seed in range(SEED, SEED + talks):
         talk = _talk(turns + ceiling // 1_000, seed)
         roos.append(_priced(_halving(talk, ceiling), turns))
-        sames.append(_priced(_ours(talk, ceiling, Rules(SAME, keep_first_turn=True)), turns))
-        halves.append(_priced(_ours(talk, ceiling, Rules(0.5)), turns))
-        alikes.append(_priced(_ours(talk, ceiling, Rules(0.5 * (1 - envelope / ceiling))), turns))
+        sames.append(_priced(_ours(talk, ceiling, WindowRules(SAME, keep_first_turn=True)), turns))
+        halves.append(_priced(_ours(talk, ceiling, WindowRules(0.5)), turns))
+        alikes.append(_priced(_ours(talk, ceiling, WindowRules(0.5 * (1 - envelope / ceiling))), turns))
 
     def ratios(ours: list[Cost], theirs: list[Cost], of: Callable[[Cost], float]) -> list[float]:
         return [100 * of(one) / of(other) for one, other in zip(ours, theirs, strict=True)]
@@ -93,15 +95,15 @@ def against_halving(turns: int, ceiling: int, talks: int) -> list[Figure]:
 
 
 def ways(turns: int, ceiling: int) -> list[Figure]:
-    """Every way in which turns leave, over one conversation."""
+    """Compare every way in which turns leave, over one conversation."""
     talk = _talk(turns + ceiling // 1_000, SEED)
     costs = {
-        f"prune_fraction {fraction:g}": _priced(_ours(talk, ceiling, Rules(fraction)), turns)
+        f"prune_fraction {fraction:g}": _priced(_ours(talk, ceiling, WindowRules(fraction)), turns)
         for fraction in (0, 0.1, RECOMMENDED, 0.5)
     }
-    costs["0.5, keep_first_turn"] = _priced(_ours(talk, ceiling, Rules(0.5, keep_first_turn=True)), turns)
+    costs["0.5, keep_first_turn"] = _priced(_ours(talk, ceiling, WindowRules(0.5, keep_first_turn=True)), turns)
     costs["Roo-Code's halving"] = _priced(_halving(talk, ceiling), turns)
-    costs["no window"] = _priced(_ours(talk, 0, Rules()), turns)
+    costs["no window"] = _priced(_ours(talk, 0, WindowRules()), turns)
     bare, figures = costs["prune_fraction 0"], list[Figure]()
     for name, cost in costs.items():
         bar = 0.2 if name == f"prune_fraction {RECOMMENDED:g}" else None
@@ -114,7 +116,7 @@ def ways(turns: int, ceiling: int) -> list[Figure]:
 
 
 def _talk(turns: int, seed: int) -> list[tuple[str, str]]:
-    """Questions and answers, of lengths that differ as those of people do."""
+    """Return questions and answers, of lengths that differ as those of people do."""
     random = Random(seed)
     prose = Prose(random)
     return [
@@ -126,11 +128,11 @@ def _talk(turns: int, seed: int) -> list[tuple[str, str]]:
     ]
 
 
-def _ours(talk: list[tuple[str, str]], budget: int, rules: Rules) -> Iterator[Request]:
-    """The requests of this conversation, as memory makes them."""
+def _ours(talk: list[tuple[str, str]], budget: int, rules: WindowRules) -> Iterator[Request]:
+    """Yield the requests of this conversation, as memory makes them."""
     settings = {"model": "anthropic/x", "budget": budget, "system": SYSTEM, "level": ""}
-    run = Run(settings, lambda _: Limits(2**40, 0), lambda _: ENCODER, tools=TOOLS, rules=rules)
-    memory, id = blank(run, "a"), 0
+    run = RunConfig(settings, lambda _: ModelLimits(2**40, 0), lambda _: ENCODER, tools=TOOLS, rules=rules)
+    memory, id = empty_memory(run, "a"), 0
 
     def stored(memory: Memory, event: Event) -> Memory:
         nonlocal id
@@ -139,13 +141,14 @@ def _ours(talk: list[tuple[str, str]], budget: int, rules: Rules) -> Iterator[Re
 
     for asked, said in talk:
         memory = stored(memory, UserMessage(asked))
-        yield request(memory)
+        yield next_request(memory)
         memory = stored(memory, AssistantMessage((Text(said),)))
-        memory = stored(memory, ended(memory, (), Ending.COMPLETED))
+        memory = stored(memory, end_turn(memory, (), Ending.COMPLETED))
 
 
 def _halving(talk: list[tuple[str, str]], ceiling: int) -> Iterator[Request]:
-    """As Roo-Code does it: when the next request would be larger than may be, half of the visible messages are hidden.
+    """Yield Roo-Code's requests: it hides half of the visible messages when the next request would be too
+    large.
 
     The first message stays, the number hidden is even, and a marker takes their place, which stays visible for ever.
     """
@@ -154,7 +157,7 @@ def _halving(talk: list[tuple[str, str]], ceiling: int) -> Iterator[Request]:
     for asked, said in talk:
         visible.append(Message(Role.USER, (Text(asked),)))
         size = envelope + sum(map(ENCODER.message, (*markers, *visible)))
-        if tokens.count("", "", size) > ceiling:
+        if tokens.count_tokens("", "", size) > ceiling:
             hidden = (len(visible) - 1) // 2 // 2 * 2
             del visible[1 : 1 + hidden]
             told = f"[Sliding window truncation: {hidden} messages hidden to reduce context]"
@@ -165,7 +168,7 @@ def _halving(talk: list[tuple[str, str]], ceiling: int) -> Iterator[Request]:
 
 
 def _priced(requests: Iterator[Request], turns: int) -> Cost:
-    """What the last `turns` of the requests cost; those before fill the window."""
+    """Return the cost of the last `turns` of the requests; those before fill the window."""
     every = list(requests)
     sizes = {message: ENCODER.message(message) for asked in every for message in asked.messages}
     envelope = ENCODER.envelope(every[0])
@@ -178,7 +181,7 @@ def _priced(requests: Iterator[Request], turns: int) -> Cost:
         written += sum(sizes[message] for message in now.messages[same:])
     whole = read + written
     return Cost(
-        price=tokens.count("", "", round(READ * read + WRITTEN * written)),
+        price=tokens.count_tokens("", "", round(READ * read + WRITTEN * written)),
         share=read / whole,
-        window=tokens.count("", "", whole) / turns,
+        window=tokens.count_tokens("", "", whole) / turns,
     )

@@ -1,7 +1,9 @@
-"""S13: how far the token figure is from what the provider itself counts, by bytes and calibrated by one report.
+"""This module measures S13: the difference of the token figure from the provider's count, estimated and
+calibrated.
 
-The provider is llama.cpp with the small model, which says with every reply what it counted. Its vocabulary is small and
-made for English: the figure has more to make up for than with the vendors' own models.
+The estimate is by bytes, the calibration by one report. The provider is llama.cpp with the small model, which reports
+its count with every reply. Its vocabulary is small and made for English: the figure has more to make up for than with
+the vendors' own models.
 """
 
 import argparse
@@ -18,13 +20,13 @@ from typing import NamedTuple
 from ikigai.core import tokens
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
-from ikigai.core.model import Limits
-from ikigai.core.request.reply import Accumulator, Broke, Finished, TextDelta
+from ikigai.core.model import ModelLimits
+from ikigai.core.request.reply import Accumulator, StreamFailed, StreamFinished, TextDelta
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
-from ikigai.core.state.memory import plain_size, request
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.memory import next_request, plain_size
+from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.local.server import LocalServer
-from ikigai.providers.models import Traits
+from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose
@@ -49,7 +51,7 @@ TOOLS = (ToolSpec("shell", "Run a command", '{"type":"object","properties":{"com
 
 
 class Content(NamedTuple):
-    """What a turn holds besides a question: words of the user, or calls with their results."""
+    """The content of a turn besides a question: words of the user, or calls with their results."""
 
     words: str = ""
     calls: tuple[tuple[str, str], ...] = ()
@@ -60,9 +62,9 @@ def measure(quick: bool) -> list[Figure]:
 
 
 async def compare(size: int, kinds: Sequence[str]) -> list[Figure]:
-    """Turns of so many bytes each, of these kinds of content."""
+    """Compare turns of `size` bytes each, of these kinds of content."""
     server = await asyncio.to_thread(LocalServer.start, smol_weights())
-    provider = OpenAIProvider("local", server.base_url, server.api_key, traits=lambda _: Traits(images=False))
+    provider = OpenAIProvider("local", server.base_url, server.api_key, traits=lambda _: ModelTraits(images=False))
     figures: list[Figure] = []
     try:
         contents = _contents(size)
@@ -75,18 +77,18 @@ async def compare(size: int, kinds: Sequence[str]) -> list[Figure]:
 
 
 class _Counting:
-    """A conversation of one kind of content, and what figure and provider say of it."""
+    """A conversation of one kind of content, with its figure and the provider's count."""
 
     def __init__(self, server: LocalServer, provider: OpenAIProvider) -> None:
         settings = {"model": f"local/{server.name}", "system": "You are a helpful assistant.", "budget": 100_000}
-        limits = Limits(server.context, 8)
-        run = Run(
+        limits = ModelLimits(server.context, 8)
+        run = RunConfig(
             settings, lambda _: limits, lambda _: provider.encoder(server.name), tools=TOOLS, counter="calibrated"
         )
         self._agent, self._provider = Agent(run), provider
 
     async def figures(self, kind: str, contents: tuple[Content, Content]) -> list[Figure]:
-        """After the first turn, whose report is the one that calibrates; and while an equally long one is open."""
+        """Return figures after the first turn, whose report calibrates; and while an equally long one is open."""
         first, second = contents
         await self._turn(first)
         self._agent.happen(Submitted("Go on."))
@@ -113,7 +115,7 @@ class _Counting:
         await self._reply()
 
     async def _reply(self) -> Usage:
-        """What the provider counted of the request; its reply is stored, and ends the turn."""
+        """Return the provider's count of the request; its reply is stored, and ends the turn."""
         size = plain_size(self._agent.memory)
         text, usage = await self._ask()
         self._said(Text(text), usage=UsageReported(self._agent.memory.model, usage, size=size))
@@ -121,14 +123,14 @@ class _Counting:
 
     async def _ask(self) -> tuple[str, Usage]:
         said = Accumulator()
-        async with aclosing(self._provider.stream(request(self._agent.memory))) as events:
+        async with aclosing(self._provider.stream(next_request(self._agent.memory))) as events:
             async for event in events:
                 match event:
                     case TextDelta():
                         said.add(event)
-                    case Finished(_, usage):
+                    case StreamFinished(_, usage):
                         return said.text, usage
-                    case Broke(_, text):
+                    case StreamFailed(_, text):
                         raise RuntimeError(text)
                     case _:
                         pass
@@ -140,7 +142,7 @@ class _Counting:
         self._agent.happen(Replied(job, blocks, StopReason.END, reported))
 
     def _bytes(self) -> int:
-        return tokens.count("", "", plain_size(self._agent.memory))
+        return tokens.count_tokens("", "", plain_size(self._agent.memory))
 
 
 def _off(what: str, told: int, counted: int, bar: float | None = None) -> Figure:
@@ -148,7 +150,7 @@ def _off(what: str, told: int, counted: int, bar: float | None = None) -> Figure
 
 
 def _contents(size: int) -> dict[str, tuple[Content, Content]]:
-    """Two contents of every kind, about so many bytes each."""
+    """Return two contents of every kind, about `size` bytes each."""
     rng = Random(13)
     prose = " ".join(text for name, text in sorted(topics.items()) if name in ("exceptions", "objects", "execmodel"))
     code = inspect.getsource(argparse)
@@ -161,7 +163,7 @@ def _contents(size: int) -> dict[str, tuple[Content, Content]]:
 
 
 def _cut(text: str, size: int) -> Iterator[str]:
-    """The first two pieces of so many bytes."""
+    """Yield the first two pieces of `size` bytes."""
     encoded = text.encode()
     for at in (0, size):
         yield encoded[at : at + size].decode(errors="ignore")

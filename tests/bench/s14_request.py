@@ -1,4 +1,4 @@
-"""REQ: building the body of a request when the window is large: it costs what is new since the last one."""
+"""This module measures REQ: building the body of a request with a large window, which costs only what is new."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,15 +7,15 @@ from typing import Any
 
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import Request
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
-from ikigai.core.state.memory import request
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.memory import next_request
+from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.anthropic.messages_api import MessagesEncoder
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.google.generate_content_api import ContentsEncoder
-from ikigai.providers.models import Traits
+from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.providers.openai.responses_api import ResponsesEncoder
 from tests.bench.figures import Figure
@@ -23,15 +23,15 @@ from tests.bench.prose import Prose
 from tests.core.agent import Agent
 
 ENCODERS: dict[str, Callable[[], BodyEncoder]] = {
-    "Messages": lambda: MessagesEncoder("claude-sonnet-5-5", Traits("adaptive")),
-    "Responses": lambda: ResponsesEncoder("openai/gpt-x", Traits("effort")),
+    "Messages": lambda: MessagesEncoder("claude-sonnet-5-5", ModelTraits("adaptive")),
+    "Responses": lambda: ResponsesEncoder("openai/gpt-x", ModelTraits("effort")),
     "Chat Completions": ChatEncoder,
-    "generateContent": lambda: ContentsEncoder("gemini-x", Traits("level")),
+    "generateContent": lambda: ContentsEncoder("gemini-x", ModelTraits("level")),
 }
 BAR = 0.2
-"""Of what the whole costs: what is new is less than a hundredth of it, and all of it has to be copied."""
+"""Share of the whole: less than a hundredth of it is new, and all of it has to be copied."""
 WORDS = 120
-"""Of a message."""
+"""Words of a message."""
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -39,7 +39,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def compare(few: int, many: int, rounds: int) -> list[Figure]:
-    """Windows of so many tokens, and so many further turns in each."""
+    """Compare windows of `few` and `many` tokens, over `rounds` further turns in each."""
     prose = Prose(Random(14))
     return [figure for name in ENCODERS for figure in _compared(name, prose, few, many, rounds)]
 
@@ -60,7 +60,7 @@ class _Talk:
     def __init__(self, tokens: int, made: Callable[[], BodyEncoder], prose: Prose) -> None:
         self._made, self._encoder, self._prose = made, made(), prose
         settings = {"model": "bench/model", "system": self._prose.text(200), "budget": tokens}
-        self._agent = Agent(Run(settings, lambda _: Limits(2**40, 0), lambda _: self._encoder))
+        self._agent = Agent(RunConfig(settings, lambda _: ModelLimits(2**40, 0), lambda _: self._encoder))
         self._turns = 0
         while not self._agent.memory.window.older.turns:
             self._ask()
@@ -68,10 +68,12 @@ class _Talk:
         self._encoder.body(self._ask())
 
     def turn(self) -> tuple[float, float, float]:
-        """Seconds to make the next request of memory, to write its body, and to write it without any before it."""
+        """Return seconds to make the next request of memory, to write its body, and to write it without any
+        before it.
+        """
         self._finish()
         self._agent.happen(Submitted(self._text()))
-        sent, asked = _timed(lambda: request(self._agent.memory))
+        sent, asked = _timed(lambda: next_request(self._agent.memory))
         body, built = _timed(lambda: self._encoder.body(sent))
         fresh = self._made()
         again, anew = _timed(lambda: fresh.body(sent))
@@ -80,10 +82,10 @@ class _Talk:
 
     def _ask(self) -> Request:
         self._agent.happen(Submitted(self._text()))
-        return request(self._agent.memory)
+        return next_request(self._agent.memory)
 
     def _finish(self) -> None:
-        """Two calls, their results, and an answer."""
+        """Add two calls, their results, and an answer."""
         calls = [
             ToolCall(f"call_{self._turns}_{n}", "shell", f'{{"command":"ls {self._prose.path()}"}}') for n in (1, 2)
         ]

@@ -1,6 +1,7 @@
-"""FORK: opening an agent at the end of 200 forks, each with a turn of its own, against the same turns in one agent.
+"""This module measures FORK: opening an agent at the end of 200 forks, against the same turns in one agent.
 
-Both have the same turns in the window. Beside it the ancestry query alone, which no line of forks can do without.
+Each fork has a turn of its own, and both have the same turns in the window. The ancestry query alone, which no line of
+forks can do without, is a figure of its own.
 """
 
 import asyncio
@@ -12,9 +13,9 @@ import psycopg
 from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.messages import Text
-from ikigai.core.state.loading import loading
+from ikigai.core.state.loading import load_memory
 from ikigai.store.database import Database
-from ikigai.store.log import event_id
+from ikigai.store.log import new_event_id
 from ikigai.store.sql import reading as queries
 from tests.bench import histories
 from tests.bench.figures import Figure
@@ -40,7 +41,7 @@ async def compare(dsn: str, depth: int, rounds: int) -> list[Figure]:
                     agent = await database.agents.get(id)
                     assert agent
                     began = time.perf_counter()
-                    memory = await database.reader(agent).load(loading(RUN, id))
+                    memory = await database.reader(agent).load(load_memory(RUN, id))
                     taken[name].append(time.perf_counter() - began)
                     assert len(memory.window.turns) == depth
                 began = time.perf_counter()
@@ -59,30 +60,30 @@ async def compare(dsn: str, depth: int, rounds: int) -> list[Figure]:
 
 
 def fill(dsn: str, turns: int, forks: bool) -> str:
-    """An agent with so many turns, or a line of agents with a turn each; the id of the last."""
+    """Make an agent with `turns` turns, or a line of agents with a turn each; return the id of the last."""
     agent, parent, seq = str(uuid4()), None, 0
     with psycopg.connect(dsn) as connection:
         ((id,),) = connection.execute("select coalesce(max(id), 0) from messages").fetchall()
         rows = list[tuple[object, ...]]()
         for n in range(turns):
-            facts: tuple[ev.Event, ...] = ()
+            events: tuple[ev.Event, ...] = ()
             if forks and n:
                 agent, parent, seq = str(uuid4()), agent, 0
-                facts = (ev.Forked("parent", id),)
+                events = (ev.Forked("parent", id),)
             if not seq:
                 at = id if parent else None
                 link = "insert into agents (id, name, parent, forked_at) values (%s, %s, %s, %s)"
                 connection.execute(link, (agent, f"agent-{agent}", parent, at))
-            first = id + len(facts) + 1
-            facts += (
+            first = id + len(events) + 1
+            events += (
                 ev.UserMessage(WORDS),
                 ev.AssistantMessage((Text(WORDS),)),
                 ev.UsageReported("chat/large"),
                 ev.TurnEnded(ev.Ending.COMPLETED, "", first, 500, ev.Totals(n, 2 * n, 500 * n)),
             )
-            for fact in facts:
+            for event in events:
                 id, seq = id + 1, seq + 1
-                rows.append((id, event_id(), agent, seq, *codec.encode(fact)))
+                rows.append((id, new_event_id(), agent, seq, *codec.encode(event)))
         columns = "copy messages (id, event_id, agent_id, seq, kind, content, data) from stdin"
         with connection.cursor().copy(columns) as copy:
             for row in rows:

@@ -1,4 +1,4 @@
-"""TYPE: what a key waits for in a folder of 100,000 files, and when all of them have been looked through."""
+"""This module measures TYPE: the wait of a key in a folder of 100,000 files, and the time until all are searched."""
 
 import asyncio
 import subprocess
@@ -8,11 +8,11 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from ikigai.repl.file_mentions import Mentions
+from ikigai.repl.file_mentions import FileMentions
 from tests.bench.figures import Figure, percentile
 
 FRAME = 1 / 60
-"""Seconds."""
+"""Seconds of a frame."""
 PARTS = (
     "agent",
     "app",
@@ -36,20 +36,20 @@ def measure(quick: bool) -> list[Figure]:
 
 
 async def compare(files: int) -> list[Figure]:
-    """Typing names in a repository of so many files; the loop is looked at all the while."""
+    """Type names in a repository of `files` files, and measure the event loop meanwhile."""
     with TemporaryDirectory(prefix="ikigai-bench-") as folder:
         _made(Path(folder), files)
-        mentions = Mentions(Path(folder), list, lambda: None)
+        mentions = FileMentions(Path(folder), list, lambda: None)
         began = time.perf_counter()
-        mentions.offered("")
-        late = await _until(lambda: mentions.at_rest)
+        mentions.matches("")
+        late = await _until(lambda: mentions.is_idle)
         listed = time.perf_counter() - began
         keys, whole = list[float](), list[float]()
         for typed in _typed():
             began = time.process_time()
-            mentions.offered(typed)
+            mentions.matches(typed)
             keys.append(time.process_time() - began)
-            late += await _until(lambda: mentions.at_rest)
+            late += await _until(lambda: mentions.is_idle)
             whole.append(time.process_time() - began)
         await mentions.close()
     what = f"@ among {files:,} files"
@@ -74,13 +74,13 @@ def _made(folder: Path, files: int) -> None:
 
 
 def _typed() -> list[str]:
-    """Names as they grow key by key: common, rare, with a folder, with letters left out, and one that is not there."""
+    """Return names as they grow key by key: common, rare, with a folder, with letters left out, and a missing one."""
     names = ("parser_main", "src_config7", "core/ind", "mnvw", "zzq")
     return [name[:size] for name in names for size in range(1, len(name) + 1)]
 
 
 async def _until(true: Callable[[], bool]) -> list[float]:
-    """How late the loop came back each time, until it is true."""
+    """Return the delays of the loop until `true` returns True."""
     late = list[float]()
     while not true():
         began = time.perf_counter()

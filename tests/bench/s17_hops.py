@@ -1,7 +1,8 @@
-"""HOPS: modules and packages that are entered from Enter to the request's first byte, and from a delta to the terminal.
+"""This module counts HOPS: modules entered from Enter to the request's first byte, and from a delta to the
+terminal.
 
-A reader who follows a message through the code opens these files. They are counted in the running program, in a
-terminal, with a server that speaks Chat Completions; the SDK is loaded by then.
+It also counts their packages. A reader who follows a message through the code opens these files. They are counted in
+the running program, in a terminal, with a server that speaks Chat Completions; the SDK is loaded by then.
 """
 
 from collections import defaultdict
@@ -13,7 +14,7 @@ from tests.bench.figures import Figure
 from tests.bench.terminal import Terminal, home
 
 GOALS = {"request": {"modules": 40, "packages": 9}, "delta": {"modules": 14}}
-"""How many each way shall take at the most."""
+"""Largest permitted numbers for each way."""
 WARM_UP = 2
 REST = 0.5
 LOADED = 3.0
@@ -37,7 +38,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def ways(exchanges: int, environ: dict[str, str], warm_up: int = WARM_UP) -> dict[str, list[list[str]]]:
-    """The modules entered on each way, a list for each exchange; `environ` says where the database is."""
+    """Return the modules entered on each way, a list for each exchange; `environ` says where the database is."""
     folder = Path(environ["HOME"], ".config", "ikigai")
     folder.mkdir(parents=True)
     file = folder / "ways"

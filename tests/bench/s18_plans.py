@@ -1,6 +1,7 @@
-"""PLAN: opening an agent of 50,000 short turns where the planner has no statistics, against the same where it has them.
+"""This module measures PLAN: opening an agent of 50,000 short turns without the planner's statistics, against with
+them.
 
-So it is where other programs filled the database, or its server never ran for the minute that autovacuum wants.
+They are missing where other programs filled the database, or its server never ran for the minute that autovacuum wants.
 """
 
 import asyncio
@@ -8,7 +9,7 @@ import time
 
 import psycopg
 
-from ikigai.core.state.loading import loading
+from ikigai.core.state.loading import load_memory
 from ikigai.store.database import Database
 from tests.bench import histories
 from tests.bench.figures import Figure
@@ -41,14 +42,14 @@ async def compare(blind: str, known: str, turns: int, rounds: int) -> list[Figur
 
 
 async def _open(dsn: str, id: str) -> float:
-    """Seconds of one opening, from the connection to all that the first screen shows."""
+    """Return seconds of one opening, from the connection to all that the first screen shows."""
     began = time.perf_counter()
     database = await Database.open(dsn, histories.MIGRATIONS)
     try:
         agent = await database.agents.get(id)
         assert agent
         log = await database.open_agent(agent, agent.directory)
-        memory = await log.load(loading(RUN, id))
+        memory = await log.load(load_memory(RUN, id))
         shown = await database.reader(agent).history(None, SCREENFUL)
         prompts = await database.prompts(PROMPTS)
         taken = time.perf_counter() - began

@@ -1,8 +1,9 @@
-"""The screen while an answer streams in, run in a terminal: python -m tests.bench.streaming SHORT LONG ROUNDS FILE
+"""This module streams an answer to the screen, run in a terminal: python -m tests.bench.streaming SHORT LONG ROUNDS
+FILE
 
 Deltas come at the pace of a fast model, all of a frame's at once, as they do when several are read together, and the
-screen is told what is saved as often as the loop tells it. FILE gets the seconds of CPU: a list for each round, of what
-it took to stream the long answer, to draw that once with rich, and to stream the short answer.
+screen is told what is saved as often as the loop does it. FILE gets the seconds of CPU: a list for each round, for
+streaming the long answer, for drawing that once with rich, and for streaming the short answer.
 """
 
 import asyncio
@@ -22,17 +23,18 @@ from rich.markdown import Markdown
 from ikigai.agent.reply_drafts import DRAFT_EVERY
 from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.core.request.reply import TextDelta
-from ikigai.core.state.fold import blank, evolve
-from ikigai.core.views.transcript import Block, Speaker
+from ikigai.core.state.fold import empty_memory, evolve
+from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.terminal.output.frames import FRAME
-from ikigai.terminal.render.theme import theme
-from ikigai.terminal.screen import Screen
+from ikigai.terminal.render.theme import terminal_theme
+from ikigai.terminal.screen import Screen, ScreenOptions
 from ikigai.terminal.tty import Tty
 from tests.bench.generator import RUN
 from tests.bench.prose import Prose
+from tests.support.silent_handler import SilentHandler
 
 DELTA = 4
-"""Characters."""
+"""Characters of a delta."""
 PACE = 1_000
 """Deltas a second."""
 ASKED_BY = 1
@@ -49,7 +51,7 @@ def main(short: int, long: int, rounds: int, file: str) -> None:
 
 
 def _answer(size: int) -> str:
-    """Markdown of so many bytes."""
+    """Return Markdown of `size` bytes."""
     prose = Prose(Random(6))
     text = ""
     while len(text.encode()) < size:
@@ -58,12 +60,12 @@ def _answer(size: int) -> str:
 
 
 def streamed(text: str) -> float:
-    """Seconds of CPU to show the text while it comes, until all of it is in the scrollback."""
+    """Return seconds of CPU to show the text while it comes, until all of it is in the scrollback."""
     return asyncio.run(_stream(text))
 
 
 def _rendered(text: str) -> float:
-    """Seconds of CPU to draw the whole text once."""
+    """Return seconds of CPU to draw the whole text once."""
     began = time.process_time()
     width = os.get_terminal_size(0).columns
     Console(file=io.StringIO(), width=width, force_terminal=True, color_system="standard").print(Markdown(text))
@@ -71,26 +73,17 @@ def _rendered(text: str) -> float:
 
 
 async def _stream(text: str) -> float:
-    screen = Screen(
-        Tty(),
-        theme(os.environ),
-        on_submit=lambda text: None,
-        on_interrupt=lambda: None,
-        on_quit=lambda: None,
-        on_take_back=lambda: "",
-        on_signal=lambda number: None,
-        sources={},
-    )
+    screen = Screen(Tty(), terminal_theme(os.environ), SilentHandler(), ScreenOptions())
     began = 0.0
 
     async def answer() -> None:
         nonlocal began
-        idle = blank(RUN, "a")
-        screen.changed(evolve(idle, StoredEvent(ASKED_BY, "a", 1, 0.0, UserMessage("?"))))
+        idle = empty_memory(RUN, "a")
+        screen.view.changed(evolve(idle, StoredEvent(ASKED_BY, "a", 1, 0.0, UserMessage("?"))))
         began = time.process_time()
         await _tell(screen, text)
-        screen.show(Block(ASKED_BY + 1, Speaker.ASSISTANT, text))
-        screen.changed(idle)
+        screen.view.show(TranscriptBlock(ASKED_BY + 1, Speaker.ASSISTANT, text))
+        screen.view.changed(idle)
         screen.close()
 
     await screen.run(answer)  # returns when everything is printed
@@ -102,11 +95,11 @@ async def _tell(screen: Screen, text: str) -> None:
     due, saved_at = loop.time(), loop.time()
     said = 0
     for delta in _deltas(text):
-        screen.live(ASKED_BY, TextDelta(delta))
+        screen.view.live(ASKED_BY, TextDelta(delta))
         said += len(delta)
         if loop.time() - saved_at >= DRAFT_EVERY:
             saved_at = loop.time()
-            screen.saved(ASKED_BY, said)
+            screen.view.saved(ASKED_BY, said)
         if said % round(DELTA * PACE * FRAME) == 0:
             due += FRAME
             await asyncio.sleep(due - loop.time())

@@ -1,4 +1,4 @@
-"""Programs started in a terminal of their own, and the seconds until something is to be seen there."""
+"""This module starts programs in terminals of their own, and measures seconds until something appears there."""
 
 import os
 import sys
@@ -15,15 +15,15 @@ from tests.bench.histories import AGENT, History
 
 PROMPT = "❯"
 KEY = "¤"
-"""What is typed: nobody else writes it."""
+"""A typed character that no program writes by itself."""
 ROWS, COLUMNS = 30, 100
 CHECKOUT = Path(__file__).parents[2]
 PATIENCE = 60
-"""Seconds after which something is taken to never happen."""
+"""Seconds after which a missing output counts as an error."""
 
 BARE = ("-m", "tests.bench.bare")
 IKIGAI = ("-m", "ikigai", "-m", MODEL, "-r", AGENT)
-"""By its name: other rows leave other agents in the same database."""
+"""The program's arguments; the agent has a name, because other rows leave other agents in the same database."""
 
 
 class Terminal:
@@ -38,22 +38,24 @@ class Terminal:
         self._seen = b""  # what came before that which was waited for last
 
     def until(self, text: str) -> float:
-        """When this came to be written, further on than what was waited for before."""
+        """Return the time when `text` was written, behind the text of the wait before."""
         self._child.expect_exact(text.encode())
         self._seen = self._child.before
         return time.perf_counter() - self._began
 
     def until_prompt(self) -> float:
-        """When the sign of the prompt was seen."""
+        """Return the time when the sign of the prompt was seen."""
         return self.until(PROMPT)
 
     def until_keys(self) -> float:
-        """When a key typed now is echoed."""
+        """Return the time when a key typed now is echoed."""
         self._child.send(KEY)
         return self.until(KEY)
 
     def until_history(self) -> float:
-        """When the last turn of a made-up history was on screen: at once, if that was before the last key's echo."""
+        """Return the time when the last turn of a made-up history was on screen, also if that was before the last key's
+        echo.
+        """
         if LAST_WORD.encode() in self._seen:
             return time.perf_counter() - self._began
         return self.until(LAST_WORD)
@@ -63,13 +65,13 @@ class Terminal:
         self._child.send(text)
 
     def until_end(self) -> None:
-        """When the program has ended by itself, however long it takes."""
+        """Wait until the program has ended by itself, however long it takes."""
         self._child.expect(pexpect.EOF, timeout=None)
         self._child.close()
         assert self._child.exitstatus == 0, self._child.before
 
     def peak_memory(self) -> int:
-        """The most memory that the program ever had resident, in bytes."""
+        """Return the most memory that the program ever had resident, in bytes."""
         status = Path(f"/proc/{self._child.pid}/status").read_text()
         (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
@@ -87,7 +89,7 @@ class Terminal:
 
 @contextmanager
 def home(history: History | None = None) -> Iterator[dict[str, str]]:
-    """The environment of a user who has nothing but this history."""
+    """Yield the environment of a user who has nothing but this history."""
     with tempfile.TemporaryDirectory(prefix="ikigai-bench-") as folder:
         environ = {"PATH": os.environ["PATH"], "HOME": folder, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
         if history:
@@ -96,7 +98,9 @@ def home(history: History | None = None) -> Iterator[dict[str, str]]:
 
 
 def sample(sides: list[Callable[[], tuple[float, ...]]], rounds: int) -> list[list[tuple[float, ...]]]:
-    """What each side measures, so many times, in turns; the first round, which fills caches, does not count."""
+    """Return the measurements of each side, `rounds` times, in turns; the first round, which fills caches, does not
+    count.
+    """
     taken: list[list[tuple[float, ...]]] = [[] for _ in sides]
     for number in range(rounds + 1):
         for side, found in zip(sides, taken, strict=True):

@@ -1,4 +1,4 @@
-"""The bench on tiny sizes: what it makes up is sound, and what it measures can be measured. No time is judged."""
+"""Tests of the bench on tiny sizes: its texts are sound, and its measurements work. No time is judged."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ import pytest
 
 from ikigai.core import codec
 from ikigai.core.events import Cleared, Rewound, StoredEvent, Totals, TurnEnded
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.store.database import Database
 from tests.bench import (
@@ -52,7 +52,7 @@ def test_a_history_is_the_same_every_time() -> None:
 
 def test_the_totals_of_a_history_are_what_a_recount_finds() -> None:
     rows = list(history(800, seed=2, early=0.6))
-    plain = Run({"model": "chat/large", "budget": 0}, limits, encoder)  # nothing is dropped or left out by it
+    plain = RunConfig({"model": "chat/large", "budget": 0}, limits, encoder)  # nothing is dropped or left out by it
     assert CONVERSATION | {"mark", "rewind", "clear"} == {row.kind for row in rows}
     live: list[tuple[int, Totals]] = []  # turns in memory's reach: the end, and what they add
     opened: list[StoredEvent] = []
@@ -168,7 +168,7 @@ def test_a_figure_is_told_with_its_ratio_and_its_bar() -> None:
 
 
 def _judged(figures: list[Figure]) -> list[Figure]:
-    """Those that a bar is set for; all of them are numbers."""
+    """Return the figures with a bar, and check that all figures are numbers."""
     assert all(figure.base > 0 and figure.value >= 0 and table([figure]) for figure in figures)
     return [figure for figure in figures if figure.holds is not None]
 

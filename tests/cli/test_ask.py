@@ -1,4 +1,4 @@
-"""Questions at the terminal: a signal ends them, whenever it comes."""
+"""Tests of questions at the terminal: a signal ends them, whenever it comes."""
 
 import os
 import select
@@ -7,21 +7,21 @@ import subprocess
 import sys
 
 TIMES = 1500
-"""Without a clock that ticks, one signal in a few hundred is not seen."""
+"""Runs: without a ticking clock, one signal in a few hundred is missed."""
 ASKING = f"""
 import readline
 from ikigai.cli import ask as questions
 for _ in range({TIMES}):
     try:
-        questions.line("? ")
+        questions.read_answer("? ")
     except SystemExit as end:
         print(end.code, flush=True)
 """
 PATIENCE = 30
-"""Seconds for what comes at once: the machine may be busy."""
+"""Seconds to wait for immediate effects: the machine may be busy."""
 
 
-def test_a_signal_that_comes_just_before_the_wait_for_a_key_is_seen():
+def test_signal_just_before_the_wait_for_a_key_ends_the_question():
     ours, theirs = os.openpty()
     with subprocess.Popen([sys.executable, "-c", ASKING], stdin=theirs, stdout=theirs, stderr=theirs) as child:
         os.close(theirs)

@@ -1,4 +1,4 @@
-"""The help: every command has a page that fits into 80 columns, every option its words, and every example is one."""
+"""Tests of the help: every command has a page in 80 columns, every option its words, and every example is one."""
 
 import argparse
 import re
@@ -15,7 +15,7 @@ from tests.e2e.test_completion import every
 
 
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    _, *beside = every(admin.parser(cli._common(), cli._common(argparse.SUPPRESS)))
+    _, *beside = every(admin.build_parser(cli._common(), cli._common(argparse.SUPPRESS)))
     yield from beside
     yield "", cli._parser()
 
@@ -27,7 +27,18 @@ def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_every_command_has_a_page_and_every_page_a_command() -> None:
-    assert {path for path, _ in parsers()} == {"", *manual.PAGES}
+    assert {path for path, _ in parsers()} == {"", *manual.load().pages}
+
+
+def test_pages_are_read_only_when_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    manual.load.cache_clear()
+    beside = admin.build_parser(cli._common(), cli._common(argparse.SUPPRESS))
+    admin.parse(beside, ["config", "path"])
+    cli._parser().parse_intermixed_args(["a message"])
+    assert manual.load.cache_info().currsize == 0
+    with pytest.raises(SystemExit):
+        admin.parse(beside, ["db", "dump", "--help"])
+    assert manual.load.cache_info().currsize == 1 and "through another program" in capsys.readouterr().out
 
 
 def test_every_page_says_all_in_80_columns(terminal: int) -> None:
@@ -55,32 +66,32 @@ def test_every_option_and_argument_is_explained() -> None:
 
 
 def examples() -> Iterator[tuple[str, str]]:
-    for path, page in manual.PAGES.items():
+    for path, page in manual.load().pages.items():
         for command, _ in page.examples:
             yield path, command
-    (block,) = re.findall(r"\nexamples:\n(.*?)\n\n", manual.MAIN, re.DOTALL)
+    (block,) = re.findall(r"\nexamples:\n(.*?)\n\n", manual.load().main.text, re.DOTALL)
     for line in block.splitlines():
         yield "", line.strip().split("   ")[0]
 
 
 @pytest.mark.parametrize(("path", "example"), list(examples()))
 def test_every_example_is_understood(path: str, example: str) -> None:
-    """The parsers take it; what the shell makes of it is left out."""
+    """The parsers accept it; the shell's syntax is left out."""
     found = re.search(r"\bikigai\b(?P<words>(?:'[^']*'|\"[^\"]*\"|[^|<>)])*)", example)
     assert found, example
     words = shlex.split(found["words"])
     common = cli._common()
     rest = common.parse_known_args(words)[1]
     if rest[:1] in cli.SUBCOMMANDS:
-        arguments = admin.parse(admin.parser(common, cli._common(argparse.SUPPRESS)), words)
+        arguments = admin.parse(admin.build_parser(common, cli._common(argparse.SUPPRESS)), words)
         assert path.split()[0] == arguments.command
         assert len(path.split()) == 1 or path.split()[1] == arguments.what
     else:
         assert path == "" and cli._parser().parse_intermixed_args(words)
 
 
-def test_what_stands_in_the_readme_is_a_command() -> None:
-    """No command of the README is unknown to the parsers."""
+def test_commands_of_the_readme_exist() -> None:
+    """The parsers know all commands of the README."""
     text = (ROOT / "README.md").read_text()
     known = {path for path, _ in parsers()}
     for words in re.findall(r"`ikigai ((?:[a-z]+ ?)+)", text):

@@ -1,4 +1,4 @@
-"""The file of `ikigai login`: what goes in and out, who can read it, and what is said when it is no such file."""
+"""The file of `ikigai login` stores and returns keys, is private, and another file in its place is refused."""
 
 import json
 import os
@@ -12,25 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai.config import api_keys as keys
-from ikigai.core.errors import ConfigError, IkigaiError, Refused
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 
 SECRET = "sk-canary-0123456789"
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return tmp_path / keys.FILE
+    return tmp_path / keys.KEYS_FILE
 
 
 def test_keys_go_in_and_out(file: Path):
-    assert keys.names(file) == [] and keys.find(file, "openai") == ""
+    assert keys.providers_with_key(file) == [] and keys.find(file, "openai") == ""
     keys.store(file, "openai", SECRET)
     keys.store(file, "groq", "gsk-1")
-    assert keys.names(file) == ["openai", "groq"]
+    assert keys.providers_with_key(file) == ["openai", "groq"]
     keys.store(file, "openai", "sk-2")
     assert (keys.find(file, "openai"), keys.find(file, "groq"), keys.find(file, "google")) == ("sk-2", "gsk-1", "")
     assert keys.remove(file, "openai") and not keys.remove(file, "openai")
-    assert keys.names(file) == ["groq"]
+    assert keys.providers_with_key(file) == ["groq"]
 
 
 def test_nobody_else_reads_it_and_nothing_is_left_beside_it(file: Path):
@@ -57,7 +57,7 @@ def test_a_file_that_others_could_read_is_closed_to_them(file: Path):
 def test_a_damaged_file_is_said_without_what_is_in_it(file: Path, content: bytes):
     file.write_bytes(content)
     for act in (
-        lambda: keys.names(file),
+        lambda: keys.providers_with_key(file),
         lambda: keys.store(file, "openai", SECRET),
         lambda: keys.remove(file, "openai"),
     ):
@@ -70,18 +70,18 @@ def test_a_damaged_file_is_said_without_what_is_in_it(file: Path, content: bytes
 
 def test_a_place_that_is_no_folder_or_no_file(tmp_path: Path):
     (tmp_path / "file").touch()
-    below = tmp_path / "file" / keys.FILE
+    below = tmp_path / "file" / keys.KEYS_FILE
     with pytest.raises(ConfigError, match="Not a directory"):
-        keys.names(below)
+        keys.providers_with_key(below)
     with pytest.raises(IkigaiError, match="cannot be written: Not a directory"):
         keys.store(below, "openai", SECRET)
     with pytest.raises(ConfigError, match="Is a directory"):
-        keys.names(tmp_path)
+        keys.providers_with_key(tmp_path)
 
 
 def test_a_write_that_fails_leaves_the_old_keys(small: Path):
     """On a file system with no room left."""
-    file = small / keys.FILE
+    file = small / keys.KEYS_FILE
     keys.store(file, "openai", SECRET)
     with (small / "filler").open("wb", buffering=0) as filler, pytest.raises(OSError, match="No space"):
         while True:
@@ -90,7 +90,7 @@ def test_a_write_that_fails_leaves_the_old_keys(small: Path):
         keys.store(file, "google", "x" * 8_000)
     assert SECRET not in str(caught.value)
     (small / "filler").unlink()
-    assert keys.names(file) == ["openai"] and keys.find(file, "openai") == SECRET
+    assert keys.providers_with_key(file) == ["openai"] and keys.find(file, "openai") == SECRET
     assert list(small.iterdir()) == [file]
 
 
@@ -111,20 +111,22 @@ def test_programs_that_store_at_once_lose_nothing(file: Path):
     code += "keys.store(Path(sys.argv[1]), *sys.argv[2:])"
     running = [subprocess.Popen([sys.executable, "-c", code, file, f"p{n}", f"k{n}"]) for n in range(6)]
     assert [process.wait(60) for process in running] == [0] * 6
-    assert {name: keys.find(file, name) for name in keys.names(file)} == {f"p{n}": f"k{n}" for n in range(6)}
+    assert {name: keys.find(file, name) for name in keys.providers_with_key(file)} == {
+        f"p{n}": f"k{n}" for n in range(6)
+    }
 
 
 @pytest.mark.parametrize("text", [SECRET, f"  {SECRET}\n", f"\t{SECRET}\r\n", "\n" + SECRET])
 def test_a_key_without_what_stands_around_it(text: str):
-    assert keys.checked(text) == SECRET
+    assert keys.check_key(text) == SECRET
 
 
 @pytest.mark.parametrize(
     "text", ["", " \n", "sk a", "sk\na", "sk\0a", "sk-é", "sk\x1b[A", "\ufeffsk", "sk\u200b", "k" * 8_193]
 )
 def test_what_is_no_key_is_refused_and_not_repeated(text: str):
-    with pytest.raises(Refused) as caught:
-        keys.checked(text)
+    with pytest.raises(Rejected) as caught:
+        keys.check_key(text)
     assert "nothing was stored" in caught.value.remedy
     assert len(text.strip()) < 2 or text.strip() not in str(caught.value)
 
@@ -132,7 +134,7 @@ def test_what_is_no_key_is_refused_and_not_repeated(text: str):
 @given(st.text(max_size=40))
 def test_a_key_that_is_taken_can_stand_in_a_header(text: str):
     try:
-        key = keys.checked(text)
-    except Refused:
+        key = keys.check_key(text)
+    except Rejected:
         return
     assert key and key in text and key.isascii() and key.isprintable() and " " not in key

@@ -1,4 +1,4 @@
-"""Configuration: the layers and their order, what is refused and in which words, and the example that cannot drift."""
+"""Configuration has layers in an order, refuses with these words, and has an example that cannot drift."""
 
 import errno
 import json
@@ -16,9 +16,10 @@ from ikigai import config
 from ikigai.config import Config, records, toml_file
 from ikigai.config import key_table as table
 from ikigai.core.errors import ConfigError
+from ikigai.core.vendors import VENDORS
 from ikigai.system import paths
 
-EXAMPLE = paths.shipped("config.example.toml")
+EXAMPLE = paths.shipped_path("config.example.toml")
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def load(tmp_path):
 
 
 def refusal(load, *arguments, **more):
-    """The error that this configuration is refused with, its file's folder left out."""
+    """Return the error that this configuration is refused with, without its file's folder."""
     with pytest.raises(ConfigError) as caught:
         load(*arguments, **more)
     assert caught.value.exit_code == 2
@@ -47,14 +48,14 @@ def refusal(load, *arguments, **more):
 
 
 def test_every_key_says_what_it_is_and_what_is_allowed_and_allows_its_default():
-    for path, key in table.KEYS.items():
+    for path, key in table.KEY_SPECS.items():
         assert key.help.endswith("."), path
         assert key.allowed, path
         assert msgspec.convert(key.default, key.type) == key.default
 
 
 def uncommented(text):
-    """The example with every line that begins with # and no blank behind it put into force."""
+    """Return the example with every line that begins with # and no blank behind it put into force."""
     return re.sub(r"^#(?=\S)", "", text, flags=re.MULTILINE)
 
 
@@ -65,11 +66,11 @@ def test_the_example_as_it_is_changes_nothing(load):
 
 def test_the_example_uncommented_names_every_key_with_its_default(load):
     whole = load(uncommented(EXAMPLE.read_text()))
-    written = {table.pattern(path): value for path, value, _ in toml_file.read(load.file, True)}
-    assert list(written) == list(table.KEYS)
-    written = {path: msgspec.convert(value, table.KEYS[path].type) for path, value in written.items()}
+    written = {table.path_pattern(path): value for path, value, _ in toml_file.read(load.file, True)}
+    assert list(written) == list(table.KEY_SPECS)
+    written = {path: msgspec.convert(value, table.KEY_SPECS[path].type) for path, value in written.items()}
     del written["providers", "*", "base_url"]  # a provider without one is refused
-    assert written == {path: table.KEYS[path].default for path in written}
+    assert written == {path: table.KEY_SPECS[path].default for path in written}
     assert whole.providers["ollama"].base_url == "http://localhost:11434/v1"
     for name in Config.__struct_fields__:
         if name not in ("providers", "models", "profiles", "themes", "settings"):
@@ -78,7 +79,7 @@ def test_the_example_uncommented_names_every_key_with_its_default(load):
 
 def test_the_example_holds_the_help_of_every_key_right_above_it():
     example = re.sub(r"\n# (?=\S)", " ", "\n" + EXAMPLE.read_text())
-    for path, key in table.KEYS.items():
+    for path, key in table.KEY_SPECS.items():
         assert re.search(rf"^ ?{re.escape(key.help)}.*\n#{path[-1]} = ", example, re.MULTILINE), path
 
 
@@ -120,7 +121,7 @@ def test_flags_go_before_variables_before_the_file(load):
     ],
 )
 def test_names_of_variables(path, variable):
-    assert table.variables(path) == (variable,)
+    assert table.variables_of(path) == (variable,)
 
 
 @pytest.mark.parametrize("name", ["*", "", "A B", "1A", "A*B", "A=b"])
@@ -168,17 +169,18 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
         "model": "openai/x",
         "system_prompt": "42",
     }
-    for path in table.paths([], []):
+    for path in table.all_paths([], []):
         text = samples.get(path[-1], "77")
-        address = {f"IKIGAI_PROVIDERS_{name.upper()}_BASE_URL": "http://h/v1" for name in table.VENDORS}
-        loaded = load("", {**address, table.variables(path)[0]: text})
+        address = {f"IKIGAI_PROVIDERS_{name.upper()}_BASE_URL": "http://h/v1" for name in VENDORS}
+        loaded = load("", {**address, table.variables_of(path)[0]: text})
         value = loaded.settings[path].value
-        if isinstance(table.KEYS[table.pattern(path)].default, tuple):
+        if isinstance(table.KEY_SPECS[table.path_pattern(path)].default, tuple):
             several = {"status": "cost, agent", "env": "A_*, B"}.get(path[-1], "a b, c")
-            assert load("", {table.variables(path)[0]: several}).settings[path].value == several.split(", ")
+            assert load("", {table.variables_of(path)[0]: several}).settings[path].value == several.split(", ")
             continue
-        assert str(value).lower() == text.lower() and type(value) is type(table.KEYS[table.pattern(path)].default)
-        assert loaded.origin(path) == f"environment {table.variables(path)[0]}"
+        default = msgspec.to_builtins(table.KEY_SPECS[table.path_pattern(path)].default)
+        assert str(value).lower() == text.lower() and type(value) is type(default)
+        assert loaded.origin(path) == f"environment {table.variables_of(path)[0]}"
 
 
 def test_a_variable_reaches_a_provider_that_the_file_names(load):
@@ -245,7 +247,7 @@ def test_the_window_by_variables(load, key, text, value):
     ],
 )
 def test_what_the_window_cannot_be_set_to(load, key, texts):
-    allowed = f"Allowed: {table.KEYS['context', key].allowed}."
+    allowed = f"Allowed: {table.KEY_SPECS['context', key].allowed}."
     for text in texts:
         if text or key != "tool_result_truncation":
             said = refusal(load, "", {f"IKIGAI_{key.upper()}": text})
@@ -265,11 +267,11 @@ def test_what_the_file_cannot_set_the_window_to(load, line):
     key = line.split()[0]
     said = refusal(load, f"[context]\n{line}\n")
     assert said.startswith(f"config.toml:2: context.{key} cannot be ")
-    assert said.endswith(f"Allowed: {table.KEYS['context', key].allowed}.")
+    assert said.endswith(f"Allowed: {table.KEY_SPECS['context', key].allowed}.")
 
 
 def test_the_defaults_of_the_window(load):
-    assert load("").context == records.Context(
+    assert load("").context == records.ContextSettings(
         100_000, "bytes", 0.0, False, 0, 8000, "head", 2, 5, "off", 75, 40, "", "", False
     )
     assert load("[context]\nprune_fraction = 0").context.prune_fraction == 0
@@ -300,7 +302,7 @@ RANKS = [
 
 @pytest.mark.parametrize("first", range(len(RANKS)))
 def test_who_names_the_database_first(load, first):
-    """What stands further down the list is there too, and yields."""
+    """Sources further down the list are there too, and yield."""
     environ = {name: value for rank in RANKS[first:] for name, value in rank[0].items()}
     loaded = load("".join(rank[1] for rank in RANKS[first:]), environ)
     assert loaded.database.dsn == RANKS[first][2]
@@ -344,7 +346,7 @@ def test_addresses_of_postgresql(load, dsn):
 )  # fmt: skip
 def test_an_address_of_another_kind_is_named(load, dsn):
     said = refusal(load, "", {"DATABASE_URL": dsn})
-    assert said.startswith(f"DATABASE_URL cannot be {config.masked(dsn)!r}. Allowed: a PostgreSQL address")
+    assert said.startswith(f"DATABASE_URL cannot be {config.mask_passwords(dsn)!r}. Allowed: a PostgreSQL address")
     assert said.endswith("If DATABASE_URL is meant for another program, set IKIGAI_DATABASE_URL: it goes first.")
     assert "hush" not in said
 
@@ -415,14 +417,14 @@ def test_a_vendors_key_goes_to_that_vendor_or_to_an_address(load, name, api, nee
     if needs_address:
         assert f"config.toml:2: the provider {name} has no base_url." in refusal(load, text)
     else:
-        assert load(text).providers[name] == records.Server(api=api)
-    assert load(f'{text}base_url = "http://h"').providers[name] == records.Server("http://h", api)
+        assert load(text).providers[name] == records.ProviderSettings(api=api)
+    assert load(f'{text}base_url = "http://h"').providers[name] == records.ProviderSettings("http://h", api)
 
 
 def test_what_is_said_of_a_model(load):
     text = '[models."work/x"]\nlevels = ["low", "high"]\nimages = "no"\ninput_price = 3\ncached_price = 0\n'
     said = load(text).models["work/x"]
-    assert said == records.Model(levels=("low", "high"), images="no", input_price=3.0, cached_price=0.0)
+    assert said == records.ModelSettings(levels=("low", "high"), images="no", input_price=3.0, cached_price=0.0)
     assert (said.output_price, said.written_price) == (-1, -1)
     assert ('models."work/x".levels', '["low", "high"]', f"configuration {load.file}:2") in config.describe(load(text))
 
@@ -452,9 +454,9 @@ def test_tables_of_providers_and_models(load):
         '[providers.local]\ncontext = 4096\nmodel_file = "~/m.gguf"\n'
         '[models]\n"ollama/qwen3:8b".context = 16384\n'
     )
-    assert loaded.providers == {"ollama": records.Server("http://localhost:11434/v1", context=32768)}
-    assert loaded.local == records.Local("~/m.gguf", 4096)
-    assert loaded.models == {"ollama/qwen3:8b": records.Model(16384)}
+    assert loaded.providers == {"ollama": records.ProviderSettings("http://localhost:11434/v1", context=32768)}
+    assert loaded.local == records.LocalSettings("~/m.gguf", 4096)
+    assert loaded.models == {"ollama/qwen3:8b": records.ModelSettings(16384)}
     assert ('models."ollama/qwen3:8b".context', "16384", f"configuration {load.file}:7") in config.describe(loaded)
     assert loaded.origin(("providers", "ollama", "context")) == f"configuration {load.file}:2"
 
@@ -464,12 +466,12 @@ def test_tables_of_providers_and_models(load):
 
 def test_layers_of_the_defaults(load):
     below = {"model": "", "level": "", "budget": 100_000, "system": ""}
-    assert config.layers(load("")) == config.Layers(below, {}, {"budget": "default", "system": "default"})
+    assert config.split_layers(load("")) == config.ConfigLayers(below, {}, {"budget": "default", "system": "default"})
 
 
 def test_the_file_goes_below_flags_and_variables_above(load):
     text = 'model = "openai/gpt-5:high"\nsystem_prompt = "be brief"\n[context]\nsliding_context_tokens = 5\n'
-    assert config.layers(load(text)) == config.Layers(
+    assert config.split_layers(load(text)) == config.ConfigLayers(
         {"model": "openai/gpt-5", "level": "high", "budget": 5, "system": "be brief"},
         {},
         {
@@ -477,13 +479,13 @@ def test_the_file_goes_below_flags_and_variables_above(load):
             for key, line in {"model": 1, "level": 1, "budget": 4, "system": 2}.items()
         },
     )
-    found = config.layers(load(text, {"IKIGAI_SLIDING_CONTEXT_TOKENS": "0"}, {"model": "ollama/qwen3:8b"}))
+    found = config.split_layers(load(text, {"IKIGAI_SLIDING_CONTEXT_TOKENS": "0"}, {"model": "ollama/qwen3:8b"}))
     assert found.above == {"budget": 0, "model": "ollama/qwen3:8b"}  # an agent may choose its level
     assert found.below == {"system": "be brief", "level": ""}  # the file's level was for the file's model
     assert found.origins["model"] == "flag --model"
     assert found.origins["budget"] == "environment IKIGAI_SLIDING_CONTEXT_TOKENS"
     assert "level" not in found.origins
-    named = config.layers(load(text, {"IKIGAI_MODEL": "openai/gpt-5:off"}))
+    named = config.split_layers(load(text, {"IKIGAI_MODEL": "openai/gpt-5:off"}))
     assert named.above == {"model": "openai/gpt-5", "level": "off"}
     assert named.origins["level"] == "environment IKIGAI_MODEL"
 
@@ -736,7 +738,9 @@ deep . er = { inline = 1, more = { yet = 2 } }
 
 
 def line_by_reading(text, path):
-    """The line at whose end the document, cut there, holds `path` for the first time, less those of its own value."""
+    """Return the line at whose end the document, cut there, holds `path` for the first time, less those of its own
+    value.
+    """
     lines = text.split("\n")
     for end in range(1, len(lines) + 1):
         try:
@@ -811,4 +815,4 @@ def test_every_key_is_found_in_the_line_that_first_holds_it(tmp_path_factory, do
     ],
 )
 def test_masked(text, shown):
-    assert config.masked(text) == shown
+    assert config.mask_passwords(text) == shown

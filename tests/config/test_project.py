@@ -1,4 +1,4 @@
-"""Settings of a trusted project: they tighten and never loosen, and anything else is an error with its place."""
+"""Settings of a trusted project tighten and never loosen, and anything else is an error with its place."""
 
 from pathlib import Path
 from typing import Any
@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.app.tool_runtime import Workshop
+from ikigai.app.tool_runtime import ToolRuntime
 from ikigai.config import Config, describe, load
-from ikigai.config.key_table import KEYS, dotted
-from ikigai.config.project import ALLOWED, SETS, tightened
-from ikigai.core.errors import ConfigError, Refused
-from ikigai.core.questions import Answered, Question
-from ikigai.core.state.fold import blank
+from ikigai.config.key_table import KEY_SPECS, dotted_path
+from ikigai.config.project import ALLOWED_KEYS, TOOL_SETS, tighten_with
+from ikigai.core.approval_mode import ApprovalMode
+from ikigai.core.errors import ConfigError, Rejected
+from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.state.fold import empty_memory
 from ikigai.core.state.inputs import Change
-from ikigai.core.state.project_limits import ALL, MODES, Bounds, bounded
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.project_limits import ProjectLimits, apply_limits
+from ikigai.core.state.run_config import RunConfig
+from ikigai.core.tool_selection import EVERY_SET, NO_TOOLS, ToolSelection
 from ikigai.repl import permission_commands as permissions
 from tests.core.encoders import encoder, limits
 
@@ -35,9 +37,9 @@ def project(folder: Path, text: str) -> Path:
     return file
 
 
-def tried(folder: Path, own: str, text: str, **more: Any) -> tuple[Config, Bounds]:
+def tried(folder: Path, own: str, text: str, **more: Any) -> tuple[Config, ProjectLimits]:
     file = project(folder, text)
-    return tightened(configured(own, folder, **more), file, file.read_bytes())
+    return tighten_with(configured(own, folder, **more), file, file.read_bytes())
 
 
 def test_what_is_stricter_holds_and_says_where_it_comes_from(tmp_path: Path):
@@ -51,8 +53,8 @@ def test_what_is_stricter_holds_and_says_where_it_comes_from(tmp_path: Path):
     assert (tools.approval, tools.sandbox, tools.sandbox_network) == ("read-only", "bwrap", False)
     assert config.context.sliding_context_tokens == 5000
     file = tmp_path / ".ikigai" / "config.toml"
-    assert bounds == Bounds(
-        *("read-only", ("web", "shell"), 5000),
+    assert bounds == ProjectLimits(
+        *(ApprovalMode.READ_ONLY, ToolSelection(("web", "shell")), 5000),
         {"approval": f"project {file}:2", "tools_off": f"project {file}:3", "budget": f"project {file}:7"},
     )
     rows = {key: (value, origin) for key, value, origin in describe(config)}
@@ -61,7 +63,7 @@ def test_what_is_stricter_holds_and_says_where_it_comes_from(tmp_path: Path):
     assert rows["context.sliding_context_tokens"] == ("5000", f"project {file}:7")
     assert rows["tools.allow"][1] == "default"
     off, bounds = tried(tmp_path, "", "[tools]\nenabled = false\n")
-    assert not off.tools.enabled and bounds.tools_off == (ALL,)
+    assert not off.tools.enabled and bounds.tools_off == NO_TOOLS
 
 
 def test_what_is_looser_than_the_users_own_changes_nothing(tmp_path: Path):
@@ -70,7 +72,7 @@ def test_what_is_looser_than_the_users_own_changes_nothing(tmp_path: Path):
     config, bounds = tried(tmp_path, own, text)
     before = configured(own, tmp_path)
     assert config == before and describe(config) == describe(before)
-    assert bounded({"approval": "read-only", "budget": 10}, bounds) == {"approval": "read-only", "budget": 10}
+    assert apply_limits({"approval": "read-only", "budget": 10}, bounds) == {"approval": "read-only", "budget": 10}
     unbudgeted, _ = tried(tmp_path, "[context]\nsliding_context_tokens = 0\n", text)
     assert unbudgeted.context.sliding_context_tokens == 11, "0 is no budget at all, which is more than any"
 
@@ -93,10 +95,10 @@ def test_what_this_run_says_goes_before_it(tmp_path: Path):
     text = '[tools]\napproval = "read-only"\nsandbox = "bwrap"\nenabled = false\n'
     config, bounds = tried(tmp_path, "", text, flags={"tools.approval": "yolo"}, IKIGAI_TOOLS_SANDBOX="off")
     assert (config.tools.approval, config.tools.sandbox, config.tools.enabled) == ("yolo", "off", False)
-    assert bounds.approval == "" and bounds.tools_off == (ALL,)
+    assert bounds.approval is ApprovalMode.YOLO and bounds.tools_off == NO_TOOLS
 
 
-@pytest.mark.parametrize("key", sorted(map(dotted, KEYS.keys() - ALLOWED.keys())))
+@pytest.mark.parametrize("key", sorted(map(dotted_path, KEY_SPECS.keys() - ALLOWED_KEYS.keys())))
 def test_no_other_key_is_taken(tmp_path: Path, key: str):
     key = key.replace('"*"', "openai" if key.startswith("providers") else '"openai/x"')
     with pytest.raises(ConfigError) as caught:
@@ -134,71 +136,85 @@ def test_bad_values_are_said_with_their_place(tmp_path: Path, line: str, words: 
     assert f"{tmp_path}/.ikigai/config.toml:2" in str(caught.value) and words in str(caught.value)
 
 
-modes, sets = st.sampled_from(MODES), st.lists(st.sampled_from(["shell", "web", "files"]), unique=True)
+modes, sets = st.sampled_from(ApprovalMode), st.lists(st.sampled_from(["shell", "web", "files"]), unique=True)
 choices = st.fixed_dictionaries(
     {},
     optional={
-        "approval": modes | st.none(),
+        "approval": modes.map(str) | st.none(),
         "budget": st.integers(0, 9),
         "tools_off": sets.map(",".join) | st.none(),
     },
 )
 
 
-@given(choices, choices, st.builds(Bounds, modes | st.just(""), sets.map(tuple) | st.just((ALL,)), st.integers(0, 9)))
-def test_no_choice_is_looser_than_the_bounds(below: Any, own: Any, bounds: Bounds):
+@given(
+    choices,
+    choices,
+    st.builds(ProjectLimits, modes, sets.map(tuple).map(ToolSelection) | st.just(NO_TOOLS), st.integers(0, 9)),
+)
+def test_no_choice_is_looser_than_the_bounds(below: Any, own: Any, bounds: ProjectLimits):
     plain: Any = None  # limits and encoder are not looked at
-    free, bound = (Run(below, plain, plain, bounds=each).resolve(own) for each in (Bounds(), bounds))
+    free, bound = (
+        RunConfig(below, plain, plain, project_limits=each).resolve(own) for each in (ProjectLimits(), bounds)
+    )
+
+    order = ["read-only", "ask", "edits", "auto", "yolo"]
 
     def rank(settings: Any) -> int:
-        return MODES.index(settings.get("approval") or "ask")
+        return order.index(settings.get("approval") or "ask")
 
-    assert rank(bound) <= rank(free) and (not bounds.approval or rank(bound) <= MODES.index(bounds.approval))
+    assert rank(bound) <= min(rank(free), order.index(bounds.approval))
+    assert type(bound.get("approval")) in (str, type(None)), "it is stored"
     left: Any = bound.get("budget") or 0
-    most, wanted = bounds.budget, Run(below, plain, plain).resolve(own).get("budget")
+    most, wanted = bounds.budget, RunConfig(below, plain, plain).resolve(own).get("budget")
     assert not most or 0 < left <= most
     assert left <= int(wanted or 10)
     off = set(str(bound.get("tools_off") or "").split(","))
-    assert ALL in off or {*bounds.tools_off, *str(free.get("tools_off") or "").split(",")} - {""} <= off
-    assert bounded(bound, bounds) == bound
-    this_run = Run(below, plain, plain, {"approval": "yolo"}, bounds=bounds).resolve(own)
+    assert EVERY_SET in off or {*bounds.tools_off.off, *str(free.get("tools_off") or "").split(",")} - {""} <= off
+    assert apply_limits(bound, bounds) == bound
+    this_run = RunConfig(below, plain, plain, {"approval": "yolo"}, project_limits=bounds).resolve(own)
     assert this_run["approval"] == "yolo", "what the user says for this run goes before it"
 
 
 def test_the_sets_that_can_be_off_are_those_there_are(tmp_path: Path):
     config = configured("", tmp_path)
-    there = {spec.set for spec in Workshop(config, tmp_path).specs}
-    assert there | {"agents", "external"} == set(SETS)
+    there = {spec.set for spec in ToolRuntime(config, tmp_path).specs}
+    assert there | {"agents", "external"} == set(TOOL_SETS)
 
 
 @pytest.mark.parametrize(
     ("most", "ring"),
     [
-        ("", ["edits", "auto", "read-only", "ask"]),
+        ("yolo", ["edits", "auto", "read-only", "ask"]),
         ("edits", ["edits", "read-only", "ask"]),
         ("ask", ["read-only", "ask"]),
         ("read-only", ["read-only"]),
     ],
 )
 def test_shift_tab_goes_through_what_a_project_lets(most: str, ring: list[str], tmp_path: Path):
-    bounds = Bounds(most, origins={"approval": "project x:1"} if most else {})
-    run, seen, own = Run({"model": "chat/small"}, limits, encoder, bounds=bounds), list[object](), "ask"
+    bounds = ProjectLimits(ApprovalMode(most), origins={} if most == "yolo" else {"approval": "project x:1"})
+    run, seen, own = RunConfig({"model": "chat/small"}, limits, encoder, project_limits=bounds), list[object](), "ask"
     for _ in ring:
-        memory = blank(msgspec.structs.replace(run, below={"model": "chat/small", "approval": own}), "a")
-        own = permissions.cycled(memory).values["approval"]
+        memory = empty_memory(msgspec.structs.replace(run, below={"model": "chat/small", "approval": own}), "a")
+        own = permissions.next_approval_mode(memory).values["approval"]
         seen.append(own)
     assert seen == ring
 
 
 async def test_what_a_project_forbids_is_not_asked_about():
-    async def ask(question: Question) -> Answered:
+    async def ask(question: Question) -> QuestionAnswer:
         asked.append(question)
-        return Answered("y")
+        return QuestionAnswer("y")
 
     asked = list[Question]()
-    run = Run({"model": "chat/small"}, limits, encoder, bounds=Bounds("edits", origins={"approval": "project x:1"}))
-    with pytest.raises(Refused, match="bounded here by the project x:1"):
-        await permissions.approve("yolo", blank(run, "a"), ask)
+    run = RunConfig(
+        {"model": "chat/small"},
+        limits,
+        encoder,
+        project_limits=ProjectLimits(ApprovalMode.EDITS, origins={"approval": "project x:1"}),
+    )
+    with pytest.raises(Rejected, match="bounded here by the project x:1"):
+        await permissions.run_approve("yolo", empty_memory(run, "a"), ask)
     assert not asked
-    free = blank(Run({"model": "chat/small"}, limits, encoder), "a")
-    assert await permissions.approve("yolo", free, ask) == Change({"approval": "yolo"}) and len(asked) == 1
+    free = empty_memory(RunConfig({"model": "chat/small"}, limits, encoder), "a")
+    assert await permissions.run_approve("yolo", free, ask) == Change({"approval": "yolo"}) and len(asked) == 1

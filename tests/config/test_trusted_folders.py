@@ -1,4 +1,4 @@
-"""Folder trust: for one real path alone, kept in a private file, taken back, and never assumed."""
+"""Folder trust holds for one real path alone, is kept in a private file, can be revoked, and is never assumed."""
 
 import json
 import os
@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from ikigai.config import trusted_folders as trust
-from ikigai.core.errors import ConfigError, IkigaiError, Refused
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     (tmp_path / "data").mkdir(mode=0o700)
-    return tmp_path / "data" / trust.FILE
+    return tmp_path / "data" / trust.TRUSTED_FILE
 
 
 def test_a_folder_is_trusted_until_it_is_not(file: Path, tmp_path: Path):
     assert not trust.is_trusted(file, tmp_path)
     assert trust.trust(file, tmp_path, 12.5) == str(tmp_path.resolve())
-    assert trust.is_trusted(file, tmp_path) and trust.trusted(file) == {str(tmp_path.resolve()): 12.5}
+    assert trust.is_trusted(file, tmp_path) and trust.list_trusted(file) == {str(tmp_path.resolve()): 12.5}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and list(file.parent.iterdir()) == [file]
     assert trust.revoke(file, tmp_path) and not trust.revoke(file, tmp_path)
-    assert not trust.is_trusted(file, tmp_path) and trust.trusted(file) == {}
+    assert not trust.is_trusted(file, tmp_path) and trust.list_trusted(file) == {}
 
 
 def test_neither_what_is_in_it_nor_what_holds_it(file: Path, tmp_path: Path):
@@ -53,7 +53,7 @@ def test_what_cannot_be_trusted(file: Path, tmp_path: Path):
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     odd.mkdir()
     for folder in (tmp_path / "file", tmp_path / "none", tmp_path / "loop", odd, Path("a\0b")):
-        with pytest.raises(Refused):
+        with pytest.raises(Rejected):
             trust.trust(file, folder, 0)
         assert not trust.is_trusted(file, folder) and not trust.revoke(file, folder)
     assert not file.exists()
@@ -63,7 +63,7 @@ def test_a_folder_that_is_gone_can_be_revoked(file: Path, tmp_path: Path):
     (tmp_path / "gone").mkdir()
     trust.trust(file, tmp_path / "gone", 0)
     (tmp_path / "gone").rmdir()
-    assert trust.revoke(file, tmp_path / "gone") and trust.trusted(file) == {}
+    assert trust.revoke(file, tmp_path / "gone") and trust.list_trusted(file) == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"/": "yes"}', b'{"/": true}', b"\xff", b'{"/": null}'])
@@ -72,7 +72,7 @@ def test_a_damaged_file_trusts_nothing_and_is_kept(file: Path, tmp_path: Path, c
     for act in (
         lambda: trust.is_trusted(file, Path("/")),
         lambda: trust.trust(file, tmp_path, 0),
-        lambda: trust.trusted(file),
+        lambda: trust.list_trusted(file),
         lambda: trust.revoke(file, tmp_path),
     ):
         with pytest.raises(ConfigError) as caught:
@@ -83,14 +83,14 @@ def test_a_damaged_file_trusts_nothing_and_is_kept(file: Path, tmp_path: Path, c
 
 def test_where_nothing_can_be_written(tmp_path: Path):
     with pytest.raises(IkigaiError, match="cannot be written: No such file or directory"):
-        trust.trust(tmp_path / "none" / trust.FILE, tmp_path, 0)
+        trust.trust(tmp_path / "none" / trust.TRUSTED_FILE, tmp_path, 0)
 
 
 def test_another_folder_at_the_same_path_is_not_trusted(file: Path, tmp_path: Path):
     folder = tmp_path / "a"
     folder.mkdir()
     trust.trust(file, folder, 0, {"AGENTS.md": "-1"})
-    assert trust.files(file, folder) == {"AGENTS.md": "-1"}
+    assert trust.trusted_digests(file, folder) == {"AGENTS.md": "-1"}
     folder.rename(tmp_path / "before")
     folder.mkdir()
     assert not trust.is_trusted(file, folder) and trust.is_listed(file, folder)
@@ -101,4 +101,4 @@ def test_an_entry_that_is_only_a_time_is_asked_about_once_more(file: Path, tmp_p
     file.write_text(json.dumps({str(tmp_path.resolve()): 12.5}))
     assert not trust.is_trusted(file, tmp_path) and trust.is_listed(file, tmp_path)
     trust.trust(file, tmp_path, 13.5)
-    assert trust.is_trusted(file, tmp_path) and trust.trusted(file) == {str(tmp_path.resolve()): 13.5}
+    assert trust.is_trusted(file, tmp_path) and trust.list_trusted(file) == {str(tmp_path.resolve()): 13.5}

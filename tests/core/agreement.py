@@ -1,4 +1,4 @@
-"""What must be true of every memory, and in what it must agree with the naive reading of the log."""
+"""This module asserts invariants of every memory, and its agreement with a naive reading of the log."""
 
 from itertools import pairwise
 
@@ -6,18 +6,26 @@ from ikigai.core import tokens
 from ikigai.core.events import Totals, TurnEnded, UsageReported
 from ikigai.core.messages import Role, ToolResult
 from ikigai.core.request.build import Request
-from ikigai.core.state.memory import Memory, Status, notice_size, plain_size, replace, request, summary_messages
-from ikigai.core.state.window import fit
-from ikigai.core.views.transcript import rule
+from ikigai.core.state.memory import (
+    AgentStatus,
+    Memory,
+    next_request,
+    notice_size,
+    plain_size,
+    replace,
+    summary_messages,
+)
+from ikigai.core.state.window import fit_window
+from ikigai.core.views.transcript import context_rule
 from tests.core.encoders import encoder
 from tests.core.oracle import Oracle
 
 
 def agrees(memory: Memory, told: Oracle) -> None:
-    """Everything that can be said of memory, beside what the naive reading of the log says."""
+    """Assert all properties of memory, and its agreement with the naive reading of the log."""
     assert (memory.settings, memory.own, memory.cleared) == (told.settings, told.own, told.cleared)
     assert [(mark.id, mark.label) for mark in memory.marks] == told.marks
-    assert [act.id for act in memory.acts] == told.acts
+    assert [act.id for act in memory.changes] == told.acts
     window = memory.window
     assert [(turn.id, turn.end) for turn in window.turns] == [(turn.id, turn.end) for turn in told.kept]
     assert (window.older.turns, window.older.messages) == told.left_out(told.first)
@@ -33,12 +41,12 @@ def agrees(memory: Memory, told: Oracle) -> None:
     assert memory.cutoff == told.cutoff
     assert [summary.id for summary in memory.summaries] == [id for id, _ in told.summaries]
     assert (memory.open.first if memory.open else None) == (told.open.id if told.open else None)
-    sent = request(memory)
+    sent = next_request(memory)
     assert sent == told.request()
     assert memory.size == told.size()
-    if memory.status is not Status.RUNNING_TOOLS:
+    if memory.status is not AgentStatus.RUNNING_TOOLS:
         assert plain_size(memory) == told.plain()
-    if memory.status is not Status.RUNNING_TOOLS and sent.messages and not any(map(told.counts, told.turns)):
+    if memory.status is not AgentStatus.RUNNING_TOOLS and sent.messages and not any(map(told.counts, told.turns)):
         assert memory.size == encoder(memory.model).weight(sent), "byte for byte"
     is_sound(sent)
     is_within_bounds(memory)
@@ -47,17 +55,17 @@ def agrees(memory: Memory, told: Oracle) -> None:
 
 
 def counts_as_told(memory: Memory, ended: TurnEnded, usage: UsageReported | None, counted: int) -> None:
-    """A turn's end holds its plain bytes, and the tokens that the counter of this run has for it.
+    """Assert that a turn's end holds its plain bytes, and the tokens that the counter of this run has for it.
 
-    `memory` is that in which it was decided, `usage` the last request's, `counted` what the provider said if asked.
+    `memory` is the one that decided it, `usage` is of the last request, `counted` is the provider's count, if asked.
     """
     counter, model = memory.run.counter, memory.model
     size = encoder(model).message
     expected = {"bytes": 0, "provider": counted, "calibrated": 0}[counter]
     if counter == "calibrated" and usage and usage.usage.input and usage.size:
         expected = round(ended.size * min(2.0, max(0.02, usage.usage.input / usage.size))) or 1
-    elif counter == "calibrated" and memory.full.turns:
-        newest = memory.full.turns[-1]
+    elif counter == "calibrated" and memory.full_window.turns:
+        newest = memory.full_window.turns[-1]
         plain = sum(map(size, newest.messages))
         if newest.size != plain:
             expected = round(ended.size * min(2.0, max(0.02, newest.size / 4 / plain))) or 1
@@ -65,12 +73,12 @@ def counts_as_told(memory: Memory, ended: TurnEnded, usage: UsageReported | None
 
 
 def counted(*totals: Totals) -> tuple[tuple[int, int], ...]:
-    """Without the bytes: those are as encoded when the turn ended."""
+    """Return turns and messages without the bytes, which are as encoded when the turn ended."""
     return tuple((total.turns, total.messages) for total in totals)
 
 
 def is_sound(sent: Request) -> None:
-    """Every call has one result directly behind it, nothing else has one, and nobody answers himself."""
+    """Assert that every call has one result directly behind it, and that roles take turns."""
     waiting: list[str] = []
     for message in sent.messages:
         answered = [block.call_id for block in message.blocks if isinstance(block, ToolResult)]
@@ -97,18 +105,18 @@ def is_within_bounds(memory: Memory) -> None:
 
 
 def slides_no_further(memory: Memory) -> None:
-    """What the request takes at least is what it takes when every turn that can has slid out, but for the notice."""
+    """Assert that `used_at_least` is the request without the turns that can slide out, but for the notice."""
     least, keep_first = int(memory.open is None), memory.run.rules.keep_first_turn
-    shrunk = fit(memory.window, 0, lambda _: 0, least, keep_first=keep_first) if memory.budget else memory.window
+    shrunk = fit_window(memory.window, 0, lambda _: 0, least, keep_first=keep_first) if memory.budget else memory.window
     alone = replace(memory, window=shrunk)
     notices = [notice_size(each, each.window.older.messages) for each in (memory, alone)]
-    expected = tokens.count(memory.provider, memory.model, alone.size - notices[1] + notices[0])
+    expected = tokens.count_tokens(memory.provider, memory.model, alone.size - notices[1] + notices[0])
     assert memory.used_at_least == expected <= memory.used
 
 
 def agrees_with_rule(memory: Memory) -> None:
-    """The rule stands right behind summary and notice, before the first message that the next request goes on with."""
-    drawn, sent = rule(memory), request(memory).messages
+    """Assert that the context rule stands right behind summary and notice, before the next message of the request."""
+    drawn, sent = context_rule(memory), next_request(memory).messages
     told = summary_messages(memory)
     assert sent[: len(told)] == told and bool(told) is bool(memory.summaries)
     sent = sent[len(told) :]
@@ -125,7 +133,7 @@ def agrees_with_rule(memory: Memory) -> None:
             turns.append((memory.open.first, memory.open.messages[0]))
         assert (drawn.before, sent[notices[0] + 1 if notices else 0]) in turns
         assert drawn.words == " ".join(dict(turns)[drawn.before].text.split())[:80]
-        removed = drawn.before in memory.removed  # the rule stands all the same before where it was
-        assert memory.remembers(drawn.before) or removed
+        removed = drawn.before in memory.removed_ids  # the rule stands all the same before where it was
+        assert memory.has_in_context(drawn.before) or removed
         first = memory.window.first if notices else None
-        assert not memory.remembers(drawn.before - 1) or (first and first.id <= drawn.before - 1 <= first.end)
+        assert not memory.has_in_context(drawn.before - 1) or (first and first.id <= drawn.before - 1 <= first.end)

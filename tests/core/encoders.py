@@ -1,8 +1,8 @@
-"""Two small encoders that measure real JSON bodies, and the bodies themselves to compare with.
+"""This module provides two small encoders that measure real JSON bodies, and the bodies to compare with.
 
-`Chat` writes the results of tools as messages of their own and arguments as text; `Blocks` writes lists of blocks, the
-results inside a user's message, and arguments as objects, which makes them shorter than the model wrote them. Of an
-image the one counts the bytes, the other the pixels.
+`Chat` writes the results of tools as messages of their own and arguments as text. `Blocks` writes lists of blocks, the
+results inside a user's message, and arguments as objects, which makes them shorter than the model wrote them. For an
+image, `Chat` counts the bytes, `Blocks` the pixels.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 from ikigai.core import tokens
 from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.model import Encoder, Limits
+from ikigai.core.model import Encoder, ModelLimits
 from ikigai.core.request.build import Request
 
 
@@ -23,11 +23,11 @@ class Chat:
     """Bodies in the manner of Chat Completions."""
 
     def body(self, request: Request) -> bytes:
-        """The whole body of the request, serialised at once."""
+        """Return the whole body of the request, serialized at once."""
         return dumped({**self._head(request), "messages": [m for said in request.messages for m in self._wire(said)]})
 
     def weight(self, request: Request) -> int:
-        """What the whole body measures: its length, but an image four bytes for each of its tokens."""
+        """Return the size of the whole body: its length, with four bytes for each token of an image."""
         images = [image for message in request.messages for image in message.images]
         return len(self.body(request)) + sum(4 * self.image_tokens(image) - len(image.data) for image in images)
 
@@ -39,7 +39,7 @@ class Chat:
         return sum(len(dumped(wire)) + 1 for wire in self._wire(message)) - hidden
 
     def image_tokens(self, image: Image) -> int:
-        return tokens.image(image.data)
+        return tokens.image_tokens(image.data)
 
     def _head(self, request: Request) -> dict[str, Any]:
         head: dict[str, Any] = {"model": request.model, "max_tokens": request.max_output, "stream": True}
@@ -99,27 +99,27 @@ def _block(block: Block) -> dict[str, Any]:
 
 ENCODERS: dict[str, Chat] = {"chat": Chat(), "blocks": Blocks()}
 LIMITS = {
-    "tiny": Limits(250, 40),
-    "small": Limits(800, 1000),
-    "large": Limits(200_000, 8_000),
-    "toolless": Limits(800, 100, tools=False),
+    "tiny": ModelLimits(250, 40),
+    "small": ModelLimits(800, 1000),
+    "large": ModelLimits(200_000, 8_000),
+    "toolless": ModelLimits(800, 100, tools=False),
 }
 
 
 def encoder(model: str) -> Chat:
-    """The encoder of a model "chat/…" or "blocks/…"; of no model that of chat."""
+    """Return the encoder of a model "chat/…" or "blocks/…"; without a model that of chat."""
     return ENCODERS[model.partition("/")[0] or "chat"]
 
 
-def limits(model: str) -> Limits:
-    """What a model "…/tiny", "…/small", "…/large" or "…/toolless" can take; of no model nothing to speak of."""
+def limits(model: str) -> ModelLimits:
+    """Return the limits of a model "…/tiny", "…/small", "…/large" or "…/toolless"; almost none without a model."""
     return LIMITS[model.partition("/")[2] or "tiny"]
 
 
-def cramped(model: str) -> Limits:
-    """Two thirds of that: the same models as another configuration knows them."""
+def cramped(model: str) -> ModelLimits:
+    """Return two thirds of these limits: the models as another configuration knows them."""
     given = limits(model)
-    return Limits(given.context * 2 // 3, given.max_output, given.tools)
+    return ModelLimits(given.context * 2 // 3, given.max_output, given.tools)
 
 
 _conforms: Encoder = Chat()

@@ -1,6 +1,6 @@
-"""A state machine that plays people, models, tools and accidents against the core and a log, and asks after every step.
+"""This module plays people, models, tools and accidents against the core and a log, and checks memory after each step.
 
-`Life` runs over a log in memory; a subclass that gives another `open_log` runs over that one.
+`Life` runs over a log in memory; a subclass with another `open_log` runs over that one.
 """
 
 import itertools
@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.agents.mail import Mail
-from ikigai.core.errors import Refused
-from ikigai.core.forget.selection import Selection, Wanted, selecting
+from ikigai.core.errors import Rejected
+from ikigai.core.forget.selection import EventRange, Selection, select_events
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
@@ -27,16 +27,16 @@ from ikigai.core.state.inputs import (
     CallModel,
     Change,
     Clear,
+    CloseNote,
     Condensed,
     Edit,
     Failed,
     Filter,
-    Heard,
     Interrupted,
     Job,
-    Mailed,
-    Note,
-    Noted,
+    MailArrived,
+    MailDelivered,
+    NoteClosed,
     Plan,
     Quote,
     Replied,
@@ -49,13 +49,13 @@ from ikigai.core.state.inputs import (
     Submitted,
     ToolDone,
     Undo,
-    Used,
+    UsageRecorded,
 )
 from ikigai.core.state.loading import AskPage, AskSpans
-from ikigai.core.state.machine import ASTRAY, work
-from ikigai.core.state.memory import Memory, Status, frame, offered, plain_size, request
-from ikigai.core.state.overflow import learned
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.machine import MAX_UNKNOWN_TOOL_ROUNDS, work
+from ikigai.core.state.memory import AgentStatus, Memory, next_request, offered_tools, plain_size, request_frame
+from ikigai.core.state.overflow import learned_context
+from ikigai.core.state.run_config import RunConfig
 from tests.core.agreement import agrees
 from tests.core.encoders import LIMITS
 from tests.core.oracle import Oracle, effective
@@ -63,26 +63,26 @@ from tests.core.program import Program
 from tests.core.worlds import COUNTS, LABELS, NAMES, RUNS, blocks, calls, counts, images, places, rounds, runs, words
 
 SENT = itertools.count(1_000_000)
-"""Ids of messages that were sent elsewhere: none comes twice."""
+"""Ids of messages that were sent elsewhere, each used once."""
 
 points = st.integers(0, 60)
 wanted = st.lists(
-    st.builds(lambda first, more: Wanted(first, first + more), points, st.integers(0, 12))
-    | st.builds(Wanted, back=st.integers(1, 4)),
+    st.builds(lambda first, more: EventRange(first, first + more), points, st.integers(0, 12))
+    | st.builds(EventRange, newest_turns=st.integers(1, 4)),
     min_size=1,
     max_size=3,
 ).map(tuple)
-"""Places in a history, and how many of the newest turns."""
+"""Ranges of places in a history, or numbers of newest turns."""
 
 
-def replace_ids(wanted: Wanted, ids: list[int]) -> Wanted:
-    """The same as ids: of events, or about them."""
+def replace_ids(wanted: EventRange, ids: list[int]) -> EventRange:
+    """Return the range with places in the history replaced by ids of events, or ids near them."""
     first, last = (ids[place % len(ids)] for place in (wanted.first, wanted.last))
-    return Wanted(min(first, last), max(first, last))
+    return EventRange(min(first, last), max(first, last))
 
 
 def same(memory: Memory, other: Memory) -> bool:
-    """Whether both come to the same request, whatever has happened to come there."""
+    """Return True if both make equal requests, whatever inputs led there."""
     sent = [(turn.id, turn.messages) for turn in memory.window.turns] == [
         (turn.id, turn.messages) for turn in other.window.turns
     ]
@@ -90,10 +90,10 @@ def same(memory: Memory, other: Memory) -> bool:
 
 
 class Life(Program):
-    """One program with one agent open at a time, others asleep."""
+    """One program with one agent open at a time; others are closed."""
 
     @initialize(run=runs, texts=st.lists(words, max_size=6), count=counts, rounds=rounds)
-    def begin(self, run: Run, texts: list[str], count: int, rounds: list[list[str]]) -> None:
+    def begin(self, run: RunConfig, texts: list[str], count: int, rounds: list[list[str]]) -> None:
         self.start(self.agents[0], run)
         self.turns(texts, results=0, count=count)
         self.work_on("?", rounds)
@@ -111,10 +111,10 @@ class Life(Program):
     def interrupt(self, said: tuple[ReplyBlock, ...], count: int | None) -> None:
         said = said if self.jobs(CallModel) else ()
         usage = None if count is None else self.usage(count)
-        facts = self.happen(Interrupted(said, usage))
-        assert [fact for fact in facts if isinstance(fact, ev.UsageReported)] == [usage] * (usage is not None)
-        assert facts and self.memory.open is None
-        self.words_are_kept(said, facts)
+        events = self.happen(Interrupted(said, usage))
+        assert [event for event in events if isinstance(event, ev.UsageReported)] == [usage] * (usage is not None)
+        assert events and self.memory.open is None
+        self.words_are_kept(said, events)
 
     @precondition(lambda self: len(self.memory.window.turns) > 1)
     @rule()
@@ -132,42 +132,45 @@ class Life(Program):
     @rule(label=st.sampled_from(LABELS))
     def rewind(self, label: str) -> None:
         known = [mark.id for mark in self.memory.marks if label in ("", mark.label)]
-        idle = self.memory.status is Status.IDLE
-        facts = self.happen(RewindTo(label))
-        assert [fact.to for fact in facts if isinstance(fact, ev.Rewound)] == (known[-1:] if idle else [])
+        idle = self.memory.status is AgentStatus.IDLE
+        events = self.happen(RewindTo(label))
+        assert [event.to for event in events if isinstance(event, ev.Rewound)] == (known[-1:] if idle else [])
 
-    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(wanted=wanted, data=st.data())
-    def forget(self, wanted: tuple[Wanted, ...], data: st.DataObject) -> None:
-        """Events by id as somebody has seen them anywhere, of other agents, too; whole turns; the newest turns."""
+    def forget(self, wanted: tuple[EventRange, ...], data: st.DataObject) -> None:
+        """Forget events by ids seen anywhere, also of other agents; whole turns; the newest turns."""
         before, ids = self.memory, [row.id for row in self.log.history(self.agent)] or [0]
-        spread = tuple(each if each.back else replace_ids(each, ids) for each in wanted)
+        spread = tuple(each if each.newest_turns else replace_ids(each, ids) for each in wanted)
         found = self.selected(spread)
         if found is None:
             return
         assert self.happen(Filter(found.ranges, found.ids, found.messages))
-        for each in found.chosen:
-            gone = each.ids or [row.id for row in each.turn.said]
-            assert gone and not any(self.memory.remembers(id) for id in gone)
-        again = self.selected(tuple(Wanted(id, id) for each in found.chosen for id in each.ids[:1]) or spread[:1])
+        for each in found.turns:
+            gone = each.ids or [row.id for row in each.turn.sent_rows]
+            assert gone and not any(self.memory.has_in_context(id) for id in gone)
+        again = self.selected(tuple(EventRange(id, id) for each in found.turns for id in each.ids[:1]) or spread[:1])
         assert again is None or again != found, "what is gone cannot be named again"
         if data.draw(st.booleans()):
             assert self.happen(Undo())
             assert same(self.memory, before)
 
-    def selected(self, wanted: tuple[Wanted, ...]) -> Selection | None:
+    def selected(self, wanted: tuple[EventRange, ...]) -> Selection | None:
         try:
-            return self.log.load(selecting(self.run, self.agent, wanted))
-        except Refused as refusal:
+            return self.log.load(select_events(self.run, self.agent, wanted))
+        except Rejected as refusal:
             assert refusal.what and refusal.remedy
             return None
 
-    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(mode=st.sampled_from(["forget", "remember"]), text=words, back=st.integers(0, 3), ending=st.integers(0, 3))
     def plan(self, mode: str, text: str, back: int, ending: int) -> None:
-        """A talk that plans a filter, ending in one, declined, interrupted or broken off: it leaves memory anyhow."""
-        found = self.selected((Wanted(back=back),)) if back else None
-        turns, used = [turn.id for turn in self.memory.full.turns], self.memory.used
+        self.talk(mode, text, back, ending)
+
+    def talk(self, mode: str, text: str, back: int, ending: int) -> None:
+        """Plan a filter in a talk that stores one, is declined, interrupted or broken off: it always leaves memory."""
+        found = self.selected((EventRange(newest_turns=back),)) if back else None
+        turns, used = [turn.id for turn in self.memory.full_window.turns], self.memory.used
         if not self.happen(Plan(mode, text)):
             return
         assert self.memory.open and self.memory.open.planning == mode
@@ -179,77 +182,77 @@ class Life(Program):
         self.happen(ToolDone(running, ToolResult(running.call.id, "done"), also))
         self.live_equals_replayed()
         if ending == 0:
-            facts = self.happen(Interrupted())
+            events = self.happen(Interrupted())
         elif ending == 1:
             self.start(self.agent, self.run)
-            facts = ()
+            events = ()
         else:
-            facts = self.replied((Text(text),))
-        if facts:
-            assert isinstance(facts[-1], ev.Filtered) and facts[-1].before == used
-        assert self.memory.status is Status.IDLE and self.memory.acts[-1].empty is (found is None)
+            events = self.replied((Text(text),))
+        if events:
+            assert isinstance(events[-1], ev.Filtered) and events[-1].before == used
+        assert self.memory.status is AgentStatus.IDLE and self.memory.changes[-1].empty is (found is None)
         if found is None and self.memory.budget > 1000:
-            assert [turn.id for turn in self.memory.full.turns] == turns
+            assert [turn.id for turn in self.memory.full_window.turns] == turns
 
     @rule(place=st.integers(0, 9), data=st.data())
     def undo(self, place: int, data: st.DataObject) -> None:
-        """The newest act, or any event: an undo, one that is not in force, one that is none."""
-        acts, idle = self.memory.acts, self.memory.status is Status.IDLE
+        """Undo the newest change, or any event: an undo, a change that is not in force, no change at all."""
+        acts, idle = self.memory.changes, self.memory.status is AgentStatus.IDLE
         rows = self.log.history(self.agent)
         id = data.draw(st.sampled_from([0, 0, *(act.id for act in acts), *(row.id for row in rows[-5:])]))
-        facts = self.happen(Undo(id))
+        events = self.happen(Undo(id))
         known = [act.id for act in acts if (act.id == id if id else act.kind != "undo" and not act.empty)]
-        assert [fact.of for fact in facts if isinstance(fact, ev.Undone)] == (known[-1:] if idle else [])
-        if facts and place % 2:
+        assert [event.of for event in events if isinstance(event, ev.Undone)] == (known[-1:] if idle else [])
+        if events and place % 2:
             there = self.memory
-            assert self.happen(Undo(self.memory.acts[-1].id))
-            assert self.happen(Undo(self.memory.acts[-1].id))
+            assert self.happen(Undo(self.memory.changes[-1].id))
+            assert self.happen(Undo(self.memory.changes[-1].id))
             assert same(self.memory, there), "undone and done again"
 
-    @precondition(lambda self: self.memory.status is Status.IDLE and self.memory.full.turns)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE and self.memory.full_window.turns)
     @rule(edit=st.booleans())
     def again(self, edit: bool) -> None:
-        turn = self.memory.full.turns[-1]
-        facts = self.happen(Edit() if edit else Retry())
-        if facts:
-            assert all(kept.id < turn.id for kept in self.memory.full.turns)
+        turn = self.memory.full_window.turns[-1]
+        events = self.happen(Edit() if edit else Retry())
+        if events:
+            assert all(kept.id < turn.id for kept in self.memory.full_window.turns)
             assert (self.memory.open is None) is edit
             assert edit or (self.memory.open and self.memory.open.messages[0] == turn.messages[0])
 
-    @precondition(lambda self: self.memory.status is Status.IDLE and self.memory.full.turns)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE and self.memory.full_window.turns)
     @rule(data=st.data(), text=words, turns=st.integers(0, 3), back=st.sampled_from(["", "undo", "again"]))
     def condense(self, data: st.DataObject, text: str, turns: int, back: str) -> None:
-        """What lies at or before the end of a turn is summarised, also of an ancestor's; perhaps taken back at once."""
+        """Summarize the events up to the end of a turn, also of an ancestor's; perhaps undo it at once."""
         before = self.memory
-        turn = data.draw(st.sampled_from(list(before.full.turns)))
+        turn = data.draw(st.sampled_from(list(before.full_window.turns)))
         summary = ev.Summarised(text, turn.end, ((turn.id, turn.end),), turns=turns)
-        (fact,) = self.happen(Condensed(summary, before.begins(turn.end)))
-        assert isinstance(fact, ev.Summarised) and fact.before == before.used
+        (event,) = self.happen(Condensed(summary, before.start_up_to(turn.end)))
+        assert isinstance(event, ev.Summarised) and event.before == before.used
         now = self.memory
-        assert now.summary and (now.summary.text, now.covered) == (storable(text), turn.end)
-        assert not any(now.remembers(id) for id in (turn.id, turn.end)) and now.marks == before.marks
-        if not before.window.older.turns and fact.after <= now.ceiling:  # else others come back into view, or leave
-            assert fact.after == now.used and not now.window.older.turns
+        assert now.summary and (now.summary.text, now.summarized_upto) == (storable(text), turn.end)
+        assert not any(now.has_in_context(id) for id in (turn.id, turn.end)) and now.marks == before.marks
+        if not before.window.older.turns and event.after <= now.ceiling:  # else others come back into view, or leave
+            assert event.after == now.used and not now.window.older.turns
         self.live_equals_replayed()
-        assert self.happen(Condensed(summary, before.begins(turn.end))) == (), "it begins otherwise now"
+        assert self.happen(Condensed(summary, before.start_up_to(turn.end))) == (), "it begins otherwise now"
         if back:
             assert self.happen(Undo()) and same(self.memory, before) and self.memory.summaries == before.summaries
             if back == "again":
-                assert self.happen(Undo(self.memory.acts[-1].id))
+                assert self.happen(Undo(self.memory.changes[-1].id))
                 assert same(self.memory, now) and self.memory.summaries == now.summaries
 
-    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(text=words)
     def summarise_what_was_cleared(self, text: str) -> None:
-        """The summary of a cleared epoch changes nothing."""
+        """Store the summary of a cleared epoch, which changes nothing."""
         before = self.memory
         assert self.happen(Condensed(ev.Summarised(text, closed=before.cleared or 1)))
         assert self.memory == before
 
-    @precondition(lambda self: self.memory.status is Status.IDLE and self.memory.summaries)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE and self.memory.summaries)
     @rule(data=st.data())
     def rewind_into_condensed(self, data: st.DataObject) -> None:
-        """Back to the end of any turn behind the clear: into what a summary stands for, or right before the summary."""
+        """Rewind to the end of any turn behind the clear: among the summarized turns, or right before the summary."""
         rows = [row for row in self.log.history(self.agent) if row.id > (self.memory.cleared or 0)]
         ends = [row.id for row in rows if isinstance(row.event, ev.TurnEnded)]
         summary = data.draw(st.sampled_from(self.memory.summaries))
@@ -260,18 +263,18 @@ class Life(Program):
     @rule(text=words)
     def quote(self, text: str) -> None:
         if self.happen(Quote(text)):
-            (job,) = self.jobs(Note)
-            assert self.happen(Noted(job)) and self.memory.open is None
+            (job,) = self.jobs(CloseNote)
+            assert self.happen(NoteClosed(job)) and self.memory.open is None
 
-    @precondition(lambda self: self.memory.status is Status.IDLE and self.memory.window.turns)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE and self.memory.window.turns)
     @rule(data=st.data())
     def rewind_to_turn(self, data: st.DataObject) -> None:
-        """Back to the end of a turn, as somebody looking at the history chooses it; also an ancestor's."""
+        """Rewind to the end of a turn, as chosen from the history; also an ancestor's."""
         turn = data.draw(st.sampled_from(list(self.memory.window.turns)))
         self.store((ev.Rewound(turn.end),))
         assert self.memory.window.turns[-1].id == turn.id
 
-    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(labels=st.lists(st.sampled_from("abc"), min_size=2, max_size=4), back=st.sampled_from("abc"))
     def there_and_back(self, labels: list[str], back: str) -> None:
         for label in labels:
@@ -294,25 +297,25 @@ class Life(Program):
     @precondition(lambda self: self.run.profiles or "profile" in self.memory.own)
     @rule(name=st.sampled_from([None, *NAMES]))
     def profile(self, name: str | None) -> None:
-        """Another profile: all that it sets is in force at once, and what the agent chose itself stays."""
-        own, idle = self.memory.own, self.memory.status is Status.IDLE
-        facts = self.happen(Change({"profile": name}))
+        """Choose another profile: all of its settings are in force at once, and the agent's own choices stay."""
+        own, idle = self.memory.own, self.memory.status is AgentStatus.IDLE
+        events = self.happen(Change({"profile": name}))
         there = (name is None or name in self.run.profiles) and own.get("profile") != name
-        assert bool(facts) is (idle and there and "profile" not in self.run.above)
-        if facts:
+        assert bool(events) is (idle and there and "profile" not in self.run.above)
+        if events:
             assert {**self.memory.own, "profile": 0} == {**own, "profile": 0}
             in_force = {key: value for key, value in self.memory.settings.items() if value is not None}
             assert in_force == effective(self.run, self.memory.own)
-            assert len(facts) == 1 and (name is None or self.memory.settings["profile"] == name)
+            assert len(events) == 1 and (name is None or self.memory.settings["profile"] == name)
 
-    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(value=st.sampled_from(["", "Obey.", "Tabs, not spaces. " * 9]), text=words)
     def instruct_and_submit(self, value: str, text: str) -> None:
-        """The project's instructions change, or do not, before a message goes out: what it asks is framed by them."""
+        """Change the project's instructions, or not, before a message goes out, so that its request has them."""
         before, settings, own = len(self.log.history(self.agent)), self.memory.settings, self.memory.own
-        facts = self.instruct(value)
+        events = self.instruct(value)
         assert (
-            len(facts) == (value != (settings.get("instructions") or "")) == len(self.log.history(self.agent)) - before
+            len(events) == (value != (settings.get("instructions") or "")) == len(self.log.history(self.agent)) - before
         )
         assert (self.memory.settings.get("instructions") or "") == value
         assert {**self.memory.settings, "instructions": 0} == {**settings, "instructions": 0}, "nothing else changes"
@@ -320,7 +323,7 @@ class Life(Program):
         assert not self.instruct(value), "nothing is written the second time"
         self.live_equals_replayed()
         if self.happen(Submitted(text)):
-            assert value in frame(self.memory).system
+            assert value in request_frame(self.memory).system
 
     @rule(
         path=st.sampled_from(["/b", "/a"]),
@@ -332,17 +335,17 @@ class Life(Program):
     def change(self, key: str, value: ev.Value) -> None:
         own: ev.Choices = {name: chosen for name, chosen in self.memory.own.items() if name != key}
         wanted = effective(self.run, own if value is None else {**own, key: value}).get(key)
-        idle, before = self.memory.status is Status.IDLE, self.memory.settings
-        facts = self.happen(Change({key: value}))
+        idle, before = self.memory.status is AgentStatus.IDLE, self.memory.settings
+        events = self.happen(Change({key: value}))
         if idle and (value is None or wanted == value) and key not in self.run.above:
             assert self.memory.settings.get(key) == wanted
         elif idle:
-            assert not facts and self.memory.settings == before, "a choice without effect is refused"
+            assert not events and self.memory.settings == before, "a choice without effect is refused"
 
-    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(texts=st.lists(words, min_size=1, max_size=8), results=st.integers(0, 2), count=counts, shown=images)
     def whole_turns(self, texts: list[str], results: int, count: int, shown: tuple[Image, ...]) -> None:
-        """Some turns at once, so that the window has something to leave out."""
+        """Add some turns at once, so that the window has turns to leave out."""
         self.turns(texts, results, count, shown)
 
     def turns(self, texts: list[str], results: int, count: int = 0, shown: tuple[Image, ...] = ()) -> None:
@@ -358,16 +361,16 @@ class Life(Program):
                 self.replied((Text(text),), count=count)
                 assert self.memory.window.turns, "the turn just ended is in the window"
 
-    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(text=words, said=blocks, fails=st.booleans(), count=counts)
     def broken_turn(self, text: str, said: tuple[ReplyBlock, ...], fails: bool, count: int) -> None:
         if self.happen(Submitted(text)):
             (self.fail if fails else self.interrupt)(said, count)
 
-    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(texts=st.lists(words, min_size=1, max_size=4), long=st.integers(1, 6), count=counts, said=blocks)
     def squeezing_turn(self, texts: list[str], long: int, count: int, said: tuple[ReplyBlock, ...]) -> None:
-        """A turn that older ones have to make room for, and that may come to less once it has been counted."""
+        """Play a turn that older ones have to make room for, and that may take less once it has been counted."""
         self.turns(texts, results=0)
         if self.happen(Submitted("?" * 150 * long)):
             squeezed = self.memory.window
@@ -377,14 +380,14 @@ class Life(Program):
             if self.memory.run.counter == "bytes" and self.memory.open is None:
                 assert len(self.memory.window.turns) <= len(squeezed.turns) + 1, "what left stays away"
 
-    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(texts=st.lists(words, min_size=1, max_size=3), by_user=st.booleans(), work=st.booleans(), asked=st.booleans())
     def mail(self, texts: list[str], by_user: bool, work: bool, asked: bool) -> None:
-        """Messages of other agents begin a turn together; each has come once."""
+        """Begin a turn with messages of other agents; each comes once."""
         mails = [Mail(next(SENT), "x", "heron", text, "", by_user, work, asked) for text in texts]
-        if facts := self.happen(Mailed(tuple(mails))):
-            assert [fact.of for fact in facts if isinstance(fact, ev.MailTaken)] == [mail.id for mail in mails]
-            assert sum(isinstance(fact, ev.UserMessage) for fact in facts) == 1
+        if events := self.happen(MailDelivered(tuple(mails))):
+            assert [event.of for event in events if isinstance(event, ev.MailTaken)] == [mail.id for mail in mails]
+            assert sum(isinstance(event, ev.UserMessage) for event in events) == 1
             assert self.memory.open and self.memory.open.sender == ("" if by_user else "heron")
             assert self.memory.open.reply_to == (("x",) if work else ())
             assert self.memory.open.attended == (by_user or (work and asked))
@@ -393,10 +396,10 @@ class Life(Program):
     def send(self, text: str) -> None:
         before = self.memory
         self.happen(Send(ev.MailSent(self.agent, text)))
-        self.happen(Heard())
+        self.happen(MailArrived())
         assert self.memory == before, "what is sent is no part of the sender's memory"
 
-    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(
         text=words,
         rounds=rounds,
@@ -412,14 +415,16 @@ class Life(Program):
             self.replied(said)
 
     def work_on(self, text: str, rounds: list[list[str]], backwards: bool = False, looks: int = -1) -> None:
-        """Many iterations with calls side by side: results are cut, masked, and as the last resort dropped."""
+        """Play many iterations with parallel calls: results are cut, masked, and as the last resort dropped."""
         if not self.happen(Submitted(text)):
             return
         for number, results in enumerate(rounds):
             self.replied((Text("…"), *(ToolCall("c", "look") for _ in results)))
             if self.memory.open is None:
-                known = {tool.name for tool in offered(self.memory)}
-                assert number == ASTRAY - 1 and "look" not in known, "given up for calling what is not there"
+                known = {tool.name for tool in offered_tools(self.memory)}
+                assert number == MAX_UNKNOWN_TOOL_ROUNDS - 1 and "look" not in known, (
+                    "given up for calling what is not there"
+                )
                 return
             for result in results:
                 self.happen(Approved(self.jobs(StartTool)[-backwards]))
@@ -433,14 +438,14 @@ class Life(Program):
 
     # Models and tools
 
-    @precondition(lambda self: self.memory.status is Status.WAITING)
+    @precondition(lambda self: self.memory.status is AgentStatus.WAITING)
     @rule(limit=st.sampled_from([None, 1, 260, 300, 700]), again=st.integers(1, 3))
     def too_large_for_the_provider(self, limit: int | None, again: int) -> None:
-        """The model turns out to take less than was known of it: memory is loaded anew, and so is the request made."""
+        """Learn that the model takes less than known: memory is loaded anew, and so is the request."""
         for _ in range(again):
             before = self.memory
             reason = "Too long." if limit is None else f"The maximum context length is {limit} tokens."
-            self.learned.learn(before.model, learned(before, reason))
+            self.learned.learn(before.model, learned_context(before, reason))
             self.memory = self.loaded(self.agent)
             smaller = self.memory.size < before.size
             fewer = len(self.memory.window.turns) < len(before.window.turns)  # a notice may be longer than they were
@@ -450,7 +455,7 @@ class Life(Program):
                 assert opened and was and not before.window.turns and opened.messages == was.messages
             assert work(self.memory) == work(before), "the same question"
 
-    @precondition(lambda self: self.memory.status is Status.IDLE)
+    @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
     @rule(text=words, asked=st.lists(calls, min_size=1, max_size=4))
     def ask_for_tools(self, text: str, asked: list[ToolCall]) -> None:
         if self.happen(Submitted(text)):
@@ -458,7 +463,7 @@ class Life(Program):
             assert len(self.jobs(StartTool)) == len(asked)
 
     def usage(self, count: int, failure: str = "") -> ev.UsageReported:
-        """A request that the provider counted, of which the program knows what it sent; of a side call it does not."""
+        """Return the usage of a request with the size that was sent; of a one-shot call the size is not known."""
         size = 0 if count == COUNTS[1] else plain_size(self.memory)
         return ev.UsageReported(self.memory.model, Usage(count, 3, cached=count), 0.5, failure=failure, size=size)
 
@@ -470,23 +475,23 @@ class Life(Program):
 
     @rule(count=counts)
     def side_call(self, count: int) -> None:
-        """Also an attempt that is made again: nothing changes but the ledger."""
+        """Record usage, also of an attempt that is repeated: only the ledger changes."""
         usage, before = self.usage(count, failure="rate"), self.memory
-        assert self.happen(Used(usage)) == (usage,) and self.memory == before
+        assert self.happen(UsageRecorded(usage)) == (usage,) and self.memory == before
 
-    def words_are_kept(self, said: tuple[ReplyBlock, ...], facts: tuple[ev.Event, ...]) -> None:
+    def words_are_kept(self, said: tuple[ReplyBlock, ...], events: tuple[ev.Event, ...]) -> None:
         words = [storable(block.text) for block in said if isinstance(block, Text)]
-        assert "".join(fact.text for fact in facts if isinstance(fact, ev.AssistantMessage)) == "".join(words)
+        assert "".join(event.text for event in events if isinstance(event, ev.AssistantMessage)) == "".join(words)
 
-    @precondition(lambda self: self.memory.status is Status.WAITING)
+    @precondition(lambda self: self.memory.status is AgentStatus.WAITING)
     @rule(said=blocks, stop=st.sampled_from(StopReason), count=counts)
     def reply(self, said: tuple[ReplyBlock, ...], stop: StopReason, count: int) -> None:
-        known = {tool.name for tool in offered(self.memory)}
-        facts = self.replied(said, stop, count)
-        self.words_are_kept(said, facts)
+        known = {tool.name for tool in offered_tools(self.memory)}
+        events = self.replied(said, stop, count)
+        self.words_are_kept(said, events)
         asked = [block for block in said if isinstance(block, ToolCall)]
-        assert sum(isinstance(fact, ToolCall) for fact in facts) == len(asked)
-        ended = [fact.ending for fact in facts if isinstance(fact, ev.TurnEnded)]
+        assert sum(isinstance(event, ToolCall) for event in events) == len(asked)
+        ended = [event.ending for event in events if isinstance(event, ev.TurnEnded)]
         if asked and stop is not StopReason.REFUSED:
             astray = not any(call.name in known for call in asked)
             assert not ended or (ended == [ev.Ending.FAILED] and astray)
@@ -496,14 +501,14 @@ class Life(Program):
         if stop is StopReason.REFUSED:
             assert not self.jobs(StartTool)
 
-    @precondition(lambda self: self.memory.status is Status.WAITING)
+    @precondition(lambda self: self.memory.status is AgentStatus.WAITING)
     @rule(said=blocks, count=st.none() | counts)
     def fail(self, said: tuple[ReplyBlock, ...], count: int | None) -> None:
         (job,) = self.jobs(CallModel)
         usage = None if count is None else self.usage(count, failure="rate")
-        facts = self.happen(Failed(job, "Too many requests.", said, usage))
-        assert facts and self.memory.open is None
-        self.words_are_kept(said, facts)
+        events = self.happen(Failed(job, "Too many requests.", said, usage))
+        assert events and self.memory.open is None
+        self.words_are_kept(said, events)
 
     @precondition(lambda self: self.jobs(StartTool))
     @rule(data=st.data())
@@ -513,7 +518,7 @@ class Life(Program):
     @precondition(lambda self: self.jobs(RunTool))
     @rule(data=st.data(), output=words, error=st.booleans(), shown=images)
     def tool(self, data: st.DataObject, output: str, error: bool, shown: tuple[Image, ...]) -> None:
-        """What came of a call; what it changed in a file is for people, and no part of memory."""
+        """Finish a call; its diff of a file is for people, and no part of memory."""
         job = data.draw(st.sampled_from(self.jobs(RunTool)))
         came = ToolResult(job.call.id, output, error, images=shown, diff=output)
         self.other_jobs_stay(lambda job: self.happen(ToolDone(job, came)), job)
@@ -542,7 +547,7 @@ class Life(Program):
     @precondition(lambda self: len(self.agents) < 4)
     @rule(places=st.lists(places, min_size=1, max_size=2), clear=st.booleans())
     def fork(self, places: list[str], clear: bool) -> None:
-        """Also of a parent that is busy, whose open turn is not shared; perhaps a child's child; the parent goes on."""
+        """Fork, also from a busy parent, whose open turn is not shared; perhaps a grandchild; the parent goes on."""
         parent = self.agent
         for place in places:
             self.forked(place)
@@ -572,8 +577,8 @@ class Life(Program):
         self.start(data.draw(st.sampled_from(self.agents)), self.run)
 
     @rule(run=st.none() | runs, asked=st.booleans(), draft=st.none() | words, stale=st.booleans())
-    def crash(self, run: Run | None, asked: bool, draft: str | None, stale: bool) -> None:
-        """The program dies, with or without a saved draft, and starts again, perhaps under another configuration."""
+    def crash(self, run: RunConfig | None, asked: bool, draft: str | None, stale: bool) -> None:
+        """Kill the program, with or without a saved draft, and restart it, perhaps under another configuration."""
         if asked:
             self.happen(Submitted("?"))
         waiting = self.jobs(CallModel)
@@ -610,7 +615,7 @@ class Life(Program):
 
     @invariant()
     def work_is_empty_exactly_when_idle(self) -> None:
-        assert (not work(self.memory)) is (self.memory.status is Status.IDLE)
+        assert (not work(self.memory)) is (self.memory.status is AgentStatus.IDLE)
 
     def teardown(self) -> None:
         try:
@@ -621,23 +626,23 @@ class Life(Program):
 
 
 def condensed_life(machine: type[Life]) -> None:
-    """One life that is always lived: condensed twice, forked before, into and behind it, rewound across, cleared."""
+    """Play one fixed life: condensed twice, forked before, into and behind the summary, rewound across it, cleared."""
     life, run = machine(), replace(RUNS[0], below={**RUNS[0].below, "model": "chat/large"})
     life.start(life.agents[0], run)
     life.turns(["a", "b", "c", "d"], results=1)
     life.mark("m")
     life.turns(["e", "f"], results=0)
-    whole, ends = life.memory, [turn.end for turn in life.memory.full.turns]
+    whole, ends = life.memory, [turn.end for turn in life.memory.full_window.turns]
 
     def condensed(text: str, upto: int, turns: int) -> None:
-        assert life.happen(Condensed(ev.Summarised(text, upto, turns=turns), life.memory.begins(upto)))
+        assert life.happen(Condensed(ev.Summarised(text, upto, turns=turns), life.memory.start_up_to(upto)))
         life.live_equals_replayed()
         life.memory_is_what_the_rules_say()
 
     condensed("a and b", ends[1], 2)
     assert [turn.end for turn in life.memory.window.turns] == ends[2:]
     condensed("a to d", ends[3], 4)
-    assert request(life.memory).messages[0].text.split("\n\n")[1] == "a to d"
+    assert next_request(life.memory).messages[0].text.split("\n\n")[1] == "a to d"
     parent, twice = life.agent, life.memory
     for at, text in ((ends[1], ""), (twice.summaries[0].id, "a and b"), (twice.summaries[1].id, "a to d")):
         child = life.log.create(f"a{len(life.agents)}", parent, at)
@@ -667,7 +672,7 @@ def condensed_life(machine: type[Life]) -> None:
 
 
 def family_life(machine: type[Life]) -> None:
-    """One life that is always lived: children and grandchildren, and a parent that changes after they left."""
+    """Play one fixed life: children and grandchildren, and a parent that changes after the forks."""
     life = machine()
     life.start(life.agents[0], replace(RUNS[0], counter="provider"))
     life.turns(["a", "b"], results=1, count=40)

@@ -1,4 +1,4 @@
-"""The store's double for tests of the core: rows in a list, through the real codec, every question answered naively.
+"""This module provides the double of the store: rows in a list, through the real codec, each question answered naively.
 
 It holds many agents and keeps them by the same rules as the database: ids ascend over all agents, `seq` counts within
 one, text that the database cannot hold is replaced. `LogOf` is the asynchronous face that the loop sees.
@@ -45,11 +45,11 @@ class StoredRow(NamedTuple):
 
 
 class Logs(Protocol):
-    """The logs of many agents as tests use them."""
+    """The logs of many agents, as tests use them."""
 
     def create(self, name: str, parent: str | None = None, forked_at: int | None = None) -> str: ...
     def let_go(self, agent: str) -> None: ...
-    def append(self, agent: str, facts: Sequence[Event], reload: Loading | None = None) -> Appended: ...
+    def append(self, agent: str, events: Sequence[Event], reload: Loading | None = None) -> Appended: ...
     def load(self, asking: Reading[T]) -> T: ...
     def save_draft(self, agent: str, draft: Draft) -> None: ...
     def draft(self, agent: str) -> Draft | None: ...
@@ -58,7 +58,7 @@ class Logs(Protocol):
 
 
 class MemoryLog:
-    """The logs of all agents. `asked` counts the rows that the loadings were given."""
+    """The logs of all agents. `asked` counts the rows that loadings got."""
 
     def __init__(self) -> None:
         self.agents: dict[str, tuple[str | None, int | None]] = {}
@@ -67,21 +67,22 @@ class MemoryLog:
         self.asked = 0
 
     def create(self, name: str, parent: str | None = None, forked_at: int | None = None) -> str:
-        """A root, or a child that shares its parent's events up to `forked_at`; 0 shares nothing, None everything.
+        """Create a root, or a child that shares its parent's events up to `forked_at`; 0 shares none, None shares all.
 
-        Returns the id by which everything else knows it.
+        Return the id of the agent.
         """
         assert name not in self.agents and (parent is None or parent in self.agents)
         self.agents[name] = (parent, forked_at)
         return name
 
     def let_go(self, agent: str) -> None:
-        """The program that wrote to it is gone."""
+        """Release the agent: the process that wrote to it has ended."""
 
-    def append(self, agent: str, facts: Sequence[Event], reload: Loading | None = None) -> Appended:
+    def append(self, agent: str, events: Sequence[Event], reload: Loading | None = None) -> Appended:
         seq = sum(row.agent == agent for row in self.rows)
         made = [
-            StoredRow(len(self.rows) + n, agent, seq + n, *codec.encode(fact)) for n, fact in enumerate(facts, start=1)
+            StoredRow(len(self.rows) + n, agent, seq + n, *codec.encode(event))
+            for n, event in enumerate(events, start=1)
         ]
         self.rows.extend(made)
         if any(row.kind in ENDS_A_REPLY for row in made):
@@ -105,7 +106,7 @@ class MemoryLog:
         return self.drafts.get(agent)
 
     def history(self, agent: str) -> list[StoredEvent]:
-        """Everything that was ever said along the lineage of `agent`, oldest first, whatever became of it."""
+        """Return all rows along the lineage of `agent`, oldest first, whether they are in memory or not."""
         spans = [Span(line.agent, 0, line.upto) for line in self._ancestry(agent)]
         return [row.event() for span in reversed(spans) for row in self._within(span)]
 
@@ -149,13 +150,13 @@ class MemoryLog:
 
 
 class LogOf:
-    """One agent's log as the loop sees it: `ports.Log`."""
+    """The log of one agent as the loop sees it: `ports.Log`."""
 
     def __init__(self, logs: MemoryLog, agent: str) -> None:
         self._logs, self._agent = logs, agent
 
-    async def append(self, facts: Sequence[Event], reload: Loading | None = None) -> Appended:
-        return self._logs.append(self._agent, facts, reload)
+    async def append(self, events: Sequence[Event], reload: Loading | None = None, ids: Sequence[str] = ()) -> Appended:
+        return self._logs.append(self._agent, events, reload)
 
     async def load(self, asking: Reading[T]) -> T:
         return self._logs.load(asking)

@@ -1,7 +1,7 @@
-"""What the rules of the log come to, worked out a second time: slowly, from every row, without the core's machinery.
+"""This module computes memory a second time: slowly, from every row, without the code of the core.
 
-Nothing is kept from row to row but lists; the window is found by serialising whole requests. What the core computes
-incrementally has to agree with this.
+It keeps only lists from row to row, and finds the window by serializing whole requests. The incremental results of the
+core have to agree with it.
 """
 
 import math
@@ -12,9 +12,16 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
-from ikigai.core.request.build import MAILED, NOT_RUN, OUTCOME_UNKNOWN, PLANNING, UNANSWERED, Request
-from ikigai.core.request.pins import Pin, framed
-from ikigai.core.state.run_config import Rules, Run
+from ikigai.core.request.build import (
+    MAIL_PREFIX,
+    NOT_RUN,
+    OUTCOME_UNKNOWN,
+    PLANNING_MESSAGE,
+    REPLY_PLACEHOLDERS,
+    Request,
+)
+from ikigai.core.request.pins import Pin, frame_pin
+from ikigai.core.state.run_config import RunConfig, WindowRules
 from tests.core.encoders import encoder
 
 NONE = ev.Totals()
@@ -22,7 +29,7 @@ NONE = ev.Totals()
 
 @dataclass
 class Said:
-    """A turn: its rows, and how it ended."""
+    """A turn: its rows, and its ending."""
 
     rows: list[ev.StoredEvent]
     end: int = 0
@@ -40,19 +47,19 @@ class Said:
 
     @property
     def plans(self) -> bool:
-        """Whether it is the talk that plans a filter."""
+        """True for a planning talk."""
         begun = self.rows[0].event
         return isinstance(begun, ev.UserMessage) and bool(begun.planning)
 
     def messages(self, rows: int | None = None) -> list[Message]:
-        """As they came: replies with their calls, results one message for each stretch of them; of the first `rows`."""
+        """Return the messages of the first `rows` as they came; results in a row share one message."""
         found: list[Message] = []
         for row in self.rows[:rows]:
             match row.event:
                 case ev.UserMessage(text, planning=mode) if mode:
-                    found.append(Message(Role.USER, (Text(PLANNING.format(mode=mode, criteria=text)),)))
+                    found.append(Message(Role.USER, (Text(PLANNING_MESSAGE.format(mode=mode, criteria=text)),)))
                 case ev.UserMessage(text, sender=sender) if sender:
-                    found.append(Message(Role.USER, (Text(MAILED.format(sender) + text),)))
+                    found.append(Message(Role.USER, (Text(MAIL_PREFIX.format(sender) + text),)))
                 case ev.UserMessage(text, images):
                     words = [Text(text)] if text or not images else []
                     found.append(Message(Role.USER, (*images, *words)))
@@ -69,11 +76,11 @@ class Said:
         return found
 
     def named(self, id: str) -> str:
-        """The tool that was called under this id."""
+        """Return the name of the tool that was called under this id."""
         return next(row.event.name for row in self.rows if isinstance(row.event, ToolCall) and row.event.id == id)
 
     def sent(self, messages: list[Message]) -> list[Message]:
-        """These of its messages as a model is sent them: results right behind their calls, in order, all there."""
+        """Return these messages as a model is sent them: all results right behind their calls, in order."""
         came = [b for message in messages for b in message.blocks if isinstance(b, ToolResult)]
         results = {result.call_id: result for result in came}
         started = {row.event.call_id for row in self.rows if isinstance(row.event, ev.ToolStarted)}
@@ -89,11 +96,11 @@ class Said:
             if answers:
                 found.append(Message(Role.TOOL, tuple(answers)))
         if self.ending and found[-1].role is not Role.ASSISTANT:
-            found.append(Message(Role.ASSISTANT, (Text(UNANSWERED[self.ending]),)))
+            found.append(Message(Role.ASSISTANT, (Text(REPLY_PLACEHOLDERS[self.ending]),)))
         return found
 
     def without(self, ids: tuple[int, ...]) -> "Said":
-        """The same without these rows; in the place of what the user said stands that it is gone."""
+        """Return the turn without these rows; a removed message of the user is replaced by a placeholder."""
         kept = [row for row in self.rows if row.id not in ids or isinstance(row.event, ev.UserMessage)]
         rows = [replace(row, event=ev.UserMessage("[removed]")) if row.id in ids else row for row in kept]
         thinned = self.thinned or bool({row.id for row in self.rows}.intersection(ids))
@@ -107,12 +114,12 @@ def _add(found: list[Message], role: Role, *blocks: Block) -> None:
         found.append(Message(role, blocks))
 
 
-def effective(run: Run, own: ev.Choices) -> ev.Choices:
-    """What holds of flags and variables, the agent's own choices and the configuration.
+def effective(run: RunConfig, own: ev.Choices) -> ev.Choices:
+    """Return the settings in force of flags and variables, the agent's own choices and the configuration.
 
-    A level holds with the model it was given with, and one that the agent chose alone with any; there is none where a
-    model of somebody else holds. A profile's values stand in for those of the configuration; one that an agent has
-    chosen and that is not there is not chosen.
+    A level holds with the model that it was given with, and one that the agent chose alone with any. It does not hold
+    with a model from another place. A profile's values replace those of the configuration. A choice of a profile that
+    does not exist does not count.
     """
     if "profile" in own and own["profile"] not in run.profiles:
         own = {key: value for key, value in own.items() if key != "profile"}
@@ -120,13 +127,13 @@ def effective(run: Run, own: ev.Choices) -> ev.Choices:
     if name and name[0]:
         run = replace(run, below={**run.below, **run.profiles[str(name[0])].settings})
     found = {**run.below, **own}
-    most = run.bounds
+    most = run.project_limits
     if most.budget and not 0 < (found.get("budget") or 0) <= most.budget:
         found["budget"] = most.budget
     if most.approval == "edits" and found.get("approval") in ("auto", "yolo"):
         found["approval"] = "edits"
     off = str(found.get("tools_off") or "").split(",")
-    if missing := [name for name in most.tools_off if name not in off]:
+    if missing := [name for name in most.tools_off.off if name not in off]:
         every = "*" in (*off, *missing)
         found["tools_off"] = "*" if every else ",".join(sorted(filter(None, {*off, *missing})))
     found |= run.above
@@ -144,9 +151,9 @@ def effective(run: Run, own: ev.Choices) -> ev.Choices:
 
 @dataclass
 class Oracle:
-    """Reads a whole lineage, oldest first; afterwards its attributes say what the memory of the leaf has to be."""
+    """Reads a whole lineage, oldest first; then its attributes are the expected memory of the leaf."""
 
-    run: Run
+    run: RunConfig
     history: list[ev.StoredEvent]
     own: ev.Choices = field(default_factory=dict)
     turns: list[Said] = field(default_factory=list)
@@ -230,8 +237,8 @@ class Oracle:
         return str(self.settings.get("model") or "")
 
     @property
-    def rules(self) -> Rules:
-        """Those of the profile in force, or of the run."""
+    def rules(self) -> WindowRules:
+        """The rules of the profile in force, or of the run."""
         profile = self.run.profiles.get(str(self.settings.get("profile")))
         return profile.rules if profile else self.run.rules
 
@@ -254,7 +261,7 @@ class Oracle:
 
     @property
     def room(self) -> int:
-        """Tokens: the context less the reply (a quarter of it at most) and a tenth."""
+        """Tokens of the context less the reply (a quarter of it at most) and a tenth."""
         given = self.run.limits(self.model)
         return given.context - min(given.max_output, given.context // 4) - given.context // 10
 
@@ -263,11 +270,11 @@ class Oracle:
         return self.turns[self.first :]
 
     def apart(self, first: int) -> int:
-        """How many turns stand apart before a run that begins at this place: the first of all, if it is kept."""
+        """Return the number of turns kept apart before a run that begins at this place: 1 if the first is kept."""
         return 1 if first and self.budget and self.rules.keep_first_turn else 0
 
     def left_out(self, first: int) -> tuple[int, int]:
-        """Turns and messages of the log that are not sent where the run begins at this place."""
+        """Return the turns and messages that are not sent if the run begins at this place."""
         apart = self.apart(first)
         gone = self.log[apart:first]
         if not (self.as_stored and gone):
@@ -276,7 +283,7 @@ class Oracle:
         return max(1, end.turns - begin.turns), max(1, end.messages - begin.messages)
 
     def _place(self, place: int) -> ev.Totals:
-        """The totals stored with the turn at this place, or those behind the last."""
+        """Return the totals stored with the turn at this place, or those behind the last turn."""
         return self.turns[place].before if place < len(self.turns) else self._behind(place - 1)
 
     def _behind(self, place: int) -> ev.Totals:
@@ -284,7 +291,7 @@ class Oracle:
         return turn.before + ev.Totals(1, len(self.log[place]), turn.size)
 
     def before(self, place: int) -> tuple[int, int]:
-        """How many turns and messages of live memory lie before the turn at this place."""
+        """Return the turns and messages of live memory before the turn at this place."""
         if self.as_stored:
             stored = NONE
             if self.turns and place >= 0:
@@ -309,7 +316,7 @@ class Oracle:
     # What of a turn is sent
 
     def forms(self, turn: Said) -> list[list[Message]]:
-        """Its messages after each of its rows: long results cut, old ones masked, and what was dropped by then."""
+        """Return the messages after each row: long results cut, old ones masked, and the iterations dropped by then."""
         found: list[list[Message]] = []
         dropped = 0
         for rows in range(1, len(turn.rows) + 1):
@@ -322,8 +329,8 @@ class Oracle:
         return found
 
     def _readable(self, messages: list[Message], reads: bool) -> list[list[Message]]:
-        """The messages in groups, one for each iteration, a user's each in one of its own; results cut and masked."""
-        caps, place = self.rules.caps, 0
+        """Return the messages in a group for each iteration and each user's message; results cut and masked."""
+        caps, place = self.rules.result_limits, 0
         results = sum(isinstance(block, ToolResult) for message in messages for block in message.blocks)
         masked = caps.keep_first
         while caps.keep_first + caps.keep_last and masked + max(1, caps.keep_last) + caps.keep_last <= results:
@@ -352,11 +359,11 @@ class Oracle:
         return "read_result" in [tool.name for tool in self.tools]
 
     def _cut(self, text: str, where: str) -> str:
-        """What is kept of a result: as many characters as fit into the bytes, if that saves twice the line."""
-        caps = self.rules.caps
-        total, most = len(text.encode()), caps.most * 4
+        """Return the kept part of a result: the characters that fit into the bytes, if that saves twice the line."""
+        caps = self.rules.result_limits
+        total, most = len(text.encode()), caps.max_tokens * 4
         names = {"head": "first", "tail": "last", "both": "first+last"}
-        line = f"[truncated: kept {names[caps.part]} ~{caps.most} of ~{total // 4} tokens ({caps.part})]{where}"
+        line = f"[truncated: kept {names[caps.part]} ~{caps.max_tokens} of ~{total // 4} tokens ({caps.part})]{where}"
         if total <= most or total - most <= 2 * len(line.encode()) + 8:
             return text
         half = most // 2
@@ -368,7 +375,7 @@ class Oracle:
         return "\n\n".join(parts[caps.part])
 
     def _droppable(self, groups: list[list[Message]]) -> bool:
-        """Whether there are two iterations, and the older one has all its results."""
+        """Return True if there are two iterations, and the older one has all of its results."""
         iterations = [group for group in groups if group[0].calls]
         if len(iterations) < 2:
             return False
@@ -376,31 +383,31 @@ class Oracle:
         return sum(len(message.blocks) for message in answers) == len(asked.calls)
 
     def _alone(self, groups: list[list[Message]], plans: bool) -> int:
-        """Tokens of the request with nothing but this turn and the longest notice."""
+        """Return the tokens of the request with only this turn and the longest notice."""
         messages = (*self._told(), _notice(10**12), *(message for group in groups for message in group))
         return -(-self._weight(replace(self._frame(plans), messages=messages)) // 4)
 
     def tokens(self, first: int, opened: list[Message] | None = None) -> int:
-        """Tokens of the request that begins with the turn at `first`, from its real body."""
+        """Return the tokens of the request that begins with the turn at `first`, from its real body."""
         return -(-self._bytes(first, opened or []) // 4)
 
     def size(self) -> int:
-        """Bytes of the request as the log has it so far, calls without results unanswered."""
+        """Return the bytes of the request as the log has it so far, with calls without results unanswered."""
         return self._bytes(self.first, self.opened[-1])
 
     def plain(self) -> int:
-        """Bytes of the request that is sent now, whatever its turns count for."""
+        """Return the bytes of the request that is sent now, whatever its turns count for."""
         return self._weight(self.request())
 
     def counts(self, turn: Said) -> int:
-        """Tokens that were stored for the turn by the counter of this run, of this model; 0 for none."""
+        """Return the tokens stored for the turn by the counter of this run and this model; 0 for none."""
         wanted = f"{self.counter} {self.model}"
         if turn.thinned:
             return 0
         return turn.tokens if self.counter != "bytes" and turn.counted == wanted else 0
 
     def _bytes(self, first: int, opened: list[Message], notice: bool = True) -> int:
-        """The body without the turns that somebody counted, and four bytes for each of their tokens."""
+        """Return the size of the body without the counted turns, and four bytes for each of their tokens."""
         tokens = sum(self.counts(self.turns[place]) for place in self._places(first))
         return self._weight(self._request(first, opened, notice, uncounted=True)) + 4 * tokens
 
@@ -412,7 +419,7 @@ class Oracle:
         return encoder(self.model).weight(request) - nothing
 
     def _request(self, first: int, opened: list[Message], notice: bool = True, uncounted: bool = False) -> Request:
-        """With `uncounted` only the turns that nobody counted."""
+        """Return the request; with `uncounted` only the turns without a count."""
         older = self.left_out(first)[1] if notice else 0
         told = [_notice(older)] if older else []
         turns = [
@@ -427,7 +434,7 @@ class Oracle:
         return replace(self._frame(plans), messages=(*self._told(), *apart, *told, *run, *opened))
 
     def _told(self) -> list[Message]:
-        """The newest summary, and a word of the model's so that both go on taking turns."""
+        """Return the newest summary, and a reply of the model, so that both go on taking turns."""
         if not self.summaries:
             return []
         _, summary = self.summaries[-1]
@@ -447,15 +454,15 @@ class Oracle:
         )
 
     def _system(self) -> str:
-        """The system prompt, and blank lines before what the project and each pinned file add to it."""
+        """Return the system prompt, with blank lines before the project's instructions and each pinned file."""
         parts = [self.settings.get("system") or "", self.settings.get("instructions") or ""]
         for path in ("/a", "/b"):
             at, _, text = str(self.settings.get(f"pin:{path}") or "").partition("\n")
-            parts.append(framed(Pin(path, at, text)) if text else "")
+            parts.append(frame_pin(Pin(path, at, text)) if text else "")
         return "\n\n".join(str(part) for part in parts if part)
 
     def _first(self) -> int:
-        """The longest run of newest whole turns whose request fits; the place of its first turn."""
+        """Return the place of the first turn of the longest run of newest whole turns whose request fits."""
         places = range(len(self.turns))
         if not self.turns:
             return 0
@@ -472,13 +479,13 @@ class Oracle:
         return first
 
     def _history_fits(self, first: int) -> bool:
-        """What the turns take, the notice included, is no more than history may."""
+        """Return True if the turns, the notice included, take no more than history may."""
         most = self.rules.max_history
         fixed = self._weight(replace(self._frame(), messages=tuple(self._told())))
         return not most or self._bytes(first, []) - fixed <= 4 * most
 
     def _stepped(self, first: int, step: int) -> int:
-        """Where turns had to leave: the first turn of the run that opens a step of live memory, if any does."""
+        """Return the first turn of the run that opens a step of live memory, if turns had to leave."""
         if not step or not self.left_out(first)[0]:
             return first
         if self.as_stored:
@@ -490,7 +497,7 @@ class Oracle:
 
 
 def _without(groups: list[list[Message]], iterations: int) -> list[list[Message]]:
-    """Without the first so many iterations; what a user said stays."""
+    """Return the groups without the oldest iterations; messages of the user stay."""
     kept: list[list[Message]] = []
     for group in groups:
         if group[0].calls and iterations:
@@ -501,7 +508,7 @@ def _without(groups: list[list[Message]], iterations: int) -> list[list[Message]
 
 
 def _start(text: str, most: int) -> str:
-    """As many of its first characters as take no more bytes."""
+    """Return as many of the first characters as take no more bytes."""
     kept = ""
     for character in text:
         if len((kept + character).encode()) > most:

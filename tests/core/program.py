@@ -1,4 +1,4 @@
-"""A program with one agent open, over any log: it does what the loop does, and looks at every step of it."""
+"""This module provides a program with one agent open over any log: it acts like the loop, and checks every step."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,37 +7,37 @@ from hypothesis.stateful import RuleBasedStateMachine
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Refused
-from ikigai.core.forget.request_size import sized
-from ikigai.core.model import Limits
-from ikigai.core.state.fold import accepts, evolve
-from ikigai.core.state.inputs import Input, Instructed, Job, Opened, Replied
-from ikigai.core.state.loading import loading
+from ikigai.core.errors import Rejected
+from ikigai.core.forget.request_size import add_sizes
+from ikigai.core.model import ModelLimits
+from ikigai.core.state.fold import evolve, is_accepted
+from ikigai.core.state.inputs import Input, InstructionsChanged, Job, Opened, Replied
+from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
-from ikigai.core.state.memory import Memory, Status
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.memory import AgentStatus, Memory
+from ikigai.core.state.run_config import RunConfig
 from tests.core.agreement import counts_as_told
 from tests.core.memory_log import Logs, MemoryLog
 from tests.core.oracle import effective
 
 
 class Learned:
-    """What providers turned out to give their models, as a pool of them keeps it: for every life its own."""
+    """The limits that providers stated for their models, as a pool keeps them; each life has its own."""
 
     def __init__(self) -> None:
         self.contexts: dict[str, int] = {}
-        self._taught: dict[Callable[[str], Limits], Callable[[str], Limits]] = {}
+        self._taught: dict[Callable[[str], ModelLimits], Callable[[str], ModelLimits]] = {}
 
     def learn(self, model: str, context: int) -> None:
         self.contexts[model] = context
 
-    def taught(self, run: Run) -> Run:
-        """The run with limits that know better; those of one configuration are always the same function."""
+    def taught(self, run: RunConfig) -> RunConfig:
+        """Return the run with the learned limits; those of one configuration are always one function."""
         known = run.limits
         if known in self._taught.values():
             return run
 
-        def limits(model: str) -> Limits:
+        def limits(model: str) -> ModelLimits:
             given = known(model)
             return replace(given, context=min(given.context, self.contexts.get(model, given.context)))
 
@@ -45,12 +45,12 @@ class Learned:
 
 
 def starts(memory: Memory) -> int:
-    """The first event of the run of turns that is sent between turns."""
-    return memory.full.turns[0].id if memory.full.turns else 0
+    """Return the first event of the run of turns that is sent between turns."""
+    return memory.full_window.turns[0].id if memory.full_window.turns else 0
 
 
 class Program(RuleBasedStateMachine):
-    """`open_log` makes the log; `past_jobs` are jobs that were wanted once and are no longer."""
+    """One program; `open_log` makes the log, `past_jobs` are jobs that are no longer wanted."""
 
     @staticmethod
     def open_log() -> Logs:
@@ -63,59 +63,59 @@ class Program(RuleBasedStateMachine):
         self.past_jobs: list[Job] = []
         self.learned = Learned()
 
-    def start(self, agent: str, run: Run) -> None:
-        """Take the pen: load, and record what follows from that."""
+    def start(self, agent: str, run: RunConfig) -> None:
+        """Acquire the write lock: load, and record the events that follow."""
         self.log.let_go(agent)
         run = self.learned.taught(run)
         self.agent, self.run = agent, run
         self.memory = self.loaded(agent)
         self.happen(Opened(self.log.draft(agent)))
-        assert self.memory.status is Status.IDLE
+        assert self.memory.status is AgentStatus.IDLE
         assert decide(self.memory, Opened(self.log.draft(agent))) == (), "recovery writes nothing the second time"
         wanted = effective(run, self.memory.own)
         assert {k: v for k, v in self.memory.settings.items() if v is not None} == wanted, "this run's settings hold"
 
     def loaded(self, agent: str) -> Memory:
-        return self.log.load(loading(self.run, agent))
+        return self.log.load(load_memory(self.run, agent))
 
-    def happen(self, happened: Input) -> tuple[ev.Event, ...]:
-        """Decide, store, fold, as the loop does; nothing when it is refused."""
+    def happen(self, incoming: Input) -> tuple[ev.Event, ...]:
+        """Decide, store and fold, as the loop does; do nothing if the input is refused."""
         try:
-            facts = self.log.load(sized(self.memory, decide(self.memory, happened)))
-        except Refused as refusal:
+            events = self.log.load(add_sizes(self.memory, decide(self.memory, incoming)))
+        except Rejected as refusal:
             assert refusal.what and refusal.remedy
             return ()
-        for fact in facts:
-            if isinstance(fact, ev.TurnEnded):
-                reported = [fact for fact in facts if isinstance(fact, ev.UsageReported)]
-                counted = happened.counted if isinstance(happened, Replied) else 0
-                if fact.ending is not ev.Ending.COMPLETED:
+        for event in events:
+            if isinstance(event, ev.TurnEnded):
+                reported = [event for event in events if isinstance(event, ev.UsageReported)]
+                counted = incoming.counted if isinstance(incoming, Replied) else 0
+                if event.ending is not ev.Ending.COMPLETED:
                     counted = 0  # nobody counts a turn that is given up: its last reply calls tools
-                counts_as_told(self.memory, fact, reported[-1] if reported else None, counted)
-        if facts:
-            self.store(facts)
-            if isinstance(facts[-1], ev.Filtered):
-                assert facts[-1].after == self.memory.used, "what the next request takes"
-        return facts
+                counts_as_told(self.memory, event, reported[-1] if reported else None, counted)
+        if events:
+            self.store(events)
+            if isinstance(events[-1], ev.Filtered):
+                assert events[-1].after == self.memory.used, "what the next request takes"
+        return events
 
     def instruct(self, value: str) -> tuple[ev.Event, ...]:
-        """The project's instructions have changed: the run has them from here on, whether they are in force already."""
-        facts = decide(self.memory, Instructed(value))
+        """Change the project's instructions: the run has them from here on, even before they are in force."""
+        events = decide(self.memory, InstructionsChanged(value))
         below = {**self.run.below, "instructions": value}
         if not value:
             del below["instructions"]
         self.run = replace(self.run, below=below)
         self.memory = replace(self.memory, run=replace(self.memory.run, below=below))
-        if facts:
-            self.store(facts)
-        return facts
+        if events:
+            self.store(events)
+        return events
 
-    def store(self, facts: tuple[ev.Event, ...]) -> None:
-        reload = any(isinstance(fact, ev.CHANGES_THE_PAST) for fact in facts)
+    def store(self, events: tuple[ev.Event, ...]) -> None:
+        reload = any(isinstance(event, ev.CHANGES_THE_PAST) for event in events)
         jobs = work(self.memory)
-        appended = self.log.append(self.agent, facts, loading(self.run, self.agent) if reload else None)
+        appended = self.log.append(self.agent, events, load_memory(self.run, self.agent) if reload else None)
         for row in appended.rows:
-            assert accepts(self.memory, row.event), "a decided fact belongs to its state"
+            assert is_accepted(self.memory, row.event), "a decided fact belongs to its state"
             before = self.memory
             self.memory = evolve(self.memory, row)
             if isinstance(row.event, ev.TurnEnded):

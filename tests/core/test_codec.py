@@ -1,4 +1,4 @@
-"""A row says everything an event says, now and in years; a row that says nothing sensible is shown and does no harm."""
+"""These tests check that a row holds all of its event, now and in years, and that a senseless row does no harm."""
 
 import json
 from typing import Any, get_args
@@ -64,7 +64,7 @@ def test_every_event_survives_a_row(event: ev.Event) -> None:
 
 
 @given(events(anything))
-def test_what_the_database_cannot_hold_never_reaches_it(event: ev.Event) -> None:
+def test_codec_replaces_text_that_the_database_cannot_hold(event: ev.Event) -> None:
     row = codec.encode(event)
     for column in (row.content, row.data):
         assert column is None or column == storable(column)
@@ -102,7 +102,7 @@ def test_every_kind_of_event_has_a_row() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['kind']}-{row['event']}")
 def test_rows_of_the_past_keep_their_meaning(row: dict[str, Any]) -> None:
-    """Lines are added to the file and never changed: such rows are in people's databases."""
+    """Lines are added to the file and never changed: users have such rows in their databases."""
     data = None if row["data"] is None else json.dumps(row["data"], ensure_ascii=False, separators=(",", ":"))
     event = codec.decode(row["kind"], row["content"], data)
     assert type(event).__name__ == row["event"]

@@ -1,10 +1,10 @@
-"""The double of the store: what the tests of the core rely on."""
+"""These tests check the double of the store, which the tests of the core rely on."""
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Text
 from ikigai.core.ports import Log
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.state.loading import loading
+from ikigai.core.state.loading import load_memory
 from tests.core.agent import RUN, Agent
 from tests.core.memory_log import LogOf, MemoryLog
 
@@ -15,7 +15,7 @@ def forked(log: MemoryLog, child: str, parent: str, at: int | None) -> list[str]
     return [row.event.text for row in log.history(child) if isinstance(row.event, ev.UserMessage)]
 
 
-def test_a_fork_at_nothing_and_a_fork_without_a_limit_are_different() -> None:
+def test_fork_at_0_differs_from_a_fork_without_limit() -> None:
     log = MemoryLog()
     log.create("a")
     log.append("a", (ev.UserMessage("1"), ev.UserMessage("2")))
@@ -26,7 +26,7 @@ def test_a_fork_at_nothing_and_a_fork_without_a_limit_are_different() -> None:
     assert forked(log, "grandchild", "all", None) == ["1", "2", "3", "all", "grandchild"]
 
 
-def test_a_child_forked_from_what_its_parent_inherited_shares_no_more_than_that() -> None:
+def test_child_forked_within_inherited_events_shares_no_more_than_those() -> None:
     log = MemoryLog()
     log.create("a")
     log.append("a", tuple(ev.UserMessage(str(n)) for n in range(1, 5)))
@@ -34,7 +34,7 @@ def test_a_child_forked_from_what_its_parent_inherited_shares_no_more_than_that(
     assert forked(log, "c", "b", 2) == ["1", "2", "c"]
 
 
-async def test_one_agents_log_is_the_port_that_the_loop_sees() -> None:
+async def test_agent_log_implements_the_port_of_the_loop() -> None:
     logs = MemoryLog()
     logs.create("a")
     log: Log = LogOf(logs, "a")
@@ -43,7 +43,7 @@ async def test_one_agents_log_is_the_port_that_the_loop_sees() -> None:
     rows = (await log.append((ev.UserMessage("?"), ev.UsageReported("m")))).rows
     assert [(row.id, row.seq, row.agent) for row in rows] == [(1, 1, "a"), (2, 2, "a")]
     assert await log.draft() is not None, "a user's message ends no reply"
-    appended = await log.append((ev.AssistantMessage((Text("!"),)),), loading(RUN, "a"))
+    appended = await log.append((ev.AssistantMessage((Text("!"),)),), load_memory(RUN, "a"))
     assert await log.draft() is None
-    assert appended.memory == await log.load(loading(RUN, "a")) == logs.load(loading(RUN, "a"))
+    assert appended.memory == await log.load(load_memory(RUN, "a")) == logs.load(load_memory(RUN, "a"))
     assert appended.rows[0].seq == 3 and Agent(RUN, logs).memory.window.turns

@@ -1,4 +1,4 @@
-"""What ikigai hides of a text: its own keys in every spelling, whole or in pieces, and tokens of known formats."""
+"""These tests check that ikigai hides its own keys in every spelling, and tokens of known formats."""
 
 import json
 from urllib.parse import quote

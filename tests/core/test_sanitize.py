@@ -1,4 +1,4 @@
-"""Foreign text: nothing a terminal obeys or hides gets through, nothing else is touched, splits do not matter."""
+"""These tests check foreign text: characters that a terminal obeys or hides are removed, others are kept."""
 
 import re
 import sys
@@ -21,7 +21,7 @@ def noncharacter(char: str) -> bool:
 
 
 def forbidden(char: str) -> bool:
-    """What must not reach a terminal outside a sequence that needs it; says so from the Unicode database."""
+    """Return True for a character forbidden outside of a sequence that needs it, by the Unicode database."""
     if char in "\n\t":
         return False
     return (
@@ -43,7 +43,7 @@ DRAWN = re.compile(r"BLANK SYMBOL|(GAP|LINE) FILLER")  # in spite of the name
 
 
 def ignorable(char: str) -> bool:
-    """Default_Ignorable_Code_Point, as DerivedCoreProperties.txt derives it from other properties."""
+    """Return Default_Ignorable_Code_Point, as DerivedCoreProperties.txt derives it from other properties."""
     code = ord(char)
     drawn = 0xFFF9 <= code <= 0xFFFB or 0x13430 <= code <= 0x13440
     prepended = code in (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)
@@ -86,7 +86,7 @@ def test_no_forbidden_code_point_survives_alone():
 
 
 def test_a_line_marks_each_code_point_that_does_not_show():
-    """What is left is drawn: letters, marks, digits, signs, and unassigned code points, which fonts draw as boxes."""
+    """Only visible characters are left: letters, marks, digits, signs, and unassigned ones, drawn as boxes."""
     for char in EVERY:
         line, kind = clean_line(char), unicodedata.category(char)
         if char in "\n\r":
@@ -197,7 +197,7 @@ def test_an_open_sequence_is_held_back_only_so_far():
     assert cleaner.flush() == ""
 
 
-def test_a_sequence_as_long_as_the_bound_is_dropped_and_a_longer_one_shown():
+def test_sequence_is_dropped_up_to_its_longest_length_and_shown_beyond():
     for size, expected in ((4096, "end"), (4097, "<U+001B>]" + "x" * 4097 + "<U+0007>end")):
         text = "\x1b]" + "x" * size + "\x07end"
         assert clean(text) == streamed(text, list(range(0, size, 7))) == expected

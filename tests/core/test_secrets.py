@@ -1,4 +1,4 @@
-"""Programs that ikigai starts get no keys."""
+"""These tests check that programs that ikigai starts get no keys."""
 
 import pytest
 

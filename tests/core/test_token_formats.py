@@ -1,4 +1,4 @@
-"""Tokens of known formats are found wherever they stand; ordinary source and placeholders are left alone."""
+"""These tests check that tokens of known formats are found anywhere, and ordinary source and placeholders are not."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from ikigai.core.redaction import Redactor, looks_like_key
-from ikigai.core.token_formats import FORMATS, find_tokens
+from ikigai.core.token_formats import TOKEN_FORMATS, find_tokens
 
 LOWER, UPPER, DIGITS = string.ascii_lowercase, string.ascii_uppercase, string.digits
 BASE62 = LOWER + UPPER + DIGITS
@@ -22,7 +22,7 @@ REDACTOR = Redactor({}, formats=True)
 
 
 class Draw:
-    """Makes random texts: each call takes an alphabet and a length."""
+    """Return a function that makes a random text from an alphabet and a length."""
 
     def __init__(self, seed: str) -> None:
         self.random = Random(seed)
@@ -31,7 +31,7 @@ class Draw:
         return "".join(self.random.choices(alphabet, k=length))
 
     def json(self, least: int, most: int) -> str:
-        """A JSON object with this many characters in its only field, as in a JSON web token."""
+        """Return a JSON object with this many characters in its only field, as in a JSON web token."""
         text = json.dumps({"sub": self(BASE62, self.random.randint(least, most))})
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
@@ -219,7 +219,7 @@ def test_placeholder_stays(text: str) -> None:
 
 def test_every_format_is_tested() -> None:
     tested = {name for name, _ in TOKENS.values()} | {name for name, *_ in PARTS.values()} | {"private key"}
-    assert tested == {token_format.name for token_format in FORMATS}
+    assert tested == {token_format.name for token_format in TOKEN_FORMATS}
 
 
 def test_standard_library_stays_as_it_is() -> None:
@@ -236,7 +236,7 @@ def test_standard_library_stays_as_it_is() -> None:
     assert replaced == []
 
 
-LARGE = 1_000_000
+LARGE = 250_000
 HOSTILE = [
     "a", "-", "=", "@", "€", "\n", "sk-", "sk-ant-", "eyJ", "eyJhbGciOiJIUzI1NiJ9.", "eyJhbGciOiJIUzI1NiJ9.eyJ", "://", "://u:",
     "://u:p@", "AccountKey=", "aws_secret_access_key=", "PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----", "-----",
@@ -248,6 +248,6 @@ HOSTILE = [
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("part", HOSTILE)
 def test_large_hostile_text_is_read_in_linear_time(part: str) -> None:
-    """In quadratic time a megabyte takes hours."""
+    """In quadratic time this takes many minutes."""
     for before in ("", f"-----BEGIN PRIVATE KEY-----\n{'aB3' * 20}", "postgres://user:"):
         REDACTOR.foreign(before + part * (LARGE // len(part)))

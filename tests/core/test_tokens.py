@@ -1,4 +1,4 @@
-"""Bytes become tokens by one division, and back; images by their formula."""
+"""These tests check the conversion of bytes into tokens and back, and the formula of images."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.tokens import count, image, most_bytes, short
+from ikigai.core.tokens import count_tokens, format_tokens, image_tokens, max_bytes
 from tests.core.vectors import cases
 
 VECTORS = [case for case in cases("image_tokens", "image_tokens.json") if "base64_length" in case["input"]]
@@ -14,19 +14,19 @@ VECTORS = [case for case in cases("image_tokens", "image_tokens.json") if "base6
 
 
 @given(st.integers(0, 10**9))
-def test_the_most_bytes_count_as_no_more_and_one_byte_more_does(tokens: int) -> None:
-    most = most_bytes("openai", "gpt", tokens)
-    assert count("openai", "gpt", most) <= tokens < count("openai", "gpt", most + 1)
+def test_max_bytes_is_the_largest_size_of_a_token_count(tokens: int) -> None:
+    most = max_bytes("openai", "gpt", tokens)
+    assert count_tokens("openai", "gpt", most) <= tokens < count_tokens("openai", "gpt", most + 1)
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9))
 def test_more_bytes_are_never_fewer_tokens(one: int, more: int) -> None:
-    assert count("", "", one) <= count("", "", one + more)
+    assert count_tokens("", "", one) <= count_tokens("", "", one + more)
 
 
 @pytest.mark.parametrize("case", VECTORS, ids=lambda case: case["id"])
 def test_images_count_as_in_roo_code(case: dict[str, Any]) -> None:
-    assert image("A" * case["input"]["base64_length"]) == case["expected"]
+    assert image_tokens("A" * case["input"]["base64_length"]) == case["expected"]
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_images_count_as_in_roo_code(case: dict[str, Any]) -> None:
     ],
 )
 def test_short(tokens: int, text: str) -> None:
-    assert short(tokens) == text
+    assert format_tokens(tokens) == text

@@ -1,4 +1,4 @@
-"""Vectors that describe what two other programs do, copied into tests/golden."""
+"""This module reads the test vectors of two other programs, copied into tests/golden."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from tests import GOLDEN
 
 
 def cases(feature: str, file: str = "peer_window.json") -> list[dict[str, Any]]:
-    """The vectors of one feature, their long strings written out."""
+    """Return the vectors of one feature, their long strings written out."""
     found = json.loads((GOLDEN / file).read_text())["cases"]
     return [_whole(case) for case in found if case["feature"] == feature]
 

@@ -1,40 +1,48 @@
-"""What agents are put through: configurations of the program, words and images, replies, what providers count."""
+"""This module generates conditions for agents: configurations, texts and images, replies, and counts of providers."""
 
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.events import Choices
 from ikigai.core.messages import Image, Text, Thinking, ToolCall, ToolSpec
-from ikigai.core.state.project_limits import ALL, Bounds
-from ikigai.core.state.run_config import Profile, Rules, Run
-from ikigai.core.state.tool_results import Caps
+from ikigai.core.state.project_limits import ProjectLimits
+from ikigai.core.state.run_config import RunConfig, RunProfile, WindowRules
+from ikigai.core.state.tool_results import ToolResultLimits
+from ikigai.core.tool_selection import EVERY_SET, ToolSelection
 from tests.core.encoders import cramped, encoder, limits
 
 TOOLS = (ToolSpec("look", "Looks at a thing.", '{"type":"object","properties":{"at":{"type":"string"}}}'),)
 PLANNING = (ToolSpec("filter_context", "Plans a filter.", '{"type":"object"}'),)
 plain: Choices = {"model": "chat/tiny", "budget": 100_000, "system": "Be kind."}
-BOUNDS = Bounds("edits", ("web",), 150, dict.fromkeys(("approval", "tools_off", "budget"), "project a:1"))
+BOUNDS = ProjectLimits(
+    ApprovalMode.EDITS, ToolSelection(("web",)), 150, dict.fromkeys(("approval", "tools_off", "budget"), "project a:1")
+)
 RUNS = (
-    Run(plain, limits, encoder, tools=TOOLS),
-    Run({**plain, "budget": 120}, limits, encoder),
-    Run({**plain, "model": "blocks/small", "budget": 0}, limits, encoder, origins={"model": "config.toml"}),
-    Run({"model": "chat/small", "budget": 200}, limits, encoder, {"level": "high"}, {"level": "--model"}, TOOLS),
-    Run(plain, limits, encoder, {"budget": 90}, {"budget": "IKIGAI_SLIDING_CONTEXT_TOKENS"}),
-    Run(plain, limits, encoder, {"model": "blocks/tiny", "budget": 0}, {"model": "--model", "budget": "--budget"}),
-    Run({**plain, "level": "low"}, limits, encoder, {"model": "chat/small"}, {"model": "--model"}, TOOLS),
-    Run({**plain, "level": "med", "budget": 300}, limits, encoder),
-    Run({**plain, "instructions": "Obey."}, limits, encoder),
-    Run(plain, cramped, encoder, tools=TOOLS),
-    Run({**plain, "model": "chat/large", "budget": 400}, limits, encoder, tools=TOOLS),
-    Run({**plain, "model": "chat/toolless"}, limits, encoder, tools=TOOLS),
-    Run({**plain, "model": "blocks/small"}, limits, encoder, tools=TOOLS),
-    Run(plain, limits, encoder, tools=TOOLS, bounds=BOUNDS),
+    RunConfig(plain, limits, encoder, tools=TOOLS),
+    RunConfig({**plain, "budget": 120}, limits, encoder),
+    RunConfig({**plain, "model": "blocks/small", "budget": 0}, limits, encoder, origins={"model": "config.toml"}),
+    RunConfig({"model": "chat/small", "budget": 200}, limits, encoder, {"level": "high"}, {"level": "--model"}, TOOLS),
+    RunConfig(plain, limits, encoder, {"budget": 90}, {"budget": "IKIGAI_SLIDING_CONTEXT_TOKENS"}),
+    RunConfig(
+        plain, limits, encoder, {"model": "blocks/tiny", "budget": 0}, {"model": "--model", "budget": "--budget"}
+    ),
+    RunConfig({**plain, "level": "low"}, limits, encoder, {"model": "chat/small"}, {"model": "--model"}, TOOLS),
+    RunConfig({**plain, "level": "med", "budget": 300}, limits, encoder),
+    RunConfig({**plain, "instructions": "Obey."}, limits, encoder),
+    RunConfig(plain, cramped, encoder, tools=TOOLS),
+    RunConfig({**plain, "model": "chat/large", "budget": 400}, limits, encoder, tools=TOOLS),
+    RunConfig({**plain, "model": "chat/toolless"}, limits, encoder, tools=TOOLS),
+    RunConfig({**plain, "model": "blocks/small"}, limits, encoder, tools=TOOLS),
+    RunConfig(plain, limits, encoder, tools=TOOLS, project_limits=BOUNDS),
 )
 READABLE = (*TOOLS, ToolSpec("read_result", "Reads one.", '{"type":"object"}'))
 few = st.integers(0, 3)
-caps = st.builds(Caps, st.integers(1, 20) | st.just(8000), st.sampled_from(["head", "tail", "both"]), few, few)
+caps = st.builds(
+    ToolResultLimits, st.integers(1, 20) | st.just(8000), st.sampled_from(["head", "tail", "both"]), few, few
+)
 rules = st.builds(
-    Rules, st.sampled_from([0.0, 0.1, 0.25, 0.5]), st.booleans(), st.sampled_from([0, 0, 30, 80, 150]), caps
+    WindowRules, st.sampled_from([0.0, 0.1, 0.25, 0.5]), st.booleans(), st.sampled_from([0, 0, 30, 80, 150]), caps
 )
 some = st.sampled_from(RUNS) | st.sampled_from(RUNS[-2:])
 counters = st.sampled_from(["bytes", "provider", "calibrated"])
@@ -42,16 +50,16 @@ PROFILES: tuple[Choices, ...] = (
     {"model": "chat/small", "level": ""},
     {"model": "blocks/tiny", "level": "low", "budget": 120, "system": "Be brief."},
     {"budget": 0, "system": ""},
-    {"budget": 250, "tools_off": ALL},
+    {"budget": 250, "tools_off": EVERY_SET},
     {"level": "high"},
 )
 NAMES = ("p", "q")
-profiles = st.dictionaries(st.sampled_from(NAMES), st.builds(Profile, st.sampled_from(PROFILES), rules, counters))
+profiles = st.dictionaries(st.sampled_from(NAMES), st.builds(RunProfile, st.sampled_from(PROFILES), rules, counters))
 
 
-def profiled(run: Run, found: dict[str, Profile], chosen: str) -> Run:
-    """The run with these profiles, perhaps one of them its own: the configured one, or that of a flag."""
-    run = replace(run, profiles={"": Profile({}, run.rules, run.counter), **found} if found else {})
+def profiled(run: RunConfig, found: dict[str, RunProfile], chosen: str) -> RunConfig:
+    """Return the run with these profiles; one of them may be configured, or named by a flag."""
+    run = replace(run, profiles={"": RunProfile({}, run.rules, run.counter), **found} if found else {})
     match chosen:
         case "below" if "p" in found:
             return replace(run, below={**run.below, "profile": "p"})
@@ -66,12 +74,12 @@ plainly = st.builds(
     some | st.builds(replace, some, tools=st.just(READABLE)),
     planning=st.just(lambda: PLANNING),
     counter=counters,
-    rules=rules | rules | st.just(Rules()),
+    rules=rules | rules | st.just(WindowRules()),
 )
 runs = plainly | st.builds(profiled, plainly, profiles, st.sampled_from(["", "", "below", "above"]))
 COUNTS = (0, 1, 9, 40, 150, 1_000_000)
 counts = st.sampled_from(COUNTS)
-"""What a provider counts of a turn or a request, in tokens: right, far off, or nothing."""
+"""Counts of a provider for a turn or a request, in tokens: right, far off, or none."""
 LABELS = ("", "a", "b", "7")
 places = st.sampled_from(["now", "newest turn_end", "old turn_end", "nowhere"])
 
@@ -82,7 +90,7 @@ images = st.lists(pictures, max_size=2).map(tuple)
 words = st.text(st.characters(codec="utf-8"), max_size=30) | odd
 outputs = st.sampled_from(["", "ok", "seen " * 20, "漢字🦉" * 20, "x" * 150, "y" * 300, "y" * 600]) | odd
 rounds = st.lists(st.lists(outputs, min_size=1, max_size=3), min_size=2, max_size=7)
-"""What comes of the tools of one turn, iteration by iteration."""
+"""The results of the tools of one turn, iteration by iteration."""
 arguments = st.sampled_from(["{}", '{"at":"x"}', '{ "at" :   "wide" }', '{"at":"\\u0000\\n"}'])
 calls = st.builds(ToolCall, st.sampled_from(["c1", "c2", "c3", ""]), st.sampled_from(["look", "see"]), arguments)
 malformed = st.builds(ToolCall, st.just("c1"), st.just("look"), st.just("{}"), st.sampled_from(["[", "5"]))

@@ -1,4 +1,4 @@
-"""A user of the program: a home, a database, a model server, and what the log says afterwards."""
+"""This module gives tests a user of the program: a home, a database, a model server, and the log afterwards."""
 
 import asyncio
 import json
@@ -40,11 +40,11 @@ class Account:
     def run(
         self, *arguments: str, input: str = "", module: str = "ikigai", **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """The program without a terminal, to its end."""
+        """Run the program without a terminal, to its end."""
         return run(self.home, *arguments, input=input, module=module, **self.environment(**env))
 
     def start(self, *arguments: str, **env: str) -> "subprocess.Popen[str]":
-        """The program without a terminal, at work."""
+        """Start the program without a terminal."""
         return subprocess.Popen(
             command(*arguments),
             stdin=subprocess.DEVNULL,
@@ -56,7 +56,9 @@ class Account:
         )
 
     def shell(self, line: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """A line for bash, in which `ikigai` is the program; standard input is closed to it unless it is redirected."""
+        """Run a line of bash, in which `ikigai` is the program; its standard input is closed unless it is
+        redirected.
+        """
         program = " ".join(command())
         return subprocess.run(
             ["bash", "-c", f'ikigai() {{ {program} "$@"; }}\n{line}'],
@@ -69,28 +71,28 @@ class Account:
         )
 
     def terminal(self, *arguments: str, **options: Any) -> Program:
-        """The program in a terminal; see `Program` for the options."""
+        """Start the program in a terminal; see `Program` for the options."""
         options["env"] = self.environment(**options.get("env", {}))
         return Program(self.home, *arguments, **options)
 
     def rows(self, *kinds: str) -> list[tuple[str, str, dict[str, Any]]]:
-        """Kind, content and data of the events of these kinds (none: all), in order."""
+        """Return kind, content and data of the events of these kinds (without arguments of all), in order."""
         with psycopg.connect(self.dsn) as connection:
             rows = connection.execute("select kind, coalesce(content, ''), data from messages order by id").fetchall()
         return [(kind, content, data or {}) for kind, content, data in rows if not kinds or kind in kinds]
 
     def said(self, *kinds: str) -> list[str]:
-        """The texts of the events of these kinds."""
+        """Return the texts of the events of these kinds."""
         return [content for _, content, _ in self.rows(*kinds)]
 
     def endings(self) -> list[str]:
-        """How the turns ended; the log is sound, no turn is open, and nothing of a program that has ended is left."""
+        """Check that the log is sound, no turn is open and no process is left; return how the turns ended."""
         self.alone(lambda pid: not Path(f"/proc/{pid}").exists())
         check(self.dsn)
         return self.turns()
 
     def alone(self, but: Callable[[str], bool] = lambda pid: True) -> None:
-        """Wait until no program is connected any more, none of those that `but` picks by their process ids."""
+        """Wait until no program is connected any more, of those whose process ids `but` accepts."""
         deadline = time.monotonic() + 30
         while there := [pid for pid in self._connected() if but(pid)]:
             assert time.monotonic() < deadline, f"programs are still connected: {there}"
@@ -98,7 +100,7 @@ class Account:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """The database answers no program that is connected."""
+        """Let the database answer no connected program while the block runs."""
         query = (
             "select pid from pg_stat_activity where datname = current_database() and application_name like 'ikigai/%'"
         )
@@ -114,45 +116,45 @@ class Account:
                 os.kill(pid, signal.SIGCONT)
 
     def busy(self) -> list[str]:
-        """The statements under way in the database, but this one."""
+        """Return the statements under way in the database, but this one."""
         query = "select query from pg_stat_activity where state = 'active' and pid <> pg_backend_pid()"
         with psycopg.connect(self.dsn) as connection:
             return [text for (text,) in connection.execute(query + " and datname = current_database()").fetchall()]
 
     def _connected(self) -> list[str]:
-        """The programs that are connected to the database, by their process ids."""
+        """Return the process ids of the programs that are connected to the database."""
         query = "select split_part(application_name, '/', 3) from pg_stat_activity where datname = current_database()"
         with psycopg.connect(self.dsn) as connection:
             return [pid for (pid,) in connection.execute(query).fetchall() if pid]
 
     def turns(self) -> list[str]:
-        """How the turns ended so far."""
+        """Return how the turns ended so far."""
         return [data["ending"] for _, _, data in self.rows("turn_end")]
 
     def drafts(self) -> list[str]:
-        """The words of replies that were streaming, as far as they were saved."""
+        """Return the saved parts of replies that were streaming."""
         with psycopg.connect(self.dsn) as connection:
             return [text for (text,) in connection.execute("select text from drafts").fetchall()]
 
     def script(self, *replies: object) -> tuple[str, str]:
-        """Flags for a model that gives these replies; see `ikigai.providers.scripted`."""
+        """Return flags for a model that gives these replies; see `ikigai.providers.scripted`."""
         file = self.home / "script.json"
         file.write_text(json.dumps(replies))
         return "-m", f"scripted/{file}"
 
     def agents(self) -> list[str]:
-        """Names, oldest first."""
+        """Return the names of agents, oldest first."""
         with psycopg.connect(self.dsn) as connection:
             return [name for (name,) in connection.execute("select name from agents order by created_at").fetchall()]
 
     def log_file(self) -> str:
-        """What the program wrote for those who look after it."""
+        """Return the program's log file."""
         file = self.home / ".local" / "state" / "ikigai" / "ikigai.log"
         return file.read_text() if file.exists() else ""
 
 
 class Wire:
-    """A model server of the test's own; `script` is what it answers, `requests` what it was asked."""
+    """A model server of the test's own; `script` holds its answers, `requests` the requests that came."""
 
     def __init__(self, script: Iterable[Answer | str] = ()) -> None:
         self.server = WireServer(script)
@@ -160,7 +162,7 @@ class Wire:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def answers(self, *script: Answer | str) -> None:
-        """Answer with these from now on; behind them it repeats what it is told."""
+        """Give these answers from now on, and then echo each message."""
         self.server.script[:] = script
 
     @property
@@ -172,7 +174,7 @@ class Wire:
         return asyncio.run_coroutine_threadsafe(self.server.got_one.wait(), self._loop).result(seconds)
 
     def messages(self, number: int = -1) -> list[dict[str, Any]]:
-        """The messages of one request, the last by default."""
+        """Return the messages of one request, the last by default."""
         return self.requests[number].json["messages"]
 
     @contextmanager
@@ -189,14 +191,14 @@ class Wire:
 
 
 def refused(result: "subprocess.CompletedProcess[str]", code: int, *words: str) -> None:
-    """The program said one plain thing and what to do, in few lines, and ended with this exit code."""
+    """Check that the program printed one plain error with a remedy, in few lines, and ended with this exit code."""
     told_plainly(result.stderr, *words)
     assert result.returncode == code, (result.returncode, result.stderr)
     assert "Traceback" not in result.stdout
 
 
 def told_plainly(text: str, *words: str) -> None:
-    """One message of the program's: what failed and what to do, in at most three lines and without a traceback."""
+    """Check that the text is one plain error with a remedy, in at most three lines and without a traceback."""
     assert "Traceback" not in text
     lines = text.strip().splitlines()
     assert 1 <= len(lines) <= 3 and text.count("ikigai: ") == 1 and lines[0].startswith("ikigai: "), text
@@ -207,5 +209,5 @@ def told_plainly(text: str, *words: str) -> None:
 
 
 def lines_of(text: str) -> list[dict[str, Any]]:
-    """JSON lines."""
+    """Return the objects of JSON lines."""
     return [json.loads(line) for line in text.splitlines()]

@@ -1,11 +1,11 @@
-"""The real program with bugs in its screen: showing what was said, and Ctrl+C, divide by zero."""
+"""This module runs the real program with bugs in its screen: showing a message, and Ctrl+C, divide by zero."""
 
 import sys
 
 from ikigai.cli import main as cli
-from ikigai.terminal.input.actions import Actions
-from ikigai.terminal.screen import Screen
+from ikigai.terminal.input.actions import InputActions
+from ikigai.terminal.output.conversation import ConversationView
 
 if __name__ == "__main__":
-    Screen.show = Actions.ask_to_leave = lambda *_: 1 / 0  # type: ignore[method-assign]
+    ConversationView.show = InputActions.ask_to_leave = lambda *_: 1 / 0  # type: ignore[method-assign]
     sys.exit(cli.main())

@@ -1,4 +1,4 @@
-"""The real program with its own tools, and a place at which it kills itself: KILL_AT as in `toy`."""
+"""This module runs the real program with its own tools; it kills itself at a place: KILL_AT as in `toy`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The real program, but it waits for nothing longer than a moment: for what would take minutes to be given up."""
+"""This module runs the real program with short waits, so that it soon gives up."""
 
 import sys
 
@@ -8,6 +8,6 @@ from ikigai.providers import retry
 from ikigai.store import connection
 
 if __name__ == "__main__":
-    retry.FIRST = retry.CEILING = 0.01
-    oneshot.PATIENCE = connection.REFUSED_AGAIN = 0.5
+    retry.FIRST_DELAY = retry.MAX_DELAY = 0.01
+    oneshot.DATABASE_TIMEOUT = connection.REFUSAL_RETRY_DELAY = 0.5
     sys.exit(cli.main())

@@ -1,4 +1,4 @@
-"""The real program, but moments last: for what a busy machine would otherwise be too late for."""
+"""This module runs the real program with long moments, which a busy machine does not miss."""
 
 import sys
 
@@ -8,9 +8,9 @@ from ikigai.terminal.output import conversation as showing
 from ikigai.terminal.output import dialog
 
 PAUSE = 6.0
-"""Seconds without a letter after which a key answers."""
+"""Seconds without a letter after which a question takes a key."""
 
 if __name__ == "__main__":
-    showing.HINTED = actions.LEAVE = 60.0
-    dialog.PAUSE = PAUSE
+    showing.HINT_SECONDS = actions.LEAVE_SECONDS = 60.0
+    dialog.TYPING_GUARD = PAUSE
     sys.exit(cli.main())

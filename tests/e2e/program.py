@@ -1,4 +1,4 @@
-"""The real program in a real terminal: what a person would see, type and kill."""
+"""This module runs the real program in a real terminal, for tests to see, type and kill."""
 
 import os
 import select
@@ -17,6 +17,8 @@ import pyte
 from pyte.screens import Char
 
 from tests import ROOT
+from tests.support import starting
+from tests.support.starting import Forked
 from tests.terminal.alternate import Screen, is_dim
 from tests.terminal.modes import left_on
 
@@ -26,11 +28,11 @@ KEPT = ("PATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "TMPDIR")
 
 
 TOOLLESS = {"IKIGAI_TOOLS_ENABLED": "false"}
-"""Most tests are about the conversation; those of tools switch them on."""
+"""Variables without tools: most tests are about the conversation, and those of tools switch them on."""
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """A fresh user's environment: their own home, no key, no database, nothing of ours."""
+    """Return a fresh user's environment: their own home, no key, no database, none of our variables."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith("PIP_")}
     return {
         **kept,
@@ -50,11 +52,14 @@ def command(*arguments: str, module: str = "ikigai") -> list[str]:
 def run(
     home: Path, *arguments: str, input: str = "", module: str = "ikigai", **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """The program without a terminal. Surrogates stand for bytes that are no UTF-8."""
+    """Run the program without a terminal. Surrogates stand for bytes that are no UTF-8."""
+    around = environment(home, **more)
+    if starting.shareable(around):
+        return starting.capture(module, arguments, input, around, home, 120)
     return subprocess.run(
         command(*arguments, module=module),
         input=input,
-        env=environment(home, **more),
+        env=around,
         capture_output=True,
         encoding="utf-8",
         errors="surrogateescape",
@@ -86,20 +91,28 @@ class Program:
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
         self._came = 0.0
-        self.process = subprocess.Popen(
+        self.process = self._start(module, arguments, environment(home, **(env or {})), cwd or home)
+
+    def _start(
+        self, module: str, arguments: tuple[str, ...], env: dict[str, str], folder: Path
+    ) -> "Forked | subprocess.Popen[bytes]":
+        slave = self.slave
+        if starting.shareable(env):
+            return starting.start(module, arguments, (slave, slave, slave), env, folder, terminal=True)
+        return subprocess.Popen(
             command(*arguments, module=module),
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env=environment(home, **(env or {})),
-            cwd=cwd or home,
+            env=env,
+            cwd=folder,
             start_new_session=True,
             preexec_fn=lambda: self._at_home(slave),
         )
 
     @staticmethod
     def _at_home(slave: int) -> None:
-        """As a terminal starts programs: Ctrl+C reaches them, whoever runs the tests."""
+        """Make the terminal the controlling one, so that Ctrl+C reaches the program in any test run."""
         ioctl(slave, termios.TIOCSCTTY, 0)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -150,11 +163,11 @@ class Program:
         self.type(b"\x1b[200~" + (text.encode() if isinstance(text, str) else text) + b"\x1b[201~")
 
     def lines(self) -> list[str]:
-        """What is on screen now."""
+        """Return the lines on screen now."""
         return [line.rstrip() for line in self.screen.display]
 
     def scrollback(self) -> list[str]:
-        """All lines, those that scrolled away first."""
+        """Return all lines, those that scrolled away first."""
         gone = ["".join(line[x].data for x in range(self.screen.columns)) for line in self.screen.history.top]
         return [line.rstrip() for line in (*gone, *self.screen.display)]
 
@@ -162,11 +175,13 @@ class Program:
         return "\n".join(self.scrollback())
 
     def words(self) -> str:
-        """All that is there, on one line."""
+        """Return all that is on screen or scrolled away, on one line."""
         return " ".join(self.text().split())
 
     def pump(self, seconds: float) -> bool:
-        """Read what the program writes for so long, and answer its questions as a terminal would; whether there was."""
+        """Read the program's output for `seconds`, and answer its queries as a terminal would; return True if there was
+        any.
+        """
         ready, _, _ = select.select([self._master], [], [], seconds)
         if not ready:
             return False
@@ -183,7 +198,7 @@ class Program:
 
     @property
     def halfway(self) -> bool:
-        """Whether the screen is in the middle of an update that terminals show as a whole."""
+        """Return True if the screen is in the middle of an update that terminals show as a whole."""
         begun = self.raw.rfind(b"\x1b[?2026h", max(0, len(self.raw) - (1 << 17)))
         return begun >= 0 and b"\x1b[?2026l" not in self.raw[begun:] and time.monotonic() - self._came < 0.5
 
@@ -196,16 +211,16 @@ class Program:
                 pass
 
     def logged(self) -> str:
-        """The end of the program's own log, which tells why it did what it should not."""
+        """Return the end of the program's own log, for messages of failed tests."""
         file = self._unsent / "ikigai.log"
         return file.read_text(errors="replace")[-20_000:] if file.exists() else ""
 
     def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
-        """Until `text` is there, wrapped or not."""
+        """Wait until `text` is there, wrapped or not."""
         self.wait(lambda: text in self.text() or text in self.words(), repr(text), seconds)
 
     def status(self) -> str:
-        """The last row that is not empty: while nothing else is going on, the status line."""
+        """Return the last row that is not empty: while nothing else is going on, the status line."""
         return next((line for line in reversed(self.lines()) if line), "")
 
     def ready(self) -> Self:
@@ -218,7 +233,7 @@ class Program:
         self.wait(lambda: not any("Esc stops" in line for line in self.lines()), "the end of the turn")
 
     def input(self) -> str:
-        """What stands in the input, on one line, without what is suggested behind it."""
+        """Return the text in the input, on one line, without the suggestion behind it."""
         lines = self.lines()
         first = max((n for n, line in enumerate(lines) if line.startswith("❯")), default=len(lines))
         rows = [y for y in range(first, len(lines) - 1) if lines[y] and lines[y] != self.status()]
@@ -228,18 +243,18 @@ class Program:
         return [self.screen.buffer[y][x] for x in range(self.screen.columns)]
 
     def wait_for_input(self, text: str) -> None:
-        """Until this and nothing else stands in the input."""
+        """Wait until this and nothing else stands in the input."""
         self.wait(lambda: self.input() == text, f"{text!r} in the input")
 
     def ended(self, seconds: float = PATIENCE) -> int:
-        """Wait for the end of the program; its exit code, negative for a signal."""
+        """Wait for the end of the program; return its exit code, negative for a signal."""
         self.wait(lambda: self.process.poll() is not None, "the end of the program", seconds)
         for _ in range(5):
             self.pump(0.02)
         return self.process.returncode
 
     def leave(self) -> None:
-        """/exit when nothing is under way any more, and all is well."""
+        """Leave by /exit when nothing is under way any more, and check that all is well."""
         self.settled()
         self.say("/exit")
         assert self.ended() == 0
@@ -252,7 +267,7 @@ class Program:
         self._master = self.slave = -1
 
     def assert_restored(self) -> None:
-        """The terminal is as it was before: what it does with keys, all its modes, the cursor in column 0."""
+        """Check that the terminal is as before: its handling of keys, all its modes, the cursor in column 0."""
         assert termios.tcgetattr(self.slave) == self.modes
         assert left_on(self.raw) == {}
         assert self.screen.cursor.x == 0, self.text()

@@ -1,4 +1,4 @@
-"""What users, networks, servers and disks do wrong: told plainly with what to do, the right exit code, nothing lost."""
+"""Tests of mistakes of users, networks, servers and disks: plain errors with a remedy, exit codes, nothing lost."""
 
 import json
 import os
@@ -112,7 +112,7 @@ def test_a_name_that_is_not_there(account: Account):
 
 @pytest.fixture
 def guarded(request: pytest.FixtureRequest) -> Iterator[str]:
-    """DSN of a server that asks the user `guarded` for the password `right`, which the DSN does not hold."""
+    """Yield the DSN of a server that asks the user `guarded` for the password `right`, which the DSN does not hold."""
     lease = embedded.start(request.config.cache.mkdir("postgres-guarded"))
     with psycopg.connect(lease.dsn, autocommit=True) as admin:
         ((rules,),) = admin.execute("show hba_file").fetchall()
@@ -220,7 +220,7 @@ def test_at_the_terminal(account: Account, arguments: list[str], env: dict[str, 
 
 @contextmanager
 def full(disk: str, account: Account) -> Iterator[None]:
-    """The log is on that disk, and the disk is full while the block runs."""
+    """Fill the disk with the log while the block runs."""
     with psycopg.connect(account.dsn, autocommit=True) as admin:
         admin.execute(f"alter table messages set tablespace {disk}".encode())
         query = "select pg_tablespace_location(oid) from pg_tablespace where spcname = %s"
@@ -234,7 +234,7 @@ def full(disk: str, account: Account) -> Iterator[None]:
 
 
 def long_text() -> str:
-    """More than a page of the table that is there already, and nothing that could be packed."""
+    """Return more than a page of the table that is there already, which cannot be compressed."""
     return "".join(random.Random(5).choices("abcdefghijklmnopqrstuvwxyz0123456789 ", k=60_000)).strip()
 
 

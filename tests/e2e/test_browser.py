@@ -1,4 +1,4 @@
-"""The history browser in a terminal: where the rule stands, what its keys do, and the screen when it has been left."""
+"""Tests of the history browser in a terminal: the context rule in it, its keys, and the screen after it."""
 
 import re
 import signal
@@ -26,14 +26,14 @@ def opened(program: Program, keys: str = CTRL_T) -> None:
 
 
 def selected(program: Program) -> str:
-    """The row with the cursor; "" while a frame is being drawn."""
+    """Return the row with the cursor; "" while a frame is being drawn."""
     if program.halfway:
         return ""
     return next((line for line in program.lines() if line.startswith("▌")), "")
 
 
 def chosen(program: Program, keys: str, wanted: str) -> None:
-    """Press keys until the cursor is where it is wanted."""
+    """Press keys until the cursor is on a row with `wanted`."""
     for _ in range(40):
         program.wait(lambda: selected(program) != "", "the cursor")
         before = selected(program)
@@ -51,7 +51,7 @@ def left(program: Program, keys: str = "q") -> None:
 
 
 def head(program: Program) -> str:
-    """The first row: where the cursor is, in words."""
+    """Return the first row, which says where the cursor is."""
     return program.lines()[0].strip()
 
 
@@ -145,7 +145,7 @@ def test_actions_do_what_they_say(account: Account, tmp_path: Path):
         chosen(program, "[", "❯ the third one")
         assert "forgotten by #" in head(program)
 
-        with account.terminal(*ECHO) as other:  # read-only, because the first one has the pen
+        with account.terminal(*ECHO) as other:  # read-only, because the first one has the write lock
             other.wait_for("It is shown read-only")
             opened(other)
             chosen(other, "[", "❯ the third one")
@@ -175,7 +175,7 @@ def test_actions_do_what_they_say(account: Account, tmp_path: Path):
     assert [kind for kind, _, _ in account.rows("rewind", "undo", "filter")] == ["rewind", "undo", "filter"]
 
 
-def test_what_goes_on_behind_is_neither_lost_nor_shown_twice(account: Account):
+def test_events_behind_the_browser_are_shown_once(account: Account):
     words = [f"paragraph {n} of it" for n in range(40)]
     pause = {"do": "pause", "seconds": 0.02}
     call = {"do": "call", "name": "shell", "arguments": {"command": "touch x"}}
@@ -216,7 +216,7 @@ def test_what_goes_on_behind_is_neither_lost_nor_shown_twice(account: Account):
 
 @pytest.fixture
 def unreachable(account: Account) -> Iterator[Callable[[bool], None]]:
-    """Takes the database away, and gives it back."""
+    """Yield a function that takes the database away, and gives it back."""
     name = conninfo.conninfo_to_dict(account.dsn)["dbname"]
 
     def switch(away: bool) -> None:

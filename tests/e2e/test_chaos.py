@@ -1,6 +1,6 @@
-"""Killed at random, again and again, in the middle of whatever it does; half of the time in the REPL.
+"""Tests that kill the program at random, again and again, whatever it does; half of the time in the REPL.
 
-IKIGAI_LONG_KILLS says how often (2,000), CHAOS_SEED repeats a run.
+IKIGAI_LONG_KILLS sets the number of kills (2,000), CHAOS_SEED repeats a run.
 """
 
 import json
@@ -18,9 +18,9 @@ from tests.support.evidence import Evidence, end
 
 KILLS = int(os.environ.get("IKIGAI_LONG_KILLS") or 2_000)
 BATCH = 50
-"""Kills of one account: its log is looked through after each."""
+"""Kills of one account, after which its log is checked."""
 RESTART_EACH = 10
-"""Kills after which two starts in a row, and an orderly end, are looked at."""
+"""Kills after which two starts in a row, and an orderly end, are checked."""
 LONGEST = 3.0
 """Seconds until a kill, at most: a start takes less than one, and a turn of the script about two."""
 TOOLS = {"IKIGAI_TOOLS_ENABLED": "true"}
@@ -29,10 +29,10 @@ COMMANDS = ("/mark m", "/clear", "/undo", "/rewind m", "/fork", "/status", "/con
 
 
 class Dice(random.Random):
-    """Whatever the campaign leaves to chance."""
+    """The random choices of the campaign."""
 
     def script(self, folder: Path, number: int, token: str) -> tuple[str, str]:
-        """Flags for a model with words, pauses and calls; every call of the account has a number of its own."""
+        """Return flags for a model with words, pauses and calls; every call of the account has a number of its own."""
         replies = []
         for turn in range(4):
             words = [f"Round {number}, part {turn}-{n}, with some words." for n in range(self.randrange(1, 9))]
@@ -45,7 +45,9 @@ class Dice(random.Random):
         return "-m", f"scripted/{file}"
 
     def call(self, name: str, token: str) -> dict[str, object]:
-        """A command that says that it ran; some go on for ever, some beside, some without their parents."""
+        """Return a command that reports its run; some run for ever, some in the background, some detached from their
+        parents.
+        """
         stay = f"exec -a {token} sleep 1000"
         behind = self.choice(("true", "sleep 0.2", stay, f"setsid bash -c '{stay}' & true", f"({stay}) & sleep 0.1"))
         arguments: dict[str, object] = {"command": f"echo {name} >> ran; {behind}", "timeout": 2}
@@ -84,7 +86,7 @@ def test_random_kills(account: Account, batch: int):
 
 
 def _repl(evidence: Evidence, dice: Dice, model: tuple[str, str], number: int, seconds: float = LONGEST) -> Program:
-    """A program in a terminal that was used for a while: messages, commands, answers to what it asks."""
+    """Return a program in a terminal that was used for a while: messages, commands, answers to its questions."""
     yolo = ("--yolo",) * (dice.random() < 0.5)
     program = evidence.account.terminal(*model, *yolo, env=TOOLS, rows=40)
     until = time.monotonic() + dice.uniform(0.1, seconds)
@@ -113,7 +115,7 @@ def _print(evidence: Evidence, dice: Dice, model: tuple[str, str], number: int) 
 
 
 def _orderly(evidence: Evidence, dice: Dice, number: int) -> None:
-    """A signal that a program can heed: then the terminal is as it was, too."""
+    """Send a signal that a program can handle; the terminal is restored then, too."""
     signalled = dice.choice((signal.SIGTERM, signal.SIGHUP))
     model = dice.script(evidence.account.home, 1_000 + number, evidence.token)
     with _repl(evidence, dice, model, 1_000 + number) as program:

@@ -1,4 +1,4 @@
-"""What shells complete: the scripts are sourced by the shells themselves, and know what the parsers know."""
+"""Tests of shell completion: the shells themselves source the scripts, which know what the parsers know."""
 
 import argparse
 import os
@@ -22,7 +22,7 @@ from tests.e2e.program import command, environment
 
 @pytest.fixture
 def on_path(account: Account) -> Path:
-    """A folder with the program `ikigai` in it."""
+    """Return a folder with the program `ikigai` in it."""
     folder = account.home / "bin"
     folder.mkdir()
     (folder / "ikigai").write_text(f'#!/bin/sh\nexec {" ".join(command())} "$@"\n')
@@ -44,7 +44,7 @@ ask() { COMP_WORDS=(ikigai "$@"); COMP_CWORD=$#; _ikigai; echo "$* = ${COMPREPLY
 
 
 def asked(account: Account, on_path: Path, *lines: str) -> dict[str, set[str]]:
-    """What bash completes behind each of these lines."""
+    """Return the completions of bash behind each of these lines."""
     script = ASKS + "\n".join(f"ask {line}" for line in lines)
     told = in_shell(account, on_path, ["bash", "-u", "-c"], script)
     return {line.partition(" = ")[0]: set(line.partition(" = ")[2].split()) for line in told.splitlines()}
@@ -59,7 +59,7 @@ def every(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str
 
 
 def parsers() -> list[tuple[str, argparse.ArgumentParser]]:
-    _, *beside = every(admin.parser(cli._common(), cli._common(argparse.SUPPRESS)))
+    _, *beside = every(admin.build_parser(cli._common(), cli._common(argparse.SUPPRESS)))
     return [*beside, ("", cli._parser())]
 
 
@@ -125,7 +125,7 @@ STARTS = {
 
 @pytest.mark.parametrize("name", STARTS)
 def test_tab(account: Account, on_path: Path, name: str):
-    """A person's shell: Tab, and the word is there. Skips where that shell is not installed."""
+    """Tab in an interactive shell completes the word. Skips where that shell is not installed."""
     if not shutil.which(name):
         pytest.skip(f"needs {name}")
     start, source = STARTS[name]
@@ -161,7 +161,7 @@ def test_tab(account: Account, on_path: Path, name: str):
 
 
 def test_fish(account: Account, on_path: Path):
-    """It reads the script, and completes commands, options and values. Skips where it is not installed."""
+    """fish reads the script, and completes commands, options and values. Skips where it is not installed."""
     if not shutil.which("fish"):
         pytest.skip("needs fish")
     (account.home / "script").write_text(account.run("completion", "fish").stdout)

@@ -1,4 +1,4 @@
-"""Condensing at the terminal: what is shown of it, and what a kill in the middle of it leaves."""
+"""Tests of condensing at the terminal: its display, and the state after a kill in the middle of it."""
 
 import json
 import signal
@@ -62,7 +62,7 @@ def test_condensed_killed_taken_back_and_cleared(tmp_path: Path, dsn: str):
     assert figures["in_force"] is None and figures["cleared"][0]["text"] == "They spoke of ducks."
     found = run(tmp_path, "history", "search", "--kind", "summary", "spoke of ducks", **env)
     assert "They spoke of ducks." in found.stdout, "/recall finds it, too"
-    for line in ("They fly.", "/clear"):  # print mode ends, and has no time to summarise what nobody asks for
+    for line in ("They fly.", "/clear"):  # print mode ends, and has no time to summarize what nobody asks for
         assert run(tmp_path, "-m", "scripted/echo", "-p", line, **env).returncode == 0
     figures = json.loads(run(tmp_path, "-p", "/summary", "--output-format", "json", **env).stdout)
     assert len(figures["cleared"]) == 1

@@ -1,4 +1,4 @@
-"""Commands that change what the model sees, in a terminal and in print mode: what they say, ask, store and send."""
+"""Tests of the commands that change the context, in a terminal and in print mode: output, questions, log, requests."""
 
 import json
 import time
@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from ikigai.terminal.output.dialog import UNREAD
+from ikigai.terminal.output.dialog import MIN_SEEN_SECONDS
 from tests.e2e.account import WIRE, Account, Wire, refused
 from tests.e2e.program import Program
 from tests.support.wire_server import Answer, chunk, completion, sse
 
 
 def contents(wire: Wire, number: int = -1) -> list[str]:
-    """What the messages of a request say."""
+    """Return the texts of the messages of a request."""
     return [message["content"] for message in wire.messages(number)]
 
 
 def exchange(*texts: str) -> list[str]:
-    """Messages and what the server says to them."""
+    """Return messages and the server's answers to them."""
     return [each for text in texts for each in (text, f"You said: {text}")]
 
 
@@ -30,7 +30,7 @@ def say(program: Program, *texts: str) -> None:
 
 
 def told(program: Program, line: str, *words: str) -> None:
-    """Give a command and wait for what it says; what is in the input then goes."""
+    """Give a command and wait for its output; then the input is empty."""
     program.say(line)
     for each in words:
         program.wait_for(each)
@@ -46,7 +46,7 @@ def answer(program: Program, question: str, key: str) -> None:
 def shows(program: Program, question: str) -> None:
     program.wait(lambda: any(line.startswith(question) for line in program.lines()), repr(question))
     program.wait(lambda: any("[y] yes · [n] no · Esc: no" in line for line in program.lines()), "what can be pressed")
-    read = time.monotonic() + UNREAD + 0.1
+    read = time.monotonic() + MIN_SEEN_SECONDS + 0.1
     program.wait(lambda: time.monotonic() > read, "nothing")
 
 
@@ -122,7 +122,7 @@ def test_the_newest_turn_again_or_for_another_message(account: Account, wire: Wi
 # -- forgetting by ids ---------------------------------------------------------------------------------------------
 
 
-def test_what_is_named_by_ids_is_shown_and_forgotten_after_a_yes(account: Account, wire: Wire):
+def test_events_named_by_ids_are_shown_and_forgotten_after_a_yes(account: Account, wire: Wire):
     assert account.run("--new", *WIRE, "-p", "elsewhere").returncode == 0  # 1-4
     with account.terminal("--new", *WIRE) as program:
         program.ready()

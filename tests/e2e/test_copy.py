@@ -1,4 +1,4 @@
-"""/copy over the real program: while it writes, for who follows, after a restart; what the terminal does beside it."""
+"""Tests of /copy over the real program: during a reply, in a follower, after a restart, and beside the terminal."""
 
 import re
 from base64 import b64decode

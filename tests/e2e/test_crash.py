@@ -1,4 +1,4 @@
-"""Kill -9 at any moment, start again: nothing shown is missing, the turn is closed, no tool runs twice."""
+"""Tests of kill -9 at any moment and a restart: nothing shown is missing, the turn is closed, no tool runs twice."""
 
 import json
 import signal
@@ -69,7 +69,7 @@ def test_nothing_shown_is_lost(tmp_path: Path, dsn: str, point: str):
 
 
 def _said(scrollback: list[str]) -> list[str]:
-    """Lines of the conversation: what the live area and the input held does not count."""
+    """Return the lines of the conversation, without those of the live area and the input."""
     first = next((n for n, line in enumerate(scrollback) if line.startswith("❯ go on then")), None)
     if first is None or not any(line.startswith(("●", "→", "←")) for line in scrollback[first:]):
         return []

@@ -1,6 +1,6 @@
-"""A database that fails in every way for an hour, under a REPL that goes on and print runs beside it.
+"""Tests of a database that fails in every way for an hour, under a REPL that goes on and print runs beside it.
 
-IKIGAI_LONG_FAULTS says how many seconds (3,600), CHAOS_SEED repeats a run.
+IKIGAI_LONG_FAULTS sets the number of seconds (3,600), CHAOS_SEED repeats a run.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from tests.support.evidence import Evidence
 
 SECONDS = float(os.environ.get("IKIGAI_LONG_FAULTS") or 3_600)
 TURNS = 40
-"""Of one REPL, then the log is looked through and another one is started."""
+"""Turns of one REPL, after which the log is checked and another one is started."""
 TURN_WITHIN = 240.0
 """Seconds until a turn has ended, however often the database was away meanwhile."""
 OURS = "datname = 'ikigai' and application_name like 'ikigai/%' and state is not null"
 
 
 class Server:
-    """A server of the test's own, which can be killed: others share no crash with it."""
+    """A server of the test's own, which can be killed: other tests do not share its crashes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -41,14 +41,14 @@ class Server:
         self.dsn = self._lease.dsn
 
     def kill(self, wait: float) -> str:
-        """Kill the postmaster, and start it again after a while; returns its new DSN."""
+        """Kill the postmaster, and start it again after a while; return its new DSN."""
         pid = (location.folder_of(self._folder) / "data" / "postmaster.pid").read_text().split()[0]
         os.kill(int(pid), signal.SIGKILL)
         time.sleep(wait)
         return self.answers()
 
     def answers(self) -> str:
-        """Wait until it runs and lets programs in; its DSN."""
+        """Wait until it runs and accepts connections; return its DSN."""
         until = time.monotonic() + 60
         while True:
             self.dsn = self._lease.renew()
@@ -60,7 +60,7 @@ class Server:
                 time.sleep(0.1)
 
     def backends(self) -> list[int]:
-        """Server processes of programs."""
+        """Return the server processes of programs."""
         with psycopg.connect(self.dsn) as connection:
             found = connection.execute(f"select pid from pg_stat_activity where {OURS}".encode()).fetchall()
         return [pid for (pid,) in found]
@@ -70,7 +70,7 @@ class Server:
 
 
 class Faults:
-    """Makes one fault after the other in a thread, until told to pause; `made` counts them by their names."""
+    """Makes one fault after the other in a thread, until told to pause; `made` counts them by name."""
 
     def __init__(
         self, server: Server, proxy: Proxy, loop: asyncio.AbstractEventLoop, evidence: Evidence, dice: random.Random
@@ -85,7 +85,7 @@ class Faults:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Nothing fails meanwhile, and what did is over."""
+        """Wait for the end of the current fault, and make none while the block runs."""
         with self._turn:
             self._proxy.spare()
             self._server.answers()
@@ -111,14 +111,14 @@ class Faults:
                 self.made[fault.__name__] += 1
 
     def cut(self) -> None:
-        """A connection ends at any byte: behind a request, before its answer, within either."""
+        """End a connection at any byte: behind a request, before its answer, within either."""
         self._proxy.cut_after(self._dice.choice((TO_SERVER, TO_CLIENT)), self._dice.randrange(600))
 
     def reset(self) -> None:
         self._loop.call_soon_threadsafe(self._proxy.reset)
 
     def hold(self) -> None:
-        """Nothing passes for a while; now and then for longer than a program waits for an answer."""
+        """Let nothing pass for a while, sometimes for longer than a program waits for an answer."""
         self._proxy.held = True
         time.sleep(self._dice.choice((0.5, 2, 5, 5, 25)))
         self._proxy.held = False
@@ -141,7 +141,7 @@ class Faults:
             time.sleep(self._dice.uniform(0.5, 7))
 
     def crash(self) -> None:
-        """A server process dies: the server ends all of them, and recovers."""
+        """Kill a server process: the server ends all of them, and recovers."""
         if backends := self._server.backends():
             os.kill(self._dice.choice(backends), signal.SIGKILL)
 
@@ -178,7 +178,7 @@ def test_an_hour_of_database_faults(tmp_path: Path):
 
 
 def _session(evidence: Evidence, faults: Faults, through: str, session: int, until: float) -> Counter[str]:
-    """One REPL with many turns; what it was asked is in the log once, and so is what print runs were."""
+    """Run one REPL with many turns; its questions, and those of print runs, are in the log once."""
     env = {"IKIGAI_DATABASE_URL": through, "IKIGAI_TOOLS_ENABLED": "true"}
     replies, asked = [], list[str]()
     for n in range(TURNS):
@@ -217,7 +217,7 @@ def _session(evidence: Evidence, faults: Faults, through: str, session: int, unt
 
 
 def _printed(evidence: Evidence, question: str, env: dict[str, str]) -> int:
-    """The exit code of a print run through the faults: it may say that the database is away."""
+    """Return the exit code of a print run through the faults, which may report that the database is away."""
     file = evidence.account.home / "print.json"
     file.write_text(json.dumps([f"An answer to {question}."]))
     asked = ("-m", f"scripted/{file}", "--new", "-p", question, "--output-format", "stream-json")

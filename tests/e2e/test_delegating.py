@@ -1,4 +1,4 @@
-"""A task that a model shares with three agents of its own, in a terminal: what is shown of it, and what it cost."""
+"""Tests of a model that shares a task with three subagents, in a terminal: the display, and the cost."""
 
 import json
 import signal
@@ -58,7 +58,7 @@ def test_print_mode_waits_for_its_agents_and_stops_the_others(account: Account, 
 
 
 def test_killed_between_the_end_of_a_childs_turn_and_the_parents_taking(account: Account, tmp_path: Path) -> None:
-    """The report is stored with the end of the turn: the next program hears it, once."""
+    """The report is stored with the end of the turn: the next program receives it, once."""
     fork = call("fork", prompt="?")
     fork["arguments"] = {"prompt": "?", "name": "kid", "model": script(tmp_path, "kid", "Done.")}
     boss = script(tmp_path, "boss", [fork], [{"do": "hang"}])
@@ -79,7 +79,7 @@ def test_killed_between_the_end_of_a_childs_turn_and_the_parents_taking(account:
 
 
 def test_the_user_is_told_of_mail_that_is_held_and_lets_it_come(account: Account, tmp_path: Path) -> None:
-    """Parent and child go on by themselves, until the user says something."""
+    """Parent and child go on by themselves, until the user sends something."""
     fork = {
         **call("fork"),
         "arguments": {"prompt": "?", "name": "kid", "model": script(tmp_path, "kid", *["Pong."] * 40)},
@@ -113,7 +113,7 @@ def test_print_mode_opens_an_agent_that_it_gives_work(account: Account, tmp_path
     "at", ["after:tool_started", "before:mail_sent", "after:mail_sent", "before:mail_taken", "after:mail_taken"]
 )
 def test_killed_within_a_reply_with_agent_tools(account: Account, tmp_path: Path, at: str) -> None:
-    """The next program hears each answer once, whatever was under way."""
+    """The next program receives each answer once, whatever was under way."""
     fork = call("fork")
     fork["arguments"] = {"prompt": "?", "name": "kid", "model": script(tmp_path, "kid", "First.", "Second.")}
     calls = [fork, call("send", agent="kid", text="More."), call("wait", agents=["kid"])]

@@ -1,4 +1,4 @@
-"""The terminal while the program is stopped, and after it was killed, also when it had the other screen."""
+"""Tests of the terminal while the program is stopped, and after a kill, also of one with the alternate screen."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from tests.terminal.modes import left_on
 
 
 def shell(account: Account, tmp_path: Path) -> Console:
-    """An interactive shell with job control, in which `ikigai` is the program."""
+    """Return an interactive shell with job control, in which `ikigai` is the program."""
     rc = tmp_path / "rc"
     program = " ".join(command(*ECHO))
     rc.write_text(
@@ -30,7 +30,7 @@ def at_the_shell(console: Console) -> bool:
 
 
 def stopped(console: Console, account: Account) -> None:
-    """Ctrl+Z: the shell has the terminal, and nothing of the program's is left in it."""
+    """Press Ctrl+Z and check that the shell has the terminal, without a trace of the program."""
     console.send("\x1a")
     console.until("Stopped")
     console.until(lambda: at_the_shell(console))
@@ -40,7 +40,7 @@ def stopped(console: Console, account: Account) -> None:
 
 
 def kept(console: Console, account: Account, name: str = "now") -> str:
-    """The settings of the terminal, by the shell; `before` as they were when that was asked first."""
+    """Return the settings of the terminal, by the shell; the file `before` holds those that were asked first."""
     file = account.home / name
     if name == "now" or not file.exists():
         file.unlink(missing_ok=True)

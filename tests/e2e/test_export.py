@@ -1,4 +1,4 @@
-"""Export and import over the whole program: files, refusals, and /export at the terminal."""
+"""Tests of export and import over the whole program: files, refusals, and /export at the terminal."""
 
 import json
 import os
@@ -77,7 +77,7 @@ def test_export_and_import(account: Account):
 
 
 def test_a_history_without_ends_of_turns(account: Account):
-    """As a converter writes it: it opens at once, and the window slides over it."""
+    """A converter writes such a file: it opens at once, and the window slides over it."""
     said = [("user", "assistant")[n % 2] for n in range(20_000)]
     rows = [
         {"id": n, "at": "2026-01-01T00:00:00Z", "kind": kind, "content": f"{n} {'word ' * 40}"}
@@ -105,7 +105,7 @@ def test_a_history_without_ends_of_turns(account: Account):
 
 
 def test_ctrl_c_leaves_no_half_file(account: Account):
-    """A history of some megabytes, so that there is a middle."""
+    """The history has some megabytes, so that there is a middle."""
     assert account.run(*ECHO, "-p", "hello").returncode == 0
     lines = account.run("history", "export", "--format", "jsonl").stdout.splitlines()
     head, event = lines[0].replace(',"checksum":"sha256"', ""), json.loads(lines[1])

@@ -1,4 +1,4 @@
-"""The first start on a fresh machine: nothing configured, no server, no key; a database and a model of its own."""
+"""Tests of the first start on a fresh machine: no configuration, server or key; its own database and model."""
 
 import contextlib
 import os
@@ -21,6 +21,7 @@ from tests.support.local_weights import smol_weights
 from tests.support.screens import Screens
 
 pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
+pytestmark = pytest.mark.own_interpreter
 
 SLOWLY = 150.0
 """Seconds for a small model on a busy machine."""
@@ -28,16 +29,16 @@ SLOWLY = 150.0
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """An empty home with a short path; the model's weights are there already, as a first setup leaves them."""
+    """Yield an empty home with a short path; the model's weights are there already, as a first setup leaves them."""
     with tempfile.TemporaryDirectory(prefix="ikigai-home-", dir="/tmp") as name:
         data = Path(name) / ".local" / "share" / "ikigai"
         models = data / "models"
         models.mkdir(parents=True)
         for folder in (data, models):
             folder.chmod(0o700)
-        (models / weights.FILE).symlink_to(smol_weights())
+        (models / weights.WEIGHTS_FILE).symlink_to(smol_weights())
         yield Path(name)
-        until(lambda: not embedded.status(data).running, "the end of the server")
+        until(lambda: not embedded.embedded_status(data).running, "the end of the server")
         if os.geteuid() == 0:
             shutil.rmtree(embedded_account.SYSTEM_DIR / "data" / name[1:], ignore_errors=True)
 
@@ -55,7 +56,7 @@ def test_setup_first_talk_and_the_next_day(home: Path):
     for result, database in ((first, "made"), (second, "ready")):
         assert (result.returncode, result.stderr) == (0, "")
         assert result.stdout.splitlines() == [
-            f"database   embedded PostgreSQL {embedded_place.MAJOR}, {database}",
+            f"database   embedded PostgreSQL {embedded_place.MAJOR_VERSION}, {database}",
             "key        none; ikigai login stores one",
             "ready      local/smollm2-135m will answer. Start with: ikigai",
         ]

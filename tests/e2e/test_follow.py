@@ -1,4 +1,4 @@
-"""Two programs on one agent, each in a terminal of its own: one writes, the other follows and may take over."""
+"""Tests of two programs on one agent, each in its own terminal: one writes, the other follows and may take over."""
 
 import os
 
@@ -21,7 +21,7 @@ def gone(program: Program) -> str:
 
 
 def once(program: Program, *texts: str) -> None:
-    """Each stands there once, in this order."""
+    """Check that each text stands there once, in this order."""
     words = program.words()
     assert [words.count(text) for text in texts] == [1] * len(texts), program.text()
     assert sorted(texts, key=words.index) == list(texts), program.text()
@@ -163,7 +163,7 @@ def test_following_what_nobody_writes_yet(account: Account):
     check(account.dsn)
 
 
-def test_what_was_typed_where_the_writer_died_is_in_the_input_of_who_takes_over(account: Account):
+def test_draft_of_a_killed_writer_is_in_the_input_after_takeover(account: Account):
     with account.terminal(*ECHO, columns=120) as writer:
         writer.ready().type("not sent yet")
         writer.keeps("not sent yet")

@@ -1,4 +1,4 @@
-"""Several agents in one real program at a real terminal: forked, switched, asked, killed, and there after a kill -9."""
+"""Tests of several agents in one program at a terminal: forked, switched, killed, and there after a kill -9."""
 
 import json
 
@@ -11,7 +11,7 @@ ALT_UP, ALT_DOWN, ALT_RIGHT = "\x1b[1;3A", "\x1b[1;3B", "\x1b[1;3C"
 
 
 def script(account: Account, name: str, *replies: object) -> str:
-    """A model that gives these replies."""
+    """Return the name of a model that gives these replies."""
     (account.home / f"{name}.json").write_text(json.dumps(replies))
     return f"scripted/{name}.json"
 
@@ -34,7 +34,7 @@ def agree(program: Program, title: str) -> None:
 
 
 def sections(program: Program) -> list[tuple[str, str]]:
-    """What was drawn, agent by agent: whose it is, and all its words."""
+    """Return the drawn parts in order: the name of the agent, and all its words."""
     found = [("", "")]
     for line in program.scrollback():
         if line.startswith("· Agent "):
@@ -170,6 +170,14 @@ def test_print_mode_forks_and_says_where(account: Account):
     assert (told["agent"], told["text"]) == ("kid", "the child"), asked.stderr
     made = account.run("-r", root, "-p", "/fork --name quiet", *ECHO)
     assert made.stdout.startswith(f"This is quiet, forked from {root} at event #")
+    for agent, line, old, name in (
+        ("quiet", "/rename calm", "quiet", "calm"),
+        (root, "/rename calm quiet", "calm", "quiet"),
+    ):
+        renamed = account.run("-r", agent, "-p", line, *ECHO)
+        assert renamed.stdout == f"{old} is called {name} now. ikigai agents rename {name} {old} takes it back.\n"
+    wrong = account.run("-p", "/fork --level low", *ECHO)
+    assert wrong.returncode == 2 and "/fork has no option --level." in wrong.stderr
     refused = account.run("-r", "quiet", "-p", "/kill", *ECHO)
     assert refused.returncode == 1 and "--yes agrees beforehand" in refused.stderr
     assert account.run("-r", "quiet", "-p", "/kill", "--yes", *ECHO).returncode == 0

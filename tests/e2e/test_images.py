@@ -1,4 +1,4 @@
-"""Images over the real program: from a word that is typed to the body of the request, and what survives in between."""
+"""Tests of images over the real program: from a typed word to the body of the request, and over restarts."""
 
 import base64
 from pathlib import Path
@@ -16,13 +16,13 @@ PREFIX = "data:image/png;base64,"
 
 
 def picture(path: Path, width: int = 60, height: int = 40, **options: Any) -> str:
-    """A PNG that is sent as it is; its base64."""
+    """Write a PNG that is sent as it is; return its base64."""
     Pillow.new("RGB", (width, height), (10, 200, 30)).save(path, **options)
     return base64.b64encode(path.read_bytes()).decode()
 
 
 def shown(message: dict[str, Any]) -> list[str]:
-    """The base64 of the images of a message as the server got it."""
+    """Return the base64 of the images of a message as the server got it."""
     if isinstance(message["content"], str):
         return []
     urls = [part["image_url"]["url"] for part in message["content"] if part["type"] == "image_url"]
@@ -36,7 +36,7 @@ def said(message: dict[str, Any]) -> str:
 
 
 def stored(account: Account) -> list[tuple[str, list[str]]]:
-    """Texts and images of the messages in the log."""
+    """Return texts and images of the messages in the log."""
     rows = account.rows("user")
     return [(text, [image["data"] for image in data.get("images", [])]) for _, text, data in rows]
 
@@ -97,7 +97,7 @@ def test_a_photo_is_made_fit_and_tells_nothing(account: Account, wire: Wire):
     assert len(data) < 1_400_000 and b"SECRETCAMERA" not in base64.b64decode(data)
 
 
-def test_what_cannot_be_attached_is_said_and_given_back(account: Account, wire: Wire):
+def test_message_returns_to_the_input_when_its_image_cannot_be_attached(account: Account, wire: Wire):
     picture(account.home / "cat.png")
     (account.home / "broken.png").write_bytes((account.home / "cat.png").read_bytes()[:60])
     with account.terminal(*WIRE, columns=100) as program:
@@ -153,7 +153,7 @@ def test_esc_gives_queued_messages_back_with_their_images(account: Account, wire
 
 
 def large(path: Path) -> None:
-    """A picture that takes a while to read."""
+    """Write a picture that takes a while to read."""
     Pillow.frombytes("RGB", (3000, 3000), Random(1).randbytes(27_000_000)).save(path, quality=50)
 
 
@@ -179,7 +179,7 @@ def test_leaving_at_once_keeps_the_message_with_its_image(account: Account):
     check(account.dsn)
 
 
-def test_what_waits_behind_an_image_does_not_begin_when_the_user_leaves(account: Account):
+def test_messages_behind_an_image_are_not_sent_when_the_user_leaves(account: Account):
     large(account.home / "large.jpg")
     with account.terminal(*ECHO, "-c") as program:
         program.ready().type("one @large.jpg\r!touch ran\r\x04")
@@ -190,7 +190,7 @@ def test_what_waits_behind_an_image_does_not_begin_when_the_user_leaves(account:
         program.wait_for_input("!touch ran")
 
 
-def test_what_cannot_be_saved_is_kept_with_its_images(account: Account):
+def test_unsaved_events_keep_their_images(account: Account):
     cat = picture(account.home / "cat.png")
     with account.terminal(*ECHO, columns=200) as program:
         program.ready()

@@ -1,4 +1,4 @@
-"""The input of the real program: files behind an @, earlier messages of other folders, a draft that outlives a kill."""
+"""Tests of the input: files behind an @, earlier messages of other folders, a draft that outlives a kill."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""`ikigai login`: keys typed, pasted and piped in; tried, stored, used, and seen nowhere."""
+"""Tests of `ikigai login`: keys typed, pasted and piped in are tried, stored, used, and shown nowhere."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def stored(account: Account) -> dict[str, str]:
 
 @pytest.fixture
 def addresses(wire: Wire) -> dict[str, str]:
-    """Variables by which the vendors are the test's own server."""
+    """Return variables that set the vendors' addresses to the test's own server."""
     root = wire.server.base_url.removesuffix("/v1")
     return {"OPENAI_BASE_URL": root + "/v1", "ANTHROPIC_BASE_URL": root, "GOOGLE_GEMINI_BASE_URL": root}
 
@@ -129,14 +129,14 @@ def test_a_key_that_cannot_be_tried_is_stored_with_a_word(account: Account, wire
     assert stored(account) == {"wire": SECRET}
 
 
-def test_nobody_answers(account: Account, wire: Wire):
+def test_login_reports_a_provider_that_does_not_answer(account: Account, wire: Wire):
     result = account.run("login", "dead", input=SECRET)
     assert result.returncode == 0 and "dead cannot be reached at http://127.0.0.1:1/v1" in result.stdout
     assert stored(account) == {"dead": SECRET}
 
 
 @pytest.mark.parametrize("text", ["", "\n", "sk a", "sk-1\nsk-2", "sk-\x1b[31m", "sk-é", "k" * 20_000])
-def test_what_is_no_key(account: Account, text: str):
+def test_login_refuses_malformed_keys(account: Account, text: str):
     result = account.run("login", "openai", input=text)
     refused(result, 1, "othing was stored.")
     assert stored(account) == {}
@@ -182,14 +182,14 @@ def test_a_file_that_is_no_key_file(account: Account):
 
 
 def test_no_key_reaches_a_child(account: Account, wire: Wire, tmp_path: Path):
-    """PostgreSQL's own programs; those of the local model and of the embedded server have tests beside them."""
+    """The children are PostgreSQL's own programs; the local model and the embedded server have tests of their own."""
     wire.answers(LIST)
     account.run("login", "wire", input=SECRET)
     account.run(*ECHO, "-p", "hi")
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "pg_dump"  # writes down what it is given, and does what it should
-    program.write_text(f'#!/bin/sh\nenv > {tmp_path}/environment\nexec {embedded.binaries()}/pg_dump "$@"\n')
+    program.write_text(f'#!/bin/sh\nenv > {tmp_path}/environment\nexec {embedded.find_binaries()}/pg_dump "$@"\n')
     program.chmod(0o755)
     keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "WIRE_KEY"), SECRET)
     result = account.run(
@@ -234,7 +234,7 @@ def test_keys_and_who_answers_in_setup(account: Account, wire: Wire, addresses: 
     shutil.rmtree(key_file(account).parent)
 
 
-def test_what_an_sdk_would_log_of_a_request_stays_out_of_the_log(account: Account, wire: Wire):
+def test_log_file_leaves_out_requests_that_sdks_log(account: Account, wire: Wire):
     account.configure(f'[providers.wire]\nbase_url = "{wire.server.base_url}"\napi = "anthropic"\n')
     wire.answers(failure(400, "no"))
     result = account.run("-m", "wire/x", "--debug", "-p", "a private matter", ANTHROPIC_LOG="debug", OPENAI_LOG="debug")

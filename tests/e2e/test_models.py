@@ -1,4 +1,4 @@
-"""`ikigai models`; thinking levels from flag, configuration and prompt; the keys that say how to treat a provider."""
+"""Tests of `ikigai models`, of thinking levels from flag, configuration and prompt, and of keys of a provider."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def configure(account: Account, wire: Wire, *more: str) -> None:
 # -- the list ----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_known_of_a_vendor_without_asking_it(account: Account):
+def test_models_lists_known_models_without_a_request(account: Account):
     result = account.run("models", "--json", ANTHROPIC_API_KEY=SECRET)
     assert (result.returncode, result.stderr) == (0, "")
     rows = lines_of(result.stdout)
@@ -262,8 +262,9 @@ def test_a_provider_can_be_spoken_to_another_way(account: Account, wire: Wire):
 # -- the SDK -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.own_interpreter
 def test_another_model_s_sdk_is_loaded_when_it_is_chosen(account: Account, wire: Wire):
-    """Not by the Enter that sends the next message: it takes a second."""
+    """The Enter that sends the next message does not load it: that takes a second."""
     table = f'[providers.claude]\nbase_url = "{wire.server.base_url}"\napi = "anthropic"\n'
     account.configure(f'model = "scripted/echo"\n{table}')
 

@@ -1,4 +1,4 @@
-"""Print mode over the real program: what goes out, what is stored, and the exit code."""
+"""Tests of print mode over the real program: its output, the log, and the exit code."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def test_json_escapes_what_a_terminal_obeys(account: Account, format: str):
     assert json.loads(out.splitlines()[-1])["text"] == said
 
 
-def test_what_is_asked_and_noticed_is_made_safe(account: Account):
+def test_questions_and_notices_are_made_safe(account: Account):
     assert account.run(*ECHO, "-p", "danger \x1b]0;title\x07 \u202e zone").returncode == 0
     told = account.run(*ECHO, "-p", "/forget last 1").stderr
     assert "danger" in told and "zone" in told and not {"\x1b", "\x07", "\u202e"} & {*told}
@@ -296,7 +296,7 @@ def _result(account: Account, text: str, stop: str) -> dict[str, object]:
 
 
 def _hanging(text: str) -> Answer:
-    """An answer that says `text`, and nothing more."""
+    """Return an answer that says `text`, and nothing more."""
     answer = completion(text)
     answer.cut, answer.end = answer.body.index(b'"finish_reason":"stop"'), "hang"
     answer.cut = answer.body.rindex(b"data: ", 0, answer.cut)
@@ -304,7 +304,7 @@ def _hanging(text: str) -> Answer:
 
 
 def _read_until(program: "subprocess.Popen[str]", text: str) -> str:
-    """What it has printed up to `text`; ends with the end of the output, whatever came."""
+    """Return the output up to `text`, or all of it if `text` does not come."""
     assert program.stdout
     printed = ""
     while text not in printed and (character := program.stdout.read(1)):

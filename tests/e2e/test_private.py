@@ -1,4 +1,4 @@
-"""What the program leaves on disk is its user's alone, also where the user's other files are for everybody to read."""
+"""Tests that the program's files are its user's alone, also where the user's other files are open to everybody."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tests.e2e.account import ECHO, Account
 
 @pytest.fixture
 def careless() -> Iterator[None]:
-    """A user whose new files everybody can read and write."""
+    """Let the user's new files be open to everybody."""
     before = os.umask(0)
     yield
     os.umask(before)

@@ -1,4 +1,4 @@
-"""Profiles and pins as a user meets them: in print mode, in a terminal, after restarts, in what a model is sent."""
+"""Tests of profiles and pins: in print mode, in a terminal, after restarts, and in requests."""
 
 import json
 

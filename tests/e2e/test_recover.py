@@ -1,4 +1,4 @@
-"""Events that could not be saved, as a user meets them: at the next start, and with `ikigai history recover`."""
+"""Tests of events that could not be saved: at the next start, and with `ikigai history recover`."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from ikigai.core import events as ev
 from ikigai.core.messages import StopReason, Text
 from ikigai.core.state.inputs import CallModel, Replied, Submitted
 from ikigai.core.state.machine import decide, work
-from ikigai.core.transfer.unsaved import text_of
+from ikigai.core.transfer.unsaved import serialize
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 from tests.e2e.account import ECHO, Account, refused
@@ -18,17 +18,17 @@ from tests.store.talk import Talk
 
 
 async def begun(dsn: str) -> tuple[str, bytes]:
-    """An agent in a turn, and a file with the reply that it lacks."""
+    """Make an agent in a turn, and a file with the reply that it lacks."""
     database = await Database.open(dsn, MIGRATIONS)
     talk = await Talk.open(database, await database.agents.create("heron"))
     await talk.turn("first", "one")
     await talk.happen(Submitted("second"))
     (job,) = (job for job in work(talk.memory) if isinstance(job, CallModel))
-    facts = decide(talk.memory, Replied(job, (Text("lost words"),), StopReason.END, ev.UsageReported("scripted/echo")))
-    found = talk.log.unsaved(facts, ())
+    events = decide(talk.memory, Replied(job, (Text("lost words"),), StopReason.END, ev.UsageReported("scripted/echo")))
+    found = talk.log.unsaved(events)
     await talk.log.close()
     await database.close()
-    return found.agent, text_of(found)
+    return found.agent, serialize(found)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_the_next_start_puts_them_back(account: Account, unsaved: Path):
     assert (again.stdout, again.stderr) == ("fourth\n", "")
 
 
-def test_where_the_log_went_on_the_command_that_is_named_makes_a_fork(account: Account, unsaved: Path):
+def test_recover_makes_a_fork_when_the_log_went_on(account: Account, unsaved: Path):
     aside = account.home / "aside"
     unsaved.rename(aside)
     assert account.run(*ECHO, "-r", "heron", "-p", "third").returncode == 0
@@ -81,7 +81,7 @@ def test_where_the_log_went_on_the_command_that_is_named_makes_a_fork(account: A
     refused(account.run("history", "recover", "copy"), 1, "lost has these events already.")
 
 
-def test_what_recover_cannot_do_it_says(account: Account, unsaved: Path, empty_dsn: str):
+def test_recover_refuses_unusable_files(account: Account, unsaved: Path, empty_dsn: str):
     refused(account.run("history", "recover", str(unsaved.with_name("none"))), 2, "cannot be read: No such file")
     for text, why in (
         (unsaved.read_bytes()[:-20], "line 4 is cut off or damaged"),

@@ -1,4 +1,4 @@
-"""Secrets as a user meets them: none of ikigai's own, and no well-known token, comes into the log by a tool."""
+"""Tests of secrets: no tool brings one of ikigai's own, or a well-known token, into the log."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The REPL over the real program in a real terminal: what a person sees, types and gets back."""
+"""Tests of the REPL in a real terminal: the screen, the keys and the answers."""
 
 import contextlib
 import os
@@ -35,7 +35,7 @@ def test_quit_and_come_back(account: Account):
 
 
 def said(program: Program) -> list[str]:
-    """The lines of the conversation on the screen, without the input."""
+    """Return the lines of the conversation on the screen, without the input."""
     lines = [line for line in program.scrollback() if line.startswith(("❯ ", "● "))]
     return lines if program.process.poll() is not None else lines[: len(lines) - (program.input() != "")]
 
@@ -70,6 +70,9 @@ def test_a_connection_is_open_before_the_message_is_sent(account: Account):
                 connection, _ = server.accept()
                 break
         with connection:
+            connection.settimeout(PATIENCE)
+            assert connection.recv(1 << 16).startswith(b"HEAD / ")
+            connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
             connection.settimeout(0.3)
             with pytest.raises(TimeoutError):
                 connection.recv(1)
@@ -117,7 +120,7 @@ def test_the_rule_stands_where_the_next_request_begins(account: Account, wire: W
 
 
 def first_kept(wire: Wire, number: int = -1) -> tuple[str, int]:
-    """The first message of a request, and how many turns are left out before it, as the notice says."""
+    """Return the first message of a request, and the number of turns that its notice says are left out."""
     spoken = [message["content"] for message in wire.messages(number)]
     if notice := re.fullmatch(r"\[conversation truncated — (\d+) older messages omitted\]", spoken[0]):
         return spoken[1], int(notice[1]) // 2
@@ -331,7 +334,7 @@ def test_a_configured_model_without_its_key(account: Account):
 
 
 def hanging(text: str) -> Answer:
-    """A reply that says `text`, and then nothing more."""
+    """Return a reply that says `text`, and then nothing more."""
     answer = completion(text)
     answer.cut, answer.end = answer.body.rindex(b"data: ", 0, answer.body.index(b'"finish_reason":"stop"')), "hang"
     return answer
@@ -482,7 +485,7 @@ def test_colours(account: Account, env: dict[str, str]):
         assert b"\x1b" not in program.raw
 
 
-def test_what_a_model_says_is_never_obeyed(account: Account):
+def test_terminal_never_obeys_words_of_a_model(account: Account):
     """In a locale that knows ASCII alone; every character that a terminal obeys or hides, in words and in code."""
     bad = "".join(char for char in EVERY if forbidden(char) and char != "\r" and not "\ud800" <= char <= "\udfff")
     reply = "Safe \x1b]0;pwned\x07\x1b[2J\x9b31m\x1b]52;c;cHduZWQ=\x07words\u202e."

@@ -1,4 +1,4 @@
-"""How the rule looks where terminals differ, and that it is drawn again where it is when the user moves it."""
+"""Tests of the context rule where terminals differ, and after the user has moved it."""
 
 import re
 
@@ -26,7 +26,7 @@ def turn(program: Program, account: Account, text: str) -> None:
 
 
 def asked_first(account: Account, words: str) -> int:
-    """The id of the message that begins with these words."""
+    """Return the id of the message that begins with these words."""
     with psycopg.connect(account.dsn) as connection:
         rows = connection.execute("select id from messages where kind = 'user' and starts_with(content, %s)", [words])
         ((id,),) = rows.fetchall()
@@ -34,12 +34,14 @@ def asked_first(account: Account, words: str) -> int:
 
 
 def rules(program: Program) -> list[int]:
-    """The rows of the scrollback that are rules."""
+    """Return the rows of the scrollback that are rules."""
     return [n for n, line in enumerate(program.scrollback()) if re.match(r"─+( .* ─+)?$", line)]
 
 
 def looks_right(program: Program, columns: int) -> list[str]:
-    """Every rule is a row of its own from edge to edge, its label in the middle, with blank rows around it: labels."""
+    """Check that every rule is a row from edge to edge, labeled in its middle, between blank rows; return the
+    labels.
+    """
     lines, labels = program.scrollback(), list[str]()
     for at in rules(program):
         assert wcswidth(lines[at]) == columns, lines[at]
@@ -88,7 +90,7 @@ def test_the_rule_is_drawn_again_when_something_is_forgotten_and_when_that_is_un
     with account.terminal(*WIRE, columns=120, rows=40, env=BUDGET) as program:
 
         def said(line: str, told: str) -> tuple[str, int]:
-            """A command that draws the rule anew, below the line that reports it: where it is then."""
+            """Send a command that draws the rule anew, below the line that reports it; return where it is then."""
             before, reports = len(rules(program)), program.words().count(told)
             program.say(line)
             if "/forget" in line:

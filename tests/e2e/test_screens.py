@@ -1,4 +1,4 @@
-"""What the program shows in each of its states, compared with stored screens: see `tests.support.screens`."""
+"""Tests of the program's screens in each of its states against stored ones: see `tests.support.screens`."""
 
 import tempfile
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ WIDE = "漢字は二つの幅を持つ 👩‍💻 と 🏳️‍🌈。árvízt
 
 @pytest.fixture
 def golden(dsn: str) -> Iterator[Account]:
-    """A user of the agent amber-fox, whose home has a name of the same length in every run."""
+    """Yield a user of the agent amber-fox, whose home has a name of the same length in every run."""
     with tempfile.TemporaryDirectory(prefix="golden-", dir="/tmp") as home:
         with psycopg.connect(dsn) as connection:
             made = "insert into agents (id, name, directory) values (gen_random_uuid(), 'amber-fox', %s)"
@@ -197,7 +197,7 @@ def test_high_contrast(golden: Account, variant: str):
 
 
 def test_login(golden: Account, wire: Wire):
-    """A key that is refused, and one that works; neither is shown."""
+    """One key is refused and one works; neither is shown."""
     wire.answers(failure(401, "no such key"), CLAUDES)
     env = {"ANTHROPIC_BASE_URL": wire.server.base_url.removesuffix("/v1")}
     with Screens("login") as screens:
@@ -216,7 +216,7 @@ SIZES = {"rule": (80, 24), "narrow": (40, 24), "tiny": (20, 5), "huge": (300, 10
 
 
 def test_sizes(golden: Account):
-    """A talk that has lost its beginning, drawn again in terminals of all sizes and without colours."""
+    """A talk that has lost its beginning, drawn again in terminals of all sizes and without colors."""
     model = golden.script("First.", WIDE, DOCUMENT)
     env = {"IKIGAI_SLIDING_CONTEXT_TOKENS": "220"}
     with Screens("sizes", "dark") as screens:

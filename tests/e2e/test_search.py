@@ -1,4 +1,4 @@
-"""Searching over the whole program: `ikigai history`, /search at the terminal and in print mode."""
+"""Tests of search over the whole program: `ikigai history`, /search at the terminal and in print mode."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def test_history_search(account: Account):
     assert "brûlée" in widened and widened.endswith("No word begins like that; this is what is found within words.\n")
 
 
-def test_what_is_said_is_made_safe(account: Account):
+def test_search_results_are_made_safe(account: Account):
     say(account, "danger \x1b[31mred\x1b]0;title\x07 \u202e zone")
     told = account.run("history", "search", "danger").stdout
     assert "\x1b" not in told and "\u202e" not in told and "red" in told

@@ -1,4 +1,4 @@
-"""A database that another program is still making: waited for with progress, as long as the user wants."""
+"""Tests of a database that another program is still making: a start waits with progress, as long as the user wants."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Thinking over the real program: live and after a restart, stored and not printed, and never taken for words."""
+"""Tests of thinking over the real program: live and after a restart, stored and not printed, apart from words."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def thoughts(program: Program) -> list[str]:
 
 
 def paging(folder: Path) -> dict[str, str]:
-    """A pager that keeps what it is given in the file `paged`."""
+    """Return variables of a pager that writes its input to the file `paged`."""
     file = folder / "pager"
     file.write_text(f"#!/bin/sh\ncat > {folder}/paged\n")
     file.chmod(0o755)
@@ -30,7 +30,7 @@ def paging(folder: Path) -> dict[str, str]:
 
 
 def paged(account: Account) -> str:
-    """What the pager has got, once it has."""
+    """Return the pager's input, once it is there."""
     file = account.home / "paged"
     return file.read_text() if file.exists() else ""
 

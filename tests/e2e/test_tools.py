@@ -1,4 +1,4 @@
-"""Tools as a user meets them: what is asked and shown, what each answer does, and what is left when something dies."""
+"""Tests of tools over the real program: questions, display, the effect of each answer, and the state after a kill."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ REST = 0.55
 """Seconds until a question takes a key as its answer, and a little more."""
 QUESTION = "[y] yes"
 ANSWERED = re.compile(r"^  (?:\d+ of \d+ · )?[A-Z][a-z ]+\? [a-z]", re.MULTILINE)
-"""What is left of a question in the scrollback."""
+"""The line of an answered question in the scrollback."""
 
 
 def call(name: str, **arguments: object) -> dict[str, object]:
@@ -55,12 +55,12 @@ def answer(program: Program, key: str, title: str = "") -> None:
 
 
 def decisions(account: Account) -> list[tuple[bool, str, str]]:
-    """Of the calls so far: whether it may run, who or what decided, and the reason."""
+    """Return each call's decision so far: if it may run, who or what decided, and the reason."""
     return [(data["allowed"], data["by"], reason) for _, reason, data in account.rows("approval")]
 
 
 class Traces:
-    """Children of a test, found by a word in their arguments, whoever their parents are."""
+    """The children of a test, found by a word in their arguments, whoever their parents are."""
 
     def __init__(self) -> None:
         self.word = f"trace{uuid.uuid4().hex}"
@@ -193,7 +193,7 @@ KILLS = {
     "child": (OUTCOME_UNKNOWN, True),
     "before:tool_result": (OUTCOME_UNKNOWN, True),
 }
-"""Where the program is killed: what the model is told of the call afterwards, and whether the command had run."""
+"""Places of the kill: the result that the model reads afterwards, and if the command had run."""
 
 
 @pytest.mark.parametrize("point", KILLS)
@@ -230,7 +230,7 @@ def test_killed_with_a_call_under_way(account: Account, wire: Wire, traces: Trac
 
 
 def test_killed_behind_an_answer_for_several_calls(account: Account, wire: Wire):
-    """The answer holds for what was stored of it, and for nothing else."""
+    """The answer holds for the stored events, and for nothing else."""
     calls = [{"name": "shell", "arguments": {"command": f"echo {number} >> ran"}} for number in range(3)]
     wire.answers(completion(calls=calls))
     with account.terminal(*WIRE, module="tests.e2e.dying", env={**TOOLS, "KILL_AT": "before:tool_result"}) as program:
@@ -291,7 +291,7 @@ def test_type_ahead_is_no_answer(account: Account):
     assert "The user's reason: that is mine" in account.said("tool_result")[0]
 
 
-def test_what_does_not_show_is_shown(account: Account):
+def test_invisible_characters_are_shown(account: Account):
     model = account.script([shell("echo 'safe\u202e # yliad'\u200b; rm\tx")], "I see.")
     with account.terminal(*model, columns=100, env=TOOLS) as program:
         program.ready()
@@ -307,7 +307,7 @@ def test_what_does_not_show_is_shown(account: Account):
 
 
 def test_modes(account: Account):
-    """/approve, Shift+Tab, and what is approved for always until it is revoked."""
+    """/approve, Shift+Tab, and standing approvals until they are revoked."""
     write = call("write_file", path="made.txt", content="made\n")
     model = account.script(
         [write, shell("touch ran")],
@@ -462,15 +462,15 @@ def test_a_set_that_is_switched_off_stays_so(account: Account, wire: Wire):
 def test_the_users_own_commands(account: Account, wire: Wire, traces: Traces):
     wire.answers("I see.", "I still see.")
     (account.home / "visible.txt").write_text("")
-    with account.terminal(*WIRE, rows=40, env=TOOLS) as program:
+    with account.terminal(*WIRE, rows=40, columns=120, env=TOOLS) as program:
         program.ready()
         program.say("!ls *.txt")
         program.wait_for("visible.txt [exit status 0]")
         program.settled()
         program.say("!!echo between us")
         program.wait_for("$ echo between us between us [exit status 0]")
-        program.say(f"!!echo begun; exec -a {traces.word} sleep 1000")
-        program.wait(lambda: bool(traces.alive()), "the command")
+        program.say(f"!!echo begun; touch begun; exec -a {traces.word} sleep 1000")
+        program.wait((account.home / "begun").exists, "the command")
         program.type("\x1b")
         program.wait_for("The command was stopped.")
         traces.gone()
@@ -488,7 +488,29 @@ def test_the_users_own_commands(account: Account, wire: Wire, traces: Traces):
     assert not account.rows("approval") and "between us" not in " ".join(account.said("user"))
 
 
-def test_what_the_users_own_command_did_is_in_the_log(account: Account, traces: Traces):
+def test_output_that_waits_for_its_turn_survives_a_kill(account: Account):
+    script = account.script(["One.", {"do": "hang"}])
+    with account.terminal(*script, rows=40, env=TOOLS) as program:
+        program.ready().say("first")
+        program.wait_for("● One.")
+        for n in range(2):
+            program.say(f"!echo out-{n}")
+            program.wait_for(f"!echo out-{n} has run. Its output joins the conversation when the turn ends.")
+        program.kill()
+        program.ended()
+    assert account.said("user") == ["first"]
+    with account.terminal(*script, rows=40, env=TOOLS) as program:
+        program.ready()
+        program.wait_for("out-1 [exit status 0]")
+        program.settled()
+        program.say("/exit")
+        assert program.ended() == 0
+    outputs = [f"!echo out-{n}\nout-{n}\n[exit status 0]" for n in range(2)]
+    assert account.said("user") == ["first", *outputs]
+    assert account.endings() == ["interrupted", "completed", "completed"]
+
+
+def test_output_of_the_users_own_command_is_in_the_log(account: Account, traces: Traces):
     """However the turn beside it ends; and nothing false is said of it."""
     proof, hang = account.home / "proof", {"do": "hang"}
     script = account.script(["One.", hang], ["Two.", hang], ["Three.", hang], ["Four.", hang])
@@ -555,7 +577,7 @@ def test_what_the_users_own_command_did_is_in_the_log(account: Account, traces: 
 
 
 def test_local_model_is_offered_no_tools_that_its_template_would_drop(account: Account):
-    """Nothing is counted for them, nothing is called that nobody allowed, and the user is told where they look."""
+    """Nothing is counted for them, no call runs without permission, and the user is told where they look."""
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     account.configure(f'[providers.local]\nmodel_file = "{smol_weights()}"\n')
     result = account.run("-p", "Use the tool read_file on note.txt.", "--max-turns", "1", **TOOLS)

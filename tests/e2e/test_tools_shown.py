@@ -1,4 +1,4 @@
-"""What tools show: several calls asked about at once, what an edit changed, pictures; and what a project forbids."""
+"""Tests of the display of tools: questions about several calls, edits, pictures; and of a project's limits."""
 
 import re
 import time
@@ -16,7 +16,7 @@ from tests.support.wire_server import completion
 
 
 def pager(account: Account) -> tuple[Path, dict[str, str]]:
-    """A pager that keeps what it was given, and the file that it keeps it in."""
+    """Return the file to which a pager writes its input, and the variables that choose that pager."""
     program, kept = account.home / "pager", account.home / "paged"
     program.write_text(f"#!/bin/sh\ncat > {kept}.part && mv {kept}.part {kept}\n")
     program.chmod(0o755)
@@ -76,7 +76,7 @@ def test_all_that_wait_are_shown_and_answered_together(account: Account):
     assert account.endings() == ["completed"] * 3
 
 
-def test_what_was_changed_is_shown_without_a_question_too(account: Account):
+def test_edits_are_shown_without_a_question_too(account: Account):
     (account.home / "a.txt").write_text("".join(f"line {number}\n" for number in range(40)))
     edits = [call("edit_file", path="a.txt", old=f"line {n}\n", new=f"LINE {n}\x1b[2J\u202e\n") for n in (3, 20, 35)]
     model = account.script([call("read_file", path="a.txt")], edits[:1], edits[1:], [shell("wc -l a.txt")], "Done.")
@@ -209,7 +209,7 @@ FLOOD = 10
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process holds."""
+    """Return the bytes of memory that a process holds."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
 

@@ -1,4 +1,4 @@
-"""Folder trust as people meet it: asked once, kept or not, and what models get of the folder by it."""
+"""Tests of folder trust: asked once, stored or not, and the folder's part of requests."""
 
 import json
 import time
@@ -39,7 +39,7 @@ def system(wire: Wire, number: int = -1) -> str:
 
 
 def offered(wire: Wire, number: int = -1) -> list[str]:
-    """The tools of one request by name."""
+    """Return the names of the tools of one request."""
     return [tool["function"]["name"] for tool in wire.requests[number].json["tools"]]
 
 
@@ -51,7 +51,7 @@ def ask(program: Program, account: Account, text: str) -> None:
 
 
 def settings(account: Account) -> list[str]:
-    """The instructions that settings events brought, by their last line; "" where there are none any more."""
+    """Return the instructions of settings events, by their last line; "" where they were taken away."""
     changed = [data["values"] for _, _, data in account.rows("settings")]
     return [(each["instructions"] or "").rpartition("\n")[2] for each in changed if "instructions" in each]
 
@@ -194,7 +194,7 @@ def test_folder_with_bad_settings_is_not_trusted_and_the_program_goes_on(account
 
 
 def test_bad_settings_of_a_trusted_folder_end_the_program_with_the_way_out(account: Account, wire: Wire):
-    """As those that an earlier version has taken."""
+    """The settings are like those that an earlier version has accepted."""
     config = account.home / ".ikigai" / "config.toml"
     config.parent.mkdir()
     config.write_text("tools.approval = 1\n")
@@ -247,14 +247,23 @@ def test_tools_of_a_trusted_folder_are_offered_and_asked_about(account: Account,
         program.say("/tools")
         program.wait_for("external: owl")
         (account.home / "ran").unlink()
+        program.say("/fork")
+        program.settled()
         program.say("/trust no")
-        program.wait_for("Its tools are refused from now on")
+        program.wait_for("Its tools are offered no more")
         wire.answers(completion(calls=[call]), completion("Silence."))
         program.say("Ask the owl again.")
         program.wait(lambda: account.turns() == ["completed"] * 2, "the end of the turn, without a question")
         program.settled()
+        wire.answers(completion(calls=[call]), completion("Hello."))
+        program.type("\x1b[1;3A")  # to the parent, which is open in the background
+        program.say("And you?")
+        program.wait(lambda: account.turns() == ["completed"] * 3, "the parent's turn")
+        program.settled()
         program.leave()
     assert "owl" in offered(wire, 0)
-    answered, refused = account.said("tool_result")
-    assert answered == '{"of":"night"}\n' and "the user no longer trusts its folder" in refused
+    assert not any("owl" in offered(wire, n) for n in range(2, len(wire.requests)))
+    answered, unknown, refused = account.said("tool_result")
+    assert answered == '{"of":"night"}\n' and "There is no tool 'owl'" in unknown
+    assert "the user no longer trusts its folder" in refused
     assert not (account.home / "ran").exists()

@@ -1,4 +1,4 @@
-"""The ledger over the whole program: its rows, `ikigai usage`, /cost, the status line, and waits that are seen."""
+"""Tests of the ledger over the whole program: its rows, `ikigai usage`, /cost, the status line, and waits."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from tests.support.wire_server import Answer, completion, failure
 
 @pytest.fixture
 def priced(account: Account) -> Iterator[Wire]:
-    """A model server with two models: wire/x costs 1000 and 2000 dollars a million tokens, of wire/y nobody knows."""
+    """Yield a server with two models: wire/x costs 1000 and 2000 dollars per million tokens, wire/y has no price."""
     with Wire().running() as wire:
         account.configure(
             f'[providers.wire]\nbase_url = "{wire.server.base_url}"\napi_key_env = "WIRE_KEY"\n'
@@ -40,7 +40,7 @@ OTHER = ("-m", "wire/y")
 
 
 def table(text: str) -> dict[str, list[str]]:
-    """The lines of a table of figures by their first cell."""
+    """Return the lines of a table of figures by their first cell."""
     lines = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if "  " in line]
     return {line[0]: line[1:] for line in lines}
 

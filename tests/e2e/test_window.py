@@ -1,4 +1,4 @@
-"""The window as people see it: the rule on screen and the request behind it, /context, refusals, read_result."""
+"""Tests of the window: the context rule on screen and the request behind it, /context, refusals, read_result."""
 
 import json
 import random
@@ -14,8 +14,11 @@ BUDGET = {"IKIGAI_SLIDING_CONTEXT_TOKENS": "700"}
 
 
 def ruled(program: Program, above: str = "") -> tuple[str, int]:
-    """What the newest rule says: the first word of the first turn in context and the turns out; "", 0 without one.
-    With `above`, of those above the newest line that begins so."""
+    """Return the first word of the first turn in context and the number of turns out, by the newest rule; else
+    "", 0.
+
+    With `above`, read the newest rule above the newest line that begins so.
+    """
     lines = program.scrollback()
     end = max(n for n, line in enumerate(lines) if line.startswith(above)) if above else len(lines)
     for line in reversed(lines[:end]):
@@ -27,7 +30,7 @@ def ruled(program: Program, above: str = "") -> tuple[str, int]:
 
 
 def drawn(program: Program) -> tuple[str, int]:
-    """The same as soon as the rule is where the status line says that it is."""
+    """Return the result of `ruled` as soon as the rule is where the status line says that it is."""
 
     def out() -> int:
         found = re.search(r" · (\d+) out\b", program.status())
@@ -40,8 +43,11 @@ def drawn(program: Program) -> tuple[str, int]:
 
 
 def asked(wire: Wire, number: int = -1) -> tuple[str, int]:
-    """The first word of the first message of a request and how many messages its notice says are out;
-    with a notice, of the message behind it."""
+    """Return the first word of a request's first message and the number of messages that its notice says are
+    out.
+
+    With a notice, it is the first word of the message behind it.
+    """
     said = [message["content"] for message in wire.messages(number)]
     for content, following in zip(said, said[1:], strict=False):
         if found := re.fullmatch(r"\[conversation truncated — (\d+) older messages? omitted\]", content):
@@ -108,7 +114,7 @@ def test_the_rule_is_at_the_first_message_of_the_next_request(account: Account, 
     assert agreed >= 4 and set(account.endings()) == {"completed"}
 
 
-def test_what_left_is_told_once_and_counted(account: Account, wire: Wire):
+def test_turns_that_left_the_window_are_reported_once_and_counted(account: Account, wire: Wire):
     with account.terminal(*WIRE, columns=100, env=BUDGET) as program:
         program.ready()
         for n in range(9):
@@ -194,7 +200,7 @@ def test_commands_of_print_mode(account: Account, wire: Wire):
     assert len(wire.requests) == 1 and account.said("user") == ["hello"]
 
 
-def test_a_command_of_print_mode_takes_no_pen(account: Account):
+def test_read_only_command_of_print_mode_acquires_no_write_lock(account: Account):
     with account.terminal(*ECHO) as program:
         program.ready().say("mine")
         program.wait_for("● mine")
@@ -226,7 +232,7 @@ def test_a_budget_below_the_system_prompt_is_told_with_one_that_works(account: A
     assert told.stderr == ""
 
 
-def test_what_was_cut_can_be_read(account: Account, wire: Wire):
+def test_cut_results_can_be_read(account: Account, wire: Wire):
     def call(name: str, call: str, **arguments: object) -> Answer:
         return completion("", calls=[{"name": name, "arguments": arguments, "id": call}])
 

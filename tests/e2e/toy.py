@@ -1,4 +1,4 @@
-"""The real program with toy tools, and a place at which it kills itself: KILL_AT and KILL_NUMBER in the environment.
+"""This module runs the real program with toy tools; it kills itself at a place: KILL_AT and KILL_NUMBER.
 
 KILL_AT is before:KIND or after:KIND (around the append that holds an event of that kind), draft (a draft has just been
 saved) or tool (the tool is running). TOOL_LOG gets a line per run of the tool: its side effect in the world.
@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from ikigai.app import services as app
-from ikigai.app.tool_runtime import Workshop, alone
+from ikigai.app.tool_runtime import ToolRuntime, no_subagents
 from ikigai.cli import main as cli
 from ikigai.core import codec
-from ikigai.core.agents.subagents import Delegates
+from ikigai.core.agents.subagents import Subagents
 from ikigai.core.events import Event
 from ikigai.core.messages import ToolSpec
 from ikigai.core.ports import Appended
@@ -26,7 +26,7 @@ from ikigai.store.log import AgentLog
 from ikigai.tools import base
 from ikigai.tools.read_result import ReadResult, Whole
 from ikigai.tools.recall import Found
-from ikigai.tools.registry import Registry
+from ikigai.tools.registry import ToolRegistry
 from ikigai.tools.subagents import agent_tools
 from tests.tools.builtin_specs import nothing
 
@@ -43,48 +43,48 @@ class Number(msgspec.Struct):
 
 
 class Toy:
-    """A tool that needs nobody's approval."""
+    """A tool that needs no approval."""
 
     set, arguments = "toys", Number
 
-    async def look(self, arguments: Number) -> base.Touch:
-        return base.Touch(base.Kind.NOTHING, "")
+    async def preview(self, arguments: Number) -> base.Effect:
+        return base.Effect(base.EffectKind.NOTHING, "")
 
 
 class Touch(Toy):
     name, description = "touch", "Leaves a line in a file."
 
-    async def run(self, arguments: Number, progress: base.Progress) -> base.Output:
+    async def run(self, arguments: Number, progress: base.OnOutput) -> base.ToolOutput:
         with Path(os.environ["TOOL_LOG"]).open("a") as log:
             log.write(f"{arguments.n}\n")
         die("tool")
-        return base.Output(f"touched {arguments.n}")
+        return base.ToolOutput(f"touched {arguments.n}")
 
 
 class Lines(Toy):
     name, description = "lines", "Prints so many lines."
 
-    async def run(self, arguments: Number, progress: base.Progress) -> base.Output:
-        return base.Output("".join(f"line {n} of the toy\n" for n in range(arguments.n or 0)))
+    async def run(self, arguments: Number, progress: base.OnOutput) -> base.ToolOutput:
+        return base.ToolOutput("".join(f"line {n} of the toy\n" for n in range(arguments.n or 0)))
 
 
-class ToyWorkshop(Workshop):
+class ToyWorkshop(ToolRuntime):
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        return self.registry(nothing, nothing, alone).specs
+        return self.registry(nothing, nothing, no_subagents).specs
 
-    def registry(self, whole: Whole, found: Found, delegates: Callable[[], Delegates], agent: str = "") -> Registry:
+    def registry(self, whole: Whole, found: Found, subagents: Callable[[], Subagents], agent: str = "") -> ToolRegistry:
         whole_again = ReadResult(whole, self.config.context.max_tool_result_tokens)
-        own = agent_tools(delegates) if "AGENTS" in os.environ else ()
-        return Registry((Touch(), Lines(), whole_again, *own))
+        own = agent_tools(subagents) if "AGENTS" in os.environ else ()
+        return ToolRegistry((Touch(), Lines(), whole_again, *own))
 
 
 class DyingLog(AgentLog):
-    async def append(self, facts: Sequence[Event], reload: Any = None) -> Appended:
-        kinds = [codec.KIND[type(fact)] for fact in facts]
+    async def append(self, events: Sequence[Event], reload: Any = None, ids: Sequence[str] = ()) -> Appended:
+        kinds = [codec.KIND_OF[type(event)] for event in events]
         for kind in kinds:
             die(f"before:{kind}")
-        appended = await super().append(facts, reload)
+        appended = await super().append(events, reload, ids)
         for kind in kinds:
             die(f"after:{kind}")
         return appended

@@ -1,4 +1,4 @@
-"""Histories as JSON and JSONL: what is written is read again, and what is not so is refused."""
+"""Histories as JSON and JSONL are read back as they were written, and damaged ones are refused."""
 
 import io
 import json
@@ -9,47 +9,50 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.errors import Refused
-from ikigai.core.transfer.renumber import Raw
-from ikigai.export.json_export import About, Json, Jsonl
-from ikigai.export.json_import import Intake
+from ikigai.core.errors import Rejected
+from ikigai.core.transfer.renumber import RawRow
+from ikigai.export.json_export import ExportInfo, JsonExport, JsonlExport
+from ikigai.export.json_import import ImportReader
 
+SZIA = 'Szia! 🐎\n"\\\t\x1b[31m\x9b\u202e'
 ROWS = [
-    Raw(3, "a-root", 1, 1_700_000_000.123456, "user", "Szia! 🐎\n\"\\\t\x1b[31m\x9b\u202e", '{"from": [{"a": 1.10}]}'),
-    Raw(4, "a-root", 2, 1_700_000_001.0, "tool_call", "{}", '{"id": "c", "name": "look"}'),
-    Raw(9, "b", 1, 1_700_000_002.5, "later", None, '{"x": 123456789012345678901234567890, "e": "\\u0001"}'),
-    Raw(10, "b", 2, 1_700_000_003.0, "clear", None, None),
-    Raw(11, "b", 3, 1_700_000_003.0, "user", "", None),
+    RawRow(3, "a-root", 1, 1_700_000_000.123456, "user", SZIA, '{"from": [{"a": 1.10}]}'),
+    RawRow(4, "a-root", 2, 1_700_000_001.0, "tool_call", "{}", '{"id": "c", "name": "look"}'),
+    RawRow(9, "b", 1, 1_700_000_002.5, "later", None, '{"x": 123456789012345678901234567890, "e": "\\u0001"}'),
+    RawRow(10, "b", 2, 1_700_000_003.0, "clear", None, None),
+    RawRow(11, "b", 3, 1_700_000_003.0, "user", "", None),
 ]  # fmt: skip
-ABOUT = About("b", 0, None, len(ROWS), 1_700_000_009.0)
+ABOUT = ExportInfo("b", 0, None, len(ROWS), 1_700_000_009.0)
 
 
-def text(form: Json | Jsonl, rows: list[Raw] = ROWS) -> str:
+def text(form: JsonExport | JsonlExport, rows: list[RawRow] = ROWS) -> str:
     return "".join([*form.begin(ABOUT), *form.rows(rows[:2]), *form.rows(rows[2:]), *form.end()])
 
 
-def intake(data: str | bytes) -> Intake:
+def intake(data: str | bytes) -> ImportReader:
     data = data.encode(errors="surrogatepass") if isinstance(data, str) else data
-    return Intake(Path("x.json"), io.BytesIO(data), len(data))
+    return ImportReader(Path("x.json"), io.BytesIO(data), len(data))
 
 
-def read(data: str | bytes) -> list[Raw]:
+def read(data: str | bytes) -> list[RawRow]:
     return list(intake(data).rows())
 
 
-def stored(rows: list[Raw]) -> list[Any]:
-    """What they say: spaces between the parts of `data`, and zeros behind a decimal point, are no matter."""
+def stored(rows: list[RawRow]) -> list[Any]:
+    """Return the meaning of the rows: spaces between the parts of `data`, and zeros behind a decimal point, do not
+    matter.
+    """
     return [(*raw[:6], raw.data and json.loads(raw.data, parse_float=Decimal)) for raw in rows]
 
 
-@pytest.mark.parametrize("form", [Json, Jsonl])
-def test_what_is_written_is_read(form: type[Json | Jsonl]) -> None:
+@pytest.mark.parametrize("form", [JsonExport, JsonlExport])
+def test_what_is_written_is_read(form: type[JsonExport | JsonlExport]) -> None:
     written = text(form())
     assert all(line.isprintable() for line in written.splitlines()), "a terminal obeys nothing of it"
     assert read(written) == ROWS
     assert read(text(form(), [])) == []
     assert written.count("\n") == len(ROWS) + 2
-    whole = json.loads(written) if form is Json else [json.loads(line) for line in written.splitlines()]
+    whole = json.loads(written) if form is JsonExport else [json.loads(line) for line in written.splitlines()]
     head, events = (whole, whole["events"]) if isinstance(whole, dict) else (whole[0], whole[1:-1])
     assert head["format"] == "ikigai-history" and head["version"] == 1 and head["agent"] == "b"
     assert events[0] == {
@@ -62,26 +65,26 @@ def test_what_is_written_is_read(form: type[Json | Jsonl]) -> None:
 
 def test_json_that_another_program_has_laid_out() -> None:
     for options in ({"indent": 2}, {}, {"separators": (",", ":"), "ensure_ascii": False}):
-        again = intake(json.dumps(json.loads(text(Json())), **options))
+        again = intake(json.dumps(json.loads(text(JsonExport())), **options))
         assert [row[:6] for row in again.rows()] == [row[:6] for row in ROWS] and again.has_checksum
-    broken: Any = json.loads(text(Json()))
+    broken: Any = json.loads(text(JsonExport()))
     broken["events"][1]["seq"] += 1
-    with pytest.raises(Refused, match="damaged or was changed"):
+    with pytest.raises(Rejected, match="damaged or was changed"):
         read(json.dumps(broken, indent=2))
     broken["events"][1]["id"] = 1
-    with pytest.raises(Refused, match=r"event 2: the id 1 does not ascend"):
+    with pytest.raises(Rejected, match=r"event 2: the id 1 does not ascend"):
         read(json.dumps(broken, indent=2))
     del broken["count"]
     del broken["events"][1]
-    with pytest.raises(Refused, match="cut off"):
+    with pytest.raises(Rejected, match="cut off"):
         read(json.dumps(broken, indent=2))
 
 
 def test_a_file_that_ends_early_is_refused_wherever_it_ends() -> None:
-    for form in (Json, Jsonl):
+    for form in (JsonExport, JsonlExport):
         whole = text(form()).encode()
         for end in range(len(whole) - 1):
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(Rejected) as refused:
                 read(whole[:end])
             assert "line " in refused.value.what or "no history" in refused.value.what
             assert "Nothing was imported" in refused.value.what and refused.value.remedy
@@ -89,22 +92,22 @@ def test_a_file_that_ends_early_is_refused_wherever_it_ends() -> None:
 
 
 def test_damage_is_found_with_its_line() -> None:
-    """Whatever byte is lost or changed: it is refused in words, or it is a file of events all the same."""
-    whole = text(Jsonl()).encode()
+    """A lost or changed byte leads to a refusal in words, or the file still holds events."""
+    whole = text(JsonlExport()).encode()
     for place in range(0, len(whole), 3):
         for changed in (whole[:place] + whole[place + 1 :], whole[:place] + b"\xff" + whole[place + 1 :],
                         whole[:place] + b"\n" + whole[place:], whole[:place] + b'"' + whole[place + 1 :]):  # fmt: skip
             try:
                 rows = read(changed)
-            except Refused as refused:
+            except Rejected as refused:
                 assert any(word in refused.what for word in ("line ", "no history", "damaged or was changed"))
             else:
                 assert stored(rows) == stored(ROWS)
 
 
-@pytest.mark.parametrize("form", [Json, Jsonl])
-def test_no_changed_byte_changes_what_is_read(form: type[Json | Jsonl]) -> None:
-    """Every byte, each of its bits, and what JSON takes for a space: refused, or nothing but the layout is another."""
+@pytest.mark.parametrize("form", [JsonExport, JsonlExport])
+def test_no_changed_byte_changes_what_is_read(form: type[JsonExport | JsonlExport]) -> None:
+    """Every byte, each of its bits, and JSON's spaces: refused, or only the layout has changed."""
     whole, refusals = text(form()).encode(), 0
     for place, byte in enumerate(whole):
         for changed in {*(byte ^ 1 << bit for bit in range(8)), *b" \t\r\n"} - {byte}:
@@ -113,23 +116,23 @@ def test_no_changed_byte_changes_what_is_read(form: type[Json | Jsonl]) -> None:
                 assert stored(list(found.rows())) == stored(ROWS), (place, changed)
                 assert found.agent == "b" and found.has_checksum
                 assert changed in b" \t\r\n" or chr(changed).lower() == chr(byte).lower(), (place, changed)
-            except Refused:
+            except Rejected:
                 refusals += 1
     assert refusals > 8 * 0.95 * len(whole)
 
 
 def test_numbers_count_to_their_last_digit() -> None:
     for number, other in (("0.1234567890123456789012", "0.1234567890123456789013"), ("9" * 5000, "9" * 4999 + "8")):
-        raw = Raw(3, "b", 1, 1_700_000_000.0, "later", None, f'{{"x": {number}}}')
-        written = text(Jsonl(), [raw])
+        raw = RawRow(3, "b", 1, 1_700_000_000.0, "later", None, f'{{"x": {number}}}')
+        written = text(JsonlExport(), [raw])
         assert read(written) == [raw]
-        with pytest.raises(Refused, match="damaged or was changed"):
+        with pytest.raises(Rejected, match="damaged or was changed"):
             read(written.replace(number, other))
 
 
 def test_a_file_without_a_checksum_is_read_and_known() -> None:
-    """As earlier versions and other programs write it; with half of one it is damaged."""
-    lines = text(Jsonl()).splitlines()
+    """Earlier versions and other programs write such files; with half of a checksum a file is damaged."""
+    lines = text(JsonlExport()).splitlines()
     first = lines[0].replace(',"checksum":"sha256"', "")
     last = json.dumps({"count": len(ROWS)}, separators=(",", ":"))
     for beginning, end, taken in ((first, last, True), (lines[0], last, False), (first, lines[-1], False)):
@@ -137,7 +140,7 @@ def test_a_file_without_a_checksum_is_read_and_known() -> None:
         if taken:
             assert list(found.rows()) == ROWS and not found.has_checksum
         else:
-            with pytest.raises(Refused, match="damaged or was changed") as refused:
+            with pytest.raises(Rejected, match="damaged or was changed") as refused:
                 list(found.rows())
             assert "`checksum` and `sha256`" in refused.value.remedy
 
@@ -187,7 +190,7 @@ HEAD = '{"format":"ikigai-history","version":1,"agent":"a"}'
     ],
 )  # fmt: skip
 def test_what_is_no_event_is_refused(line: str, why: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as refused:
         read("\n".join((HEAD, event(id=4), line, *(() if line == '{"count":3}' else ('{"count":2}',)), "")))
     assert why in refused.value.what or why == "invalid", refused.value.what
     assert refused.value.what.startswith(("x.json, line 3: ", "x.json, line 4: "))
@@ -200,12 +203,12 @@ def test_what_is_no_event_is_refused(line: str, why: str) -> None:
      b'{"format":"ikigai-history"}\n', b'{"a":1}\n{"b":2}\n', b"PGDMP\x01", b"{" * 100_000],
 )  # fmt: skip
 def test_what_is_no_export_is_refused(data: bytes) -> None:
-    with pytest.raises(Refused, match="no history that ikigai exported"):
+    with pytest.raises(Rejected, match="no history that ikigai exported"):
         read(data)
 
 
 def test_of_a_later_version() -> None:
-    with pytest.raises(Refused, match=r"version 2, this ikigai knows 1") as refused:
+    with pytest.raises(Rejected, match=r"version 2, this ikigai knows 1") as refused:
         read(HEAD.replace("1", "2") + "\n")
     assert "newer" in refused.value.remedy
 

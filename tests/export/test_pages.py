@@ -1,4 +1,4 @@
-"""Markdown and HTML: all that was said is there, and nothing of it gets out of its place."""
+"""Markdown and HTML hold everything that was said, and none of it gets out of its place."""
 
 import json
 import re
@@ -12,9 +12,9 @@ from markdown_it import MarkdownIt
 from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.transfer.renumber import Raw
+from ikigai.core.transfer.renumber import RawRow
 from ikigai.export import html, markdown
-from ikigai.export.json_export import About
+from ikigai.export.json_export import ExportInfo
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 EVENTS: tuple[ev.Event, ...] = (
@@ -36,17 +36,17 @@ EVENTS: tuple[ev.Event, ...] = (
 )  # fmt: skip
 
 
-def raws(*events: ev.Event) -> list[Raw]:
-    return [Raw(n, "a", n, 1_700_000_000.0 + n, *codec.encode(event)) for n, event in enumerate(events, start=1)]
+def raws(*events: ev.Event) -> list[RawRow]:
+    return [RawRow(n, "a", n, 1_700_000_000.0 + n, *codec.encode(event)) for n, event in enumerate(events, start=1)]
 
 
-def page(form: html.Html | markdown.Markdown, rows: list[Raw], name: str = "amber-fox") -> str:
-    about = About(name, 0, None, len(rows), 1_700_000_099.0)
+def page(form: html.HtmlExport | markdown.MarkdownExport, rows: list[RawRow], name: str = "amber-fox") -> str:
+    about = ExportInfo(name, 0, None, len(rows), 1_700_000_099.0)
     return "".join([*form.begin(about), *(part for row in rows for part in form.rows([row])), *form.end()])
 
 
 class Looked(HTMLParser):
-    """What a browser finds in a page; it is sound: what is opened is closed, and in order."""
+    """The content of a page as a browser finds it; it is sound: every tag is closed, and in order."""
 
     VOID = ("meta", "img", "br", "hr")
 
@@ -86,7 +86,7 @@ OWN_TAGS = re.compile(
 
 
 def sound(text: str) -> Looked:
-    """The page, and nothing in it runs, is fetched, or leads where it must not."""
+    """Return the page; check that nothing in it runs, is fetched, or leads where it must not."""
     assert text.startswith("<!doctype html>") and "\x1b" not in text
     found = Looked(text)
     assert all(OWN_TAGS.fullmatch(tag) for tag, _ in found.tags)
@@ -105,7 +105,7 @@ def sound(text: str) -> Looked:
 
 
 def test_an_html_page() -> None:
-    text = page(html.Html(), raws(*EVENTS))
+    text = page(html.HtmlExport(), raws(*EVENTS))
     found = sound(text)
     assert found.words.count("What is **this**?") == 2, "in the outline, and as it was typed"
     for said in ("A heading", "I should look.", "ls -la", "one\ntwo\nthree", "no such thing", "The provider gave up.",
@@ -123,14 +123,14 @@ def test_an_html_page() -> None:
     assert "<table>" in text and "<h1>A heading</h1>" in text
 
 
-@pytest.mark.parametrize("form", [html.Html, markdown.Markdown])
-def test_a_summary_is_told_whole(form: type[html.Html | markdown.Markdown]) -> None:
+@pytest.mark.parametrize("form", [html.HtmlExport, markdown.MarkdownExport])
+def test_a_summary_is_told_whole(form: type[html.HtmlExport | markdown.MarkdownExport]) -> None:
     text = page(form(), raws(ev.Summarised("Goal: move\nthe schema.", upto=1, turns=3, before=900, after=100)))
     assert "Condensed: 3 turns" in text and "Goal: move\nthe schema." in text and "the summary" in text
 
 
 def test_a_markdown_file() -> None:
-    text = page(markdown.Markdown(), raws(*EVENTS))
+    text = page(markdown.MarkdownExport(), raws(*EVENTS))
     assert text.startswith("# amber-fox\n\n15 events, exported ")
     assert re.search(
         r"\n## 1\. \\\[image pixel\.png, 1×1\\\] What is \\\*\\\*this\\\*\\\*\? A second line\.\n\n"
@@ -188,8 +188,10 @@ HOSTILE = (
 )  # fmt: skip
 
 
-def conversation(text: str) -> list[Raw]:
-    """The text wherever somebody can say something, and behind all that a question that must stay where it is."""
+def conversation(text: str) -> list[RawRow]:
+    """Return rows with the text in every place that can hold one, and behind them a question that must stay where it
+    is.
+    """
     return raws(
         ev.UserMessage(text, (Image(text[:80], text[:80], 1, 1, text[:80]), Image("image/png", '"><b>', 1, 1))),
         ev.AssistantMessage((Thinking(text), Text(text or " "))),
@@ -208,13 +210,13 @@ def conversation(text: str) -> list[Raw]:
 
 def stays_in_its_place(text: str) -> None:
     rows = conversation(text)
-    found = sound(page(html.Html(), rows, text[:60]))
+    found = sound(page(html.HtmlExport(), rows, text[:60]))
     assert found.all("img") == [] and len(found.all("section")) == 2 and len(found.all("article")) <= 5
     assert "THE END" in found.words and found.tags[-1][0] == "a"
     said = [block for block in found.pre if block.startswith("\n")]
     assert len(said) >= 4
 
-    written = page(markdown.Markdown(), rows, text[:60])
+    written = page(markdown.MarkdownExport(), rows, text[:60])
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", written)
     parser = MarkdownIt("commonmark", {"maxNesting": 250})
     tokens = parser.parse(written)
@@ -248,7 +250,7 @@ def test_nothing_gets_out_however_it_is_put_together(text: str) -> None:
 
 @given(st.text(st.sampled_from("`~ab\n"), max_size=40))
 def test_no_content_closes_its_fence(text: str) -> None:
-    (fence,) = MarkdownIt("commonmark").parse(markdown.fenced(text, "text"))
+    (fence,) = MarkdownIt("commonmark").parse(markdown.fence(text, "text"))
     assert fence.type == "fence" and fence.content == (text if text.endswith("\n") or not text else text + "\n")
 
 
@@ -266,7 +268,9 @@ def test_no_content_closes_its_fence(text: str) -> None:
 )
 def test_a_reply_that_begins_indented_stands_for_itself(text: str) -> None:
     """Behind a list, which would take it in."""
-    written = page(markdown.Markdown(), raws(*(ev.AssistantMessage((Text(each),)) for each in ("- a\n  1. b", text))))
+    written = page(
+        markdown.MarkdownExport(), raws(*(ev.AssistantMessage((Text(each),)) for each in ("- a\n  1. b", text)))
+    )
     rendered = MarkdownIt("commonmark").render
     assert rendered(written).endswith("<!-- -->\n" + rendered(text)) and "<ol>\n<li>b</li>\n</ol>" in rendered(written)
 
@@ -284,13 +288,13 @@ def test_a_reply_that_begins_indented_stands_for_itself(text: str) -> None:
     ],
 )
 def test_markdown_export_fetches_no_picture(text: str, written: str) -> None:
-    assert markdown.contained(text) == written
+    assert markdown.contain(text) == written
     rendered = MarkdownIt("commonmark").enable("table").render(written + "\n\n[defined elsewhere]: http://h/p.png")
     assert "<img" not in rendered
 
 
 def test_replies_look_in_markdown_as_they_do_alone() -> None:
     for text in ("*a* `b`\n\n- c\n  - d\n\n```py\n<b> & \\<\n```\n", "a  \nb\n\n> q\n\n1. x\n2. y", "a < b and c > d"):
-        assert markdown.contained(text) == text
-    assert markdown.contained("<b>x</b> `<i>`") == "\\<b>x\\</b> `\\<i>`"
-    assert html.rendered("a < b & `<i>`") == "<p>a &lt; b &amp; <code>&lt;i&gt;</code></p>\n"
+        assert markdown.contain(text) == text
+    assert markdown.contain("<b>x</b> `<i>`") == "\\<b>x\\</b> `\\<i>`"
+    assert html.render_markdown("a < b & `<i>`") == "<p>a &lt; b &amp; <code>&lt;i&gt;</code></p>\n"

@@ -1,4 +1,4 @@
-"""Images on their way from a file into a message: real files of every kind, whole, strange, hostile and broken."""
+"""Images get from a file into a message: real files of every kind, whole, strange, hostile and broken."""
 
 import base64
 import io
@@ -17,12 +17,28 @@ from hypothesis import strategies as st
 from PIL import Image as Pillow
 from PIL import ImageCms, ImageDraw, PngImagePlugin
 
-from ikigai import images
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.messages import Image
-from ikigai.images import LARGEST, LONGEST, attach, attach_all, attached, mentioned
-from ikigai.images.mentioned_files import GIF, JPEG, LARGEST_FILE, PNG, WEBP, mentions, named, recognised
-from ikigai.images.strip_metadata import bare
+from ikigai.images import (
+    MAX_EDGE_PIXELS,
+    MAX_IMAGE_BYTES,
+    attach,
+    attach_all,
+    attach_mentioned,
+    may_mention,
+    mentioned_files,
+)
+from ikigai.images.mentioned_files import (
+    GIF,
+    JPEG,
+    MAX_PICTURE_FILE_BYTES,
+    PNG,
+    WEBP,
+    find_mentions,
+    find_named,
+    media_type_of,
+)
+from ikigai.images.strip_metadata import strip_metadata
 from tests import ROOT
 
 RED, BLUE = (250, 10, 10), (10, 10, 250)
@@ -30,7 +46,7 @@ SECRET = b"51.4779N"
 
 
 def picture(width: int = 60, height: int = 40, mode: str = "RGB") -> Pillow.Image:
-    """Red on the left, blue on the right; in its upper left corner a white dot."""
+    """Return a picture, red on the left, blue on the right; in its upper left corner a white dot."""
     made = Pillow.new("RGB", (width, height), RED)
     draw = ImageDraw.Draw(made)
     draw.rectangle((width // 2, 0, width, height), fill=BLUE)
@@ -49,13 +65,13 @@ def saved(folder: Path, made: Pillow.Image, name: str, **options: Any) -> Path:
 
 
 def sent(image: Image) -> Pillow.Image:
-    """What a vendor gets: it is what the record says it is."""
+    """Return the picture that a vendor gets; check that it matches its record."""
     data = base64.b64decode(image.data, validate=True)
-    assert recognised(data) == image.media_type and image.media_type in (PNG, JPEG, WEBP)
-    assert len(data) <= LARGEST
+    assert media_type_of(data) == image.media_type and image.media_type in (PNG, JPEG, WEBP)
+    assert len(data) <= MAX_IMAGE_BYTES
     opened = Pillow.open(io.BytesIO(data))
     opened.load()
-    assert opened.size == (image.width, image.height) and max(opened.size) <= LONGEST
+    assert opened.size == (image.width, image.height) and max(opened.size) <= MAX_EDGE_PIXELS
     assert opened.mode in ("1", "L", "LA", "P", "RGB", "RGBA")
     assert not opened.getexif() and not {"exif", "xmp", "comment", "photoshop", "icc_profile"} & opened.info.keys()
     return opened
@@ -109,7 +125,7 @@ def test_the_content_counts_and_not_the_name(tmp_path: Path):
 
 
 def described(made: Pillow.Image) -> bytes:
-    """EXIF with a place and a camera."""
+    """Return EXIF with a place and a camera."""
     exif = made.getexif()
     exif[0x010F] = "Camera " + SECRET.decode()
     exif.get_ifd(0x8825)[1] = SECRET.decode()
@@ -192,11 +208,11 @@ def test_the_second_picture_of_a_stereo_photo_is_left_out(tmp_path: Path):
 def test_no_bytes_break_the_cutting(data: bytes, kind: str):
     heads = {PNG: b"\x89PNG\r\n\x1a\n", JPEG: b"\xff\xd8\xff", WEBP: b"RIFF\x40\x00\x00\x00WEBP"}
     try:
-        made = bare(heads[kind] + data, kind)
+        made = strip_metadata(heads[kind] + data, kind)
     except ValueError:
         return
     assert len(made) <= len(heads[kind] + data) + 1  # the padding that some writers leave out
-    assert bare(made, kind) == made, "done twice it changes nothing"
+    assert strip_metadata(made, kind) == made, "done twice it changes nothing"
 
 
 # -- what is drawn anew -------------------------------------------------------------------------------------------
@@ -209,7 +225,7 @@ def test_what_is_too_long_is_made_smaller(tmp_path: Path, name: str, size: tuple
         pytest.skip("WebP cannot be so long")
     image = attach(saved(tmp_path, picture(*size), name))
     opened = sent(image).convert("RGB")
-    assert max(opened.size) == LONGEST
+    assert max(opened.size) == MAX_EDGE_PIXELS
     assert abs(opened.width / opened.height - size[0] / size[1]) / (size[0] / size[1]) < 0.01 or min(opened.size) == 1
     if min(opened.size) > 1:
         assert near(opened.getpixel((opened.width // 4, opened.height // 2)), RED)
@@ -283,7 +299,7 @@ def test_16_bits_of_colour(tmp_path: Path):
 
 
 def png(header: tuple[int, int, int, int], pixels: bytes) -> bytes:
-    """A PNG by hand: width, height, bits, colour type."""
+    """Return a PNG by hand: width, height, bits, color type."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -315,7 +331,7 @@ def test_gifs_keep_what_is_transparent(tmp_path: Path):
 
 
 def refusal(path: Path) -> str:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Rejected) as caught:
         attach(path)
     assert caught.value.what.endswith(".") and caught.value.remedy.endswith(".")
     return caught.value.what
@@ -343,7 +359,7 @@ def test_what_may_not_be_read(tmp_path: Path):
 def test_too_large_a_file_is_not_decoded(tmp_path: Path):
     path = saved(tmp_path, picture(), "a.png")
     with path.open("r+b") as file:
-        file.truncate(LARGEST_FILE + 1)
+        file.truncate(MAX_PICTURE_FILE_BYTES + 1)
     assert "larger than 50 MB" in refusal(path)
 
 
@@ -355,7 +371,9 @@ def test_what_is_no_image(tmp_path: Path, data: bytes):
     path.write_bytes(data)
     assert "is no PNG, JPEG, WebP or GIF" in refusal(path)
     bitmap = path.rename(tmp_path / "a.bmp")
-    assert [refusal(each.path) for each in mentions("@a.bmp", tmp_path)] == [f"{bitmap} is no PNG, JPEG, WebP or GIF."]
+    assert [refusal(each.path) for each in find_mentions("@a.bmp", tmp_path)] == [
+        f"{bitmap} is no PNG, JPEG, WebP or GIF."
+    ]
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp", "a.gif"])
@@ -401,15 +419,15 @@ async def test_too_many_and_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     for number in range(21):
         saved(tmp_path, picture(), f"{number}.png")
-    assert len(await attached(" ".join(f"@{number}.png" for number in range(20)))) == 20
-    with pytest.raises(Refused, match="21 images are too many"):
-        await attached(" ".join(f"@{number}.png" for number in range(21)))
+    assert len(await attach_mentioned(" ".join(f"@{number}.png" for number in range(20)))) == 20
+    with pytest.raises(Rejected, match="21 images are too many"):
+        await attach_mentioned(" ".join(f"@{number}.png" for number in range(21)))
     data = noise(590, 590)
     for number in range(12):
         saved(tmp_path, data, f"big{number}.png", compress_level=0)
-    assert len(await attached(" ".join(f"@big{number}.png" for number in range(9)))) == 9
-    with pytest.raises(Refused, match="too large for one message"):
-        await attached(" ".join(f"@big{number}.png" for number in range(12)))
+    assert len(await attach_mentioned(" ".join(f"@big{number}.png" for number in range(9)))) == 9
+    with pytest.raises(Rejected, match="too large for one message"):
+        await attach_mentioned(" ".join(f"@big{number}.png" for number in range(12)))
 
 
 # -- what a message means -----------------------------------------------------------------------------------------
@@ -463,48 +481,50 @@ def album(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_mentions(album: Path, text: str, names: list[str]):
-    assert [each.name for each in mentions(text)] == names
-    assert mentioned(text) or not names
+    assert [each.name for each in find_mentions(text)] == names
+    assert may_mention(text) or not names
 
 
 @given(st.text(alphabet="@ab.png \\\"'\n~/(){}…\0é", max_size=60))
 def test_no_text_breaks_the_mentions(text: str):
-    found = mentions(text, Path("/nonexistent"))
-    assert all(each.name.lower().endswith(images.files.ENDINGS) for each in found)
-    assert mentioned(text) or not found
+    found = find_mentions(text, Path("/nonexistent"))
+    assert all(each.name.lower().endswith(mentioned_files.PICTURE_ENDINGS) for each in found)
+    assert may_mention(text) or not found
 
 
 def test_a_flood_of_mentions_is_read_quickly():
     text = "@" + "." * 4000 + " " + "@a" * 100_000 + " @x" * 20_000
-    assert mentions(text) == ()
+    assert find_mentions(text) == ()
 
 
 async def test_a_message_brings_its_images(album: Path):
-    found = await attached("compare @cat.png, @'my cat.png' and @notes.txt")
+    found = await attach_mentioned("compare @cat.png, @'my cat.png' and @notes.txt")
     assert [image.name for image in found] == ["cat.png", "my cat.png"]
-    assert await attached("nothing here") == ()
+    assert await attach_mentioned("nothing here") == ()
     for text, what in (
         ("@cat.png @gone.png", "There is no file gone.png."),
         ("@fake.png", "fake.png is no PNG, JPEG, WebP or GIF."),
     ):
-        with pytest.raises(Refused) as caught:
-            await attached(text)
+        with pytest.raises(Rejected) as caught:
+            await attach_mentioned(text)
         assert caught.value.what == what
     (album / "folder" / "in.png").mkdir()
-    with pytest.raises(Refused, match=r"folder/in\.png is a folder"):
-        await attached("@folder/in.png")
+    with pytest.raises(Rejected, match=r"folder/in\.png is a folder"):
+        await attach_mentioned("@folder/in.png")
 
 
 def test_words_of_a_command_line(album: Path):
-    found = named(["what", "@my cat.png", "@cat.png", "@notes.txt", "@gone.png", "@cat.png", "me@x", "@", "@what?.png"])
+    found = find_named(
+        ["what", "@my cat.png", "@cat.png", "@notes.txt", "@gone.png", "@cat.png", "me@x", "@", "@what?.png"]
+    )
     assert [each.name for each in found] == ["my cat.png", "cat.png", "what?.png"]
     assert [image.name for image in attach_all(found)] == ["my cat.png", "cat.png", "what?.png"]
 
 
 def test_pillow_is_imported_only_for_an_image(album: Path):
     code = (
-        "import sys; from ikigai import images; from ikigai.images.mentioned_files import mentions;"
-        "mentions('@cat.png @notes.txt');"
+        "import sys; from ikigai import images; from ikigai.images.mentioned_files import find_mentions;"
+        "find_mentions('@cat.png @notes.txt');"
         "assert not any(name.split('.')[0] == 'PIL' for name in sys.modules);"
         "import pathlib; images.attach(pathlib.Path('cat.png')); assert 'PIL' in sys.modules"
     )
@@ -513,4 +533,4 @@ def test_pillow_is_imported_only_for_an_image(album: Path):
 
 def test_all_kinds_are_recognised_by_16_bytes(tmp_path: Path):
     for name, kind in (("a.png", PNG), ("a.jpg", JPEG), ("a.webp", WEBP), ("a.gif", GIF)):
-        assert recognised(saved(tmp_path, picture(), name).read_bytes()[:16]) == kind
+        assert media_type_of(saved(tmp_path, picture(), name).read_bytes()[:16]) == kind

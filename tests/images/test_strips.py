@@ -5,6 +5,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,14 +14,16 @@ import pytest
 from PIL import Image as Pillow
 from PIL import ImageChops, ImageStat
 
+from ikigai.core.errors import Rejected
 from ikigai.images import attach, strips
-from ikigai.images.strips import scaled
+from ikigai.images.pixel_limits import held_by_scans
+from ikigai.images.strips import scale_picture
 
 MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
 
 
 def picture(mode: str, width: int, height: int) -> Pillow.Image:
-    """Smooth enough that all five filters of PNG are used, and nowhere the same."""
+    """Return a picture smooth enough that all five filters of PNG are used, and nowhere the same."""
     bands = [Pillow.radial_gradient("L").resize((width, height)).rotate(90 * turn, expand=False) for turn in range(4)]
     if mode == "I;16":
         return Pillow.frombytes(mode, (width, height), Random(1).randbytes(width * height * 2))
@@ -40,7 +43,7 @@ def opened(made: Pillow.Image, **options: Any) -> tuple[Pillow.Image, bytes]:
 def test_strips_have_the_pixels_of_the_whole(mode: str, rows: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(strips, "STRIP_BYTES", rows * 4 * 90)
     made = picture(mode, 90, 50)
-    found = scaled(*opened(made), longest=90)
+    found = scale_picture(*opened(made), longest=90)
     if mode == "I;16":
         made = made.point(lambda value: value / 256).convert("L")
     assert found.mode == {"1": "L", "P": "RGB", "LA": "RGBA", "I;16": "L"}.get(mode, mode)
@@ -53,7 +56,7 @@ def test_strips_keep_what_is_transparent(mode: str, is_graded: bool, monkeypatch
     made = picture(mode, 90, 50)
     clear: Any = bytes(range(0, 256, 2)) if is_graded else made.getpixel((45, 25))
     source, png = opened(made, transparency=clear)
-    found = scaled(source, png, longest=90)
+    found = scale_picture(source, png, longest=90)
     assert found.mode == "RGBA" and found.tobytes() == Pillow.open(io.BytesIO(png)).convert("RGBA").tobytes()
     assert min(found.getchannel("A").tobytes()) < 255
 
@@ -63,8 +66,8 @@ def test_strips_keep_what_is_transparent(mode: str, is_graded: bool, monkeypatch
 def test_what_is_scaled_looks_as_pillow_scales_it(mode: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(strips, "STRIP_BYTES", 40_000)
     source, png = opened(picture(mode, *size))
-    found = scaled(source, png, longest=100)
-    whole = scaled(Pillow.open(io.BytesIO(png)), b"", longest=10_000)
+    found = scale_picture(source, png, longest=100)
+    whole = scale_picture(Pillow.open(io.BytesIO(png)), b"", longest=10_000)
     whole.thumbnail((100, 100), Pillow.Resampling.LANCZOS)
     assert found.size == whole.size and max(found.size) == 100
     assert max(ImageStat.Stat(ImageChops.difference(found, whole)).mean) < 1
@@ -77,7 +80,7 @@ def test_interlaced_picture_is_decoded_whole():
     head = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 1)
     pixels = zlib.compress(b"\0\x01\x02\x03")
     png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
-    assert scaled(Pillow.open(io.BytesIO(png)), png, longest=9).getpixel((0, 0)) == (1, 2, 3)
+    assert scale_picture(Pillow.open(io.BytesIO(png)), png, longest=9).getpixel((0, 0)) == (1, 2, 3)
 
 
 def test_orientation_behind_the_pixels_is_heeded(tmp_path: Path):
@@ -97,15 +100,93 @@ import sys
 from pathlib import Path
 from ikigai.images import attach
 image = attach(Path(sys.argv[1]))
-assert max(image.width, image.height) == 1568
+assert max(image.width, image.height) > 500
 (line,) = (line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(line.split()[1])
 """
 
 
+def flat(mode: str, *size: int) -> Pillow.Image:
+    return picture(mode, 900, 900).resize(size, Pillow.Resampling.NEAREST)
+
+
+def noise(width: int, height: int) -> Pillow.Image:
+    """Return the picture that costs a lossless WebP most."""
+    small = Pillow.frombytes("RGBA", (width // 4, height // 4), Random(1).randbytes(width * height // 4))
+    return small.resize((width, height), Pillow.Resampling.NEAREST)
+
+
+LARGE: dict[str, tuple[Callable[[], Pillow.Image], dict[str, Any]]] = {
+    "strips.png": (lambda: flat("RGBA", 9000, 9000), {"compress_level": 1}),
+    "deep.png": (lambda: Pillow.frombytes("I;16", (9000, 9000), bytes(162_000_000)), {"compress_level": 1}),
+    "whole.jpg": (lambda: flat("RGB", 6200, 6200), {}),
+    "wide.jpg": (lambda: flat("RGB", 20_000, 5000), {}),
+    "coarse.jpg": (lambda: flat("RGB", 8000, 8000), {"progressive": True, "subsampling": 2}),
+    "full.jpg": (lambda: flat("RGB", 5700, 5700), {"progressive": True, "subsampling": 0}),
+    "ink.jpg": (lambda: flat("RGB", 5000, 4900).convert("CMYK"), {"progressive": True}),
+    "lossless.webp": (lambda: noise(4000, 2500), {"lossless": True, "method": 0, "quality": 0}),
+    "lossy.webp": (lambda: flat("RGBA", 4000, 2500), {"method": 0}),
+    "flat.gif": (lambda: flat("L", 9000, 9000), {}),
+}
+"""The largest pictures of their kinds, or nearly."""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read in /proc")
-def test_large_png_takes_little_memory(tmp_path: Path):
-    """Of 9,000 × 9,000 pixels, 324 MB as they are decoded."""
-    picture("RGBA", 900, 900).resize((9000, 9000), Pillow.Resampling.NEAREST).save(tmp_path / "a.png", compress_level=1)
-    done = subprocess.run([sys.executable, "-c", PEAK, tmp_path / "a.png"], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("name", LARGE)
+def test_large_picture_takes_little_memory(tmp_path: Path, name: str):
+    made, options = LARGE[name]
+    made().save(tmp_path / name, **options)
+    done = subprocess.run([sys.executable, "-c", PEAK, tmp_path / name], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 300_000
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "options", "most"),
+    [
+        ("a.webp", (4000, 2600), {"method": 0}, 10),
+        ("a.jpg", (6000, 6000), {"progressive": True, "subsampling": 0}, 33),
+    ],
+)
+def test_picture_that_would_take_much_memory_is_refused(
+    tmp_path: Path, name: str, size: tuple[int, int], options: dict[str, Any], most: int
+):
+    flat("RGB", *size).save(tmp_path / name, **options)
+    width, height = size
+    with pytest.raises(Rejected) as refusal:
+        attach(tmp_path / name)
+    told = f"{width:,} × {height:,} pixels, and {most} million are the most for a file of its kind."
+    assert refusal.value.what == f"{tmp_path / name} has {told}"
+    assert refusal.value.remedy == "Make it smaller first."
+
+
+def test_large_interlaced_picture_is_refused(tmp_path: Path):
+    head = struct.pack(">IIBBBBB", 9000, 9000, 8, 2, 0, 0, 1)
+    chunks = [b"IHDR" + head, b"IDAT" + zlib.compress(bytes(9000)), b"IEND"]
+    packed = (struct.pack(">I", len(each) - 4) + each + struct.pack(">I", zlib.crc32(each)) for each in chunks)
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
+    with pytest.raises(Rejected, match="50 million are the most for a file of its kind"):
+        attach(tmp_path / "a.png")
+
+
+def jpeg(*scans: tuple[int, ...], marker: int = 0xC0) -> bytes:
+    """Return the segments of a JPEG of three components, the first one finer; each scan has some of them."""
+    frame = bytes((0xFF, marker, 0, 17, 8, 0, 8, 0, 8, 3, 1, 0x22, 0, 2, 0x11, 0, 3, 0x11, 0))
+    heads = (
+        (0xFF, 0xDA, 0, 6 + 2 * len(scan), len(scan), *(n for each in scan for n in (each, 0)), 0, 63, 0)
+        for scan in scans
+    )
+    return b"\xff\xd8" + frame + b"".join(map(bytes, heads)) + b"\xff\xd9"
+
+
+@pytest.mark.parametrize(
+    ("file", "held"),
+    [
+        (jpeg((1, 2, 3)), 0),
+        (jpeg((1,), (2,), (3,)), 3),
+        (jpeg((1, 2, 3), marker=0xC2), 3),
+        (b"\xff\xd8\xff\xd9", 8),
+        (b"\xff\xd8damaged", 8),
+    ],
+)
+def test_scans_of_a_jpeg_are_counted(file: bytes, held: float):
+    assert held_by_scans(file) == held

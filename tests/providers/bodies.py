@@ -10,7 +10,7 @@ import json
 from functools import cache
 from typing import Any
 
-from ikigai.providers.google.generate_content_api import UNSIGNED
+from ikigai.providers.google.generate_content_api import UNSIGNED_CALL
 
 Told = list[tuple[Any, ...]]
 
@@ -94,7 +94,7 @@ def contents_read(body: dict[str, Any]) -> Told:
     found: Told = []
     for content in body["contents"]:
         for part in content["parts"]:
-            if part.get("thoughtSignature", UNSIGNED) != UNSIGNED:
+            if part.get("thoughtSignature", UNSIGNED_CALL) != UNSIGNED_CALL:
                 found.append(("thought", part["thoughtSignature"]))
             match part:
                 case {"text": text}:
@@ -129,12 +129,12 @@ def contents_validated(body: dict[str, Any]) -> object:
 
 
 def _common(value: Any, key: str = "") -> Any:
-    """The same with bytes in the usual alphabet of base64, in which they came."""
+    """Return the value with bytes in the usual alphabet of base64, in which they came."""
     if isinstance(value, dict):
         return {key: _common(inner, key) for key, inner in value.items()}
     if isinstance(value, list):
         return [_common(inner) for inner in value]
-    opaque = key in ("thoughtSignature", "data") and value != UNSIGNED
+    opaque = key in ("thoughtSignature", "data") and value != UNSIGNED_CALL
     return value.translate(str.maketrans("-_", "+/")) if opaque else value
 
 
@@ -160,7 +160,7 @@ def adapter(type: Any) -> Any:
 
 
 def exhausted(value: Any) -> Any:
-    """The same with every list gone through that is validated only then."""
+    """Return the value with every lazily validated list read to its end."""
     if isinstance(value, dict):
         return {key: exhausted(inner) for key, inner in value.items()}
     return [exhausted(inner) for inner in value] if hasattr(value, "__iter__") and not isinstance(value, str) else value

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from ikigai.core.events import AssistantMessage, Event, UsageReported, UserMessage
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from ikigai.core.model import Provider
-from ikigai.core.request.cross_model import acceptable
-from ikigai.core.request.reply import Broke, Finished
+from ikigai.core.request.cross_model import portable_name
+from ikigai.core.request.reply import StreamFailed, StreamFinished
 from ikigai.core.state.inputs import Approved, CallModel, Failed, Replied, RunTool, StartTool, Submitted, ToolDone
-from ikigai.core.state.memory import Status, request
+from ikigai.core.state.memory import AgentStatus, next_request
 from tests.core.agent import Agent
 from tests.providers.conftest import collect, reply
 from tests.support.invariants import sound
@@ -121,9 +121,9 @@ CONVERSATIONS: dict[str, tuple[Step, ...]] = {
 
 
 def expected(steps: tuple[Step, ...], upto: int, own: Callable[[int], bool]) -> list[tuple[Any, ...]]:
-    """What the request for the reply of step `upto` holds of all that came before, in the words of `bodies`.
+    """Return the messages that the request for the reply of step `upto` holds, in the form of `bodies`.
 
-    `own` says of a step whether the thinking in its reply goes back to whom this request goes to.
+    `own` returns True for a step whose thinking goes back to the provider of this request.
     """
     found: list[tuple[Any, ...]] = []
     for at, step in enumerate(steps[: upto + 1]):
@@ -134,7 +134,7 @@ def expected(steps: tuple[Step, ...], upto: int, own: Callable[[int], bool]) -> 
             calls = [block for block in step.said if isinstance(block, ToolCall)]
             results = step.results or [("The reply reached its length limit within this call; nothing was run.", True)]
             found += [
-                ("result", acceptable(call.id), said or "[empty]", error)
+                ("result", portable_name(call.id), said or "[empty]", error)
                 for call, (said, error) in zip(calls, results, strict=False)
             ]
             found += [("image", image.data) for image in step.shown]
@@ -149,11 +149,11 @@ def _told(block: ReplyBlock, own: bool) -> Iterator[tuple[Any, ...]]:
         case Text(text):
             yield ("said", text)
         case ToolCall(id, name, arguments):
-            yield ("call", acceptable(id), name, json.loads(arguments))
+            yield ("call", portable_name(id), name, json.loads(arguments))
 
 
 def plain(blocks: tuple[ReplyBlock, ...]) -> list[tuple[Any, ...]]:
-    """What was said, without what every vendor has in a form of its own."""
+    """Return the content of blocks, without parts that every vendor writes in a form of its own."""
     found: list[tuple[Any, ...]] = []
     for block in blocks:
         match block:
@@ -165,7 +165,7 @@ def plain(blocks: tuple[ReplyBlock, ...]) -> list[tuple[Any, ...]]:
 
 
 def renamed(told: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """The same with ids that tell only which call is meant: servers give ids of their own."""
+    """Return the messages with ids that only tell which call is meant: servers have ids of their own."""
     names: dict[str, str] = {}
     for entry in told:
         if entry[0] == "call":
@@ -178,14 +178,14 @@ class Talk(Agent):
     """An agent that asks real providers, step by step, and looks after every request at what it had come to."""
 
     async def step(self, step: Step, provider: Provider) -> tuple[int, tuple[Event, ...]]:
-        """Play one step; gives back what the request measured, in bytes, and the facts that the reply became."""
+        """Play one step; gives back what the request measured, in bytes, and the events that the reply became."""
         self.ask(step)
         size = self.memory.size
-        sent = request(self.memory)
+        sent = next_request(self.memory)
         sound(sent)
         events = await collect(provider, sent)
         ended = events[-1]
-        assert isinstance(ended, Finished), ended
+        assert isinstance(ended, StreamFinished), ended
         assert ended.stop is step.stop
         usage = UsageReported(self.memory.model, ended.usage, size=size)
         found = self.happen(Replied(self.job(CallModel), reply(events).blocks(), ended.stop, usage))
@@ -202,18 +202,18 @@ class Talk(Agent):
             self.happen(Submitted(step.user, step.images))
         elif step.user:
             self.store((UserMessage(step.user, step.images),))
-        assert self.memory.status is Status.WAITING
+        assert self.memory.status is AgentStatus.WAITING
 
-    def fail(self, broke: Broke, blocks: tuple[ReplyBlock, ...]) -> tuple[Event, ...]:
+    def fail(self, broke: StreamFailed, blocks: tuple[ReplyBlock, ...]) -> tuple[Event, ...]:
         return self.happen(Failed(self.job(CallModel), broke.text, blocks))
 
 
-def replied(facts: tuple[Event, ...]) -> tuple[ReplyBlock, ...]:
-    """The blocks of a reply from the facts it became."""
+def replied(events: tuple[Event, ...]) -> tuple[ReplyBlock, ...]:
+    """The blocks of a reply from the events it became."""
     found: list[ReplyBlock] = []
-    for fact in facts:
-        if isinstance(fact, AssistantMessage):
-            found += fact.blocks
-        elif isinstance(fact, ToolCall):
-            found.append(fact)
+    for event in events:
+        if isinstance(event, AssistantMessage):
+            found += event.blocks
+        elif isinstance(event, ToolCall):
+            found.append(event)
     return tuple(found)

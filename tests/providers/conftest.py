@@ -1,4 +1,4 @@
-"""What tests of providers share: a server to talk to, every adapter in turn, and a way to collect a stream."""
+"""The fixtures of provider tests: a server, every adapter in turn, and a way to collect a stream."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,10 +10,10 @@ from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
     Accumulator,
-    Broke,
-    Failure,
-    Finished,
+    FailureKind,
     ProviderEvent,
+    StreamFailed,
+    StreamFinished,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -61,7 +61,7 @@ def ask(text: str = "Hello?", **more: object) -> Request:
 async def collect(provider: Provider, request: Request | None = None) -> list[ProviderEvent]:
     """All events of one stream, having checked that its last is the one end."""
     found = [event async for event in provider.stream(request or ask())]
-    ends = [event for event in found if isinstance(event, Finished | Broke)]
+    ends = [event for event in found if isinstance(event, StreamFinished | StreamFailed)]
     assert ends == found[-1:], found
     return found
 
@@ -70,8 +70,8 @@ async def is_cut(provider: Provider, wire_server: WireServer, body: bytes, said:
     """A stream that is this body is no whole reply, but what it said came."""
     wire_server.script = [Answer(body)]
     found = await collect(provider)
-    assert isinstance(found[-1], Broke)
-    assert found[-1].kind is Failure.CUT
+    assert isinstance(found[-1], StreamFailed)
+    assert found[-1].kind is FailureKind.CUT
     assert reply(found).text == said
 
 

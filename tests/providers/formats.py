@@ -8,7 +8,7 @@ from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCal
 from ikigai.core.model import Provider
 from ikigai.providers.anthropic.provider import AnthropicProvider
 from ikigai.providers.google.provider import GoogleProvider
-from ikigai.providers.models import Models
+from ikigai.providers.models import ModelCatalog
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers import bodies
 from tests.providers.anthropic import messages_wire
@@ -20,7 +20,7 @@ from tests.support.wire_server import sse as data
 PIECE = 5
 """Characters that a piece of a stream has."""
 USAGE = Usage(input=120, output=20, cached=100, thinking=5)
-"""What every stream made here reports, as far as its format can: Anthropic's tells thinking apart, too."""
+"""The usage that every stream here reports, as far as its format can: Anthropic's tells thinking apart, too."""
 
 Blocks = tuple[ReplyBlock, ...]
 
@@ -60,7 +60,7 @@ class Format(NamedTuple):
         return self.make(self.provider, address + self.path, key, traits=self.traits, **api, **more)
 
     def traits(self, name: str) -> Any:
-        return Models().traits(f"{self.provider}/{name}")
+        return ModelCatalog().traits(f"{self.provider}/{name}")
 
 
 def pieces(text: str) -> Iterator[str]:

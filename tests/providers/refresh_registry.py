@@ -8,7 +8,7 @@ import json
 from importlib.metadata import version
 from typing import Any
 
-from ikigai.providers.registry import FILE
+from ikigai.providers.registry import REGISTRY_FILE
 
 
 def refreshed(text: str) -> str:
@@ -42,4 +42,4 @@ def written(registry: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(refreshed(FILE.read_text("utf-8")), "utf-8")
+    REGISTRY_FILE.write_text(refreshed(REGISTRY_FILE.read_text("utf-8")), "utf-8")

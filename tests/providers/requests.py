@@ -5,9 +5,9 @@ import json
 
 from hypothesis import strategies as st
 
-from ikigai.core.forget.matching import ANSWER
+from ikigai.core.forget.matching import ANSWER_SCHEMA
 from ikigai.core.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult, ToolSpec
-from ikigai.core.request.build import Request, paired
+from ikigai.core.request.build import Request, pair_calls
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(
     ["", '"', "\\", "\0\x01\x1f\x7f", "\n\r\t", "👩‍👩‍👧‍👦 é 漢字", "</script>", "\u2028", '{"a": "b"}']
@@ -47,7 +47,7 @@ turns = st.builds(
     turn, users, st.lists(st.tuples(assistants, st.lists(st.builds(ToolResult, words, words), max_size=1)), max_size=3)
 )
 histories = st.lists(turns, min_size=1, max_size=3).map(
-    lambda turns: paired([message for turn in turns for message in turn], frozenset())
+    lambda turns: pair_calls([message for turn in turns for message in turn], frozenset())
 )
 """Whole conversations as a request holds them: pairs put right, everything else as random as it comes."""
 
@@ -59,5 +59,5 @@ requests = st.builds(
     tools=st.lists(st.builds(ToolSpec, words, words, objects), max_size=2).map(tuple),
     level=st.sampled_from(["", "off", "min", "low", "med", "high"]),
     max_output=st.sampled_from([0, 1, 8192]),
-    schema=st.sampled_from(["", ANSWER]),
+    schema=st.sampled_from(["", ANSWER_SCHEMA]),
 )

@@ -1,5 +1,6 @@
-"""What the vendors' adapters have in common, over real HTTP: names of errors, bodies kept for the next request, lists
-of models, levels for models that do not think, a failure before the first word."""
+"""The vendors' adapters share behavior over real HTTP: names of errors, bodies kept for the next request, lists of
+models, levels for models that do not think, a failure before the first word.
+"""
 
 import asyncio
 import json
@@ -11,19 +12,19 @@ import pytest
 from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import Message, Role, Text
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Failure, Finished, Waiting
+from ikigai.core.request.reply import FailureKind, RetryScheduled, StreamFinished
 from ikigai.providers import failures
 from ikigai.providers.anthropic.provider import AnthropicProvider
 from ikigai.providers.encoding import BodyEncoder
-from ikigai.providers.failures import Target
+from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.provider import GoogleProvider
-from ikigai.providers.models import Traits
+from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
-from ikigai.providers.retry import Retrying
-from ikigai.providers.streaming import Streaming
+from ikigai.providers.retry import RetryingProvider
+from ikigai.providers.streaming import StreamingProvider
 from tests.support.wire_server import Answer, WireServer, sse
 
-Made = Callable[[str], Streaming]
+Made = Callable[[str], StreamingProvider]
 
 VENDORS: list[Made] = [
     lambda address: AnthropicProvider("wire", address, "key-of-the-test"),
@@ -41,17 +42,17 @@ def asked(*texts: str) -> Request:
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
-        ("invalid_api_key", Failure.AUTH),
-        ("authentication_error", Failure.AUTH),
-        ("permission_error", Failure.AUTH),
-        ("model_not_found", Failure.NOT_FOUND),
-        ("rate_limit_exceeded", Failure.RATE),
-        ("rate_limit_error", Failure.RATE),
+        ("invalid_api_key", FailureKind.AUTH),
+        ("authentication_error", FailureKind.AUTH),
+        ("permission_error", FailureKind.AUTH),
+        ("model_not_found", FailureKind.NOT_FOUND),
+        ("rate_limit_exceeded", FailureKind.RATE),
+        ("rate_limit_error", FailureKind.RATE),
     ],
 )
-def test_the_name_that_says_more_counts(general: str, code: str, kind: Failure):
+def test_the_name_that_says_more_counts(general: str, code: str, kind: FailureKind):
     body = {"error": {"message": "no", "type": general, "code": code}}
-    assert failures.reported(Target("wire", "m", ""), body).kind is kind
+    assert failures.failure_in_stream(RequestTarget("wire", "m", ""), body).kind is kind
 
 
 @pytest.mark.parametrize("made", VENDORS)
@@ -108,7 +109,7 @@ async def test_a_list_without_models_is_none():
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 def test_a_model_that_does_not_think_is_told_no_level(api: str):
-    provider = OpenAIProvider("wire", "http://127.0.0.1/v1", api=api, traits=lambda _: Traits("", ("off",)))
+    provider = OpenAIProvider("wire", "http://127.0.0.1/v1", api=api, traits=lambda _: ModelTraits("", ("off",)))
     body = provider.encoder("m").body(Request("m", asked("hi").messages, level="off"))
     assert b"reasoning" not in body
 
@@ -128,22 +129,22 @@ async def test_overload_while_a_model_only_begins_to_think_is_tried_again():
         + event(type="message_stop")
     )
     async with WireServer([broken, whole]) as server:
-        provider = Retrying(AnthropicProvider("wire", server.base_url, "key-of-the-test"), jitter=lambda: 0.0)
+        provider = RetryingProvider(AnthropicProvider("wire", server.base_url, "key-of-the-test"), jitter=lambda: 0.0)
         events = [event async for event in provider.stream(asked("hi"))]
         await provider.close()
         assert len(server.requests) == 2
-    assert any(isinstance(event, Waiting) for event in events) and isinstance(events[-1], Finished)
+    assert any(isinstance(event, RetryScheduled) for event in events) and isinstance(events[-1], StreamFinished)
 
 
 async def test_overload_after_a_thought_is_not_tried_again():
     async with WireServer(
         [Answer(sse({"choices": [{"delta": {"reasoning_content": "hm"}}]}, {"error": {"message": "Overloaded"}}))]
     ) as server:
-        provider = Retrying(OpenAIProvider("wire", server.base_url), jitter=lambda: 0.0)
+        provider = RetryingProvider(OpenAIProvider("wire", server.base_url), jitter=lambda: 0.0)
         events = [event async for event in provider.stream(asked("hi"))]
         await provider.close()
         assert len(server.requests) == 1
-    assert not any(isinstance(event, Waiting) for event in events)
+    assert not any(isinstance(event, RetryScheduled) for event in events)
 
 
 LATE = """
@@ -176,4 +177,4 @@ async def test_a_warm_provider_imports_nothing_when_a_request_is_sent(module: st
             sys.executable, "-c", script, server.base_url, stdout=asyncio.subprocess.PIPE
         )
         out, _ = await child.communicate()
-    assert out.decode().split() == ["Broke"]
+    assert out.decode().split() == ["StreamFailed"]

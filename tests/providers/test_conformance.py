@@ -1,6 +1,6 @@
 """One suite for all vendors: the same conversations over every adapter, through fold and memory, byte for byte.
 
-Every reply comes as a real stream over HTTP and becomes facts; the facts are stored and folded, memory makes the next
+Every reply comes as a real stream over HTTP and becomes events; the events are stored and folded, memory makes the next
 request of them, and what the server really received is looked at.
 """
 
@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from ikigai.core.events import AssistantMessage, TurnEnded, UsageReported, UserMessage
 from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.request.cross_model import acceptable
-from ikigai.core.request.reply import Broke, Failure
+from ikigai.core.request.cross_model import portable_name
+from ikigai.core.request.reply import FailureKind, StreamFailed
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,
@@ -33,12 +33,12 @@ from ikigai.core.state.inputs import (
     Submitted,
     ToolDone,
 )
-from ikigai.core.state.memory import Status, request
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.memory import AgentStatus, next_request
+from ikigai.core.state.run_config import RunConfig
 from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.providers.local.provider import LocalModel
-from ikigai.providers.models import Models
-from ikigai.providers.pool import Endpoint, Pool
+from ikigai.providers.models import ModelCatalog
+from ikigai.providers.pool import Endpoint, ProviderPool
 from tests.core import worlds
 from tests.providers.conformance import CONVERSATIONS, TOOLS, Step, Talk, expected, plain, renamed, replied
 from tests.providers.conftest import KEY, collect, reply
@@ -52,7 +52,7 @@ one_loop = pytest.mark.asyncio(loop_scope="module")
 
 class World(NamedTuple):
     server: WireServer
-    pool: Pool
+    pool: ProviderPool
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -63,14 +63,14 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         await pool.close()
 
 
-def pool_at(address: Any, folder: Path) -> Pool:
+def pool_at(address: Any, folder: Path) -> ProviderPool:
     endpoints = {form.provider: Endpoint(address(form), lambda: KEY, form.api) for form in FORMATS.values()}
-    return Pool(endpoints, LocalModel("", 4096, folder), Models())
+    return ProviderPool(endpoints, LocalModel("", 4096, folder), ModelCatalog())
 
 
-def run_with(pool: Pool, form: Format, budget: int = 100_000) -> Run:
+def run_with(pool: ProviderPool, form: Format, budget: int = 100_000) -> RunConfig:
     settings = {"model": form.model, "system": "Be brief.", "budget": budget}
-    return Run(settings, pool.limits, pool.encoder, tools=TOOLS)
+    return RunConfig(settings, pool.limits, pool.encoder, tools=TOOLS)
 
 
 class Conversation:
@@ -94,11 +94,11 @@ class Conversation:
         self.said_by.append(form)
         self.server.script.append(Answer(form.stream(step.said, step.stop)))
         before = len(self.server.requests)
-        size, facts = await self.talk.step(step, self.pool.provider(form.model))
+        size, events = await self.talk.step(step, self.pool.provider(form.model))
         [received] = self.server.requests[before:]
         self.looks_well(received.body, received.json, size)
-        self.is_what_was_said(replied(facts), step)
-        assert [fact.usage for fact in facts if isinstance(fact, UsageReported)] == [USAGE]
+        self.is_what_was_said(replied(events), step)
+        assert [event.usage for event in events if isinstance(event, UsageReported)] == [USAGE]
 
     def looks_well(self, body: bytes, decoded: dict[str, Any], size: int) -> None:
         form, upto = self.form, len(self.steps) - 1
@@ -152,8 +152,8 @@ async def test_llmock_finds_nothing_wrong_with_any_conversation(llmock: Any, tmp
         talk = Talk(run_with(pool, vendor))
         for step in steps:
             llmock.add(_scripted(step))
-            _, facts = await talk.step(step, pool.provider(vendor.model))
-            assert renamed(_told(replied(facts))) == renamed(_told(step.said)), name
+            _, events = await talk.step(step, pool.provider(vendor.model))
+            assert renamed(_told(replied(events))) == renamed(_told(step.said)), name
         bodies = [record.body for record in llmock.requests]
         assert len(bodies) == len(steps)
         for at, body in enumerate(bodies):
@@ -177,7 +177,7 @@ def _told(blocks: tuple[ReplyBlock, ...]) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for block in blocks:
         if isinstance(block, ToolCall):
-            found.append(("call", acceptable(block.id), block.name, json.loads(block.arguments)))
+            found.append(("call", portable_name(block.id), block.name, json.loads(block.arguments)))
         else:
             found.append(("said", block.text))
     return found
@@ -205,18 +205,18 @@ async def test_a_stream_that_is_cut_anywhere_leaves_no_call_behind(world: World,
     for cut in range(0, len(whole), 211):
         talk.ask(Step((), "Look around."))
         world.server.script.append(Answer(whole, cut=cut, end=end))
-        events = await collect(provider, request(talk.memory))
+        events = await collect(provider, next_request(talk.memory))
         ended = events[-1]
-        if not isinstance(ended, Broke):  # behind the end marker, only counts were missing
+        if not isinstance(ended, StreamFailed):  # behind the end marker, only counts were missing
             assert reply(events).blocks()[-1:] == BROKEN[-1:]
             talk.happen(Interrupted())
             continue
-        assert ended.kind in (Failure.CUT, Failure.UNREACHABLE)
-        facts = talk.fail(ended, reply(events).blocks())
-        assert all(isinstance(fact, AssistantMessage | TurnEnded) for fact in facts)
-        said |= {fact.text for fact in facts if isinstance(fact, AssistantMessage)}
+        assert ended.kind in (FailureKind.CUT, FailureKind.UNREACHABLE)
+        events = talk.fail(ended, reply(events).blocks())
+        assert all(isinstance(event, AssistantMessage | TurnEnded) for event in events)
+        said |= {event.text for event in events if isinstance(event, AssistantMessage)}
     assert "I look." in said
-    sound(request(talk.memory))
+    sound(next_request(talk.memory))
     await provider.close()  # type: ignore[attr-defined]
 
 
@@ -246,15 +246,15 @@ things = st.one_of(
     st.just(Interrupted()),
     st.sampled_from(list(MODELS)),
 )
-"""What may happen next: a message, a reply, the result of the oldest call, an interruption, another model."""
+"""Return the next step: a message, a reply, the result of the oldest call, an interruption, another model."""
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(things, max_size=20), st.sampled_from(list(MODELS)), st.sampled_from([100_000, 400]))
-def test_any_history_is_a_request_of_every_vendor(happened: list[Any], model: str, budget: int):
+def test_any_history_is_a_request_of_every_vendor(incoming: list[Any], model: str, budget: int):
     pool = the_pool()
     talk = Talk(run_with(pool, MODELS[model], budget))
-    for thing in happened:
+    for thing in incoming:
         _live(talk, thing)
         _is_a_sound_request(talk, pool)
     for form in MODELS.values():
@@ -266,36 +266,36 @@ def test_any_history_is_a_request_of_every_vendor(happened: list[Any], model: st
 
 
 @cache
-def the_pool() -> Pool:
+def the_pool() -> ProviderPool:
     return pool_at(lambda form: f"http://127.0.0.1:1{form.path}", Path("/nowhere"))
 
 
 def _live(talk: Talk, thing: Any) -> None:
     memory = talk.memory
     match thing:
-        case UserMessage(text, images) if memory.status is Status.IDLE:
+        case UserMessage(text, images) if memory.status is AgentStatus.IDLE:
             talk.happen(Submitted(text, images))
-        case UserMessage() if memory.status is Status.WAITING:
+        case UserMessage() if memory.status is AgentStatus.WAITING:
             talk.store((thing,))
-        case (said, stop) if memory.status is Status.WAITING:
+        case (said, stop) if memory.status is AgentStatus.WAITING:
             talk.happen(Replied(talk.job(CallModel), said, stop, UsageReported(memory.model)))
-        case ToolResult() if memory.status is Status.RUNNING_TOOLS:
+        case ToolResult() if memory.status is AgentStatus.RUNNING_TOOLS:
             talk.happen(Approved(talk.job(StartTool)))
             run = talk.job(RunTool)
             talk.happen(ToolDone(run, replace(thing, call_id=run.call.id)))
         case Interrupted() if memory.open:
             talk.happen(thing)
-        case str() if memory.status is Status.IDLE and thing != memory.model:
+        case str() if memory.status is AgentStatus.IDLE and thing != memory.model:
             talk.happen(Change({"model": thing}))
         case _:
             pass  # not now
 
 
-def _is_a_sound_request(talk: Talk, pool: Pool) -> None:
+def _is_a_sound_request(talk: Talk, pool: ProviderPool) -> None:
     memory = talk.memory
-    if memory.status is not Status.WAITING:
+    if memory.status is not AgentStatus.WAITING:
         return
-    form, sent, encoder = MODELS[memory.model], request(memory), cast(Any, pool.encoder(memory.model))
+    form, sent, encoder = MODELS[memory.model], next_request(memory), cast(Any, pool.encoder(memory.model))
     sound(sent)
     body = encoder.body(sent)
     decoded = json.loads(body)

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
-from ikigai.core.request.reply import NOT_AN_OBJECT, Broke, Failure, Finished
-from ikigai.core.state.memory import request
-from ikigai.core.state.run_config import Run
-from ikigai.providers.models import Models
+from ikigai.core.request.reply import NOT_AN_OBJECT, FailureKind, StreamFailed, StreamFinished
+from ikigai.core.state.memory import next_request
+from ikigai.core.state.run_config import RunConfig
+from ikigai.providers.models import ModelCatalog
 from tests import GOLDEN
 from tests.providers.conformance import TOOLS, Step, Talk
 from tests.providers.conftest import KEY, ask, collect, reply
@@ -22,45 +22,45 @@ SAID = (Text("Hello."),)
 JUNK = b"event: content_block_delta\ndata: {nonsense\n\n"
 
 
-def answers(form: Format) -> list[tuple[str, Answer, Failure]]:
-    """What a server may answer instead of a reply, and what that means."""
+def answers(form: Format) -> list[tuple[str, Answer, FailureKind]]:
+    """Return the answers of a server instead of a reply, and the failure that each means."""
     whole = form.stream(SAID, StopReason.END)
     html = {"Content-Type": "text/html; charset=utf-8"}
     statuses = {
-        400: Failure.REFUSED,
-        401: Failure.AUTH,
-        402: Failure.QUOTA,
-        403: Failure.AUTH,
-        404: Failure.NOT_FOUND,
-        408: Failure.OVERLOADED,
-        409: Failure.OVERLOADED,
-        413: Failure.CONTEXT,
-        422: Failure.REFUSED,
-        429: Failure.RATE,
-        500: Failure.OVERLOADED,
-        502: Failure.OVERLOADED,
-        503: Failure.OVERLOADED,
-        504: Failure.OVERLOADED,
-        529: Failure.OVERLOADED,
+        400: FailureKind.REFUSED,
+        401: FailureKind.AUTH,
+        402: FailureKind.QUOTA,
+        403: FailureKind.AUTH,
+        404: FailureKind.NOT_FOUND,
+        408: FailureKind.OVERLOADED,
+        409: FailureKind.OVERLOADED,
+        413: FailureKind.CONTEXT,
+        422: FailureKind.REFUSED,
+        429: FailureKind.RATE,
+        500: FailureKind.OVERLOADED,
+        502: FailureKind.OVERLOADED,
+        503: FailureKind.OVERLOADED,
+        504: FailureKind.OVERLOADED,
+        529: FailureKind.OVERLOADED,
     }
     return [
         *((f"{status}", form.refusal(status, "No.", ""), kind) for status, kind in statuses.items()),
         *((f"{status} as a page", Answer(b"<html>", status, dict(html)), kind) for status, kind in statuses.items()),
         *((f"{status} without a word", Answer(b"", status, {}), kind) for status, kind in statuses.items()),
-        ("quota", form.quota, Failure.QUOTA),
-        ("a redirect", Answer(b"", 307, {"Location": "http://127.0.0.1:1/"}), Failure.NOT_FOUND),
-        ("a page", Answer(b"<!DOCTYPE html><h1>Welcome", headers=dict(html)), Failure.NOT_FOUND),
-        ("an empty page", Answer(b"", headers=dict(html)), Failure.NOT_FOUND),
-        ("a page of a megabyte", Answer(b"x" * 1_000_000, headers=dict(html)), Failure.NOT_FOUND),
-        ("an error dressed as success", form.refusal(200, "loading", "api_error"), Failure.OVERLOADED),
-        ("nothing at all", Answer(b""), Failure.CUT),
-        ("comments alone", Answer(b": keep-alive\n\n" * 3), Failure.CUT),
-        ("an overload at once", Answer(form.reported("Overloaded")), Failure.OVERLOADED),
-        ("an overload in the middle", Answer(form.late("Half") + form.reported("Overloaded")), Failure.OVERLOADED),
-        ("too long, said in the stream", Answer(form.reported("prompt is too long")), Failure.CONTEXT),
-        ("no JSON", Answer(JUNK + whole), Failure.CUT),
-        ("cut in the middle", Answer(whole, cut=len(whole) // 3), Failure.CUT),
-        ("reset in the middle", Answer(whole, cut=len(whole) // 3, end="reset"), Failure.CUT),
+        ("quota", form.quota, FailureKind.QUOTA),
+        ("a redirect", Answer(b"", 307, {"Location": "http://127.0.0.1:1/"}), FailureKind.NOT_FOUND),
+        ("a page", Answer(b"<!DOCTYPE html><h1>Welcome", headers=dict(html)), FailureKind.NOT_FOUND),
+        ("an empty page", Answer(b"", headers=dict(html)), FailureKind.NOT_FOUND),
+        ("a page of a megabyte", Answer(b"x" * 1_000_000, headers=dict(html)), FailureKind.NOT_FOUND),
+        ("an error dressed as success", form.refusal(200, "loading", "api_error"), FailureKind.OVERLOADED),
+        ("nothing at all", Answer(b""), FailureKind.CUT),
+        ("comments alone", Answer(b": keep-alive\n\n" * 3), FailureKind.CUT),
+        ("an overload at once", Answer(form.reported("Overloaded")), FailureKind.OVERLOADED),
+        ("an overload in the middle", Answer(form.late("Half") + form.reported("Overloaded")), FailureKind.OVERLOADED),
+        ("too long, said in the stream", Answer(form.reported("prompt is too long")), FailureKind.CONTEXT),
+        ("no JSON", Answer(JUNK + whole), FailureKind.CUT),
+        ("cut in the middle", Answer(whole, cut=len(whole) // 3), FailureKind.CUT),
+        ("reset in the middle", Answer(whole, cut=len(whole) // 3, end="reset"), FailureKind.CUT),
     ]
 
 
@@ -70,10 +70,10 @@ async def test_every_answer_that_is_no_reply(form: Format, vendor: Any, wire_ser
         wire_server.script.append(answer)
         before = len(wire_server.requests)
         ended = (await collect(vendor, ask()))[-1]
-        assert isinstance(ended, Broke), name
+        assert isinstance(ended, StreamFailed), name
         assert ended.text.endswith(".") and "\n" not in ended.text and KEY not in ended.text, name
         assert ended.remedy.endswith("."), name
-        assert ended.kind is not Failure.NOT_FOUND or vendor.address in ended.text, name
+        assert ended.kind is not FailureKind.NOT_FOUND or vendor.address in ended.text, name
         assert len(wire_server.requests) == before + 1, name
         meant[name] = ended.kind
     assert meant == {name: kind for name, _, kind in answers(form)}
@@ -83,8 +83,8 @@ async def test_a_request_that_is_too_long_in_every_servers_words(form: Format, v
     for case in json.loads(EXCEEDED.read_text()):
         wire_server.script.append(form.refusal(case["status"], case["message"], ""))
         [broke] = await collect(vendor, ask())
-        assert isinstance(broke, Broke)
-        assert (broke.kind is Failure.CONTEXT) is case["exceeded"], case["message"]
+        assert isinstance(broke, StreamFailed)
+        assert (broke.kind is FailureKind.CONTEXT) is case["exceeded"], case["message"]
 
 
 def odd_streams(form: Format) -> dict[str, bytes]:
@@ -113,7 +113,7 @@ async def test_a_whole_reply_among_what_nobody_knows(form: Format, vendor: Any, 
         wire_server.script.append(Answer(body))
         found = await collect(vendor, ask())
         assert reply(found).blocks() == SAID, name
-        assert isinstance(found[-1], Finished), name
+        assert isinstance(found[-1], StreamFinished), name
         assert (found[-1].stop, found[-1].usage) == (StopReason.END, USAGE), name
 
 
@@ -123,13 +123,13 @@ async def test_a_whole_reply_stays_whole_when_the_connection_breaks_behind_it(
     wire_server.script.append(Answer(form.stream(SAID, StopReason.END) + b"data: {", end="reset"))
     found = await collect(vendor, ask())
     assert reply(found).blocks() == SAID
-    assert isinstance(found[-1], Finished) and found[-1].stop is StopReason.END
+    assert isinstance(found[-1], StreamFinished) and found[-1].stop is StopReason.END
 
 
 async def test_endless_words_of_a_server_are_shortened(form: Format, vendor: Any, wire_server: WireServer):
     wire_server.script.append(form.refusal(400, "x" * 100_000, ""))
     [broke] = await collect(vendor, ask())
-    assert isinstance(broke, Broke)
+    assert isinstance(broke, StreamFailed)
     assert len(broke.text) == 400
 
 
@@ -142,15 +142,18 @@ async def test_ten_megabytes_in_one_line(form: Format, vendor: Any, wire_server:
         assert long in reply(found).text.replace("\n", "")
     else:
         assert reply(found).text == long + "Hello."
-    assert isinstance(found[-1], Finished)
+    assert isinstance(found[-1], StreamFinished)
 
 
 # ── calls that are none ──
 
 
 def talk_with(form: Format, vendor: Any) -> Talk:
-    run = Run(
-        {"model": form.model, "budget": 100_000}, Models().limits, lambda model: vendor.encoder(form.name), tools=TOOLS
+    run = RunConfig(
+        {"model": form.model, "budget": 100_000},
+        ModelCatalog().limits,
+        lambda model: vendor.encoder(form.name),
+        tools=TOOLS,
     )
     return Talk(run)
 
@@ -164,8 +167,8 @@ async def test_arguments_that_are_no_object_run_nothing_and_never_come_back(
     talk = talk_with(form, vendor)
     calls = (ToolCall("call_1", "ls", arguments), ToolCall("call_2", "cat", '{"n": 3}'))
     wire_server.script += [Answer(form.stream(calls, StopReason.TOOLS)), Answer(form.stream(SAID, StopReason.END))]
-    _, facts = await talk.step(Step(calls, "Look.", stop=StopReason.TOOLS, results=(("seen", False),)), vendor)
-    [error] = [fact for fact in facts if isinstance(fact, ToolResult)]
+    _, events = await talk.step(Step(calls, "Look.", stop=StopReason.TOOLS, results=(("seen", False),)), vendor)
+    [error] = [event for event in events if isinstance(event, ToolResult)]
     assert error.content.startswith(NOT_AN_OBJECT) and error.is_error
     await talk.step(Step(SAID), vendor)
     told = form.read(wire_server.requests[-1].json)
@@ -193,4 +196,4 @@ async def test_ids_that_come_twice_or_not_at_all(form: Format, vendor: Any, wire
     assert len({id for id, _ in asked}) == 12
     results = [(entry[1], entry[2]) for entry in told if entry[0] == "result"]
     assert results == [(id, f"{n % 6}") for n, (id, _) in enumerate(asked)]
-    sound(request(talk.memory))
+    sound(next_request(talk.memory))

@@ -13,16 +13,16 @@ import pytest
 
 from ikigai.agent.one_shot import complete
 from ikigai.core.events import AssistantMessage, UsageReported
-from ikigai.core.forget.matching import ANSWER
+from ikigai.core.forget.matching import ANSWER_SCHEMA
 from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Accumulator, Broke, Counted, Failure, Finished, TextDelta
+from ikigai.core.request.reply import Accumulator, FailureKind, StreamFailed, StreamFinished, TextDelta, UsageUpdate
 from ikigai.core.state.inputs import CallModel, Change, Interrupted, Replied, Submitted
-from ikigai.core.state.memory import request
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.memory import next_request
+from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.local.server import LocalServer
-from ikigai.providers.models import Traits
+from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conformance import PICTURE, TOOLS, Talk
 from tests.providers.conftest import ask, collect, reply
@@ -50,7 +50,7 @@ async def adapters(server: LocalServer) -> AsyncIterator[dict[str, Any]]:
     for name in SPOKEN:
         form = FORMATS[name]
         api = {"api": form.api} if form.make is OpenAIProvider else {}
-        traits = Traits("adaptive" if name == "messages" else "effort", ("off", "low"), images=False)
+        traits = ModelTraits("adaptive" if name == "messages" else "effort", ("off", "low"), images=False)
         made[name] = form.make(name, server.base_url, server.api_key, traits=lambda _, t=traits: t, **api)
     yield made
     for provider in made.values():
@@ -63,10 +63,10 @@ def talk_with(adapters: dict[str, Any], server: LocalServer, name: str) -> Talk:
         return adapters[provider].encoder(model)
 
     settings = {"model": f"{name}/{server.name}", "system": "You answer briefly.", "budget": 100_000}
-    return Talk(Run(settings, lambda _: Limits(CONTEXT, 24), encoder))
+    return Talk(RunConfig(settings, lambda _: ModelLimits(CONTEXT, 24), encoder))
 
 
-async def with_input(provider: Any, sent: Request, least: int = 0) -> tuple[list[Any], Finished]:
+async def with_input(provider: Any, sent: Request, least: int = 0) -> tuple[list[Any], StreamFinished]:
     """Ask the model; the same again where llama.cpp leaves out `message_start`, which tells the tokens of the input.
     It does so for replies that begin with a character of several tokens, an emoji, and as good as never twice.
     So it is, too, for a reply of less than so many pieces: the model draws its words by lot, and may have none.
@@ -74,7 +74,7 @@ async def with_input(provider: Any, sent: Request, least: int = 0) -> tuple[list
     for _ in range(20):
         found = await collect(provider, sent)
         ended = found[-1]
-        assert isinstance(ended, Finished), ended
+        assert isinstance(ended, StreamFinished), ended
         pieces = [event for event in found if isinstance(event, TextDelta)]
         if (ended.usage.input or provider.name != "messages") and len(pieces) >= least:
             break
@@ -85,7 +85,7 @@ async def with_words(provider: Any, sent: Request) -> list[Any]:
     """Ask the model; the same again while it says nothing."""
     for _ in range(20):
         found = await collect(provider, sent)
-        assert isinstance(found[-1], Finished), found
+        assert isinstance(found[-1], StreamFinished), found
         if reply(found).blocks():
             break
     return found
@@ -93,13 +93,13 @@ async def with_words(provider: Any, sent: Request) -> list[Any]:
 
 async def answered(talk: Talk, adapters: dict[str, Any]) -> tuple[str, UsageReported]:
     """Ask the model; gives back what it said and what that took."""
-    sent = request(talk.memory)
+    sent = next_request(talk.memory)
     found, ended = await with_input(adapters[talk.memory.provider], sent, least=2)
     assert ended.stop in (StopReason.END, StopReason.LENGTH)
     usage = UsageReported(talk.memory.model, ended.usage, size=talk.memory.size)
-    facts = talk.happen(Replied(talk.job(CallModel), reply(found).blocks(), ended.stop, usage))
+    events = talk.happen(Replied(talk.job(CallModel), reply(found).blocks(), ended.stop, usage))
     assert len([event for event in found if isinstance(event, TextDelta)]) > 1, "it is streamed"
-    return "".join(fact.text for fact in facts if isinstance(fact, AssistantMessage)), usage
+    return "".join(event.text for event in events if isinstance(event, AssistantMessage)), usage
 
 
 @pytest.mark.parametrize("name", SPOKEN)
@@ -117,14 +117,14 @@ async def test_several_turns(adapters: dict[str, Any], server: LocalServer, name
 
 
 async def test_one_conversation_over_all_of_them(adapters: dict[str, Any], server: LocalServer):
-    """The same history costs the same tokens, whichever format it was sent in."""
+    """One history costs the same tokens in every format."""
     talk, costs = talk_with(adapters, server, SPOKEN[0]), {}
     for name in SPOKEN:
         if talk.memory.provider != name:
             talk.happen(Change({"model": f"{name}/{server.name}"}))
         talk.happen(Submitted(f"I am asking by {name}."))
         for other in SPOKEN:
-            sent = request(talk.memory)
+            sent = next_request(talk.memory)
             one = Request(sent.model, sent.messages, sent.system, max_output=1)
             _, ended = await with_input(adapters[other], one)
             costs.setdefault(name, set()).add(ended.usage.input)
@@ -163,7 +163,7 @@ async def test_a_history_of_everybodys_and_every_level(adapters: dict[str, Any],
 async def test_a_reply_that_is_interrupted_ends_there(adapters: dict[str, Any], server: LocalServer, name: str):
     talk = talk_with(adapters, server, name)
     talk.happen(Submitted("Count from 1 to 1000, one number on every line."))
-    sent = request(talk.memory)
+    sent = next_request(talk.memory)
     long = Request(sent.model, sent.messages, sent.system, max_output=1500)
     said, at_work = Accumulator(), False
     for _ in range(20):  # on a busy machine the server may be done before we have read its first words
@@ -202,8 +202,8 @@ async def until(condition: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("name", SPOKEN)
 async def test_what_does_not_fit(adapters: dict[str, Any], name: str):
     [broke] = await collect(adapters[name], ask("hello " * 2 * CONTEXT))
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.CONTEXT
+    assert isinstance(broke, StreamFailed)
+    assert broke.kind is FailureKind.CONTEXT
 
 
 @pytest.mark.parametrize("name", SPOKEN)
@@ -211,8 +211,8 @@ async def test_a_wrong_key(adapters: dict[str, Any], server: LocalServer, name: 
     form = FORMATS[name]
     stranger: Any = form.connect(server.base_url.removesuffix("/v1"), "sk-wrong")
     [broke] = await collect(stranger, ask())
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.AUTH
+    assert isinstance(broke, StreamFailed)
+    assert broke.kind is FailureKind.AUTH
     await stranger.close()
 
 
@@ -222,7 +222,7 @@ async def test_it_lists_its_model_and_counts_as_it_bills(adapters: dict[str, Any
     request = ask("Say hello to all of them.", system="Be brief.", max_output=1)
     counted = await adapters[name].count(request)
     events, _ = await with_input(adapters[name], request)
-    billed = [event.usage.input for event in events if isinstance(event, Counted | Finished)]
+    billed = [event.usage.input for event in events if isinstance(event, UsageUpdate | StreamFinished)]
     assert counted == (None if name == "chat" else billed[-1])
 
 
@@ -236,7 +236,7 @@ async def test_an_answer_in_a_form(adapters: dict[str, Any], server: LocalServer
             words,
             purpose="matching",
             max_output=200,
-            schema=ANSWER,
+            schema=ANSWER_SCHEMA,
         )
         assert done.failure is None and done.stop in (StopReason.END, StopReason.LENGTH)  # it may not find an end
         assert re.fullmatch(r'\s*\{\s*"ids"\s*:\s*\[[-\d,\s]*(\]\s*\}\s*)?', done.text)
@@ -247,4 +247,4 @@ async def test_an_answer_in_a_form(adapters: dict[str, Any], server: LocalServer
 @pytest.mark.parametrize("name", [name for name in SPOKEN if name != "chat"])
 async def test_a_form_is_no_obstacle(adapters: dict[str, Any], server: LocalServer, name: str):
     """Over its other formats llama.cpp does not know it, and answers all the same."""
-    assert reply(await with_words(adapters[name], ask("Say hello.", max_output=8, schema=ANSWER))).blocks()
+    assert reply(await with_words(adapters[name], ask("Say hello.", max_output=8, schema=ANSWER_SCHEMA))).blocks()

@@ -16,8 +16,8 @@ import pytest
 
 from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import StopReason, Text
-from ikigai.core.request.reply import Broke, Failure, Finished
-from ikigai.providers.retry import Retrying
+from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
+from ikigai.providers.retry import RetryingProvider
 from tests.providers.certificates import signed_itself
 from tests.providers.conftest import KEY, ask, collect, reply
 from tests.providers.formats import Format
@@ -26,9 +26,11 @@ from tests.support.wire_server import Answer, WireServer
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 
-async def fails(provider: Any, kind: Failure, words: str) -> None:
-    [broke] = await collect(Retrying(provider, sleep=_never) if kind is Failure.UNAVAILABLE else provider, ask())
-    assert isinstance(broke, Broke)
+async def fails(provider: Any, kind: FailureKind, words: str) -> None:
+    [broke] = await collect(
+        RetryingProvider(provider, sleep=_never) if kind is FailureKind.UNAVAILABLE else provider, ask()
+    )
+    assert isinstance(broke, StreamFailed)
     assert (broke.kind, words in broke.text) == (kind, True), broke
     await provider.close()
 
@@ -37,10 +39,10 @@ async def _never(seconds: float) -> None:
     raise AssertionError(f"waited {seconds}")
 
 
-async def fails_against(form: Format, serve: Serve, kind: Failure, words: str, tls: ssl.SSLContext | None = None):
-    """What a server makes of it that does not speak HTTP."""
+async def fails_against(form: Format, serve: Serve, kind: FailureKind, words: str, tls: ssl.SSLContext | None = None):
+    """Check the failure of a server that does not speak HTTP."""
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
-    scheme = "https" if kind is Failure.UNAVAILABLE else "http"
+    scheme = "https" if kind is FailureKind.UNAVAILABLE else "http"
     address = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     await fails(form.connect(address, KEY), kind, words.format(address=address + form.path))
     server.close()
@@ -59,14 +61,14 @@ async def test_nothing_listens(form: Format):
             await vendor.models()
     await vendor.close()
     words = f"{vendor.name} cannot be reached at {vendor.address}: nothing listens there."
-    assert broke == Broke(Failure.UNREACHABLE, words, "Check the network and the address.")
+    assert broke == StreamFailed(FailureKind.UNREACHABLE, words, "Check the network and the address.")
     assert caught.value.what == words
 
 
 async def test_a_name_that_nobody_knows(form: Format):
     provider: Any = form.connect("http://user:pass@nowhere.invalid", KEY)
     address = f"http://nowhere.invalid{form.path}"
-    await fails(provider, Failure.UNREACHABLE, f"cannot be reached at {address}: the name is not known.")
+    await fails(provider, FailureKind.UNREACHABLE, f"cannot be reached at {address}: the name is not known.")
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Ty", b"nonsense\r\n\r\n"])
@@ -76,7 +78,7 @@ async def test_a_connection_that_breaks_before_the_answer(form: Format, said: by
         writer.write(said)
         writer.close()
 
-    await fails_against(form, serve, Failure.UNREACHABLE, "cannot be reached")
+    await fails_against(form, serve, FailureKind.UNREACHABLE, "cannot be reached")
 
 
 async def test_plain_text_where_tls_was_expected_is_not_tried_again(form: Format):
@@ -86,7 +88,7 @@ async def test_plain_text_where_tls_was_expected_is_not_tried_again(form: Format
         await writer.drain()
         writer.close()
 
-    await fails_against(form, serve, Failure.UNAVAILABLE, "What answers at {address} does not speak TLS.")
+    await fails_against(form, serve, FailureKind.UNAVAILABLE, "What answers at {address} does not speak TLS.")
 
 
 @pytest.fixture(scope="module")
@@ -98,13 +100,13 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
 async def test_a_certificate_that_nobody_trusts_is_not_tried_again(form: Format, certificate: ssl.SSLContext):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None: ...
 
-    await fails_against(form, serve, Failure.UNAVAILABLE, "self", certificate)
+    await fails_against(form, serve, FailureKind.UNAVAILABLE, "self", certificate)
 
 
 async def test_certificates_that_are_not_there_are_named(form: Format, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SSL_CERT_FILE", "/nonexistent")
     words = "The certificates in /nonexistent cannot be read: No such file or directory."
-    await fails(form.connect("https://nowhere.invalid", KEY), Failure.UNAVAILABLE, words)
+    await fails(form.connect("https://nowhere.invalid", KEY), FailureKind.UNAVAILABLE, words)
 
 
 async def test_a_proxy_from_the_environment_is_not_used_on_this_machine(
@@ -117,14 +119,14 @@ async def test_a_proxy_from_the_environment_is_not_used_on_this_machine(
         provider: Any = form.connect(f"http://{host}:{wire_server.port}", KEY)
         assert reply(await collect(provider)).text == "direct"
         await provider.close()
-    await fails(form.connect("http://[::1]:9", KEY), Failure.UNREACHABLE, f"http://[::1]:9{form.path}:")
+    await fails(form.connect("http://[::1]:9", KEY), FailureKind.UNREACHABLE, f"http://[::1]:9{form.path}:")
     elsewhere = form.connect("http://nowhere.invalid", KEY)
-    await fails(elsewhere, Failure.UNREACHABLE, "nothing listens there")  # the proxy was asked
+    await fails(elsewhere, FailureKind.UNREACHABLE, "nothing listens there")  # the proxy was asked
 
 
 async def test_a_proxy_that_cannot_be_used(form: Format, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:9")
-    await fails(form.connect("http://nowhere.invalid", KEY), Failure.UNAVAILABLE, "gopher")
+    await fails(form.connect("http://nowhere.invalid", KEY), FailureKind.UNAVAILABLE, "gopher")
 
 
 # ── silence ──
@@ -141,10 +143,10 @@ async def test_a_server_that_falls_silent(form: Format, wire_server: WireServer,
     await provider.warm()
     ended = (await collect(provider))[-1]
     if body == "whole":
-        assert isinstance(ended, Finished)
+        assert isinstance(ended, StreamFinished)
     else:
-        assert isinstance(ended, Broke)
-        assert ended.kind is Failure.CUT and ended.text.startswith(f"{form.provider} sent nothing for {seconds}")
+        assert isinstance(ended, StreamFailed)
+        assert ended.kind is FailureKind.CUT and ended.text.startswith(f"{form.provider} sent nothing for {seconds}")
     if wire_server.requests:  # none, if the time was over before it was sent
         await asyncio.wait_for(wire_server.hung_up.wait(), 30)
     await provider.close()

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.request.reply import Failure
+from ikigai.core.request.reply import FailureKind
 from ikigai.providers.error_bodies import retry_after
-from ikigai.providers.failures import Target, answered, reported, thrown
+from ikigai.providers.failures import RequestTarget, failure_in_stream, failure_of_exception, failure_of_response
 from tests import GOLDEN
 
-TARGET = Target("openai", "m", "http://x")
+TARGET = RequestTarget("openai", "m", "http://x")
 ERRORS = json.loads((GOLDEN / "context_exceeded.json").read_text())
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: f"{error['provider']}: {error['message'][:30]}")
 def test_what_servers_say_when_the_context_is_exceeded(error: dict):
     body = {"error": {"message": error["message"], "code": error.get("code")}}
-    kinds = {answered(TARGET, error["status"], body, {}, 0).kind, reported(TARGET, body).kind}
-    assert (kinds == {Failure.CONTEXT}) is error["exceeded"]
-    assert error["exceeded"] or Failure.CONTEXT not in kinds
+    kinds = {failure_of_response(TARGET, error["status"], body, {}, 0).kind, failure_in_stream(TARGET, body).kind}
+    assert (kinds == {FailureKind.CONTEXT}) is error["exceeded"]
+    assert error["exceeded"] or FailureKind.CONTEXT not in kinds
 
 
 @pytest.mark.parametrize("status", [400, 429])
@@ -29,14 +29,17 @@ def test_a_limit_that_its_owner_set_is_no_credit(status: int, words: str):
     said = f"You have reached your specified {words} usage limits. You will regain access on 2026-12-01 at 00:00 UTC."
     kind = {400: "invalid_request_error", 429: "rate_limit_error"}[status]
     body = {"type": "error", "error": {"type": kind, "message": said}}
-    found = {answered(TARGET, status, body, {"retry-after": "5"}, 0).kind, reported(TARGET, body).kind}
-    assert found == {Failure.QUOTA}
+    found = {
+        failure_of_response(TARGET, status, body, {"retry-after": "5"}, 0).kind,
+        failure_in_stream(TARGET, body).kind,
+    }
+    assert found == {FailureKind.QUOTA}
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_is_said(status: int):
-    broke = answered(TARGET, status, "<html>moved</html>", {"location": "http://y/"}, 0)
-    assert broke.kind is Failure.NOT_FOUND and "model" not in broke.text
+    broke = failure_of_response(TARGET, status, "<html>moved</html>", {"location": "http://y/"}, 0)
+    assert broke.kind is FailureKind.NOT_FOUND and "model" not in broke.text
     assert broke.text == f"What answers at http://x redirects to another address ({status})."
     assert "base_url of openai" in broke.remedy
 
@@ -67,7 +70,7 @@ def test_a_proxy_is_named(monkeypatch: pytest.MonkeyPatch, environment: dict[str
         monkeypatch.delenv(name.upper(), raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    broke = thrown(Target("openai", "m", address), ConnectionRefusedError(), begun=False)
+    broke = failure_of_exception(RequestTarget("openai", "m", address), ConnectionRefusedError(), begun=False)
     assert broke.text == f"openai cannot be reached at {address}{words}: nothing listens there."
     assert ("proxy" in broke.remedy) is bool(words)
 
@@ -77,13 +80,13 @@ def test_a_proxy_is_named(monkeypatch: pytest.MonkeyPatch, environment: dict[str
 )
 def test_certificates_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, raised: OSError):
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
-    broke = thrown(TARGET, raised, begun=False)
-    assert broke.kind is Failure.UNAVAILABLE
+    broke = failure_of_exception(TARGET, raised, begun=False)
+    assert broke.kind is FailureKind.UNAVAILABLE
     assert broke.text == f"The certificates in {tmp_path}/none.pem cannot be read: No such file or directory."
     assert "SSL_CERT_FILE" in broke.remedy
-    assert thrown(TARGET, ConnectionRefusedError(), begun=False).kind is Failure.UNREACHABLE
+    assert failure_of_exception(TARGET, ConnectionRefusedError(), begun=False).kind is FailureKind.UNREACHABLE
     (tmp_path / "none.pem").write_text("")
-    assert "certificates in" not in thrown(TARGET, raised, begun=False).text
+    assert "certificates in" not in failure_of_exception(TARGET, raised, begun=False).text
 
 
 @pytest.mark.parametrize(

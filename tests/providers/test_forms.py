@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from ikigai.agent.one_shot import complete
-from ikigai.core.forget.matching import ANSWER
+from ikigai.core.forget.matching import ANSWER_SCHEMA
 from ikigai.core.messages import Message, Role, StopReason, Text
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Failure, Finished
+from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
 from tests.providers.conftest import KEY, collect, measured, reply
 from tests.providers.formats import FORMATS, Format
 from tests.support.wire_server import Answer, WireServer, completion, failure
 
-SCHEMA = json.loads(ANSWER)
+SCHEMA = json.loads(ANSWER_SCHEMA)
 OBJECT = '{"ids": [1, 2]}'
 ASKED: dict[str, dict[str, Any]] = {
     "messages": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
@@ -25,7 +25,7 @@ ASKED: dict[str, dict[str, Any]] = {
     },
     "contents": {"responseMimeType": "application/json", "responseJsonSchema": SCHEMA},
 }
-"""What each format says for it; Google's stands in generationConfig."""
+"""The key of a schema in each format; Google's is in generationConfig."""
 REFUSALS = [
     ("messages", 400, "'claude-opus-4-5' does not support output format."),
     ("messages", 400, "output_config.format: Extra inputs are not permitted"),
@@ -46,7 +46,7 @@ REFUSALS = [
 ]
 
 
-def ask(form: Format, schema: str = ANSWER, level: str = "") -> Request:
+def ask(form: Format, schema: str = ANSWER_SCHEMA, level: str = "") -> Request:
     messages = (Message(Role.USER, (Text("[1 user] Hi\n[2 assistant] Hello"),)),)
     return Request(form.name, messages, "Answer with JSON.", level=level, max_output=64, schema=schema)
 
@@ -79,7 +79,7 @@ async def test_what_is_received(vendor: tuple[str, Format, Any], wire_server: Wi
     wire_server.script += [whole(form), whole(form)]
     asked = ask(form)
     found = await collect(provider, asked)
-    assert (reply(found).text, type(found[-1])) == (OBJECT, Finished)
+    assert (reply(found).text, type(found[-1])) == (OBJECT, StreamFinished)
     await collect(provider, ask(form, schema=""))
     received, plain = wire_server.requests
     assert said(name, received.json) == ASKED[name] and said(name, plain.json) == {}
@@ -92,7 +92,7 @@ async def test_what_is_received(vendor: tuple[str, Format, Any], wire_server: Wi
 async def test_a_side_call(vendor: tuple[str, Format, Any], wire_server: WireServer):
     name, form, provider = vendor
     wire_server.script.append(whole(form))
-    done = await complete(provider, form.model, "s", "t", purpose="matching", max_output=64, schema=ANSWER)
+    done = await complete(provider, form.model, "s", "t", purpose="matching", max_output=64, schema=ANSWER_SCHEMA)
     assert (done.text, done.failure, done.stop) == (OBJECT, None, StopReason.END)
     assert said(name, wire_server.requests[0].json) == ASKED[name]
 
@@ -127,7 +127,7 @@ async def test_older_claudes_go_without(wire_server: WireServer, model: str):
     async for name, form, provider in _connected("messages", wire_server):
         wire_server.script.append(whole(form))
         asked = ask(form)
-        await collect(provider, Request(model, asked.messages, max_output=64, schema=ANSWER))
+        await collect(provider, Request(model, asked.messages, max_output=64, schema=ANSWER_SCHEMA))
         assert said(name, wire_server.requests[0].json) == (ASKED[name] if CLAUDES[model] else {})
 
 
@@ -137,11 +137,11 @@ async def test_a_model_that_refuses_is_asked_without(wire_server: WireServer, na
         no = form.refusal(status, words, "")
         wire_server.script += [no, whole(form), whole(form), whole(form), whole(form)]
         found = await collect(provider, ask(form))
-        assert (reply(found).text, type(found[-1])) == (OBJECT, Finished)
+        assert (reply(found).text, type(found[-1])) == (OBJECT, StreamFinished)
         await collect(provider, ask(form))
         await collect(provider, ask(form, schema=""))
         asked = ask(form)
-        await collect(provider, Request("claude-opus-5-5", asked.messages, max_output=64, schema=ANSWER))
+        await collect(provider, Request("claude-opus-5-5", asked.messages, max_output=64, schema=ANSWER_SCHEMA))
         first, again, later, plain, other = wire_server.requests
         assert said(name, first.json) == ASKED[name]
         assert again.body == later.body == plain.body, "known from then on"
@@ -158,10 +158,10 @@ async def test_other_refusals_are_told(vendor: tuple[str, Format, Any], wire_ser
         wire_server.requests.clear()
         wire_server.script[:] = [form.refusal(status, words, "")]
         [broke] = await collect(provider, ask(form))
-        assert isinstance(broke, Broke) and len(wire_server.requests) == 1
+        assert isinstance(broke, StreamFailed) and len(wire_server.requests) == 1
     wire_server.script[:] = [form.refusal(400, "response_format", ""), form.refusal(400, "too long", ""), whole(form)]
     [broke] = await collect(provider, ask(form))
-    assert isinstance(broke, Broke)
+    assert isinstance(broke, StreamFailed)
     await collect(provider, ask(form))
     assert said(name, wire_server.requests[-1].json) == ASKED[name], "nobody knows whether that was it"
 
@@ -170,7 +170,7 @@ async def test_a_request_without_a_form_is_not_sent_again(vendor: tuple[str, For
     _, form, provider = vendor
     wire_server.script.append(form.refusal(400, "response_format is not valid here", ""))
     [broke] = await collect(provider, ask(form, schema=""))
-    assert isinstance(broke, Broke) and broke.kind is Failure.REFUSED
+    assert isinstance(broke, StreamFailed) and broke.kind is FailureKind.REFUSED
     assert len(wire_server.requests) == 1
 
 

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from ikigai.providers import model_list_cache as listing
-from ikigai.providers.model_list_cache import Listing
-from ikigai.providers.models import Listed, Models
+from ikigai.providers.model_list_cache import ModelListing
+from ikigai.providers.models import ListedModel, ModelCatalog
 
-CLAUDE = Listed("claude-next", 2_000_000, 128_000, ("low", "high"), True, "adaptive", "between_tools")
-PLAIN = Listed("qwen3:8b")
+CLAUDE = ListedModel("claude-next", 2_000_000, 128_000, ("low", "high"), True, "adaptive", "between_tools")
+PLAIN = ListedModel("qwen3:8b")
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path):
     path = tmp_path / "cache" / "models.json"
     assert listing.save(path, "anthropic", [CLAUDE, PLAIN], 12.5)
     assert listing.save(path, "ollama", [], 13.0)
-    assert listing.load(path) == {"anthropic": Listing(12.5, (CLAUDE, PLAIN)), "ollama": Listing(13.0, ())}
+    assert listing.load(path) == {"anthropic": ModelListing(12.5, (CLAUDE, PLAIN)), "ollama": ModelListing(13.0, ())}
     assert listing.save(path, "anthropic", [PLAIN], 14.0)
-    assert listing.load(path) == {"anthropic": Listing(14.0, (PLAIN,)), "ollama": Listing(13.0, ())}
+    assert listing.load(path) == {"anthropic": ModelListing(14.0, (PLAIN,)), "ollama": ModelListing(13.0, ())}
     assert [file.name for file in path.parent.iterdir()] == ["models.json"], "nothing temporary is left"
 
 
@@ -36,7 +36,7 @@ def test_only_its_owner_reads_it(tmp_path: Path):
 def test_it_feeds_what_is_known(tmp_path: Path):
     path = tmp_path / "models.json"
     listing.save(path, "anthropic", [CLAUDE], 1.0)
-    known = Models({provider: found.models for provider, found in listing.load(path).items()})
+    known = ModelCatalog({provider: found.models for provider, found in listing.load(path).items()})
     assert known.limits("anthropic/claude-next").context == 2_000_000
     assert known.traits("anthropic/claude-next").off == "between_tools"
     assert "claude-next" in known.names("anthropic")
@@ -64,7 +64,7 @@ def test_a_broken_file_is_ignored_and_replaced(tmp_path: Path, content: bytes):
     path.write_bytes(content)
     assert listing.load(path) == {}
     assert listing.save(path, "x", [PLAIN], 2.0)
-    assert listing.load(path) == {"x": Listing(2.0, (PLAIN,))}
+    assert listing.load(path) == {"x": ModelListing(2.0, (PLAIN,))}
 
 
 def test_what_a_later_version_adds_is_passed_over(tmp_path: Path):
@@ -73,7 +73,7 @@ def test_what_a_later_version_adds_is_passed_over(tmp_path: Path):
     data = json.loads(path.read_text())
     data["providers"]["x"]["models"][0]["more"] = {"than": "known"}
     path.write_text(json.dumps(data))
-    assert listing.load(path) == {"x": Listing(2.0, (PLAIN,))}
+    assert listing.load(path) == {"x": ModelListing(2.0, (PLAIN,))}
 
 
 def test_no_file_no_listings(tmp_path: Path):
@@ -92,5 +92,5 @@ def test_a_place_that_cannot_be_written_is_let_be(tmp_path: Path):
 def test_half_a_character_is_not_saved(tmp_path: Path):
     path = tmp_path / "models.json"
     listing.save(path, "x", [PLAIN], 1.0)
-    assert not listing.save(path, "y", [Listed("\ud800")], 2.0)
-    assert listing.load(path) == {"x": Listing(1.0, (PLAIN,))}
+    assert not listing.save(path, "y", [ListedModel("\ud800")], 2.0)
+    assert listing.load(path) == {"x": ModelListing(1.0, (PLAIN,))}

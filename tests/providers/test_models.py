@@ -1,4 +1,4 @@
-"""What is known of a model by its name, and who goes before whom."""
+"""Facts about models are found by name, in the order of their sources."""
 
 import subprocess
 import sys
@@ -6,21 +6,22 @@ from importlib.metadata import version
 
 import pytest
 
-from ikigai.core.commands.arguments import LEVELS
+from ikigai.core.commands.arguments import THINKING_LEVELS
 from ikigai.core.errors import ConfigError
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
+from ikigai.core.vendors import VENDORS
 from ikigai.providers import registry
-from ikigai.providers.models import DEFAULTS, Listed, Models, Traits, default
+from ikigai.providers.models import ListedModel, ModelCatalog, ModelTraits, default_model
 from tests.core.vectors import cases
 from tests.providers import refresh_registry
 
-BY_NAME = Models()
+BY_NAME = ModelCatalog()
 """Nobody has said anything: what a name tells by itself."""
 
 
-def configured(said: Listed) -> Models:
-    """The same, where the configuration says this of every model."""
-    return Models(known=lambda model: said)
+def configured(said: ListedModel) -> ModelCatalog:
+    """Return a catalog in which the configuration says this of every model."""
+    return ModelCatalog(known=lambda model: said)
 
 
 OFF = ("off",)
@@ -39,11 +40,11 @@ KNOWN = [
     ("anthropic/claude-sonnet-5", 1_000_000, "adaptive", OLMH),
     ("anthropic/claude-opus-4-8", 1_000_000, "adaptive", OLMH),
     ("anthropic/claude-sonnet-4-6", 1_000_000, "adaptive", OLMH),
-    ("anthropic/claude-opus-4-5-20251101", 200_000, "budget", LEVELS),
-    ("anthropic/claude-sonnet-4-5-20250929", 200_000, "budget", LEVELS),
-    ("anthropic/claude-haiku-4-5", 200_000, "budget", LEVELS),
-    ("anthropic/claude-sonnet-4-20250514", 200_000, "budget", LEVELS),
-    ("anthropic/claude-3-7-sonnet-latest", 200_000, "budget", LEVELS),
+    ("anthropic/claude-opus-4-5-20251101", 200_000, "budget", THINKING_LEVELS),
+    ("anthropic/claude-sonnet-4-5-20250929", 200_000, "budget", THINKING_LEVELS),
+    ("anthropic/claude-haiku-4-5", 200_000, "budget", THINKING_LEVELS),
+    ("anthropic/claude-sonnet-4-20250514", 200_000, "budget", THINKING_LEVELS),
+    ("anthropic/claude-3-7-sonnet-latest", 200_000, "budget", THINKING_LEVELS),
     ("anthropic/claude-3-5-sonnet-20241022", 200_000, "", OFF),
     ("anthropic/claude-3-opus-20240229", 200_000, "", OFF),
     ("anthropic/claude-2.1", 200_000, "", OFF),
@@ -52,10 +53,10 @@ KNOWN = [
     ("anthropic/claude-sonnet-7-1", 1_000_000, "adaptive", OLMH),
     ("anthropic/claude-novella-6", 1_000_000, "adaptive", LMH),
     ("anthropic/CLAUDE-OPUS-5-5", 1_000_000, "adaptive", LMH),
-    ("openrouter/anthropic/claude-sonnet-4.5", 200_000, "effort", LEVELS),
+    ("openrouter/anthropic/claude-sonnet-4.5", 200_000, "effort", THINKING_LEVELS),
     ("openrouter/anthropic/claude-opus-5.5", 1_000_000, "effort", LMH),
-    ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000, "effort", LEVELS),
-    ("vertex/claude-opus-4-1@20250805", 200_000, "effort", LEVELS),
+    ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000, "effort", THINKING_LEVELS),
+    ("vertex/claude-opus-4-1@20250805", 200_000, "effort", THINKING_LEVELS),
     # OpenAI
     ("openai/gpt-6.1-terra", 1_050_000, "effort", OLMH),
     ("openai/gpt-6.1-sol", 1_050_000, "effort", LMH),
@@ -95,39 +96,39 @@ KNOWN = [
     ("google/gemini-3-pro-preview", 1_000_000, "level", ("low", "high")),
     ("google/gemini-flash-latest", 1_000_000, "level", LMH),
     ("google/models/gemini-2.5-pro", 1_000_000, "budget", MLMH),
-    ("google/gemini-2.5-flash-preview-09-2025", 1_000_000, "budget", LEVELS),
+    ("google/gemini-2.5-flash-preview-09-2025", 1_000_000, "budget", THINKING_LEVELS),
     ("google/gemini-2.0-flash-001", 1_000_000, "", OFF),
     ("openrouter/google/gemini-2.5-pro", 1_000_000, "effort", MLMH),
     # families that many serve
-    ("openrouter/x-ai/grok-4-fast", 2_000_000, "effort", LEVELS),
-    ("xai/grok-4-0709", 256_000, "effort", LEVELS),
-    ("xai/grok-4.20", 1_000_000, "effort", LEVELS),
-    ("xai/grok-4.7", 500_000, "effort", LEVELS),
+    ("openrouter/x-ai/grok-4-fast", 2_000_000, "effort", THINKING_LEVELS),
+    ("xai/grok-4-0709", 256_000, "effort", THINKING_LEVELS),
+    ("xai/grok-4.20", 1_000_000, "effort", THINKING_LEVELS),
+    ("xai/grok-4.7", 500_000, "effort", THINKING_LEVELS),
     ("xai/grok-3-mini", 131_072, "effort", ("low", "high")),
     ("xai/grok-4-fast-non-reasoning", 2_000_000, "", OFF),
-    ("deepseek/deepseek-chat", 64_000, "effort", LEVELS),
-    ("deepseek/deepseek-v4-pro", 1_000_000, "effort", LEVELS),
-    ("together/deepseek-ai/DeepSeek-V3", 163_840, "effort", LEVELS),
-    ("ollama/deepseek-r1:14b", 64_000, "effort", LEVELS),
-    ("groq/qwen/qwen3-32b", 131_072, "effort", LEVELS),
-    ("ollama/qwen3:8b", 131_072, "effort", LEVELS),
-    ("lmstudio/Qwen3-30B-A3B-GGUF:Q4_K_M", 131_072, "effort", LEVELS),
-    ("ollama/qwen2.5:1.5b", 32_768, "effort", LEVELS),
+    ("deepseek/deepseek-chat", 64_000, "effort", THINKING_LEVELS),
+    ("deepseek/deepseek-v4-pro", 1_000_000, "effort", THINKING_LEVELS),
+    ("together/deepseek-ai/DeepSeek-V3", 163_840, "effort", THINKING_LEVELS),
+    ("ollama/deepseek-r1:14b", 64_000, "effort", THINKING_LEVELS),
+    ("groq/qwen/qwen3-32b", 131_072, "effort", THINKING_LEVELS),
+    ("ollama/qwen3:8b", 131_072, "effort", THINKING_LEVELS),
+    ("lmstudio/Qwen3-30B-A3B-GGUF:Q4_K_M", 131_072, "effort", THINKING_LEVELS),
+    ("ollama/qwen2.5:1.5b", 32_768, "effort", THINKING_LEVELS),
     ("fireworks/accounts/fireworks/models/llama-v3p1-70b-instruct", 128_000, "", OFF),
     ("ollama/llama3.2:3b", 128_000, "", OFF),
     ("groq/llama3-70b-8192", 8_192, "", OFF),
     ("groq/openai/gpt-oss-120b", 131_072, "effort", LMH),
     ("ollama/gpt-oss:20b", 131_072, "effort", LMH),
     ("mistral/mistral-large-2411", 128_000, "", OFF),
-    ("mistral/mistral-small-2603", 262_144, "effort", LEVELS),
-    ("moonshot/kimi-k2-0711-preview", 131_072, "effort", LEVELS),
+    ("mistral/mistral-small-2603", 262_144, "effort", THINKING_LEVELS),
+    ("moonshot/kimi-k2-0711-preview", 131_072, "effort", THINKING_LEVELS),
     ("ollama/smollm2:135m", 8_192, "", OFF),
     # nobody knows
-    ("somebody/unheard-of", 128_000, "effort", LEVELS),
-    ("anthropic/unheard-of", 128_000, "adaptive", LEVELS),
-    ("google/unheard-of-3", 128_000, "level", LEVELS),
-    ("scripted/echo", 128_000, "effort", LEVELS),
-    ("", 128_000, "effort", LEVELS),
+    ("somebody/unheard-of", 128_000, "effort", THINKING_LEVELS),
+    ("anthropic/unheard-of", 128_000, "adaptive", THINKING_LEVELS),
+    ("google/unheard-of-3", 128_000, "level", THINKING_LEVELS),
+    ("scripted/echo", 128_000, "effort", THINKING_LEVELS),
+    ("", 128_000, "effort", THINKING_LEVELS),
 ]
 
 
@@ -137,7 +138,7 @@ def test_what_a_name_tells(model: str, context: int, thinking: str, levels: tupl
     assert 0 < BY_NAME.limits(model).max_output <= context // 4
     found = BY_NAME.traits(model)
     assert (found.thinking, found.levels) == (thinking, levels)
-    assert found.levels == tuple(level for level in LEVELS if level in found.levels), "from least to most"
+    assert found.levels == tuple(level for level in THINKING_LEVELS if level in found.levels), "from least to most"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ def test_contexts_of_the_vectors(case):
 @pytest.mark.parametrize("case", cases("effective_max_input_tokens", "peer_contexts.json"), ids=lambda case: case["id"])
 def test_a_configured_context_of_the_vectors(case):
     said = case["input"]
-    assert configured(Listed("", said["max_input_tokens"] or 0)).limits(said["model"]).context == case["expected"]
+    assert configured(ListedModel("", said["max_input_tokens"] or 0)).limits(said["model"]).context == case["expected"]
 
 
 LARGER = {
@@ -259,7 +260,7 @@ def test_no_window_is_taken_for_larger_than_genai_prices_says():
 
 @same_data
 def test_the_registry_is_what_genai_prices_says():
-    text = registry.FILE.read_text("utf-8")
+    text = registry.REGISTRY_FILE.read_text("utf-8")
     assert refresh_registry.refreshed(text) == text, "run: python -m tests.providers.refresh_registry"
 
 
@@ -276,7 +277,7 @@ def test_families_are_well_formed():
         assert family.context > 0
         assert family.thinking in ("", "none", "adaptive", "budget", "effort", "level")
         assert not family.levels or family.thinking not in ("", "none")
-        assert list(family.levels) == [level for level in LEVELS if level in family.levels]
+        assert list(family.levels) == [level for level in THINKING_LEVELS if level in family.levels]
         assert family.output <= max(family.context, 272_000)
 
 
@@ -294,19 +295,19 @@ def test_names_that_are_offered_are_sold():
 
 
 def test_a_local_model_is_small_whatever_its_name():
-    assert BY_NAME.limits("local/llama-4") == Limits(8_192, 2_048)
+    assert BY_NAME.limits("local/llama-4") == ModelLimits(8_192, 2_048)
 
 
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        (Listed("", 0, 0), Limits(400_000, 32_768)),
-        (Listed("", 1_000, 0), Limits(1_000, 32_768)),
-        (Listed("", 0, 100), Limits(400_000, 100)),
-        (Listed("", 1_000, 100), Limits(1_000, 100)),
+        (ListedModel("", 0, 0), ModelLimits(400_000, 32_768)),
+        (ListedModel("", 1_000, 0), ModelLimits(1_000, 32_768)),
+        (ListedModel("", 0, 100), ModelLimits(400_000, 100)),
+        (ListedModel("", 1_000, 100), ModelLimits(1_000, 100)),
     ],
 )
-def test_what_is_configured_counts(said: Listed, expected: Limits):
+def test_what_is_configured_counts(said: ListedModel, expected: ModelLimits):
     assert configured(said).limits("openai/gpt-5") == expected
 
 
@@ -342,23 +343,25 @@ def test_levels_that_pass(model: str):
     BY_NAME.check(model, "")
     for level in BY_NAME.levels(model):
         BY_NAME.check(model, level)
-    for level in set(LEVELS) - set(BY_NAME.levels(model)):
+    for level in set(THINKING_LEVELS) - set(BY_NAME.levels(model)):
         with pytest.raises(ConfigError):
             BY_NAME.check(model, level)
 
 
 # ── who goes before whom ──
 
-NEW = Listed("claude-next", 3_000_000, 256_000, ("low", "high"), False, "adaptive")
+NEW = ListedModel("claude-next", 3_000_000, 256_000, ("low", "high"), False, "adaptive")
 
 
 def test_a_list_endpoint_goes_before_the_registry():
-    known = Models({"anthropic": [NEW, Listed("claude-opus-5-5", 500_000)]})
-    assert known.limits("anthropic/claude-next") == Limits(3_000_000, 32_768)
-    assert known.traits("anthropic/claude-next") == Traits("adaptive", ("low", "high"), False, 256_000)
+    known = ModelCatalog({"anthropic": [NEW, ListedModel("claude-opus-5-5", 500_000)]})
+    assert known.limits("anthropic/claude-next") == ModelLimits(3_000_000, 32_768)
+    assert known.traits("anthropic/claude-next") == ModelTraits("adaptive", ("low", "high"), False, 256_000)
     assert known.limits("anthropic/claude-opus-5-5").context == 500_000
-    assert Models({"x": [Listed("a", 4_000_000, thinking="effort")]}).limits("x/a") == Limits(4_000_000, 32_768)
-    assert Models({"x": [Listed("a", 4_000_000, 600)]}).limits("x/a") == Limits(4_000_000, 600)
+    assert ModelCatalog({"x": [ListedModel("a", 4_000_000, thinking="effort")]}).limits("x/a") == ModelLimits(
+        4_000_000, 32_768
+    )
+    assert ModelCatalog({"x": [ListedModel("a", 4_000_000, 600)]}).limits("x/a") == ModelLimits(4_000_000, 600)
     assert known.traits("anthropic/claude-opus-5-5") == BY_NAME.traits("anthropic/claude-opus-5-5"), (
         "what it leaves open"
     )
@@ -366,10 +369,10 @@ def test_a_list_endpoint_goes_before_the_registry():
 
 
 def test_the_configuration_goes_before_the_list_endpoint():
-    said = Listed("", 10_000, 900, ("off", "high"), True)
-    known = Models({"anthropic": [NEW]}, lambda model: said if model == "anthropic/claude-next" else None)
-    assert known.limits("anthropic/claude-next") == Limits(10_000, 900)
-    assert known.traits("anthropic/claude-next") == Traits("adaptive", ("off", "high"), True, 900)
+    said = ListedModel("", 10_000, 900, ("off", "high"), True)
+    known = ModelCatalog({"anthropic": [NEW]}, lambda model: said if model == "anthropic/claude-next" else None)
+    assert known.limits("anthropic/claude-next") == ModelLimits(10_000, 900)
+    assert known.traits("anthropic/claude-next") == ModelTraits("adaptive", ("off", "high"), True, 900)
     known.check("anthropic/claude-next", "off")
     with pytest.raises(ConfigError, match="claude-next has no level low; it has off, high"):
         known.check("anthropic/claude-next", "low")
@@ -378,45 +381,50 @@ def test_the_configuration_goes_before_the_list_endpoint():
 
 @pytest.mark.parametrize("levels", [(), ("off",)])
 def test_a_model_said_not_to_think(levels: tuple[str, ...]):
-    found = configured(Listed("gpt-5", levels=levels)).traits("openai/gpt-5")
+    found = configured(ListedModel("gpt-5", levels=levels)).traits("openai/gpt-5")
     assert (found.thinking, found.levels) == ("", ("off",))
 
 
 def test_a_model_said_to_think_that_was_not_known_to():
-    assert configured(Listed("gpt-4o", levels=("low", "high"))).traits("openai/gpt-4o").thinking == "effort"
-    assert configured(Listed("", levels=("low", "high"))).traits("anthropic/claude-3-opus").thinking == "adaptive"
+    assert configured(ListedModel("gpt-4o", levels=("low", "high"))).traits("openai/gpt-4o").thinking == "effort"
+    assert configured(ListedModel("", levels=("low", "high"))).traits("anthropic/claude-3-opus").thinking == "adaptive"
 
 
 def test_limits_alone_say_nothing_of_thinking():
-    known = configured(Listed("", 5_000, 400))
-    assert known.traits("openai/gpt-5") == Traits("effort", MLMH, True, 400)
+    known = configured(ListedModel("", 5_000, 400))
+    assert known.traits("openai/gpt-5") == ModelTraits("effort", MLMH, True, 400)
 
 
 def test_how_a_provider_speaks_says_how_its_models_are_told():
-    known = Models(api={"work": "anthropic", "proxy": "google", "anthropic": "chat"}.__getitem__)
+    known = ModelCatalog(api={"work": "anthropic", "proxy": "google", "anthropic": "chat"}.__getitem__)
     assert known.traits("work/claude-opus-4-1").thinking == "budget"
     assert known.traits("work/claude-sonnet-5-5").off == "between_tools"
-    assert known.traits("work/gpt-oss-120b") == Traits("adaptive", LMH, False)
+    assert known.traits("work/gpt-oss-120b") == ModelTraits("adaptive", LMH, False)
     assert known.traits("proxy/gemini-2.5-pro").thinking == "budget"
     assert known.traits("proxy/claude-opus-5-5").thinking == "level"
-    assert known.traits("anthropic/claude-sonnet-5-5") == Traits("effort", OLMH, True, 128_000)
+    assert known.traits("anthropic/claude-sonnet-5-5") == ModelTraits("effort", OLMH, True, 128_000)
 
 
 def test_names_to_complete():
-    known = Models({"google": [Listed("models/gemini-4-argon"), Listed("models/gemini-9")], "ollama": [Listed("x:1b")]})
+    known = ModelCatalog(
+        {
+            "google": [ListedModel("models/gemini-4-argon"), ListedModel("models/gemini-9")],
+            "ollama": [ListedModel("x:1b")],
+        }
+    )
     names = known.names("google")
     assert names[: len(registry.load().names["google"])] == list(registry.load().names["google"])
     assert names[-1] == "gemini-9"
     assert names.count("gemini-4-argon") == 1
     assert known.names("ollama") == ["x:1b"]
     assert known.names("nobody") == []
-    known.learn("ollama", [Listed("y:2b", 4_000)])
+    known.learn("ollama", [ListedModel("y:2b", 4_000)])
     assert known.names("ollama") == ["y:2b"]
     assert known.limits("ollama/y:2b").context == 4_000
 
 
 def test_a_google_name_is_the_same_with_and_without_models():
-    known = Models({"google": [Listed("models/gemini-9", 77_000)]})
+    known = ModelCatalog({"google": [ListedModel("models/gemini-9", 77_000)]})
     assert known.limits("google/gemini-9").context == known.limits("google/models/gemini-9").context == 77_000
 
 
@@ -428,14 +436,7 @@ def test_a_google_name_is_the_same_with_and_without_models():
     [(set(), None), ({"google"}, "google"), ({"google", "openai"}, "openai"), ({"openai", "anthropic"}, "anthropic")],
 )
 def test_the_model_to_start_with(keys: set[str], provider: str | None):
-    assert default(keys) == (DEFAULTS[provider] if provider else "")
-
-
-def test_defaults_are_models_that_are_sold():
-    for provider, model in DEFAULTS.items():
-        vendor, _, name = model.partition("/")
-        assert vendor == provider
-        assert name in registry.load().names[provider]
+    assert default_model(keys) == (f"{provider}/{VENDORS[provider].default_model}" if provider else "")
 
 
 # ── the cost at start ──
@@ -446,7 +447,7 @@ import pathlib, msgspec, ikigai.core.commands.table, ikigai.core.ports
 before = set(sys.modules)
 import ikigai.providers.models as models
 assert not models.registry.load.cache_info().currsize, "read before it is needed"
-models.Models().limits("openai/gpt-5")
+models.ModelCatalog().limits("openai/gpt-5")
 print(*sorted(set(sys.modules) - before))
 """
 

@@ -11,25 +11,25 @@ import pytest
 
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.messages import Image, Message, Role, Text
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Failure, Finished, TextDelta, Waiting
-from ikigai.providers.failures import Untold
+from ikigai.core.request.reply import FailureKind, RetryScheduled, StreamFailed, StreamFinished, TextDelta
+from ikigai.providers.failures import ProviderRequestFailed
 from ikigai.providers.local.provider import LocalModel
-from ikigai.providers.models import Listed, Models
-from ikigai.providers.pool import Endpoint, Pool
+from ikigai.providers.models import ListedModel, ModelCatalog
+from ikigai.providers.pool import Endpoint, ProviderPool
 from tests.providers.conftest import KEY, ask, collect, reply
 from tests.support.wire_server import Answer, WireServer, failure
 
 JSON = {"Content-Type": "application/json"}
 
 
-def pool_of(tmp_path: Path, known: Models | None = None, **endpoints: Endpoint) -> Pool:
-    return Pool(endpoints, LocalModel("", 4096, tmp_path), known or Models())
+def pool_of(tmp_path: Path, known: ModelCatalog | None = None, **endpoints: Endpoint) -> ProviderPool:
+    return ProviderPool(endpoints, LocalModel("", 4096, tmp_path), known or ModelCatalog())
 
 
 @pytest.fixture
-async def pool(tmp_path: Path, wire_server: WireServer) -> AsyncIterator[Pool]:
+async def pool(tmp_path: Path, wire_server: WireServer) -> AsyncIterator[ProviderPool]:
     root = wire_server.base_url.removesuffix("/v1")
     made = pool_of(
         tmp_path,
@@ -57,11 +57,11 @@ PATHS = {
 
 
 @pytest.mark.parametrize("name", PATHS)
-async def test_who_is_spoken_to_how(pool: Pool, wire_server: WireServer, name: str):
+async def test_who_is_spoken_to_how(pool: ProviderPool, wire_server: WireServer, name: str):
     wire_server.script.append(failure(400, "no"))
     request = Request("some-model", (Message(Role.USER, (Text("Hello?"),)),))
     [broke] = await collect(pool.provider(f"{name}/some-model"), request)
-    assert isinstance(broke, Broke) and broke.kind is Failure.REFUSED and name in broke.text
+    assert isinstance(broke, StreamFailed) and broke.kind is FailureKind.REFUSED and name in broke.text
     [received] = wire_server.requests
     assert received.path == PATHS[name]
     assert KEY in str(received.headers)
@@ -76,10 +76,10 @@ async def test_openai_without_an_address_is_asked_for_responses(tmp_path: Path):
     assert b'"input":[' in written["openai"] and b'"messages":[' in written["chats"]
 
 
-async def test_what_passes_is_tried_again(pool: Pool, wire_server: WireServer):
+async def test_what_passes_is_tried_again(pool: ProviderPool, wire_server: WireServer):
     wire_server.script += [failure(503, "busy", retry_after_ms="10"), "Hello."]
     found = await collect(pool.provider("mine/x"))
-    assert isinstance(found[0], Waiting) and isinstance(found[-1], Finished)
+    assert isinstance(found[0], RetryScheduled) and isinstance(found[-1], StreamFinished)
     assert reply(found).text == "Hello." and any(isinstance(event, TextDelta) for event in found)
 
 
@@ -99,7 +99,7 @@ async def test_a_missing_key_is_said_and_looked_for_again(tmp_path: Path, name: 
         pool.check(f"{name}/x")
     assert str(caught.value).startswith(words) and not isinstance(caught.value, ConfigError)
     [broke] = await collect(pool.provider(f"{name}/x"))
-    assert isinstance(broke, Broke) and broke.kind is Failure.UNAVAILABLE
+    assert isinstance(broke, StreamFailed) and broke.kind is FailureKind.UNAVAILABLE
     assert await pool.provider(f"{name}/x").count(ask()) is None
     before = pool.encoder(f"{name}/x").envelope(ask())
     key[0] = KEY
@@ -126,7 +126,7 @@ def test_whoever_is_not_there(tmp_path: Path):
 
 
 def test_a_level_that_the_model_does_not_have(tmp_path: Path):
-    known = Models(known=lambda model: Listed(model, levels=("low", "high")))
+    known = ModelCatalog(known=lambda model: ListedModel(model, levels=("low", "high")))
     pool = pool_of(tmp_path, known, mine=Endpoint("http://h/v1", lambda: ""))
     pool.check("mine/x", "low")
     pool.check("mine/x")
@@ -135,9 +135,11 @@ def test_a_level_that_the_model_does_not_have(tmp_path: Path):
 
 
 def test_limits_and_sight_are_those_that_are_known(tmp_path: Path):
-    known = Models(known=lambda model: Listed(model, context=5_000, max_output=700, images=model == "mine/eyes"))
+    known = ModelCatalog(
+        known=lambda model: ListedModel(model, context=5_000, max_output=700, images=model == "mine/eyes")
+    )
     pool = pool_of(tmp_path, known, mine=Endpoint("http://h/v1", lambda: ""))
-    assert pool.limits("mine/x") == Limits(5_000, 700)
+    assert pool.limits("mine/x") == ModelLimits(5_000, 700)
     seen = Message(Role.USER, (Image("image/png", "aWtpZ2Fp", 9, 9, "dot.png"),))
     bodies = {
         name: pool.encoder(f"mine/{name}").body(Request(name, (seen,)))  # type: ignore[attr-defined]
@@ -161,7 +163,19 @@ def test_the_model_to_start_with(tmp_path: Path, keys: list[str], model: str):
     assert bool(pool_of(tmp_path).default_model(keys)) == bool(model)
 
 
-async def test_a_list_is_asked_for_with_another_key(pool: Pool, wire_server: WireServer):
+@pytest.mark.parametrize("model", ["", "scripted/echo", "nobody/x", "anthropic/x"])
+async def test_every_provider_can_be_warmed_and_prepared(tmp_path: Path, model: str):
+    pool = pool_of(tmp_path, anthropic=Endpoint("", lambda: ""))
+    pool.expect(model)
+    await pool.warm(model)
+    pool.expect(model)
+    provider = pool.provider(model)  # one that only says what is wrong, too
+    await provider.warm()
+    provider.expect()
+    await pool.close()
+
+
+async def test_a_list_is_asked_for_with_another_key(pool: ProviderPool, wire_server: WireServer):
     wire_server.script.append(Answer(b'{"object": "list", "data": [{"id": "one"}, {"id": "two"}]}', 200, JSON))
     assert [model.id for model in await pool.listed("mine", "sk-another")] == ["one", "two"]
     [received] = wire_server.requests
@@ -170,14 +184,14 @@ async def test_a_list_is_asked_for_with_another_key(pool: Pool, wire_server: Wir
 
 @pytest.mark.parametrize(
     ("name", "status", "kind", "code"),
-    [(name, 401, Failure.AUTH, 1) for name in ("mine", "claude", "gemini")]
-    + [(name, 503, Failure.OVERLOADED, 75) for name in ("mine", "claude", "gemini")],
+    [(name, 401, FailureKind.AUTH, 1) for name in ("mine", "claude", "gemini")]
+    + [(name, 503, FailureKind.OVERLOADED, 75) for name in ("mine", "claude", "gemini")],
 )
 async def test_a_list_that_is_refused(
-    pool: Pool, wire_server: WireServer, name: str, status: int, kind: Failure, code: int
+    pool: ProviderPool, wire_server: WireServer, name: str, status: int, kind: FailureKind, code: int
 ):
     wire_server.script.append(failure(status, f"no: {KEY}"))
-    with pytest.raises(Untold) as caught:
+    with pytest.raises(ProviderRequestFailed) as caught:
         await pool.listed(name)
     assert (caught.value.kind, caught.value.exit_code) == (kind, code)
     assert KEY not in str(caught.value) and caught.value.remedy
@@ -185,11 +199,12 @@ async def test_a_list_that_is_refused(
 
 def test_no_vendor_is_imported_before_it_is_used():
     code = (
-        "import sys; from pathlib import Path; from ikigai.providers.models import Models\n"
+        "import sys; from pathlib import Path; from ikigai.providers.models import ModelCatalog\n"
         "from ikigai.providers.local.provider import LocalModel\n"
-        "from ikigai.providers.pool import Endpoint, Pool\n"
+        "from ikigai.providers.pool import Endpoint, ProviderPool\n"
         "names = ('anthropic', 'openai', 'google', 'mine')\n"
-        "pool = Pool({n: Endpoint('http://h', lambda: 'k') for n in names}, LocalModel('', 1, Path('/')), Models())\n"
+        "served = {n: Endpoint('http://h', lambda: 'k') for n in names}\n"
+        "pool = ProviderPool(served, LocalModel('', 1, Path('/')), ModelCatalog())\n"
         "pool.known.limits('anthropic/claude-x')\n"
         "def loaded(): return sorted(m for m in sys.modules if m in ('anthropic', 'openai', 'google.genai', 'httpx2')"
         " or m in tuple(f'ikigai.providers.{n}.provider' for n in names))\n"
@@ -208,14 +223,14 @@ async def test_a_proxy_from_the_environment(
     wire_server.script += [failure(400, "no")] * 2
     pool = pool_of(tmp_path, far=Endpoint("http://models.invalid", lambda: KEY, api))
     [broke] = await collect(pool.provider("far/x"))
-    assert isinstance(broke, Broke) and broke.kind is Failure.REFUSED
+    assert isinstance(broke, StreamFailed) and broke.kind is FailureKind.REFUSED
     [received] = wire_server.requests
     assert received.path.startswith("http://models.invalid/") and received.headers["host"] == "models.invalid"
     await pool.close()
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     pool = pool_of(tmp_path, near=Endpoint(wire_server.base_url.removesuffix("/v1"), lambda: KEY, api))
     [broke] = await collect(pool.provider("near/x"))
-    assert isinstance(broke, Broke) and broke.kind is Failure.REFUSED and len(wire_server.requests) == 2
+    assert isinstance(broke, StreamFailed) and broke.kind is FailureKind.REFUSED and len(wire_server.requests) == 2
     await pool.close()
 
 
@@ -246,8 +261,8 @@ async def test_certificates_from_the_environment(
                 monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
             pool = pool_of(tmp_path, safe=Endpoint(address, lambda: KEY, api))
             [broke] = await collect(pool.provider("safe/x"))
-            assert isinstance(broke, Broke)
-            assert broke.kind is (Failure.REFUSED if trusted else Failure.UNAVAILABLE), broke
+            assert isinstance(broke, StreamFailed)
+            assert broke.kind is (FailureKind.REFUSED if trusted else FailureKind.UNAVAILABLE), broke
             assert trusted or "certificate" in broke.text
             await pool.close()
 

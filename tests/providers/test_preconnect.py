@@ -1,4 +1,4 @@
-"""Connections opened before their request: used by it, closed when unused, and never in the way."""
+"""Connections opened before their request: used by it, without a key, and never in the way."""
 
 import asyncio
 import socket
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ikigai.core.messages import StopReason, Text
-from ikigai.core.request.reply import Broke, Failure, Finished
-from ikigai.providers import preconnect as ahead
+from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
+from ikigai.providers import preconnect
 from tests.providers.certificates import signed_itself
 from tests.providers.conftest import KEY, collect
 from tests.providers.formats import FORMATS, Format
@@ -24,14 +24,17 @@ def trusted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLCont
 
 
 class Server:
-    """A server of one format, at `address`; `came` counts connections, `left` those that their client closed."""
+    """A server of one format, at `address`; `came` counts connections, `heads` are what HEAD requests sent."""
 
     def __init__(self, body: bytes) -> None:
-        self.came = self.left = self.asked = 0
+        self.came = self.asked = 0
+        self.heads: list[bytes] = []
         self._answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%b" % (
             len(body),
             body,
         )
+        self.says_nothing = False
+        self.answers_head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\n"
         self._inside: list[asyncio.StreamWriter] = []
 
     async def open(self, tls: ssl.SSLContext | None) -> None:
@@ -43,13 +46,18 @@ class Server:
         self.came += 1
         self._inside.append(writer)
         try:
-            while head := (await reader.readuntil(b"\r\n\r\n")).lower():
-                length = next(line for line in head.split(b"\r\n") if line.startswith(b"content-length:"))
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                if head.startswith(b"HEAD"):
+                    self.heads.append(head)
+                    if not self.says_nothing:
+                        writer.write(self.answers_head)
+                    continue
+                lines = head.lower().split(b"\r\n")
+                length = next(line for line in lines if line.startswith(b"content-length:"))
                 await reader.readexactly(int(length.partition(b":")[2]))
                 self.asked += 1
                 writer.write(self._answer)
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
-            self.left += 1
             writer.close()
 
     def hang_up(self) -> None:
@@ -74,6 +82,7 @@ async def server(
     if request.param == "https":
         certificate, tls = request.getfixturevalue("trusted")
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        monkeypatch.setattr("ikigai.providers.streaming.keeps_connections", lambda url: True)  # as elsewhere
     await server.open(tls)
     yield server
     await server.close()
@@ -93,80 +102,97 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_request_goes_over_the_connection_that_waits(provider: Any, server: Server):
+async def opened(provider: Any, server: Server) -> None:
+    """Expect a request, and wait until the connection for it is open and idle."""
     provider.expect()
-    await until(lambda: server.came == 1)
+    await until(lambda: not any(task.get_name() == "preconnect" for task in asyncio.all_tasks()))
+    assert server.came == 1
+
+
+async def test_request_uses_the_connection_opened_ahead(provider: Any, server: Server):
+    await opened(provider, server)
     provider.expect()  # there is one
     assert server.asked == 0
-    assert isinstance((await collect(provider))[-1], Finished)
-    assert (server.came, server.asked) == (1, 1)
+    assert isinstance((await collect(provider))[-1], StreamFinished)
+    assert (server.came, server.asked, len(server.heads)) == (1, 1, 1)
 
 
-async def test_a_request_waits_for_the_connection_that_is_being_opened(provider: Any, server: Server):
+async def test_opening_a_connection_sends_neither_key_nor_path(provider: Any, server: Server):
+    await opened(provider, server)
+    [head] = server.heads
+    assert head.startswith(b"HEAD / HTTP/1.1\r\n")
+    names = {line.partition(b":")[0].lower() for line in head.split(b"\r\n")[1:] if line}
+    assert names <= {b"host", b"accept", b"accept-encoding", b"connection", b"user-agent"}
+    assert KEY.encode() not in head
+
+
+async def test_request_that_comes_while_a_connection_is_opened_does_not_wait(provider: Any, server: Server):
+    server.says_nothing = True
     provider.expect()
-    assert isinstance((await collect(provider))[-1], Finished)
-    assert (server.came, server.asked) == (1, 1)
+    await until(lambda: bool(server.heads))
+    assert isinstance((await collect(provider))[-1], StreamFinished)
+    assert (server.came, server.asked) == (2, 1)
 
 
-async def test_a_connection_that_the_server_has_closed_is_not_used(provider: Any, server: Server):
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 9\r\n\r\nNot there", id="with a body"),
+        pytest.param(b"HTTP/1.1 501 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n", id="chunked"),
+        pytest.param(b"HTTP/1.0 400 Bad\r\n\r\n<html>", id="of HTTP/1.0"),
+        pytest.param(b"Error: unknown method HEAD\r\n\r\n", id="no HTTP"),
+        pytest.param(b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n", id="redirect"),
+    ],
+)
+async def test_request_works_behind_any_answer_to_head(provider: Any, server: Server, answer: bytes):
+    server.answers_head = answer
+    await opened(provider, server)
+    assert isinstance((await collect(provider))[-1], StreamFinished)
+    asked = server.asked  # twice where the answer to HEAD was taken for that to the request
+    assert asked <= 2
     provider.expect()
-    await until(lambda: server.came == 1)
-    await asyncio.sleep(0.1)  # what TLS says first is there
+    await asyncio.sleep(0.1)
+    assert asked == 1 or len(server.heads) == 1, "no HEAD request is sent to such a server again"
+    assert isinstance((await collect(provider))[-1], StreamFinished) and server.asked == asked + 1
+
+
+async def test_connection_that_the_server_has_closed_is_not_used(provider: Any, server: Server):
+    await opened(provider, server)
     server.hang_up()
-    await until(lambda: server.left == 1)
-    assert isinstance((await collect(provider))[-1], Finished)
+    await asyncio.sleep(0.1)
+    assert isinstance((await collect(provider))[-1], StreamFinished)
     assert (server.came, server.asked) == (2, 1)
 
 
-async def test_a_connection_waits_for_a_while_only(provider: Any, server: Server, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ahead, "HELD", 0.05)
-    monkeypatch.setattr(ahead, "HELD_SECURED", 0.05)
+async def test_connection_is_opened_anew_when_the_last_is_not_fresh(
+    provider: Any, server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    await collect(provider)
     provider.expect()
-    await until(lambda: server.left == 1)
-    assert isinstance((await collect(provider))[-1], Finished)
-    assert (server.came, server.asked) == (2, 1)
+    await asyncio.sleep(0.1)
+    kept = server.address.startswith("https")
+    assert (server.came, len(server.heads)) == ((1, 0) if kept else (2, 1))
+    provider.expect()
+    await asyncio.sleep(0.1)
+    assert server.came == (1 if kept else 2)
+    monkeypatch.setattr(preconnect, "FRESH_FOR", 0)
+    monkeypatch.setattr(preconnect, "UNUSED_FOR", 0)
+    provider.expect()  # over the one that is kept
+    await until(lambda: len(server.heads) == (1 if kept else 2))
 
 
-async def test_what_waits_is_closed_with_the_provider(provider: Any, server: Server):
+async def test_closing_the_provider_gives_up_the_connection_being_opened(provider: Any, server: Server):
+    server.says_nothing = True
     provider.expect()
-    await until(lambda: server.came == 1)
+    await until(lambda: bool(server.heads))
     await provider.close()
-    await until(lambda: server.left == 1)
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "preconnect"]
     provider.expect()
     await asyncio.sleep(0.1)
     assert server.came == 1
 
 
-@pytest.mark.parametrize("turns", range(6))
-async def test_a_connection_that_is_being_opened_is_given_up_with_the_provider(form: Format, turns: int):
-    """At whatever point of its opening that is."""
-    server = Server(b"")
-    await server.open(None)
-    provider: Any = form.connect(server.address, KEY)
-    await provider.warm()
-    provider.expect()
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    await provider.close()
-    await until(lambda: server.left == server.came)
-    assert not [task for task in asyncio.all_tasks() if task.get_name() == "connection ahead"]
-    await server.close()
-
-
-async def test_a_connection_that_was_kept_needs_no_other(
-    provider: Any, server: Server, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(ahead, "HELD", 60)  # another one would be seen for as long as is waited here
-    monkeypatch.setattr(ahead, "HELD_SECURED", 60)
-    await collect(provider)
-    await asyncio.sleep(0.1)
-    provider.expect()
-    await asyncio.sleep(0.2)
-    # Without TLS, or to this machine, some are not kept.
-    await until(lambda: server.came == (1 if server.left == 0 else 2))
-
-
-async def test_what_fails_ahead_is_told_by_the_request(form: Format):
+async def test_request_tells_what_fails_ahead(form: Format):
     with socket.socket() as unheard:  # nothing listens there, and nobody else gets the port
         unheard.bind(("127.0.0.1", 0))
         provider: Any = form.connect(f"http://127.0.0.1:{unheard.getsockname()[1]}", KEY)
@@ -174,17 +200,9 @@ async def test_what_fails_ahead_is_told_by_the_request(form: Format):
         provider.expect()
         await asyncio.sleep(0.1)
         [broke] = await collect(provider)
-    assert isinstance(broke, Broke) and broke.kind is Failure.UNREACHABLE and "nothing listens there" in broke.text
+    assert (
+        isinstance(broke, StreamFailed)
+        and broke.kind is FailureKind.UNREACHABLE
+        and "nothing listens there" in broke.text
+    )
     await provider.close()
-
-
-async def test_nothing_is_opened_past_a_proxy(form: Format, monkeypatch: pytest.MonkeyPatch):
-    proxy = Server(b"")
-    await proxy.open(None)
-    monkeypatch.setenv("ALL_PROXY", proxy.address)
-    provider: Any = form.connect("http://192.0.2.1", KEY)
-    await provider.warm()
-    provider.expect()
-    assert provider._ahead is None
-    await provider.close()
-    await proxy.close()

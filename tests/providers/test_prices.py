@@ -1,4 +1,4 @@
-"""What requests cost: by genai-prices, asked here a second way, and by the configuration."""
+"""Requests are priced by genai-prices, computed here a second way, and by the configuration."""
 
 import subprocess
 import sys
@@ -10,8 +10,8 @@ import pytest
 from genai_prices.data import providers
 
 from ikigai.core.messages import Usage
-from ikigai.providers.models import DEFAULTS
-from ikigai.providers.prices import NOBODY, Priced, Prices, price
+from ikigai.core.vendors import VENDORS
+from ikigai.providers.prices import UNPRICED, ModelPrices, PricedUsage, price_request
 from ikigai.providers.registry import load
 
 SOURCE = f"genai-prices {genai_prices.__version__}"
@@ -55,7 +55,7 @@ def parts(model: str, usage: Usage, at: float) -> Decimal:
 @pytest.mark.parametrize(
     "model",
     [
-        *DEFAULTS.values(),
+        *(f"{name}/{vendor.default_model}" for name, vendor in VENDORS.items()),
         "anthropic/claude-opus-5-5",
         "anthropic/claude-haiku-5-5",
         "anthropic/claude-sonnet-4-5-20250929",
@@ -70,42 +70,46 @@ def parts(model: str, usage: Usage, at: float) -> Decimal:
     ],
 )
 def test_every_part_is_priced_once(model: str, usage: Usage):
-    priced = price(model, usage, NOVEMBER)
+    priced = price_request(model, usage, NOVEMBER)
     assert priced.cost == float(round(parts(model, usage, NOVEMBER), 10))
     assert priced.priced_by == SOURCE
 
 
 def test_figures_as_the_vendor_prints_them():
     """Claude Sonnet 5.5: $2 in, $10 out, $0.10 read from the cache, $2.50 written to it."""
-    cost = price("anthropic/claude-sonnet-5-5", WRITTEN, NOVEMBER).cost
+    cost = price_request("anthropic/claude-sonnet-5-5", WRITTEN, NOVEMBER).cost
     assert cost == pytest.approx((1_000 * 2 + 15_000 * 0.10 + 4_000 * 2.50 + 500 * 10) / 1e6, abs=1e-12)
 
 
 def test_long_requests_cost_more_from_the_first_token():
-    short, long = (price("google/gemini-2.5-pro", Usage(input=n), NOVEMBER).cost for n in (200_000, 200_001))
+    short, long = (price_request("google/gemini-2.5-pro", Usage(input=n), NOVEMBER).cost for n in (200_000, 200_001))
     assert (short, long) == (0.25, 0.5000025)
 
 
 def test_a_price_is_as_of_the_day():
     """Gemini 4 Argon costs twice as much from December on."""
     december = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
-    before, after = (price("google/gemini-4-argon", PLAIN, at).cost for at in (december - 1, december))
+    before, after = (price_request("google/gemini-4-argon", PLAIN, at).cost for at in (december - 1, december))
     assert before and after == 2 * before
 
 
 def test_thinking_is_part_of_the_output():
-    assert price("openai/gpt-5", Usage(10, 500, thinking=400), 0) == price("openai/gpt-5", Usage(10, 500), 0)
+    assert price_request("openai/gpt-5", Usage(10, 500, thinking=400), 0) == price_request(
+        "openai/gpt-5", Usage(10, 500), 0
+    )
 
 
 def test_every_name_on_offer_has_a_price():
     for provider, names in load().names.items():
         for name in names:
-            assert price(f"{provider}/{name}", PLAIN, NOVEMBER).cost, name
+            assert price_request(f"{provider}/{name}", PLAIN, NOVEMBER).cost, name
 
 
 def test_google_names_its_models_with_a_prefix():
-    plain, prefixed = (price(f"google/{name}", PLAIN, NOVEMBER) for name in ("gemini-2.5-pro", "models/gemini-2.5-pro"))
-    assert plain == prefixed != NOBODY
+    plain, prefixed = (
+        price_request(f"google/{name}", PLAIN, NOVEMBER) for name in ("gemini-2.5-pro", "models/gemini-2.5-pro")
+    )
+    assert plain == prefixed != UNPRICED
 
 
 # ── whose prices ──
@@ -121,7 +125,9 @@ def test_google_names_its_models_with_a_prefix():
     ],
 )
 def test_a_server_is_known_by_its_address(model: str, base_url: str, same: str):
-    assert price(model, CACHED, NOVEMBER, base_url=base_url).cost == float(round(parts(same, CACHED, NOVEMBER), 10))
+    assert price_request(model, CACHED, NOVEMBER, base_url=base_url).cost == float(
+        round(parts(same, CACHED, NOVEMBER), 10)
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,34 +145,34 @@ def test_a_server_is_known_by_its_address(model: str, base_url: str, same: str):
     ],
 )
 def test_what_nobody_knows_has_no_price(model: str, base_url: str):
-    assert price(model, PLAIN, NOVEMBER, base_url=base_url) == Priced(None, "")
+    assert price_request(model, PLAIN, NOVEMBER, base_url=base_url) == PricedUsage(None, "")
 
 
 def test_a_model_without_prices_is_not_free_unless_it_is_called_so():
-    assert price("google/gemma-4-31b-it", PLAIN, NOVEMBER) == NOBODY
-    free = price("router/deepseek/deepseek-r1:free", PLAIN, NOVEMBER, base_url="https://openrouter.ai/api/v1")
-    assert free == Priced(0.0, SOURCE)
+    assert price_request("google/gemma-4-31b-it", PLAIN, NOVEMBER) == UNPRICED
+    free = price_request("router/deepseek/deepseek-r1:free", PLAIN, NOVEMBER, base_url="https://openrouter.ai/api/v1")
+    assert free == PricedUsage(0.0, SOURCE)
 
 
 def test_what_runs_inside_costs_nothing():
-    assert price("local/smollm2-135m", PLAIN, 0) == Priced(0.0, "local")
-    assert price("scripted/echo", PLAIN, 0) == Priced(0.0, "scripted")
+    assert price_request("local/smollm2-135m", PLAIN, 0) == PricedUsage(0.0, "local")
+    assert price_request("scripted/echo", PLAIN, 0) == PricedUsage(0.0, "scripted")
 
 
 @pytest.mark.parametrize("at", [float("nan"), float("inf"), 1e300, -1e300])
 def test_no_time_is_too_strange(at: float):
-    assert price("openai/gpt-5", PLAIN, at) == NOBODY
+    assert price_request("openai/gpt-5", PLAIN, at) == UNPRICED
 
 
 @pytest.mark.parametrize("usage", [Usage(input=-5), Usage(input=10, output=-1), Usage(10, cached=-3)])
-@pytest.mark.parametrize("known", [None, Prices(1, 1)])
-def test_counts_that_cannot_be_have_no_price(usage: Usage, known: Prices | None):
-    assert price("openai/gpt-5", usage, NOVEMBER, known) == NOBODY
+@pytest.mark.parametrize("known", [None, ModelPrices(1, 1)])
+def test_counts_that_cannot_be_have_no_price(usage: Usage, known: ModelPrices | None):
+    assert price_request("openai/gpt-5", usage, NOVEMBER, known) == UNPRICED
 
 
 def test_a_cache_larger_than_what_went_in_is_what_went_in():
     """As servers say it that leave the cached tokens out of the input."""
-    cost = price("anthropic/claude-sonnet-5-5", Usage(input=10, cached=500, written=90), NOVEMBER).cost
+    cost = price_request("anthropic/claude-sonnet-5-5", Usage(input=10, cached=500, written=90), NOVEMBER).cost
     assert cost == float(round(parts("anthropic/claude-sonnet-5-5", Usage(590, 0, 500, 0, 90), NOVEMBER), 10))
 
 
@@ -176,46 +182,46 @@ def test_a_cache_larger_than_what_went_in_is_what_went_in():
 @pytest.mark.parametrize(
     ("known", "dollars"),
     [
-        (Prices(3, 15), (20_000 * 3 + 500 * 15) / 1e6),
-        (Prices(3, 15, cached=0.3), (5_000 * 3 + 15_000 * 0.3 + 500 * 15) / 1e6),
-        (Prices(3, 15, 0.3, 3.75), (1_000 * 3 + 15_000 * 0.3 + 4_000 * 3.75 + 500 * 15) / 1e6),
-        (Prices(0, 0), 0.0),
+        (ModelPrices(3, 15), (20_000 * 3 + 500 * 15) / 1e6),
+        (ModelPrices(3, 15, cached=0.3), (5_000 * 3 + 15_000 * 0.3 + 500 * 15) / 1e6),
+        (ModelPrices(3, 15, 0.3, 3.75), (1_000 * 3 + 15_000 * 0.3 + 4_000 * 3.75 + 500 * 15) / 1e6),
+        (ModelPrices(0, 0), 0.0),
     ],
 )
 @pytest.mark.parametrize("model", ["anthropic/claude-sonnet-5-5", "ollama/whatever", "local/smollm2-135m"])
-def test_configured_prices_go_before(model: str, known: Prices, dollars: float):
-    priced = price(model, WRITTEN, NOVEMBER, known, "http://localhost:11434")
+def test_configured_prices_go_before(model: str, known: ModelPrices, dollars: float):
+    priced = price_request(model, WRITTEN, NOVEMBER, known, "http://localhost:11434")
     assert priced.cost == pytest.approx(dollars, abs=1e-12)
     assert priced.priced_by == "configuration"
 
 
 def test_what_the_configuration_leaves_open_comes_from_genai_prices():
-    priced = price("anthropic/claude-sonnet-5-5", WRITTEN, NOVEMBER, Prices(input=1))
+    priced = price_request("anthropic/claude-sonnet-5-5", WRITTEN, NOVEMBER, ModelPrices(input=1))
     assert priced.cost == pytest.approx((1_000 * 1 + 15_000 * 0.10 + 4_000 * 2.50 + 500 * 10) / 1e6, abs=1e-12)
     assert priced.priced_by == f"configuration, {SOURCE}"
-    assert price("anthropic/claude-sonnet-5-5", WRITTEN, NOVEMBER, Prices()).priced_by == SOURCE
+    assert price_request("anthropic/claude-sonnet-5-5", WRITTEN, NOVEMBER, ModelPrices()).priced_by == SOURCE
 
 
 def test_a_configured_price_leaves_the_table_as_it_was():
-    before = price("openai/gpt-5", PLAIN, NOVEMBER)
-    assert price("openai/gpt-5", PLAIN, NOVEMBER, Prices(output=99)) != before
-    assert price("openai/gpt-5", PLAIN, NOVEMBER) == before
+    before = price_request("openai/gpt-5", PLAIN, NOVEMBER)
+    assert price_request("openai/gpt-5", PLAIN, NOVEMBER, ModelPrices(output=99)) != before
+    assert price_request("openai/gpt-5", PLAIN, NOVEMBER) == before
 
 
 def test_half_a_price_of_a_model_nobody_knows_is_none():
-    assert price("ollama/x", PLAIN, NOVEMBER, Prices(input=1), "http://localhost:11434") == NOBODY
+    assert price_request("ollama/x", PLAIN, NOVEMBER, ModelPrices(input=1), "http://localhost:11434") == UNPRICED
 
 
 @pytest.mark.parametrize("dollars", [float("nan"), float("inf"), -1.0])
 def test_a_price_that_is_no_number(dollars: float):
-    assert price("openai/gpt-5", PLAIN, NOVEMBER, Prices(dollars, 1)) == NOBODY
-    assert price("openai/gpt-5", PLAIN, NOVEMBER, Prices(dollars)) == NOBODY
+    assert price_request("openai/gpt-5", PLAIN, NOVEMBER, ModelPrices(dollars, 1)) == UNPRICED
+    assert price_request("openai/gpt-5", PLAIN, NOVEMBER, ModelPrices(dollars)) == UNPRICED
 
 
 def test_decimals_are_exact():
     """0.1 has no binary form: three million tokens at it cost 0.3 dollars, not 0.30000000000000004."""
-    assert price("x/y", Usage(3_000_000), 0, Prices(0.1, 1)).cost == 0.3
-    assert price("x/y", Usage(1), 0, Prices(0.0001, 1)).cost == 1e-10
+    assert price_request("x/y", Usage(3_000_000), 0, ModelPrices(0.1, 1)).cost == 0.3
+    assert price_request("x/y", Usage(1), 0, ModelPrices(0.0001, 1)).cost == 1e-10
 
 
 # ── the cost at start ──
@@ -226,10 +232,10 @@ import ikigai.providers.prices as prices
 from ikigai.core.messages import Usage
 heavy = {"genai_prices", "pydantic", "httpx2", "decimal"}
 print(*sorted(heavy & set(sys.modules)))
-prices.price("local/x", Usage(1, 1), 0.0)
-prices.price("x/y", Usage(1, 1), 0.0, prices.Prices(1, 1))
-prices.price("scripted/echo", Usage(1, 1), 0.0)
-prices.price("ollama/y", Usage(1, 1), 0.0, None, "http://localhost:11434/v1")
+prices.price_request("local/x", Usage(1, 1), 0.0)
+prices.price_request("x/y", Usage(1, 1), 0.0, prices.ModelPrices(1, 1))
+prices.price_request("scripted/echo", Usage(1, 1), 0.0)
+prices.price_request("ollama/y", Usage(1, 1), 0.0, None, "http://localhost:11434/v1")
 print(*sorted((heavy - {"decimal"}) & set(sys.modules)))
 prices.warm()
 print(*sorted((heavy - {"decimal"}) & set(sys.modules)))
@@ -249,7 +255,7 @@ sys.modules["genai_prices"] = None
 import ikigai.providers.prices as prices
 from ikigai.core.messages import Usage
 prices.warm()
-assert prices.price("openai/gpt-5", Usage(1, 1), 0.0) == prices.NOBODY
+assert prices.price_request("openai/gpt-5", Usage(1, 1), 0.0) == prices.UNPRICED
 """
 
 

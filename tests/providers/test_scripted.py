@@ -8,15 +8,29 @@ import pytest
 
 from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Failure, Finished, TextDelta
+from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta
 from ikigai.providers.openai.chat_api import ChatEncoder
-from ikigai.providers.scripted import DEMO, Call, Hang, Pause, Reply, Scripted, Step, Stop, Think
+from ikigai.providers.scripted import (
+    DEMO_SCRIPT,
+    Reply,
+    ScriptedCall,
+    ScriptedHang,
+    ScriptedPause,
+    ScriptedProvider,
+    ScriptedStop,
+    ScriptedThinking,
+    Step,
+)
 from tests.providers.conftest import ask, collect, reply
 
 
 async def test_replies_in_order():
-    provider = Scripted(
-        ["One.", ("Two", Pause(0), " pieces."), (Think("hm"), Call("ls", {"a": 1}), Call("x", "[", "id"))]
+    provider = ScriptedProvider(
+        [
+            "One.",
+            ("Two", ScriptedPause(0), " pieces."),
+            (ScriptedThinking("hm"), ScriptedCall("ls", {"a": 1}), ScriptedCall("x", "[", "id")),
+        ]
     )
     assert reply(await collect(provider)).blocks() == (Text("One."),)
     assert reply(await collect(provider)).blocks() == (Text("Two pieces."),)
@@ -26,27 +40,27 @@ async def test_replies_in_order():
         ToolCall("call_3_0", "ls", '{"a":1}'),
         ToolCall("id", "x", "{}", malformed="["),
     )
-    assert isinstance(events[-1], Finished)
+    assert isinstance(events[-1], StreamFinished)
     assert events[-1].stop is StopReason.TOOLS
     assert len(provider.requests) == 3
 
 
 async def test_small_deltas_and_a_count_that_is_a_function_of_the_request():
     request = ask("Hello?")
-    *deltas, end = await collect(Scripted(["12345"]), request)
+    *deltas, end = await collect(ScriptedProvider(["12345"]), request)
     assert deltas == [TextDelta("1234"), TextDelta("5")]
-    assert isinstance(end, Finished)
+    assert isinstance(end, StreamFinished)
     assert (end.usage.input, end.usage.output) == (-(-len(ChatEncoder().body(request)) // 4), 2)
 
 
 async def test_another_end():
-    [end] = await collect(Scripted([(Stop(StopReason.LENGTH),)]))
-    assert isinstance(end, Finished)
+    [end] = await collect(ScriptedProvider([(ScriptedStop(StopReason.LENGTH),)]))
+    assert isinstance(end, StreamFinished)
     assert end.stop is StopReason.LENGTH
 
 
 async def test_hanging_until_cancelled():
-    stream = Scripted([("Half", Hang())]).stream(ask())
+    stream = ScriptedProvider([("Half", ScriptedHang())]).stream(ask())
     assert await anext(stream) == TextDelta("Half")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.02):
@@ -54,7 +68,7 @@ async def test_hanging_until_cancelled():
 
 
 async def test_an_echo_behind_the_script():
-    provider = Scripted(["One."])
+    provider = ScriptedProvider(["One."])
     await collect(provider)
     assert reply(await collect(provider, ask("Say this."))).text == "Say this."
     results = (Message(Role.TOOL, (ToolResult("a", "first"), ToolResult("b", "second"))),)
@@ -63,9 +77,11 @@ async def test_an_echo_behind_the_script():
 
 
 async def test_the_demonstration_converses():
-    provider = Scripted(pace=0.0)
+    provider = ScriptedProvider(pace=0.0)
     request = Request("demo", ask("Hello?").messages)
-    assert reply(await collect(provider, request)).text == "".join(step for step in DEMO[0] if isinstance(step, str))
+    assert reply(await collect(provider, request)).text == "".join(
+        step for step in DEMO_SCRIPT[0] if isinstance(step, str)
+    )
     await collect(provider, request)
     assert reply(await collect(provider, request)).text == "Hello?"
 
@@ -82,13 +98,13 @@ EVERYTHING = [
 async def test_a_script_in_a_file(tmp_path: Path):
     path = tmp_path / "script.json"
     path.write_text(json.dumps(EVERYTHING))
-    provider = Scripted()
+    provider = ScriptedProvider()
     request = Request(str(path), ask().messages)
     found = [await collect(provider, request) for _ in EVERYTHING]
     assert reply(found[1]).text == "Half and half."
     assert reply(found[2]).blocks() == (Thinking("hm", "", "scripted"), ToolCall("c", "ls", '{"p":1}'))
-    assert found[3] == [Broke(Failure.RATE, "Slow.", retry_after=3)]
-    assert isinstance(found[4][-1], Finished)
+    assert found[3] == [StreamFailed(FailureKind.RATE, "Slow.", retry_after=3)]
+    assert isinstance(found[4][-1], StreamFinished)
     assert found[4][-1].stop is StopReason.REFUSED
 
 
@@ -97,14 +113,14 @@ async def test_a_file_that_is_no_script(tmp_path: Path, text: str | None):
     path = tmp_path / "script.json"
     if text is not None:
         path.write_text(text, "latin-1")
-    [broke] = await collect(Scripted(), Request(str(path)))
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.NOT_FOUND
+    [broke] = await collect(ScriptedProvider(), Request(str(path)))
+    assert isinstance(broke, StreamFailed)
+    assert broke.kind is FailureKind.NOT_FOUND
     assert str(path) in broke.text
 
 
 async def test_every_model_name_has_a_script_of_its_own():
-    provider = Scripted()
+    provider = ScriptedProvider()
     demo, echo = Request("demo", ask("x").messages), Request("echo", ask("x").messages)
     assert reply(await collect(provider, echo)).text == "x"
     assert reply(await collect(provider, demo)).text.startswith("Hello!")

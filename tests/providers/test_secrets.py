@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.request.reply import Broke, Failure
+from ikigai.core.request.reply import FailureKind, StreamFailed
 from tests.providers.conftest import KEY, ask, collect
 from tests.providers.formats import Format
 from tests.support.wire_server import Answer, WireServer
@@ -46,8 +46,8 @@ async def test_redirects_are_not_followed(vendor: Any, wire_server: WireServer, 
     async with WireServer() as elsewhere:
         wire_server.script = [Answer(b"", status, {"Location": f"{elsewhere.base_url}/x"}) for _ in range(3)]
         [broke] = await collect(vendor)
-        assert isinstance(broke, Broke)
-        assert broke.kind is Failure.NOT_FOUND
+        assert isinstance(broke, StreamFailed)
+        assert broke.kind is FailureKind.NOT_FOUND
         assert await vendor.count(ask()) is None
         with pytest.raises(IkigaiError):
             await vendor.models()
@@ -66,7 +66,7 @@ async def test_the_key_shows_nowhere(
     caplog.set_level("DEBUG")
     wire_server.script = [form.refusal(status, f"Incorrect API key\nprovided: {KEY}.", "") for _ in range(3)]
     [broke] = await collect(vendor)
-    assert isinstance(broke, Broke)
+    assert isinstance(broke, StreamFailed)
     assert "Incorrect API key provided: [key]." in broke.text
     assert await vendor.count(ask()) is None
     with pytest.raises(IkigaiError) as caught:

@@ -1,4 +1,4 @@
-"""What arguments of commands are completed with."""
+"""Tests of the completions of commands' arguments."""
 
 from ikigai.core.state.memory import replace
 from ikigai.core.state.window import NO_TURNS
@@ -10,11 +10,13 @@ def test_fork_takes_the_turns_of_the_window_by_their_ends_the_newest_first():
     agent = Agent()
     for n in range(completing.NEWEST + 2):
         agent.turn(f"  What is\n\n{n}? {'And so on. ' * 20}", "It is.")
-    offered = completing.turns(agent.memory)
+    offered = completing.complete_turns(agent.memory)
     newest = agent.memory.window.turns[-1]
     assert len(offered) == completing.NEWEST and len(max(offered.values(), key=len)) <= completing.FIRST_WORDS
     first, *_ = offered.items()
     assert first[0] == f"at {newest.end}" and first[1].startswith(f"What is {completing.NEWEST + 1}? And so on.")
-    kept = completing.turns(replace(agent.memory, window=replace(agent.memory.window, first=newest, turns=NO_TURNS)))
+    kept = completing.complete_turns(
+        replace(agent.memory, window=replace(agent.memory.window, first=newest, turns=NO_TURNS))
+    )
     assert kept == {f"at {newest.end}": offered[f"at {newest.end}"]}, "the first turn, which stays"
-    assert not completing.turns(None) and not completing.turns(Agent().memory)
+    assert not completing.complete_turns(None) and not completing.complete_turns(Agent().memory)

@@ -1,9 +1,9 @@
-"""What /copy takes: the newest words of the model that memory holds, or a block of code in them."""
+"""Tests of /copy: it takes the newest words of the model that memory holds, or a block of code in them."""
 
 import pytest
 
 from ikigai.app import info_commands as answers
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.events import AssistantMessage, Event, UserMessage
 from ikigai.core.messages import Text, Thinking, ToolCall, ToolResult
 from ikigai.core.sanitize import clean
@@ -35,8 +35,8 @@ def said(*texts: str) -> AssistantMessage:
 def test_the_last_answer(events: tuple[Event, ...], found: str):
     assert copying.last_answer(memory(*events)) == found
     if not found:
-        with pytest.raises(Refused, match=r"There is no answer"):
-            copying.chosen(memory(*events), "")
+        with pytest.raises(Rejected, match=r"There is no answer"):
+            copying.choose_copy(memory(*events), "")
 
 
 def test_that_of_an_earlier_turn_where_the_open_one_has_none():
@@ -53,27 +53,32 @@ def test_that_of_an_earlier_turn_where_the_open_one_has_none():
 
 def test_blocks_of_code_wherever_they_stand():
     made = memory(UserMessage("?"), said(CODE))
-    assert [copying.chosen(made, str(n)).text for n in (1, 2, 3, 4)] == ["one", "two", "three", "four"]
-    assert copying.chosen(made, "002").what == "Code block 2 of 4"
-    assert completing.code(made) == {"1": "one", "2": "two", "3": "three", "4": "four"} and not completing.code(None)
+    assert [copying.choose_copy(made, str(n)).text for n in (1, 2, 3, 4)] == ["one", "two", "three", "four"]
+    assert copying.choose_copy(made, "002").what == "Code block 2 of 4"
+    assert completing.complete_code(made) == {
+        "1": "one",
+        "2": "two",
+        "3": "three",
+        "4": "four",
+    } and not completing.complete_code(None)
 
 
 def test_a_comment_left_open_in_a_list_in_a_quote_is_no_trap():
-    assert completing.code(memory(UserMessage("?"), said("```\na\n```\n\n> - <!--\n>"))) == {"1": "a"}
+    assert completing.complete_code(memory(UserMessage("?"), said("```\na\n```\n\n> - <!--\n>"))) == {"1": "a"}
 
 
 @pytest.mark.parametrize("argument", ["0", "-1", "x", "1 2", "１", "5", "9" * 40])
 def test_numbers_that_are_none(argument: str):
-    with pytest.raises(Refused, match=r"^(/copy cannot|The last answer has 4 code blocks\. Write a number up to 4\.)"):
-        copying.chosen(memory(UserMessage("?"), said(CODE)), argument)
+    with pytest.raises(Rejected, match=r"^(/copy cannot|The last answer has 4 code blocks\. Write a number up to 4\.)"):
+        copying.choose_copy(memory(UserMessage("?"), said(CODE)), argument)
 
 
 def test_print_mode_refuses_it():
-    with pytest.raises(Refused, match=r"^/copy has no place in print mode\."):
+    with pytest.raises(Rejected, match=r"^/copy has no place in print mode\."):
         answers.print_command("/copy 2")
 
 
-def test_what_is_copied_is_safe():
+def test_copied_text_is_safe():
     made = memory(UserMessage("?"), said(f"{HOSTILE}\n\n```\n{HOSTILE}\n```\n"))
-    whole, block = copying.chosen(made, "").text, copying.chosen(made, "1").text
+    whole, block = copying.choose_copy(made, "").text, copying.choose_copy(made, "1").text
     assert clean(whole) == whole and clean(block) == block and "<U+202E>" in block

@@ -1,4 +1,4 @@
-"""Drafts of the input in files: there after a kill, gone when sent, private, and nobody else's while it lives."""
+"""Tests of drafts in files: they outlive a kill, go when they are sent, and are private to a living program."""
 
 import asyncio
 import os
@@ -14,17 +14,17 @@ import pytest
 from ikigai.core.errors import Unavailable
 from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.repl import input_drafts as typed
-from ikigai.repl.draft_files import Unsent
-from ikigai.repl.input_drafts import SKEW, without_sent
+from ikigai.repl.draft_files import DraftFiles
+from ikigai.repl.input_drafts import CLOCK_SKEW, without_sent
 
 KEEPS = """
 import asyncio, sys
 from pathlib import Path
-from ikigai.repl.draft_files import Unsent
+from ikigai.repl.draft_files import DraftFiles
 
 async def main():
-    unsent = Unsent(Path(sys.argv[1]), {})
-    await unsent.keep("agent", sys.argv[2])
+    unsent = DraftFiles(Path(sys.argv[1]), {})
+    await unsent.save("agent", sys.argv[2])
     print("kept", flush=True)
     await asyncio.sleep(60)
 
@@ -42,29 +42,34 @@ def files(folder: Path) -> list[Path]:
 
 
 def another(folder: Path, text: str) -> subprocess.Popen[str]:
-    """A program that has a draft."""
+    """Start a program that has a draft."""
     child = subprocess.Popen([sys.executable, "-c", KEEPS, str(folder), text], stdout=subprocess.PIPE, text=True)
     assert child.stdout and child.stdout.readline() == "kept\n"
     return child
 
 
+def itself_as_view(screen: SimpleNamespace) -> SimpleNamespace:
+    screen.view = screen
+    return screen
+
+
 async def no_more() -> str:
-    """The agents end, and nothing comes back."""
+    """Stand for agents that end without returning anything."""
     return ""
 
 
-async def test_a_draft_of_a_killed_program_is_taken_over_once(folder: Path):
+async def test_draft_of_a_killed_program_is_taken_over_once(folder: Path):
     child = another(folder, "half a säntence\n日本")
     try:
-        ours = Unsent(folder, {})
+        ours = DraftFiles(folder, {})
         assert await ours.take("agent") == await ours.take("other") == ("", 0)  # it is alive
         child.send_signal(signal.SIGKILL)
         child.wait()
         assert (await ours.take("agent"))[0] == "half a säntence\n日本"
-        assert await ours.take("agent") == await Unsent(folder, {}).take("agent") == ("", 0)
-        await ours.keep("agent", "shorter")
+        assert await ours.take("agent") == await DraftFiles(folder, {}).take("agent") == ("", 0)
+        await ours.save("agent", "shorter")
         assert [file.read_text() for file in files(folder)] == ["shorter"]
-        await ours.keep("agent", "")
+        await ours.save("agent", "")
         assert files(folder) == []
     finally:
         child.kill()
@@ -76,7 +81,7 @@ async def test_several_drafts_of_dead_programs_become_one(folder: Path):
     for child in children:
         child.kill()
         child.wait()
-    ours = Unsent(folder, {})
+    ours = DraftFiles(folder, {})
     assert sorted((await ours.take("agent"))[0].split()) == ["one", "two"]
     assert len(files(folder)) == 1
     ours.close()
@@ -84,31 +89,31 @@ async def test_several_drafts_of_dead_programs_become_one(folder: Path):
 
 
 async def test_files_are_private_and_hold_no_secret_of_the_environment(folder: Path):
-    unsent = Unsent(folder, {"OPENAI_API_KEY": "sk-0123456789", "HOME": "/home/somebody"})
-    await unsent.keep("agent", "in /home/somebody")
+    unsent = DraftFiles(folder, {"OPENAI_API_KEY": "sk-0123456789", "HOME": "/home/somebody"})
+    await unsent.save("agent", "in /home/somebody")
     (file,) = files(folder)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    await unsent.keep("agent", "my key is sk-0123456789, you see")
+    await unsent.save("agent", "my key is sk-0123456789, you see")
     assert files(folder) == []
     unsent.close()
 
 
-async def test_where_no_file_can_be_made_nothing_is_kept_and_nothing_breaks(tmp_path: Path):
+async def test_drafts_go_on_unsaved_when_no_file_can_be_made(tmp_path: Path):
     (tmp_path / "state").write_text("a file")
-    unsent = Unsent(tmp_path / "state", {})
-    await unsent.keep("agent", "text")
+    unsent = DraftFiles(tmp_path / "state", {})
+    await unsent.save("agent", "text")
     assert await unsent.take("agent") == ("", 0)
 
 
-async def test_a_link_in_its_place_is_not_followed(folder: Path, tmp_path: Path):
+async def test_draft_file_is_not_followed_when_it_is_a_link(folder: Path, tmp_path: Path):
     target = tmp_path / "target"
     target.write_text("precious")
     folder.mkdir()
     (folder / f"unsent-agent-{os.getpid()}.txt").symlink_to(target)
     (folder / "unsent-agent-1.txt").symlink_to(target)
-    unsent = Unsent(folder, {})
-    await unsent.keep("agent", "text")
+    unsent = DraftFiles(folder, {})
+    await unsent.save("agent", "text")
     assert await unsent.take("agent") == ("", 0)
     assert target.read_text() == "precious"
 
@@ -124,10 +129,10 @@ async def test_a_link_in_its_place_is_not_followed(folder: Path, tmp_path: Path)
         ("", ["go on"], ""),
     ],
 )
-def test_what_was_sent_is_no_draft(draft: str, sent: list[str], left: str):
+def test_draft_leaves_out_sent_messages(draft: str, sent: list[str], left: str):
     log = [StoredEvent(n, "agent", n, 100.0 + n, UserMessage(text)) for n, text in enumerate(sent, 1)]
     assert without_sent(draft, 100.0, log) == left
-    assert without_sent(draft, 100.0 + 2 * SKEW, log) == draft, "typed once more"
+    assert without_sent(draft, 100.0 + 2 * CLOCK_SKEW, log) == draft, "typed once more"
 
 
 async def test_leaving_while_the_log_is_asked_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch):
@@ -137,7 +142,7 @@ async def test_leaving_while_the_log_is_asked_loses_nothing(folder: Path, monkey
     child.wait()
     screen = SimpleNamespace(unsent="", notice=lambda text: None)
     screen.returned = lambda text: setattr(screen, "unsent", text)
-    kept, asked = typed.Typed(screen, lambda: "agent", dict), asyncio.Event()  # type: ignore[arg-type]
+    kept, asked = typed.InputDrafts(itself_as_view(screen), lambda: "agent", dict), asyncio.Event()  # type: ignore[arg-type]
 
     async def slow(before: int | None, limit: int) -> list[StoredEvent]:
         asked.set()
@@ -152,14 +157,14 @@ async def test_leaving_while_the_log_is_asked_loses_nothing(folder: Path, monkey
     assert [file.read_text() for file in files(folder)] == ["half"]
 
 
-async def test_a_log_that_cannot_tell_gives_all_of_it_back(folder: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_recover_returns_whole_draft_when_log_cannot_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
     child = another(folder, "half")
     child.kill()
     child.wait()
     given = list[str]()
     screen = SimpleNamespace(unsent="", returned=given.append, notice=given.append)
-    kept = typed.Typed(screen, lambda: "agent", dict)  # type: ignore[arg-type]
+    kept = typed.InputDrafts(itself_as_view(screen), lambda: "agent", dict)  # type: ignore[arg-type]
 
     async def away(before: int | None, limit: int) -> list[StoredEvent]:
         raise Unavailable("The database cannot be reached.")
@@ -171,13 +176,13 @@ async def test_a_log_that_cannot_tell_gives_all_of_it_back(folder: Path, monkeyp
     assert given[0] == "half" and [file.read_text() for file in files(folder)] == ["half"]
 
 
-async def test_what_is_typed_is_kept_in_a_moment_and_what_is_queued_at_once(
+async def test_drafts_save_typed_text_in_a_moment_and_queued_text_at_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
-    monkeypatch.setattr(typed, "EVERY", 60.0)
+    monkeypatch.setattr(typed, "SAVE_INTERVAL", 60.0)
     screen = SimpleNamespace(unsent="")
-    kept = typed.Typed(screen, lambda: "agent", dict)  # type: ignore[arg-type]
+    kept = typed.InputDrafts(itself_as_view(screen), lambda: "agent", dict)  # type: ignore[arg-type]
 
     async def nothing(before: int | None, limit: int) -> list[StoredEvent]:
         return []
@@ -207,12 +212,10 @@ async def test_what_is_typed_is_kept_in_a_moment_and_what_is_queued_at_once(
     assert [file.read_text() for file in files(folder)] == ["first\nsecond\nand back"]
 
 
-async def test_what_was_queued_for_another_agent_is_no_draft_of_the_one_before(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_draft_leaves_out_text_queued_for_another_agent(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(typed.paths, "state_dir", lambda: folder)
     screen, here = SimpleNamespace(unsent="for the other"), ["one"]
-    kept = typed.Typed(screen, lambda: here[0], dict)  # type: ignore[arg-type]
+    kept = typed.InputDrafts(itself_as_view(screen), lambda: here[0], dict)  # type: ignore[arg-type]
 
     async def nothing(before: int | None, limit: int) -> list[StoredEvent]:
         return []

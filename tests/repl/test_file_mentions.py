@@ -1,4 +1,6 @@
-"""The files behind an @: what git knows, else what .gitignore leaves; nothing of a repository is run by it."""
+"""Tests of the files behind an @: git's list, else the files that .gitignore leaves; no program of a repository
+runs.
+"""
 
 import asyncio
 import os
@@ -7,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.images import mention, mentioned
-from ikigai.images.mentioned_files import mentions
-from ikigai.repl.file_mentions import OFFERED, Mentions
+from ikigai.images import may_mention, mention
+from ikigai.images.mentioned_files import find_mentions
+from ikigai.repl.file_mentions import MAX_OFFERED, FileMentions
 from ikigai.tools.files import listing
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
@@ -21,21 +23,21 @@ def git(folder: Path, *words: str) -> None:
 
 
 async def listed(folder: Path) -> list[str]:
-    return sorted([path async for piece in listing.files(folder) for path in piece])
+    return sorted([path async for piece in listing.list_paths(folder) for path in piece])
 
 
 async def offered(folder: Path, typed: str, said: list[str] | None = None) -> list[str]:
-    """What is offered once everything was listed and looked through."""
+    """Return the matches once everything is listed and searched."""
     done = asyncio.Event()
     told: list[str] = []
 
     def changed() -> None:
-        told[:] = mentions.offered(typed)
-        if mentions.at_rest:
+        told[:] = mentions.matches(typed)
+        if mentions.is_idle:
             done.set()
 
-    mentions = Mentions(folder, lambda: said or [], changed)
-    mentions.offered(typed)
+    mentions = FileMentions(folder, lambda: said or [], changed)
+    mentions.matches(typed)
     async with asyncio.timeout(20):
         await done.wait()
     return told
@@ -60,7 +62,7 @@ async def test_git_says_what_there_is(tree: Path):
     assert await listed(tree / "src") == ["deep/er/main_test.py", "main.py"]
 
 
-async def test_without_git_the_ignored_are_left_out_and_links_and_locked_folders_passed_over(tree: Path):
+async def test_matches_leave_out_ignored_files_links_and_locked_folders_without_git(tree: Path):
     (tree / "locked").mkdir(mode=0)
     wanted = [".gitignore", "a b.txt", "notes.md", "src/deep/er/main_test.py", "src/main.py"]
     assert await listed(tree) == wanted
@@ -112,45 +114,45 @@ async def test_the_best_come_first_and_those_mentioned_before_too(tree: Path):
     said = ["look at @src/deep/er/main_test.py again"]
     assert (await offered(tree, "main", said))[0] == "@src/deep/er/main_test.py"
     assert (await offered(tree, "nts"))[0] == "@notes.md"
-    assert '@"./a b.txt"' in Mentions(tree, list, lambda: None).offered("./")
+    assert '@"./a b.txt"' in FileMentions(tree, list, lambda: None).matches("./")
 
 
 async def test_a_list_is_made_anew_when_it_is_old(tree: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.repl.file_mentions.FRESH", 0.0)
-    mentions = Mentions(tree, list, lambda: None)
+    monkeypatch.setattr("ikigai.repl.file_mentions.LIST_LIFETIME", 0.0)
+    mentions = FileMentions(tree, list, lambda: None)
     for name in ("", "fresh.txt"):
         if name:
             (tree / name).write_text("")
-        mentions.offered("fresh")
+        mentions.matches("fresh")
         async with asyncio.timeout(20):
-            while not mentions.at_rest:
+            while not mentions.is_idle:
                 await asyncio.sleep(0.005)
-    assert mentions.offered("fresh") == ["@fresh.txt"]
+    assert mentions.matches("fresh") == ["@fresh.txt"]
     await mentions.close()
 
 
-async def test_in_a_large_folder_a_key_waits_for_no_list_and_no_search(tree: Path):
+async def test_key_waits_for_no_list_and_no_search_in_a_large_folder(tree: Path):
     folder = tree / "large"
     folder.mkdir()
-    for number in range(3 * OFFERED):
+    for number in range(3 * MAX_OFFERED):
         (folder / f"file{number}.txt").write_text("")
-    mentions = Mentions(tree, list, lambda: None)
-    assert mentions.offered("file") == []  # nothing is listed yet, and the key has its answer
-    assert not mentions.at_rest
+    mentions = FileMentions(tree, list, lambda: None)
+    assert mentions.matches("file") == []  # nothing is listed yet, and the key has its answer
+    assert not mentions.is_idle
     async with asyncio.timeout(20):
-        while not mentions.at_rest:
+        while not mentions.is_idle:
             await asyncio.sleep(0.005)
-    assert len(mentions.offered("file")) == OFFERED
+    assert len(mentions.matches("file")) == MAX_OFFERED
 
 
 ODD = ["a b.png", 'q"uote.png', "it's.png", "bo\"th'.png", "esc\x1b[31m.png", "日本.png", "end..png", "back\\slash.png"]
 
 
 @pytest.mark.parametrize("name", ODD)
-async def test_what_is_offered_means_that_file(tmp_path: Path, name: str):
+async def test_matches_mention_the_file(tmp_path: Path, name: str):
     (tmp_path / name).write_bytes(PNG)
     (told,) = await offered(tmp_path, name[:3])
     assert told == mention(name)
     text = f"see {told} there"
-    assert mentioned(text)
-    assert [each.path for each in mentions(text, tmp_path)] == [tmp_path / name]
+    assert may_mention(text)
+    assert [each.path for each in find_mentions(text, tmp_path)] == [tmp_path / name]

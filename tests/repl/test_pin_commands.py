@@ -1,4 +1,4 @@
-"""/pin and /unpin over real files: what can be pinned, what is refused and in which words, what has changed since."""
+"""Tests of /pin and /unpin over real files: pins, refusals in their words, and changes since."""
 
 import os
 import socket
@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.errors import Refused
-from ikigai.core.questions import Answered, Question
-from ikigai.core.request.pins import pins
+from ikigai.core.errors import Rejected
+from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.request.pins import list_pins
 from ikigai.core.state.inputs import Change
-from ikigai.core.state.memory import request
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.memory import next_request
+from ikigai.core.state.run_config import RunConfig
 from ikigai.repl import pin_commands as pinning
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits
 
-WIDE = Run({"model": "none/at-all", "budget": 100_000}, lambda _: limits("chat/large"), encoder)
+WIDE = RunConfig({"model": "none/at-all", "budget": 100_000}, lambda _: limits("chat/large"), encoder)
 asked: list[Question] = []
 
 
-def answering(key: str) -> Callable[[Question], Awaitable[Answered]]:
-    async def ask(question: Question) -> Answered:
+def answering(key: str) -> Callable[[Question], Awaitable[QuestionAnswer]]:
+    async def ask(question: Question) -> QuestionAnswer:
         asked.append(question)
-        return Answered(key)
+        return QuestionAnswer(key)
 
     return ask
 
@@ -32,7 +32,7 @@ def answering(key: str) -> Callable[[Question], Awaitable[Answered]]:
 @pytest.fixture
 def agent() -> Agent:
     asked.clear()
-    return Agent(Run({"model": "chat/large", "budget": 100_000}, lambda _: WIDE.limits(""), encoder))
+    return Agent(RunConfig({"model": "chat/large", "budget": 100_000}, lambda _: WIDE.limits(""), encoder))
 
 
 async def pin(agent: Agent, folder: Path, argument: str = "", key: str = "n") -> str:
@@ -43,7 +43,7 @@ async def pin(agent: Agent, folder: Path, argument: str = "", key: str = "n") ->
 
 
 async def refusal(agent: Agent, folder: Path, argument: str) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as refused:
         await pin(agent, folder, argument)
     return str(refused.value)
 
@@ -57,7 +57,7 @@ async def test_pinned_listed_refreshed_and_taken_away(agent: Agent, tmp_path: Pa
         await pin(agent, tmp_path) == "Nothing is pinned. /pin PATH lets a file, as it is then, join the system prompt."
     )
     assert await pin(agent, tmp_path, "my notes.md") == "" == await pin(agent, tmp_path, "'sub/../sub/plan.md'")
-    assert [(each.path, each.text) for each in pins(agent.memory.own)] == [
+    assert [(each.path, each.text) for each in list_pins(agent.memory.own)] == [
         (str(notes), "Tabs.\r\n"),
         (str(other), "One."),
     ]
@@ -69,17 +69,17 @@ async def test_pinned_listed_refreshed_and_taken_away(agent: Agent, tmp_path: Pa
     first, second, *_ = (await pin(agent, tmp_path)).splitlines()
     assert first.startswith("my notes.md ") and " UTC" in first and first.endswith("changed since")
     assert second.startswith("sub/plan.md ") and second.endswith("  There is no file sub/plan.md any more")
-    assert "Tabs." in request(agent.memory).system, "frozen"
+    assert "Tabs." in next_request(agent.memory).system, "frozen"
     told = await pin(agent, tmp_path, "--refresh")
     assert told.startswith("There is no file sub/plan.md. It stays pinned as it was 20")
-    assert "Spaces." in request(agent.memory).system and "One." in request(agent.memory).system
+    assert "Spaces." in next_request(agent.memory).system and "One." in next_request(agent.memory).system
 
-    assert pinning.offered(agent.memory, tmp_path).keys() == {"my notes.md", "sub/plan.md"}
-    with pytest.raises(Refused, match=r"my note is not pinned. Pinned are: my notes.md"):
+    assert pinning.list_pinned(agent.memory, tmp_path).keys() == {"my notes.md", "sub/plan.md"}
+    with pytest.raises(Rejected, match=r"my note is not pinned. Pinned are: my notes.md"):
         pinning.unpin("my note", agent.memory, tmp_path)
     agent.happen(pinning.unpin("sub/plan.md", agent.memory, Path(f"{tmp_path}/")))
     agent.happen(pinning.unpin(str(notes), agent.memory, Path("/")))
-    assert pins(agent.memory.own) == () and request(agent.memory).system == ""
+    assert list_pins(agent.memory.own) == () and next_request(agent.memory).system == ""
     assert await refusal(agent, tmp_path, "--refresh") == "Nothing is pinned. /pin PATH pins a file."
 
 
@@ -89,11 +89,11 @@ async def test_one_of_several_is_refreshed(agent: Agent, tmp_path: Path) -> None
         await pin(agent, tmp_path, name)
         (tmp_path / name).write_text("new")
     assert await pin(agent, tmp_path, "--refresh b") == ""
-    assert [each.text for each in pins(agent.memory.own)] == ["old", "new"]
+    assert [each.text for each in list_pins(agent.memory.own)] == ["old", "new"]
     assert "c is not pinned. Pinned are: a, b" in await refusal(agent, tmp_path, "--refresh c")
 
 
-async def test_what_cannot_be_pinned(agent: Agent, tmp_path: Path) -> None:
+async def test_pin_refuses_other_than_text_files(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc/passwd")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -129,14 +129,14 @@ async def test_what_cannot_be_pinned(agent: Agent, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-async def test_what_may_not_be_read(agent: Agent, tmp_path: Path) -> None:
+async def test_pin_refuses_unreadable_files(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "closed").write_text("x")
     (tmp_path / "closed").chmod(0)
     assert "closed cannot be read: Permission denied." in await refusal(agent, tmp_path, "closed")
 
 
 async def test_a_file_that_leaves_no_room_is_refused_with_figures(tmp_path: Path) -> None:
-    agent = Agent(Run({"model": "chat/large", "budget": 3_000}, lambda _: WIDE.limits(""), encoder))
+    agent = Agent(RunConfig({"model": "chat/large", "budget": 3_000}, lambda _: WIDE.limits(""), encoder))
     (tmp_path / "long").write_text("x" * 9_000)
     (tmp_path / "fits").write_text("x" * 1_000)
     said = await refusal(agent, tmp_path, "long")
@@ -152,7 +152,7 @@ async def test_files_that_look_like_keys_are_asked_about(agent: Agent, tmp_path:
     assert await pin(agent, tmp_path, ".env", "n") == "Nothing was pinned." and not agent.memory.own
     assert ".env looks like a file with keys or passwords." in "".join(asked[0].lines)
     await pin(agent, tmp_path, ".env", "y")
-    assert len(asked) == 2 and len(pins(agent.memory.own)) == 1
+    assert len(asked) == 2 and len(list_pins(agent.memory.own)) == 1
 
 
 def test_completions_of_paths(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_completions_of_paths(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     def found(typed: str) -> list[str]:
-        return sorted(pinning.completions(typed, tmp_path))
+        return sorted(pinning.complete_paths(typed, tmp_path))
 
     assert found("") == ["a.md", "sub dir/"] and found("su") == found("")
     assert found(".") == [".hidden", "a.md", "sub dir/"]
@@ -171,7 +171,10 @@ def test_completions_of_paths(tmp_path: Path) -> None:
     assert found("nowhere/") == found("a.md/") == found("~nobody-at-all/") == found("\0/") == []
 
 
-def test_a_change_is_told_as_it_was_typed() -> None:
-    from ikigai.core.commands.parsers import typed
+def test_pin_change_is_reported_as_its_command() -> None:
+    from ikigai.core.commands.parsers import command_line
 
-    assert typed(Change({"pin:/a b": "now\nx"})) == "/pin /a b" and typed(Change({"pin:/a": None})) == "/unpin /a"
+    assert (
+        command_line(Change({"pin:/a b": "now\nx"})) == "/pin /a b"
+        and command_line(Change({"pin:/a": None})) == "/unpin /a"
+    )

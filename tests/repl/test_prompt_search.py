@@ -1,4 +1,4 @@
-"""Looking through everything ever sent: this directory's whole past, of others enough; stopping costs no connection."""
+"""Tests of the search in all prompts: this directory's whole past, enough of others; stopping costs no connection."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.search.prompt_history import Earlier
-from ikigai.repl.prompt_search import Looking
+from ikigai.core.search.prompt_history import SentPrompt
+from ikigai.repl.prompt_search import PromptSearch
 from ikigai.store.database import Database
 
 
 @pytest.fixture
 async def filled(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ikigai.store.history.STRETCH", 5)
-    monkeypatch.setattr("ikigai.repl.prompt_search.ENOUGH", 3)
+    monkeypatch.setattr("ikigai.store.history.MESSAGES_PER_STATEMENT", 5)
+    monkeypatch.setattr("ikigai.repl.prompt_search.ENOUGH_PROMPTS", 3)
     for directory, count in ((str(tmp_path), 2), ("/else", 20)):
         log = await database.open_agent(await database.agents.create(), directory)
         await log.append([ev.UserMessage(f"text {n} of {directory}") for n in range(count)])
@@ -24,20 +24,20 @@ async def filled(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyP
     return database
 
 
-async def test_the_directory_is_looked_through_to_the_end_and_others_until_there_is_enough(filled: Database) -> None:
-    found: list[Earlier] = []
-    await Looking(filled, "text", found.extend).run()
+async def test_search_reads_all_of_this_directory_and_enough_of_others(filled: Database) -> None:
+    found: list[SentPrompt] = []
+    await PromptSearch(filled, "text", found.extend).run()
     assert [each.text.split()[1] for each in found] == ["19", "18", "17", "1", "0"]
     assert [each.here for each in found] == [False] * 3 + [True] * 2
 
 
-async def test_what_was_stopped_tells_nothing_more_and_the_connection_lives(filled: Database) -> None:
-    def seen(more: Sequence[Earlier]) -> None:
+async def test_stopped_search_reports_nothing_more_and_keeps_its_connection(filled: Database) -> None:
+    def seen(more: Sequence[SentPrompt]) -> None:
         told.append(len(more))
         looking.stop()
 
     told: list[int] = []
-    looking = Looking(filled, "", seen)
+    looking = PromptSearch(filled, "", seen)
     backend = filled._session.greeting.backend  # pyright: ignore[reportPrivateUsage]
     await asyncio.gather(looking.run(), filled.prompts(3))
     assert told == [3]

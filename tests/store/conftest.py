@@ -19,8 +19,8 @@ def patient_search() -> Iterator[None]:
     """A search finds all there is however slow the machine; not by `monkeypatch`, which tests undo."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(search, "CATCH_UP", 60.0)
-        patched.setattr(search, "WITHIN", 60.0)
-        patched.setattr(lookup, "WITHIN", 60.0)
+        patched.setattr(search, "SEARCH_TIMEOUT", 60.0)
+        patched.setattr(lookup, "SEARCH_TIMEOUT", 60.0)
         yield
 
 
@@ -32,7 +32,7 @@ def role(dsn: str) -> Iterator[str]:
 
 @pytest.fixture
 def empty_role(empty_dsn: str) -> Iterator[str]:
-    """The same for a database without a schema."""
+    """Yield the address of an empty database for a role of its own."""
     yield from _role(empty_dsn)
 
 

@@ -41,8 +41,12 @@ class Proxy:
         self._limit = None
 
     def refuse(self, state: str = "", message: str = "") -> None:
-        """Cut all connections; answer new ones with this error until it is called without one."""
-        fields = (b"SFATAL", b"VFATAL", b"C" + state.encode(), b"M" + message.encode())
+        """Cut all connections; answer new ones with this error until it is called without one.
+
+        A server whose text is not in English has a word of its own for FATAL, too.
+        """
+        severity = "FATAL" if message.isascii() else "ВАЖНО"
+        fields = (b"S" + severity.encode(), b"VFATAL", b"C" + state.encode(), b"M" + message.encode())
         body = b"".join(field + b"\0" for field in fields) + b"\0"
         self._refusal = b"E" + (len(body) + 4).to_bytes(4) + body if state else b""
         self.reset()
@@ -111,7 +115,7 @@ async def proxied(dsn: str) -> AsyncIterator[tuple[Proxy, str]]:
 
 @contextmanager
 def proxied_beside(dsn: str) -> Iterator[tuple[Proxy, str, asyncio.AbstractEventLoop]]:
-    """The same in a thread, with the loop that it runs in."""
+    """Run the proxy in a thread, and yield it with its address and its loop."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

@@ -181,11 +181,13 @@ async def test_status(database: Database, dsn: str) -> None:
 
 def test_the_users_parameters_win_but_for_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PGCONNECT_TIMEOUT", raising=False)
-    found = address.parameters("host=h connect_timeout=9 keepalives_idle=1 application_name=x client_encoding=latin1")
+    found = address.connection_parameters(
+        "host=h connect_timeout=9 keepalives_idle=1 application_name=x client_encoding=latin1"
+    )
     assert (found["connect_timeout"], found["keepalives_idle"], found["tcp_user_timeout"]) == ("9", "1", "20000")
     assert found["application_name"] == f"ikigai/{socket.gethostname()[:40]}/{os.getpid()}"
     assert found["client_encoding"] == "UTF8"
-    assert address.parameters("host=h")["connect_timeout"] == "5"
+    assert address.connection_parameters("host=h")["connect_timeout"] == "5"
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "30")
-    assert "connect_timeout" not in address.parameters("host=h")
-    assert SECRET not in str(address.place(address.parameters(f"postgresql://me:{SECRET}@h:1/d")))
+    assert "connect_timeout" not in address.connection_parameters("host=h")
+    assert SECRET not in str(address.place(address.connection_parameters(f"postgresql://me:{SECRET}@h:1/d")))

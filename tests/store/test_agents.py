@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Busy, Refused, StoreError
+from ikigai.core.errors import AgentLocked, Rejected, StoreError
 from ikigai.store import names
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
@@ -33,20 +33,20 @@ async def test_names_are_given_once(database: Database) -> None:
     assert len({agent.name for agent in made}) == 60
     assert all(agent.name.replace("-", "").isalnum() for agent in made)
     await database.agents.create("Heron-2")
-    with pytest.raises(Refused, match="named Heron-2 already"):
+    with pytest.raises(Rejected, match="named Heron-2 already"):
         await database.agents.create("Heron-2")
 
 
 def test_a_name_goes_on_when_the_easy_ones_are_taken() -> None:
-    assert names.suggest(0).count("-") == 1
-    assert names.suggest(8).rsplit("-", 1)[1].isdecimal()
+    assert names.suggest_name(0).count("-") == 1
+    assert names.suggest_name(8).rsplit("-", 1)[1].isdecimal()
     for words in (names.ADJECTIVES.split(), names.NOUNS.split()):
         assert len(words) == len(set(words)) > 60
 
 
 async def test_what_is_no_name(database: Database) -> None:
     for name in ("two words", "-x", "/x", " ", "a\nb", "a\0", "\ud800", "x" * 65, "\x1b[2J", "a\u202eb"):
-        with pytest.raises(Refused, match="is no name"):
+        with pytest.raises(Rejected, match="is no name"):
             await database.agents.create(name)
 
 
@@ -65,7 +65,7 @@ async def test_finding(database: Database) -> None:
         ("____", ""),
         ("\0\ud800", ""),
     ):
-        with pytest.raises(Refused, match="There is no agent") as refused:
+        with pytest.raises(Rejected, match="There is no agent") as refused:
             await database.agents.find(wanted)
         assert hint in refused.value.remedy
     assert refused.value.remedy == "There are: axb, a_b, 100%, Élan, hare, …"
@@ -77,7 +77,7 @@ async def test_an_ambiguous_start_of_an_id(database: Database, dsn: str) -> None
             other.execute(
                 "insert into agents (id, name) values (%s, %s)", (f"abcd0000-0000-4000-8000-00000000000{n}", f"n{n}")
             )
-    with pytest.raises(Refused, match="More than one"):
+    with pytest.raises(Rejected, match="More than one"):
         await database.agents.find("abcd0000")
     assert (await database.agents.find("abcd0000-0000-4000-8000-000000000002")).name == "n2"
 
@@ -85,7 +85,7 @@ async def test_an_ambiguous_start_of_an_id(database: Database, dsn: str) -> None
 async def test_none_at_all(database: Database) -> None:
     assert await database.agents.last() is None
     assert await database.agents.all() == []
-    with pytest.raises(Refused, match="There is no agent x") as refused:
+    with pytest.raises(Rejected, match="There is no agent x") as refused:
         await database.agents.find("x")
     assert refused.value.remedy == "There are none yet."
 
@@ -104,7 +104,7 @@ async def test_the_last_one_used(dsn: str) -> None:
     log = await database.open_agent(second, "/b")
     assert await order() == ["second", "first"]
     await log.close()
-    await database.close()  # puts down the pen of the first, after that of the second
+    await database.close()  # puts down the write lock of the first, after that of the second
     database = await Database.open(dsn, MIGRATIONS)
     last = await database.agents.last()
     assert last and last.name == "first" and await order() == ["first", "second"]
@@ -138,7 +138,7 @@ async def test_logs_that_were_closed_are_forgotten(database: Database) -> None:
     held = await database.open_agent(third)
     gc.collect()
     assert not logs
-    with pytest.raises(Busy, match="open in this program already"):
+    with pytest.raises(AgentLocked, match="open in this program already"):
         await database.open_agent(third)
     await held.close()
     assert not (await database.open_agent(first)).closed

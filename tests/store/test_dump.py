@@ -11,12 +11,12 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import BadDatabase, IkigaiError, NewerSchema, Refused
+from ikigai.core.errors import BadDatabase, IkigaiError, NewerSchema, Rejected
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, SetMark, Submitted
 from ikigai.store import dump
 from ikigai.store.database import Database
-from ikigai.store.embedded.server import binaries
+from ikigai.store.embedded.server import find_binaries
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 from tests.store.test_schema import NEWEST, analyzed, description, folder
@@ -64,10 +64,10 @@ async def used(dsn: str) -> str:
 
 async def test_what_was_dumped_is_restored(used: str, empty_dsn: str, tmp_path: Path) -> None:
     file = tmp_path / "ikigai.dump"
-    await dump.dump(used, binaries(), file)
+    await dump.dump(used, find_binaries(), file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and [path.name for path in tmp_path.iterdir()] == ["ikigai.dump"]
     before = contents(used)
-    assert await dump.restore(empty_dsn, binaries(), file, MIGRATIONS) == len(before["messages"]) > 30
+    assert await dump.restore(empty_dsn, find_binaries(), file, MIGRATIONS) == len(before["messages"]) > 30
     assert contents(empty_dsn) == before and len(before["drafts"]) == 2
     assert description(empty_dsn) == description(used) and analyzed(empty_dsn)
     with psycopg.connect(empty_dsn) as other, pytest.raises(psycopg.errors.RestrictViolation):
@@ -84,13 +84,13 @@ async def test_what_was_dumped_is_restored(used: str, empty_dsn: str, tmp_path: 
 
 
 async def test_into_a_schema_that_is_there_already(used: str, empty_dsn: str, tmp_path: Path) -> None:
-    await dump.dump(used, binaries(), tmp_path / "d")
+    await dump.dump(used, find_binaries(), tmp_path / "d")
     await (await Database.open(empty_dsn, MIGRATIONS)).close()
-    assert await dump.restore(empty_dsn, binaries(), tmp_path / "d", MIGRATIONS) > 0
+    assert await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS) > 0
     # A second time it is not empty any more.
     before = contents(empty_dsn)
-    with pytest.raises(Refused, match="holds agents already"):
-        await dump.restore(empty_dsn, binaries(), tmp_path / "d", MIGRATIONS)
+    with pytest.raises(Rejected, match="holds agents already"):
+        await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS)
     assert contents(empty_dsn) == before == contents(used)
 
 
@@ -101,15 +101,15 @@ async def test_in_pieces_of_any_size(
     database = await Database.open(dsn, MIGRATIONS)
     await (await Talk.open(database)).turn("\n\\.\n", "\\.")
     await database.close()
-    await dump.dump(dsn, binaries(), tmp_path / "d")
+    await dump.dump(dsn, find_binaries(), tmp_path / "d")
     monkeypatch.setattr(dump, "READ_AT_ONCE", size)
-    await dump.restore(empty_dsn, binaries(), tmp_path / "d", MIGRATIONS)
+    await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS)
     assert contents(empty_dsn) == contents(dsn)
 
 
 async def test_an_empty_one(dsn: str, empty_dsn: str, tmp_path: Path) -> None:
-    await dump.dump(dsn, binaries(), tmp_path / "d")
-    assert await dump.restore(empty_dsn, binaries(), tmp_path / "d", MIGRATIONS) == 0
+    await dump.dump(dsn, find_binaries(), tmp_path / "d")
+    assert await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS) == 0
     database = await Database.open(empty_dsn, MIGRATIONS)
     assert await database.agents.all() == []
     await (await Talk.open(database)).turn()
@@ -122,7 +122,7 @@ async def test_through_the_standard_output_and_with_a_password(used: str, tmp_pa
     seen = tmp_path / "seen"
     fake = tmp_path / "bin"
     fake.mkdir()
-    (fake / "pg_dump").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {seen}\nexec {binaries() / "pg_dump"} "$@"\n')
+    (fake / "pg_dump").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {seen}\nexec {find_binaries() / "pg_dump"} "$@"\n')
     (fake / "pg_dump").chmod(0o755)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
@@ -134,28 +134,28 @@ async def test_through_the_standard_output_and_with_a_password(used: str, tmp_pa
 
 
 async def test_a_newer_program_restores_an_older_dump(used: str, empty_dsn: str, tmp_path: Path) -> None:
-    await dump.dump(used, binaries(), tmp_path / "d")
+    await dump.dump(used, find_binaries(), tmp_path / "d")
     newer = folder(tmp_path / "m", "alter table drafts add column mood text;", "create table moods (n int);")
-    assert await dump.restore(empty_dsn, binaries(), tmp_path / "d", newer) > 0
+    assert await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", newer) > 0
     database = await Database.open(empty_dsn, newer)
     assert database.schema_version == NEWEST + 2
     await database.close()
-    await dump.dump(empty_dsn, binaries(), tmp_path / "newer")
+    await dump.dump(empty_dsn, find_binaries(), tmp_path / "newer")
     with pytest.raises(NewerSchema, match=f"schema {NEWEST + 2}"):
-        await dump.restore(used, binaries(), tmp_path / "newer", MIGRATIONS)
+        await dump.restore(used, find_binaries(), tmp_path / "newer", MIGRATIONS)
 
 
 async def test_an_older_dump_into_newer_tables_is_refused(used: str, empty_dsn: str, tmp_path: Path) -> None:
-    await dump.dump(used, binaries(), tmp_path / "d")
+    await dump.dump(used, find_binaries(), tmp_path / "d")
     newer = folder(tmp_path / "m", "alter table drafts add column mood text;")
     await (await Database.open(empty_dsn, newer)).close()
-    with pytest.raises(Refused, match="another schema"):
-        await dump.restore(empty_dsn, binaries(), tmp_path / "d", newer)
+    with pytest.raises(Rejected, match="another schema"):
+        await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", newer)
     assert not any(contents(empty_dsn).values())
 
 
 async def test_files_that_are_no_dumps(empty_dsn: str, used: str, tmp_path: Path) -> None:
-    await dump.dump(used, binaries(), whole := tmp_path / "whole")
+    await dump.dump(used, find_binaries(), whole := tmp_path / "whole")
     broken = {
         "missing": None,
         "empty": b"",
@@ -170,20 +170,20 @@ async def test_files_that_are_no_dumps(empty_dsn: str, used: str, tmp_path: Path
         if data is not None:
             file.write_bytes(data)
         with pytest.raises(IkigaiError) as refused:
-            await dump.restore(empty_dsn, binaries(), file, MIGRATIONS)
+            await dump.restore(empty_dsn, find_binaries(), file, MIGRATIONS)
         assert refused.value.what.endswith(".") and "Traceback" not in refused.value.what, name
         assert description(empty_dsn) == "\n", f"{name}: nothing is left, no empty table either"
 
 
 async def test_where_it_cannot_be_written(used: str, empty_dsn: str, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="cannot be written"):
-        await dump.dump(used, binaries(), tmp_path / "no" / "such" / "folder")
-    with pytest.raises(Refused, match="cannot be written"):
-        await dump.dump(used, binaries(), tmp_path)
+    with pytest.raises(Rejected, match="cannot be written"):
+        await dump.dump(used, find_binaries(), tmp_path / "no" / "such" / "folder")
+    with pytest.raises(Rejected, match="cannot be written"):
+        await dump.dump(used, find_binaries(), tmp_path)
     with pytest.raises(BadDatabase, match="not installed"):
         await dump.dump(used, tmp_path, tmp_path / "d")
-    with pytest.raises(Refused, match="nothing of ikigai's"):
-        await dump.dump(empty_dsn, binaries(), tmp_path / "d")
+    with pytest.raises(Rejected, match="nothing of ikigai's"):
+        await dump.dump(empty_dsn, find_binaries(), tmp_path / "d")
     assert list(tmp_path.iterdir()) == []
 
 

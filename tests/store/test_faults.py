@@ -1,4 +1,4 @@
-"""What goes wrong between program and database: nothing acknowledged is missing, nothing is there twice."""
+"""Failures between program and database lose nothing acknowledged and store nothing twice."""
 
 import asyncio
 import os
@@ -11,11 +11,11 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Busy, Unavailable
+from ikigai.core.errors import AgentLocked, Unavailable
 from ikigai.core.messages import Text
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.state.loading import loading
-from ikigai.store import write_lock as pen
+from ikigai.core.state.loading import load_memory
+from ikigai.store import write_lock as write_lock
 from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
 from tests.conftest import MIGRATIONS
@@ -51,7 +51,7 @@ def backends(dsn: str) -> list[int]:
 
 
 async def left(dsn: str, count: int) -> list[int]:
-    """The same when there are so many: one that was ended may need a moment to be gone."""
+    """Return the backends once there are `count`: an ended one may need a moment to disappear."""
     until = time.monotonic() + 30
     while len(found := backends(dsn)) != count and time.monotonic() < until:
         await asyncio.sleep(0.05)
@@ -59,11 +59,11 @@ async def left(dsn: str, count: int) -> list[int]:
     return found
 
 
-async def persist(log: AgentLog, facts: Sequence[ev.Event], reload: bool = False) -> tuple[int, list[ev.Event]]:
+async def persist(log: AgentLog, events: Sequence[ev.Event], reload: bool = False) -> tuple[int, list[ev.Event]]:
     """Append until it is stored; returns how often the database was unavailable, and what it gave back."""
     for failures in range(5):
         try:
-            appended = await log.append(facts, loading(RUN, log.agent) if reload else None)
+            appended = await log.append(events, load_memory(RUN, log.agent) if reload else None)
         except Unavailable:
             continue
         assert bool(appended.memory) == reload
@@ -112,8 +112,8 @@ async def cut_everywhere(dsn: str, make: Callable[[int], tuple[ev.Event, ...]], 
         for position in range(0, length + 20, max(1, length // cuts)):
             proxy.cut_after(direction, position)
             tried += 1
-            failures, rows = await persist(log, facts := make(tried), make is command)
-            assert rows == list(facts)
+            failures, rows = await persist(log, events := make(tried), make is command)
+            assert rows == list(events)
             failed += failures
     assert [content for content in stored(dsn) if content] == [str(n) for n in range(tried + 1)]
     assert failed > tried // 2
@@ -122,14 +122,14 @@ async def cut_everywhere(dsn: str, make: Callable[[int], tuple[ev.Event, ...]], 
 async def test_a_lost_reply_is_known_by_its_ids(dsn: str) -> None:
     async with proxied(dsn) as (proxy, through), opened(through) as (_, log):
         proxy.cut_after(TO_CLIENT, 0)
-        facts = one(1)
+        events = one(1)
         with pytest.raises(Unavailable):
-            await log.append(facts)
+            await log.append(events)
         assert stored(dsn) == ["1"]
-        (row,) = (await log.append(facts)).rows
-        assert (row.event, row.seq) == (facts[0], 1)
+        (row,) = (await log.append(events)).rows
+        assert (row.event, row.seq) == (events[0], 1)
         assert stored(dsn) == ["1"]
-        # Equal facts that are others are stored again.
+        # Equal events that are others are stored again.
         await log.append(one(1))
         assert stored(dsn) == ["1", "1"]
 
@@ -139,7 +139,7 @@ async def test_other_facts_do_not_follow_on_what_was_stored_unseen(dsn: str) -> 
         proxy.cut_after(TO_CLIENT, 0)
         with pytest.raises(Unavailable):
             await log.append(one(1))
-        with pytest.raises(Busy):
+        with pytest.raises(AgentLocked):
             await log.append(one(2))
         assert stored(dsn) == ["1"]
 
@@ -169,8 +169,8 @@ async def test_a_backend_killed_while_it_works(dsn: str) -> None:
     async with opened(dsn) as (_, log):
         with psycopg.connect(dsn) as other:
             other.execute("lock table messages")  # the append waits for this transaction
-            facts = several(1)
-            appending = asyncio.create_task(log.append(facts))
+            events = several(1)
+            appending = asyncio.create_task(log.append(events))
             while not other.execute(WAITING).fetchall():
                 await asyncio.sleep(0.01)
             other.execute(
@@ -178,7 +178,7 @@ async def test_a_backend_killed_while_it_works(dsn: str) -> None:
             )
             with pytest.raises(Unavailable):
                 await appending
-        assert (await log.append(facts)).rows[0].seq == 1
+        assert (await log.append(events)).rows[0].seq == 1
         assert stored(dsn) == ["1", ""]
 
 
@@ -189,22 +189,23 @@ async def test_a_stopped_backend_is_given_up_after_the_deadline(
     async with opened(dsn) as (database, log):
         await log.append(one(1))
         (pid,) = await left(dsn, 1)
-        facts = command(2)
+        events = command(2)
         os.kill(pid, signal.SIGSTOP)
         try:
             with monkeypatch.context() as short:  # only while nothing is to succeed
                 short.setattr(database._session, "_deadline", 0.5)
-                short.setattr(pen, "PATIENCE", 1)
+                short.setattr(write_lock, "DEAD_OWNER_TIMEOUT", 1)
                 began = time.monotonic()
                 with pytest.raises(Unavailable, match="not answered"):
-                    await log.append(facts, loading(RUN, log.agent) if reload else None)
+                    await log.append(events, load_memory(RUN, log.agent) if reload else None)
                 assert time.monotonic() - began < 15
-                # The stopped backend still has the pen: the wait for it is short, and no other program is blamed.
+                # The stopped backend still has the write lock: the wait for it is short, and no other program is
+                # blamed.
                 with pytest.raises(Unavailable):
-                    await log.append(facts, loading(RUN, log.agent) if reload else None)
+                    await log.append(events, load_memory(RUN, log.agent) if reload else None)
         finally:
             os.kill(pid, signal.SIGCONT)
-        await persist(log, facts, reload)
+        await persist(log, events, reload)
         assert stored(dsn) == ["1", "2"]
         await log.append(one(3))
         assert stored(dsn) == ["1", "2", "3"]
@@ -216,8 +217,8 @@ async def test_a_cancelled_append_leaves_a_log_that_works(dsn: str) -> None:
     async with opened(dsn) as (_, log):
         with psycopg.connect(dsn) as other:
             other.execute("lock table messages")
-            facts = several(1)
-            appending = asyncio.create_task(log.append(facts))
+            events = several(1)
+            appending = asyncio.create_task(log.append(events))
             while not other.execute(WAITING).fetchall():
                 await asyncio.sleep(0.01)
             began = time.monotonic()
@@ -225,7 +226,7 @@ async def test_a_cancelled_append_leaves_a_log_that_works(dsn: str) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await appending
             assert time.monotonic() - began < 10
-        await persist(log, facts)
+        await persist(log, events)
         assert stored(dsn) == ["1", ""]
 
 
@@ -235,7 +236,7 @@ async def test_draft_and_load_come_back_after_a_cut(dsn: str) -> None:
         for direction in (TO_SERVER, TO_CLIENT):
             for call in (
                 lambda: log.save_draft(Draft(1, "so far")),
-                lambda: log.load(loading(RUN, log.agent)),
+                lambda: log.load(load_memory(RUN, log.agent)),
                 lambda: log.draft(),
             ):
                 proxy.cut_after(direction, 3)
@@ -251,20 +252,20 @@ async def test_the_pen_is_taken_again_before_anything_is_written(dsn: str) -> No
         proxy.cut_after(TO_SERVER, 0)
         with pytest.raises(Unavailable):
             await log.append(one(2))
-        await left(dsn, 0)  # nobody holds the pen
+        await left(dsn, 0)  # nobody holds the write lock
         async with opened(dsn) as (_, thief):
             for call in (
                 lambda: log.append(one(3)),
                 lambda: log.save_draft(Draft(1, "no")),
-                lambda: log.load(loading(RUN, log.agent)),
+                lambda: log.load(load_memory(RUN, log.agent)),
             ):
-                with pytest.raises(Busy) as refused:
+                with pytest.raises(AgentLocked) as refused:
                     await call()
-                assert refused.value.holder.endswith(f"pid {os.getpid()}")
+                assert refused.value.owner.endswith(f"pid {os.getpid()}")
             await thief.append(one(4))
         # The thief is gone, but what it wrote is not in this program's memory.
         for call in (lambda: log.append(one(5)), lambda: log.save_draft(Draft(1, "no"))):
-            with pytest.raises(Busy, match="wrote to agent a"):
+            with pytest.raises(AgentLocked, match="wrote to agent a"):
                 await call()
     assert stored(dsn) == ["1", "4"]
     async with opened(dsn) as (_, log):
@@ -280,9 +281,9 @@ async def test_a_row_written_behind_the_pens_back_stops_the_writer(dsn: str) -> 
                 "insert into messages (event_id, agent_id, seq, kind) values (gen_random_uuid(), %s, 2, 'user')",
                 (log.agent,),
             )
-        for facts in (one(2), several(3)):
-            with pytest.raises(Busy):
-                await log.append(facts)
+        for events in (one(2), several(3)):
+            with pytest.raises(AgentLocked):
+                await log.append(events)
     assert stored(dsn) == ["1", ""]
 
 
@@ -298,7 +299,7 @@ async def test_a_server_that_only_reads(dsn: str) -> None:
         await database.open_agent(agent)
     assert refused.value.exit_code == 75
     assert len(await database.reader(agent).history(None, 5)) == 1
-    # The pen was not kept: once the server writes again, it is taken as if nothing had been.
+    # The write lock was not kept: once the server writes again, it is taken as if nothing had been.
     with psycopg.connect(dsn, autocommit=True) as other:
         other.execute("set default_transaction_read_only = off")
         other.execute("do $$ begin execute format('alter database %I reset all', current_database()); end $$")
@@ -324,20 +325,20 @@ async def test_a_full_disk_loses_nothing(dsn: str, small_disk: str) -> None:
         kept = ["0"]
         text = "".join(chr(0x4E00 + n % 20_000) for n in range(300_000))
         while True:
-            facts = (ev.UserMessage(text),)
+            events = (ev.UserMessage(text),)
             try:
-                await log.append(facts)
+                await log.append(events)
             except Unavailable as error:
                 assert "disk" in error.what
                 break
             kept.append(text)
             assert len(kept) < 100
         with pytest.raises(Unavailable, match="disk"):
-            await log.append(facts)
+            await log.append(events)
         assert stored(dsn) == kept
         with psycopg.connect(dsn, autocommit=True) as other:
             other.execute("alter table messages set tablespace pg_default")
-        await log.append(facts)
+        await log.append(events)
         assert stored(dsn) == [*kept, text]
 
 

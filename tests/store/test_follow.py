@@ -12,11 +12,11 @@ from ikigai.core import events as ev
 from ikigai.core.errors import Unavailable
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark
-from ikigai.core.state.loading import loading
+from ikigai.core.state.loading import load_memory
 from ikigai.store import follow
-from ikigai.store.connection import Session
+from ikigai.store.connection import DatabaseSession
 from ikigai.store.database import Database
-from ikigai.store.follow import Follower, News
+from ikigai.store.follow import Follower, FollowUpdate
 from ikigai.store.sql import agents as queries
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
@@ -31,11 +31,17 @@ SOON = NEVER / 2
 @asynccontextmanager
 async def following(dsn: str, agent: str) -> AsyncIterator[Follower]:
     """A follower as another program has one."""
-    follower = Follower(Session(dsn, write=False), agent, lambda: loading(RUN, agent))
+    follower = Follower(DatabaseSession(dsn, write=False), agent, lambda: load_memory(RUN, agent))
     try:
         yield follower
     finally:
         await follower.close()
+
+
+async def news_of(follower: Follower) -> FollowUpdate:
+    """Return the next news, as soon as something may be new."""
+    await follower.wait()
+    return await follower.look()
 
 
 async def until(follower: Follower, seq: int) -> list[ev.StoredEvent]:
@@ -43,18 +49,18 @@ async def until(follower: Follower, seq: int) -> list[ev.StoredEvent]:
     rows: list[ev.StoredEvent] = []
     async with asyncio.timeout(SOON):
         while follower.seq < seq:
-            rows += (await follower.news()).rows
+            rows += (await news_of(follower)).rows
     return rows
 
 
-def texts(news: News) -> list[str]:
+def texts(news: FollowUpdate) -> list[str]:
     return [row.event.text for row in news.rows if isinstance(row.event, ev.UserMessage)]
 
 
 async def test_what_is_stored_and_said_comes_at_once(
     database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "POLL", NEVER)
+    monkeypatch.setattr(follow, "POLL_SECONDS", NEVER)
     talk = await Talk.open(database)
     await talk.turn("before", "said")
     async with following(dsn, talk.agent.id) as follower:
@@ -63,7 +69,7 @@ async def test_what_is_stored_and_said_comes_at_once(
         await follower.look()
         told: list[float] = []
         for number in range(3):
-            waiting = asyncio.create_task(follower.news())
+            waiting = asyncio.create_task(news_of(follower))
             await asyncio.sleep(0.1)
             began = time.monotonic()
             await talk.log.append((ev.UserMessage(str(number)),))
@@ -71,7 +77,7 @@ async def test_what_is_stored_and_said_comes_at_once(
             told.append(time.monotonic() - began)
             assert texts(news) == [str(number)] and news.draft is None
         for text, new in (("One", "One"), ("One and two", " and two")):
-            waiting = asyncio.create_task(follower.news())
+            waiting = asyncio.create_task(news_of(follower))
             await asyncio.sleep(0.1)
             began = time.monotonic()
             await talk.log.save_draft(Draft(9, text, "hm", (("thinking", 2), ("text", len(text)))))
@@ -85,7 +91,7 @@ async def test_what_is_stored_and_said_comes_at_once(
 async def test_two_follow_and_other_agents_are_none_of_theirs(
     database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "POLL", NEVER)
+    monkeypatch.setattr(follow, "POLL_SECONDS", NEVER)
     talk, other = await Talk.open(database), await Talk.open(database)
     async with following(dsn, talk.agent.id) as one, following(dsn, talk.agent.id) as two:
         for each in (one, two):
@@ -105,19 +111,19 @@ async def test_rows_that_nobody_was_told_of(database: Database, dsn: str, monkey
         await follower.begin()
         # Its connection is killed, once while it waits and once while it does nothing.
         for number, waits in enumerate((True, False)):
-            waiting = asyncio.create_task(follower.news()) if waits else None
+            waiting = asyncio.create_task(news_of(follower)) if waits else None
             with psycopg.connect(dsn) as other:
                 other.execute("select pg_terminate_backend(%s, 5000)", (follower._session.greeting.backend,))
             await talk.log.append((ev.UserMessage(f"missed {number}"),))
-            news = await waiting if waiting else News()
+            news = await waiting if waiting else FollowUpdate()
             while not news.rows:
-                news = await follower.news()
+                news = await news_of(follower)
             assert texts(news) == [f"missed {number}"]
         # It is notified again.
         await follower.look()
         with monkeypatch.context() as patched:
-            patched.setattr(follow, "POLL", NEVER)
-            waiting = asyncio.create_task(follower.news())
+            patched.setattr(follow, "POLL_SECONDS", NEVER)
+            waiting = asyncio.create_task(news_of(follower))
             await asyncio.sleep(0.1)
             await talk.log.append((ev.UserMessage("heard"),))
             async with asyncio.timeout(SOON):
@@ -127,7 +133,7 @@ async def test_rows_that_nobody_was_told_of(database: Database, dsn: str, monkey
             await cursor.execute("unlisten ikigai")
         await talk.log.append((ev.UserMessage("polled"),))
         began = time.monotonic()
-        assert texts(await follower.news()) == ["polled"]
+        assert texts(await news_of(follower)) == ["polled"]
         assert time.monotonic() - began < SOON
 
 
@@ -148,8 +154,8 @@ async def test_memory_is_loaded_behind_what_changes_the_past(database: Database,
 
 
 async def test_a_long_absence_is_read_in_pages(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "PAGE", 7)
-    monkeypatch.setattr(follow, "POLL", NEVER)
+    monkeypatch.setattr(follow, "FOLLOW_PAGE_ROWS", 7)
+    monkeypatch.setattr(follow, "POLL_SECONDS", NEVER)
     talk = await Talk.open(database)
     async with following(dsn, talk.agent.id) as follower:
         memory, _ = await follower.begin()
@@ -158,7 +164,7 @@ async def test_a_long_absence_is_read_in_pages(database: Database, dsn: str, mon
         rows: list[ev.StoredEvent] = []
         began = time.monotonic()
         while len(rows) < 30:
-            news = await follower.news()
+            news = await news_of(follower)
             assert len(news.rows) <= 7
             rows += news.rows
         assert [row.seq for row in rows] == list(range(start + 1, start + 31)) and memory.open is None
@@ -213,8 +219,10 @@ async def test_notifications_of_others_are_no_news(database: Database, dsn: str)
                 "\u2028 9",
             ):
                 other.execute("select pg_notify('ikigai', %s)", (payload,))
-            assert await follower.news() == News(looked=True, holder=(await follower.begin())[1], name=talk.agent.name)
-            assert time.monotonic() - began > follow.POLL / 2
+            assert await news_of(follower) == FollowUpdate(
+                looked=True, owner=(await follower.begin())[1], name=talk.agent.name
+            )
+            assert time.monotonic() - began > follow.POLL_SECONDS / 2
 
 
 async def test_a_follower_stores_nothing(database: Database, dsn: str) -> None:
@@ -251,7 +259,7 @@ async def test_a_program_of_its_own(dsn: str) -> None:
     """The connection is one further, and gone with the follower; the schema is as it was."""
     database = await Database.open(dsn, MIGRATIONS)
     agent = await database.agents.create()
-    follower = database.follow(agent, lambda: loading(RUN, agent.id))
+    follower = database.follow(agent, lambda: load_memory(RUN, agent.id))
     _, holder = await follower.begin()
     assert holder is None
     count = (

@@ -1,4 +1,4 @@
-"""What people look back at: the whole lineage, page by page, and what was typed."""
+"""History for people has the whole lineage, page by page, and the prompts."""
 
 import psycopg
 import pytest
@@ -127,7 +127,7 @@ async def test_images_come_without_their_data(database: Database):
 async def test_what_was_typed_is_found_stretch_by_stretch(
     database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ikigai.store.history.STRETCH", 3)
+    monkeypatch.setattr("ikigai.store.history.MESSAGES_PER_STATEMENT", 3)
     for number, directory in enumerate(("/here", "/else", "/here")):
         agent = await database.agents.create(name=f"agent-{number}")
         log = await database.open_agent(agent, directory)
@@ -138,7 +138,7 @@ async def test_what_was_typed_is_found_stretch_by_stretch(
     async def found(typed: str, most: tuple[int, int] = (100, 100)) -> list[str]:
         before, texts = None, list[str]()
         while True:
-            more, before = await database.earlier(typed, "/here", before, most)
+            more, before = await database.search_prompts(typed, "/here", before, most)
             assert all(each.here == (each.directory == "/here") and each.at and each.agent for each in more)
             texts += [each.text for each in more]
             if before is None:
@@ -155,7 +155,7 @@ async def test_what_was_typed_is_found_stretch_by_stretch(
         connection.execute("set enable_seqscan = off")
         which = {"before": 1 << 40, "most": 10, "words": ["%x%"], "loosely": "%x%", "head": 200, "here": "/"}
         which |= {"most_here": 1, "most_elsewhere": 1}
-        plan = connection.execute(b"explain " + reading_queries.EARLIER.encode(), which).fetchall()
+        plan = connection.execute(b"explain " + reading_queries.SEARCH_PROMPTS.encode(), which).fetchall()
     assert any("Index Scan Backward using messages_user" in row for (row,) in plan)
 
 

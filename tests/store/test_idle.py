@@ -1,4 +1,4 @@
-"""What an idle program holds of the server: one connection, however much it searched and indexed before."""
+"""An idle program holds one connection of the server, however much it searched and indexed before."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from tests.store.test_faults import left
 async def test_the_second_connection_ends_when_nothing_is_searched_or_indexed(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(databases, "IDLE", 0.3)
+    monkeypatch.setattr(databases, "IDLE_TIMEOUT", 0.3)
     database = await Database.open(dsn, MIGRATIONS)
     indexing = asyncio.create_task(database.indexer.run())
     talk = await Talk.open(database)
@@ -30,7 +30,7 @@ async def test_the_second_connection_ends_when_nothing_is_searched_or_indexed(
 
 
 async def test_a_long_use_is_not_ended(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(databases, "IDLE", 0.05)
+    monkeypatch.setattr(databases, "IDLE_TIMEOUT", 0.05)
     database = await Database.open(dsn, MIGRATIONS)
     for _ in range(2):
         async with database._beside.use() as cursor:

@@ -1,15 +1,22 @@
-"""The same lives as over the log in memory, over real PostgreSQL."""
+"""The random lives of the log in memory run over real PostgreSQL."""
 
 import asyncio
+import random
 from collections.abc import Iterator, Sequence
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from ikigai.core import codec
-from ikigai.core.events import Event, StoredEvent
+from ikigai.core.events import AssistantMessage, Event, Filtered, StoredEvent, TurnEnded, Undone, UserMessage
+from ikigai.core.forget.selection import EventRange
+from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.ports import Appended
 from ikigai.core.request.reply_draft import Draft
+from ikigai.core.state.inputs import Clear, Filter, Undo
+from ikigai.core.state.intervals import Interval, excluded_by, within
+from ikigai.core.state.lineage import undone_ids
 from ikigai.core.state.loading import Loading
 from ikigai.core.state.memory import Memory
 from ikigai.store.agents import Agent
@@ -17,11 +24,17 @@ from ikigai.store.database import Database
 from ikigai.store.log import AgentLog
 from tests.conftest import MIGRATIONS
 from tests.core.life import Life, condensed_life, family_life, run_lives
+from tests.core.worlds import PLANNING, RUNS
 
 ROWS = """
 select id, seq, extract(epoch from created_at)::float8, kind, content, data::text
 from messages where agent_id = %s order by id
 """
+FILTERS = """
+select id, filtered_message_ids, planning_start_id, planning_end_id, in_force
+from filter_events where agent_id = %s order by id
+"""
+SAID = (UserMessage, AssistantMessage, ToolCall, ToolResult)
 
 
 class PostgresLogs:
@@ -41,8 +54,8 @@ class PostgresLogs:
         if log := self._open.pop(agent, None):
             self._run(log.close())
 
-    def append(self, agent: str, facts: Sequence[Event], reload: Loading | None = None) -> Appended:
-        return self._run(self._log(agent).append(facts, reload))
+    def append(self, agent: str, events: Sequence[Event], reload: Loading | None = None) -> Appended:
+        return self._run(self._log(agent).append(events, reload))
 
     def load(self, loading: Loading) -> Memory:
         return self._run(self._database.reader(next(iter(self._agents.values()))).load(loading))
@@ -70,6 +83,21 @@ class PostgresLogs:
             for id, seq, at, kind, content, data in found
         ]
 
+    def check_view_of_filters(self, agent: str) -> list[bool]:
+        """Compare the view with the rule that memory is folded by; return which filters are in force."""
+        history = self.history(agent)
+        own = [row for row in history if row.agent == agent]
+        out = undone_ids((row.id, row.event.of) for row in own if isinstance(row.event, Undone))
+        wanted: list[tuple[object, ...]] = []
+        for row in own:
+            if isinstance(row.event, Filtered):
+                named = excluded_by(row.id, replace(row.event, planning=0))
+                ids = {each.id for each in history if isinstance(each.event, SAID) and within(each.id, named.intervals)}
+                talk = _talk(row.id, excluded_by(row.id, replace(row.event, ranges=())).intervals, own)
+                wanted.append((row.id, sorted({*ids, *named.ids}), *talk, row.id not in out))
+        assert self._reader.execute(FILTERS, (agent,)).fetchall() == wanted
+        return [bool(row[-1]) for row in wanted]
+
     def close(self) -> None:
         for agent in [*self._open]:
             self.let_go(agent)
@@ -78,6 +106,14 @@ class PostgresLogs:
         if agent not in self._open:
             self._open[agent] = self._run(self._database.open_agent(self._agents[agent]))
         return self._open[agent]
+
+
+def _talk(filtered: int, intervals: Sequence[Interval], own: Sequence[StoredEvent]) -> tuple[int | None, int | None]:
+    """The first event of the talk that planned a filter, and the end of its last turn."""
+    ids = [row.id for row in own if within(row.id, intervals)]
+    assert not ids or max(row.id for row in own if row.id < filtered) == ids[-1]
+    ends = [row.id for row in own if row.id in ids and isinstance(row.event, TurnEnded)]
+    return (ids[0], ends[-1]) if ids else (None, None)
 
 
 @pytest.fixture
@@ -90,17 +126,60 @@ def life(dsn: str) -> Iterator[type[Life]]:
             def open_log() -> PostgresLogs:
                 return PostgresLogs(runner, database, reader)
 
+            def teardown(self) -> None:
+                assert isinstance(self.log, PostgresLogs)
+                for agent in self.agents:
+                    self.log.check_view_of_filters(agent)
+                super().teardown()
+
         yield LifeInPostgres
         runner.run(database.close())
 
 
 def test_live_replayed_and_the_rules_agree_in_postgres(life: type[Life]) -> None:
-    run_lives(life, examples=10, steps=25)
+    run_lives(life, examples=5, steps=25)
 
 
 def test_a_family_in_postgres(life: type[Life]) -> None:
     family_life(life)
     condensed_life(life)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_view_of_filters_agrees_with_the_rule_of_the_fold(life: type[Life], seed: int) -> None:
+    draw, one = random.Random(seed), life()
+    one.start(
+        one.agents[0], replace(RUNS[0], below={**RUNS[0].below, "model": "chat/large"}, planning=lambda: PLANNING)
+    )
+    assert isinstance(one.log, PostgresLogs)
+    for number in range(60):
+        back = draw.randint(1, 2)
+        match draw.choice(
+            ["turn", "turn", "turns", "forget", "forget", "one", "plan", "undo", "undo", "fork", "clear"]
+        ):
+            case "turn":
+                one.turns([f"{number}"], results=1)
+            case "turns":
+                one.turns([f"{number}", f"{number}?"], results=0)
+            case "forget":
+                if found := one.selected((EventRange(newest_turns=back),)):
+                    one.happen(Filter(found.ranges, found.ids, found.messages))
+            case "one":
+                ids = [row.id for row in one.log.history(one.agent)][-12:] or [0]
+                if found := one.selected((EventRange(id := draw.choice(ids), id),)):
+                    one.happen(Filter(found.ranges, found.ids, found.messages))
+            case "plan":
+                one.talk("forget", f"{number}", back, ending=2)
+            case "undo":
+                acts = one.memory.changes[-3:]
+                one.happen(Undo(draw.choice(acts).id if acts else 0))
+            case "fork":
+                one.forked(draw.choice(["now", "newest turn_end", "old turn_end"]))
+            case _:
+                one.happen(Clear())
+    in_force = [force for agent in one.agents for force in one.log.check_view_of_filters(agent)]
+    assert {*in_force} == {True, False} and len(one.agents) > 1
+    one.teardown()
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""What loading costs: it grows with the window, not with the history."""
+"""The cost of loading grows with the window, not with the history."""
 
 import gc
 import json
@@ -13,23 +13,23 @@ from ikigai.core import events as ev
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.lineage import Span
-from ikigai.core.state.loading import Answer, AskPage, AskSpans, Loading, Question, loading
-from ikigai.core.state.memory import Memory, replace, request
-from ikigai.core.state.run_config import Rules, Run
-from ikigai.core.state.tool_results import Caps
+from ikigai.core.state.loading import Answer, AskPage, AskSpans, Loading, Question, load_memory
+from ikigai.core.state.memory import Memory, next_request, replace
+from ikigai.core.state.run_config import RunConfig, WindowRules
+from ikigai.core.state.tool_results import ToolResultLimits
 from ikigai.core.views import transcript
 from ikigai.store import reading
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
-from ikigai.store.log import event_id
+from ikigai.store.log import new_event_id
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import reading as reading_queries
-from ikigai.terminal.render.blocks import block
+from ikigai.terminal.render.blocks import draw_block
 from ikigai.terminal.render.theme import Theme
 from tests.core.encoders import encoder, limits
 from tests.store.talk import Talk
 
-RUN = Run({"model": "chat/large", "budget": 2_000}, limits, encoder)
+RUN = RunConfig({"model": "chat/large", "budget": 2_000}, limits, encoder)
 LENGTHS = (100, 1_000, 10_000)
 
 
@@ -49,8 +49,8 @@ def fill(dsn: str, agent: Agent, turns: int, analyze: bool = True) -> None:
         ((id,),) = other.execute("select coalesce(max(id), 0) from messages").fetchall()
         columns = "copy messages (id, event_id, agent_id, seq, kind, content, data) from stdin"
         with other.cursor().copy(columns) as copy:
-            for seq, fact in enumerate((fact for n in range(turns) for fact in turn(id + 1 + 4 * n, n)), start=1):
-                copy.write_row((id + seq, event_id(), agent.id, seq, *codec.encode(fact)))
+            for seq, event in enumerate((event for n in range(turns) for event in turn(id + 1 + 4 * n, n)), start=1):
+                copy.write_row((id + seq, new_event_id(), agent.id, seq, *codec.encode(event)))
         other.execute("select setval(pg_get_serial_sequence('messages', 'id'), max(id)) from messages")
     with psycopg.connect(dsn, autocommit=True) as other:
         other.execute("analyze messages" if analyze else "alter table messages set (autovacuum_enabled = off)")
@@ -59,8 +59,8 @@ def fill(dsn: str, agent: Agent, turns: int, analyze: bool = True) -> None:
 class Counted:
     """A loading, and how many questions it asked and rows it was given."""
 
-    def __init__(self, run: Run, agent: Agent) -> None:
-        self.loading: Loading = loading(run, agent.id)
+    def __init__(self, run: RunConfig, agent: Agent) -> None:
+        self.loading: Loading = load_memory(run, agent.id)
         self.questions: list[Question] = []
         self.rows = 0
 
@@ -86,7 +86,7 @@ async def test_cost_is_bound_to_the_window(database: Database, dsn: str) -> None
         memory = await database.reader(agent).load(counted())
         costs.append((len(counted.questions), counted.rows, len(memory.window.turns)))
         assert memory.window.older.turns == turns - len(memory.window.turns) > 0
-        assert await (await database.open_agent(agent)).load(loading(RUN, agent.id)) == memory
+        assert await (await database.open_agent(agent)).load(load_memory(RUN, agent.id)) == memory
         touched.append(await blocks_touched(database, agent))
     assert len(set(costs)) == 1
     questions, rows, kept = costs[0]
@@ -149,7 +149,11 @@ async def test_of_long_results_only_what_a_model_sees_is_read(
     database: Database, monkeypatch: pytest.MonkeyPatch, part: str, keep: int
 ) -> None:
     """Memory is the same by that, whether or not results are masked; who asks for all of a result gets it."""
-    run = replace(RUN, below={**RUN.below, "budget": 50_000}, rules=Rules(caps=Caps(500, part, 0, keep)))
+    run = replace(
+        RUN,
+        below={**RUN.below, "budget": 50_000},
+        rules=WindowRules(result_limits=ToolResultLimits(500, part, 0, keep)),
+    )
     talk = await Talk.open(database, run=run)
     long = "".join(f"{n} ž🐎\n" for n in range(30_000))
     texts = ("short", long, "x" * 67_000, "y" * 67_600, long[::-1], "the end")
@@ -163,14 +167,14 @@ async def test_of_long_results_only_what_a_model_sees_is_read(
     await talk.store((ev.AssistantMessage((Text("done"),)), ev.TurnEnded(ev.Ending.COMPLETED, first=opened.open.first)))
 
     read: list[int] = []
-    decode = codec.stored
+    decode = codec.decode_rows
 
     def counted(agent: str, rows: list[tuple[object, ...]]) -> list[ev.StoredEvent]:
         read.append(sum(len(str(row[4])) for row in rows))
         return decode(agent, rows)
 
-    monkeypatch.setattr(codec, "stored", counted)
-    assert await talk.reloaded() == talk.memory and "[truncated: kept" in str(request(talk.memory))
+    monkeypatch.setattr(codec, "decode_rows", counted)
+    assert await talk.reloaded() == talk.memory and "[truncated: kept" in str(next_request(talk.memory))
     assert 0 < sum(read) < 67_000 + 5 * 2_100
     reader = database.reader(talk.agent)
     assert [await reader.result(call.id) for call in calls] == list(texts)
@@ -190,8 +194,19 @@ async def test_at_a_glance_long_results_are_not_read_whole(database: Database) -
     assert short == results[0] and isinstance(ended, ToolResult) and isinstance(failed, ToolResult)
     assert ended.content == long[: 1 << 16] and ended.whole == failed.whole == len(long)
     assert failed.content == long[: 1 << 16] + long[-4096:]
-    drawn = [block(made, 60, Theme(plain=True)) for row in rows if (made := transcript.block(row))]
+    drawn = [draw_block(made, 60, Theme(plain=True)) for row in rows if (made := transcript.event_block(row))]
     assert [row.rpartition("\n")[2].strip() for row in drawn[-3:]] == ["← short", "… 300,038 bytes in all", "the end"]
+
+
+async def test_ends_read_at_a_glance_do_not_overlap(database: Database) -> None:
+    """Of characters that take four bytes a text is long sooner than its head and tail have all of it."""
+    talk = await Talk.open(database)
+    await talk.happen(Submitted("look"))
+    await talk.store((ev.AssistantMessage(stop=StopReason.TOOLS), ToolCall("c", "look")))
+    failed = ToolResult("c", "𝄞" * 66_000 + "the end", is_error=True)
+    await talk.store((failed,))
+    rows = await database.reader(talk.agent).history(None, 50, glance=True)
+    assert [row.event for row in rows if isinstance(row.event, ToolResult)] == [failed]
 
 
 async def test_a_reader_sees_one_moment(database: Database, dsn: str) -> None:
@@ -199,7 +214,7 @@ async def test_a_reader_sees_one_moment(database: Database, dsn: str) -> None:
     await talk.turn()
 
     def meddled() -> Loading:
-        steps = loading(talk.run, talk.agent.id)
+        steps = load_memory(talk.run, talk.agent.id)
         question = next(steps)
         while True:
             answer = yield question
@@ -210,7 +225,7 @@ async def test_a_reader_sees_one_moment(database: Database, dsn: str) -> None:
                 return done.value
 
     assert await database.reader(talk.agent).load(meddled()) == talk.memory
-    assert len((await database.reader(talk.agent).load(loading(talk.run, talk.agent.id))).marks) == 3
+    assert len((await database.reader(talk.agent).load(load_memory(talk.run, talk.agent.id))).marks) == 3
 
 
 def write_mark(dsn: str, agent: Agent) -> None:
@@ -228,12 +243,12 @@ async def test_a_page_sent_ahead_is_the_one_asked_for_or_harms_nobody(database: 
     agent = await database.agents.create()
     fill(dsn, agent, 100)
     reader = database.reader(agent)
-    memory = await reader.load(loading(RUN, agent.id))
+    memory = await reader.load(load_memory(RUN, agent.id))
 
     def asking(*wanted: tuple[int | None, int], fails: bool = False) -> Loading:
         """Asks for these pages by their last ids and limits, each as if the one before it were to come next."""
         for last, limit in wanted:
-            page = cast("tuple[ev.StoredEvent, ...]", (yield AskPage(Span(agent.id, 0, last), limit, more=True)))
+            page = cast("tuple[ev.StoredEvent, ...]", (yield AskPage(Span(agent.id, 0, last), limit, prefetch=True)))
             pages.append([stored.id for stored in page])
         if fails:
             raise ZeroDivisionError
@@ -248,14 +263,14 @@ async def test_a_page_sent_ahead_is_the_one_asked_for_or_harms_nobody(database: 
     with pytest.raises(ZeroDivisionError):
         await reader.load(asking((None, 50), fails=True))
     assert gc.isenabled()
-    assert await reader.load(loading(RUN, agent.id)) == memory
+    assert await reader.load(load_memory(RUN, agent.id)) == memory
     assert (await database.status()).agents == 1
 
 
 async def test_a_snapshot_is_of_one_moment_and_ends_however_it_is_left(dsn: str, database: Database) -> None:
     async with database._session.use() as cursor:
         with psycopg.connect(dsn, autocommit=True) as other:
-            async with reading.snapshot(cursor):
+            async with reading.read_snapshot(cursor):
                 await cursor.execute("select count(*) from agents")
                 before = await cursor.fetchall()
                 other.execute("insert into agents (id, name) values (gen_random_uuid(), 'late')")
@@ -263,7 +278,7 @@ async def test_a_snapshot_is_of_one_moment_and_ends_however_it_is_left(dsn: str,
                 assert await cursor.fetchall() == before
         for statement in ("select 1", "select 1/0"):
             with pytest.raises((ValueError, psycopg.errors.DivisionByZero)):
-                async with reading.snapshot(cursor):
+                async with reading.read_snapshot(cursor):
                     await cursor.execute(statement)
                     raise ValueError
             assert cursor.connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE

@@ -10,9 +10,9 @@ from ikigai.core import events as ev
 from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Change, Clear, Opened, RewindTo, SetMark, Submitted
-from ikigai.core.state.loading import loading
+from ikigai.core.state.loading import load_memory
 from ikigai.store.database import Database
-from ikigai.store.log import event_id
+from ikigai.store.log import new_event_id
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
 from tests.store.talk import Talk
@@ -52,7 +52,7 @@ async def test_every_kind_comes_back_as_it_was(database: Database) -> None:
 async def test_one_by_one_is_the_same_as_at_once(database: Database) -> None:
     agent = await database.agents.create()
     log = await database.open_agent(agent)
-    rows = [(await log.append((fact,))).rows[0] for fact in EVERY_KIND]
+    rows = [(await log.append((event,))).rows[0] for event in EVERY_KIND]
     assert tuple(row.event for row in rows) == EVERY_KIND
     assert [row.seq for row in rows] == list(range(1, len(EVERY_KIND) + 1))
 
@@ -61,16 +61,16 @@ async def test_no_facts_store_nothing(database: Database) -> None:
     agent = await database.agents.create()
     log = await database.open_agent(agent)
     assert (await log.append(())).rows == ()
-    assert (await log.append((), loading(RUN, log.agent))).memory is not None
+    assert (await log.append((), load_memory(RUN, log.agent))).memory is not None
     assert (await database.agents.all())[0].events == 0
 
 
 async def test_memory_after_use_is_memory_after_a_restart(dsn: str) -> None:
     database = await Database.open(dsn, MIGRATIONS)
     talk = await Talk.open(database)
-    for happened in (SetMark("one"), Clear(), SetMark("two"), Change({"budget": 400, "model": "chat/small"})):
+    for incoming in (SetMark("one"), Clear(), SetMark("two"), Change({"budget": 400, "model": "chat/small"})):
         await talk.turn("question " * 20, "answer " * 20)
-        await talk.happen(happened)
+        await talk.happen(incoming)
         assert await talk.reloaded() == talk.memory
     await talk.turn()
     await talk.happen(RewindTo("two"))
@@ -80,7 +80,7 @@ async def test_memory_after_use_is_memory_after_a_restart(dsn: str) -> None:
 
     again = await Database.open(dsn, MIGRATIONS)
     agent = await again.agents.last()
-    reread = await again.reader(talk.agent).load(loading(RUN, talk.agent.id))
+    reread = await again.reader(talk.agent).load(load_memory(RUN, talk.agent.id))
     assert agent and agent.id == talk.agent.id and reread == talk.memory
     recovered = await Talk.open(again, agent)
     assert recovered.memory.open is None and await recovered.reloaded() == recovered.memory
@@ -92,20 +92,20 @@ async def test_reload_sees_the_rows_of_its_own_transaction(database: Database) -
     await talk.happen(SetMark("before"))
     await talk.turn()
     rewound = (ev.Rewound(talk.memory.marks[0].id),)
-    appended = await talk.log.append(rewound, loading(RUN, talk.agent.id))
-    assert appended.memory is not None and appended.memory.gone == ((rewound[0].to, appended.rows[0].id),)
+    appended = await talk.log.append(rewound, load_memory(RUN, talk.agent.id))
+    assert appended.memory is not None and appended.memory.excluded_intervals == ((rewound[0].to, appended.rows[0].id),)
     assert not appended.memory.window.turns and not appended.memory.stale
 
 
 async def test_what_postgresql_cannot_hold_is_replaced(database: Database) -> None:
     agent = await database.agents.create()
     log = await database.open_agent(agent)
-    facts = (
+    events = (
         ev.UserMessage("nul \0 surrogate \ud800 end"),
         ToolCall("c\0", "shell", '{"a": "\ud800"}', malformed="\0"),
         ev.SettingsChanged({"system": "\0\udfff"}, {"system": "agent\0"}),
     )
-    rows = (await log.append(facts)).rows
+    rows = (await log.append(events)).rows
     assert rows[0].event == ev.UserMessage("nul \ufffd surrogate \ufffd end")
     assert rows[1].event == ToolCall("c\ufffd", "shell", '{"a": "\ufffd"}', malformed="\ufffd")
     assert rows[2].event == ev.SettingsChanged({"system": "\ufffd\ufffd"}, {"system": "agent\ufffd"})
@@ -134,7 +134,7 @@ async def test_a_row_nobody_can_read_is_kept(database: Database, dsn: str) -> No
         ):
             other.execute(
                 "insert into messages (event_id, agent_id, seq, kind, content, data) values (%s, %s, %s, %s, %s, %s)",
-                (event_id(), log.agent, seq, kind, content, data),
+                (new_event_id(), log.agent, seq, kind, content, data),
             )
     found = await database.reader(agent).history(None, 10)
     assert [row.event.kind for row in found if isinstance(row.event, ev.Unknown)] == [
@@ -178,7 +178,7 @@ async def test_a_draft_lives_until_its_reply_is_stored(dsn: str) -> None:
 def test_event_ids_are_version_7_and_ascend() -> None:
     ids = []
     for _ in range(50):
-        ids.append(event_id())
+        ids.append(new_event_id())
         time.sleep(0.002)
     assert ids == sorted(set(ids))
     assert {id.version for id in ids} == {7} and {id.variant for id in ids} == {"specified in RFC 4122"}
@@ -193,7 +193,7 @@ async def test_a_clock_before_1970_keeps_nothing_from_the_log(
         clock.setattr(time, "time_ns", lambda: seconds * 10**9 + 1)
         talk = await Talk.open(database)
         await talk.turn("Which year", "is it?")
-        assert {event_id().version for _ in range(9)} == {7}
+        assert {new_event_id().version for _ in range(9)} == {7}
     assert await talk.reloaded() == talk.memory
     await database.close()
 
@@ -208,7 +208,7 @@ async def test_putting_down_a_pen_takes_no_answer_that_another_agent_waits_for(d
             await cursor.execute("select pg_sleep(0.2)")
 
     asking = asyncio.create_task(asks())
-    while not session._turn.locked():
+    while not session._lock.locked():
         await asyncio.sleep(0)
     await asyncio.sleep(0.01)  # it waits for its answer by now
     time.sleep(0.5)  # noqa: ASYNC251  (which has come, and nobody has read it)

@@ -7,13 +7,13 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark, Undo
-from ikigai.repl.history_source import MOST_BYTES, History
+from ikigai.repl.history_source import MAX_PAGE_BYTES, HistorySource
 from ikigai.store import paging
 from ikigai.store.database import Database
-from ikigai.terminal.browser.pages import MOST, PAGE
-from ikigai.terminal.browser.reader import Reader
+from ikigai.terminal.browser.pages import MAX_HELD_EVENTS, PAGE_EVENTS
+from ikigai.terminal.browser.reader import HistoryReader
 from tests.store.talk import Talk
 
 NO_MATTER = 1 << 30
@@ -61,8 +61,8 @@ async def test_a_page_ends_before_it_is_too_much(database: Database) -> None:
 async def test_controls_of_a_lineage(database: Database) -> None:
     talk = await Talk.open(database)
     await talk.turn("one")
-    for happened in (SetMark("m"), Clear(), SetMark("n"), RewindTo("n"), Undo()):
-        await talk.happen(happened)
+    for incoming in (SetMark("m"), Clear(), SetMark("n"), RewindTo("n"), Undo()):
+        await talk.happen(incoming)
     controls = (await database.reader(talk.agent).lineage()).controls
     assert [type(row.event) for row in controls] == [ev.Cleared, ev.Rewound, ev.Undone]
     child = await database.agents.create("child", parent=talk.agent.id, forked_at=controls[0].id)
@@ -85,7 +85,7 @@ async def test_from_hit_to_hit(database: Database) -> None:
     nothing = await database.seeker("haystack", talk.agent.id)
     assert nothing.reached is None and nothing.behind == 0
     assert await nothing.older(1 << 40) is None and await nothing.newer(0) is None
-    with pytest.raises(Refused):
+    with pytest.raises(Rejected):
         await database.seeker("  ", talk.agent.id)
 
 
@@ -110,7 +110,7 @@ async def test_a_long_history_is_read_in_pages_and_little_of_it_is_held(database
     memory = (await Talk.open(database)).memory
     reads: list[int] = []
 
-    class Counted(History):
+    class Counted(HistorySource):
         async def before(self, id: int | None, limit: int) -> tuple[ev.StoredEvent, ...]:
             reads.append(len(page := await super().before(id, limit)))
             return page
@@ -119,30 +119,30 @@ async def test_a_long_history_is_read_in_pages_and_little_of_it_is_held(database
             reads.append(len(page := await super().after(id, limit)))
             return page
 
-    seat = SimpleNamespace(agent=agent, memory=memory, runtime=None)
-    reader = Reader(Counted(SimpleNamespace(database=database), seat))  # type: ignore[arg-type]
+    active_agent = SimpleNamespace(agent=agent, memory=memory, runtime=None)
+    reader = HistoryReader(Counted(SimpleNamespace(database=database), active_agent))  # type: ignore[arg-type]
     await reader.open()
-    assert sum(reads) == PAGE and reader.items[-1].text == f"answer {events - 2}"
+    assert sum(reads) == PAGE_EVENTS and reader.items[-1].text == f"answer {events - 2}"
     for _ in range(30):
         await reader.more_before(lambda: (reader.pages.events[0].id, reader.pages.events[10].id))
-        assert len(reader.pages.events) <= MOST
+        assert len(reader.pages.events) <= MAX_HELD_EVENTS
     assert not reader.pages.last and reader.items
     await reader.home()
     assert reader.items[0].text == "question 1"
     for _ in range(30):
         await reader.more_after(lambda: (reader.pages.events[-10].id, reader.pages.events[-1].id))
-        assert len(reader.pages.events) <= MOST
-    assert reader.pages.events[-1].seq == 31 * PAGE and max(reads) == PAGE and len(reads) == 62
+        assert len(reader.pages.events) <= MAX_HELD_EVENTS
+    assert reader.pages.events[-1].seq == 31 * PAGE_EVENTS and max(reads) == PAGE_EVENTS and len(reads) == 62
     await reader.to(reader.pages.events[0].id + events // 2)
-    assert len(reader.pages.events) == 2 * PAGE
+    assert len(reader.pages.events) == 2 * PAGE_EVENTS
 
     async with await psycopg.AsyncConnection.connect(dsn) as connection, connection.cursor(binary=True) as cursor:
-        middle = reader.pages.events[PAGE].id
+        middle = reader.pages.events[PAGE_EVENTS].id
         for which in ({"before": None}, {"before": middle}, {"after": middle}, {"after": 0}):
-            assert len(await paging.page(cursor, agent.id, PAGE, MOST_BYTES, **which)) == PAGE
-        await paging.lineage(cursor, agent.id)
+            assert len(await paging.read_page(cursor, agent.id, PAGE_EVENTS, MAX_PAGE_BYTES, **which)) == PAGE_EVENTS
+        await paging.read_lineage(cursor, agent.id)
         await cursor.execute(
             "select seq_scan, seq_tup_read, idx_tup_fetch from pg_stat_xact_user_tables where relname = 'messages'"
         )
         ((scans, scanned, fetched),) = await cursor.fetchall()
-        assert scans == scanned == 0 and fetched <= 4 * PAGE + 10
+        assert scans == scanned == 0 and fetched <= 4 * PAGE_EVENTS + 10

@@ -11,18 +11,18 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Busy, Refused
+from ikigai.core.errors import AgentLocked, Rejected
 from ikigai.core.messages import Image, Role, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.fold import evolve
-from ikigai.core.state.memory import request
-from ikigai.core.state.run_config import Run
-from ikigai.core.transfer.redact import GONE, Wanted
+from ikigai.core.state.memory import next_request
+from ikigai.core.state.run_config import RunConfig
+from ikigai.core.transfer.redact import PURGED_TEXT, PurgeTarget
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.store import dump, purge
 from ikigai.store.database import Database
-from ikigai.store.embedded.server import binaries
+from ikigai.store.embedded.server import find_binaries
 from ikigai.store.sql import purge as purge_queries
 from tests.conftest import MIGRATIONS
 from tests.store.talk import Talk
@@ -48,12 +48,12 @@ def log(dsn: str) -> list[tuple[Any, ...]]:
 
 
 def place(row: Sequence[Any]) -> Sequence[Any]:
-    """What no purge changes of a row."""
+    """Return the part of a row that no purge changes."""
     return row[:6]
 
 
-async def purged(database: Database, what: str | purge.Ids, agent: str | None = None) -> purge.Found:
-    wanted, ids = (Wanted(what), EVERYTHING) if isinstance(what, str) else (None, what)
+async def purged(database: Database, what: str | purge.Ids, agent: str | None = None) -> purge.PurgePlan:
+    wanted, ids = (PurgeTarget(what), EVERYTHING) if isinstance(what, str) else (None, what)
     task = database.purge(wanted, ids, agent)
     found = await task.find()
     await task.carry_out(found)
@@ -64,7 +64,7 @@ async def purged(database: Database, what: str | purge.Ids, agent: str | None = 
 
 async def tools(talk: Talk) -> list[int]:
     """A turn in which the secret is in every place it can be in; the ids of its events."""
-    facts = (
+    events = (
         ev.UserMessage(f"my key is {SECRET}", (Image("image/png", "aGk=", 1, 1, f"{SECRET}.png"),)),
         ev.AssistantMessage((Thinking(f"{SECRET}?", "c2ln", "anthropic"), Text("I try it.")), StopReason.TOOLS, "a/b"),
         ToolCall("call", "bash", f'{{"line": "curl -H {SECRET}"}}'),
@@ -72,14 +72,14 @@ async def tools(talk: Talk) -> list[int]:
         ToolResult("call", f"401 for {SECRET}", is_error=True),
         ev.AssistantMessage((Text(f"{SECRET} does not work."),), model="a/b"),
     )
-    ids = [row.id for fact in facts for row in await stored(talk, fact)]
+    ids = [row.id for event in events for row in await stored(talk, event)]
     assert talk.memory.open
     end = ev.TurnEnded(ev.Ending.COMPLETED, "", talk.memory.open.first, 700, tokens=5, counted="provider a/b")
     return ids + [row.id for row in await stored(talk, end)]
 
 
-async def stored(talk: Talk, *facts: ev.Event) -> tuple[ev.StoredEvent, ...]:
-    appended = await talk.log.append(facts)
+async def stored(talk: Talk, *events: ev.Event) -> tuple[ev.StoredEvent, ...]:
+    appended = await talk.log.append(events)
     for row in appended.rows:
         talk.memory = evolve(talk.memory, row)
     return appended.rows
@@ -101,30 +101,30 @@ async def test_a_text_is_gone_and_everything_else_is_there(dsn: str, database: D
     assert all(SECRET not in hit.words and "***" in hit.words for hit in found.hits)
     changed = {row[0]: row[6:] for row, old in zip(after, before, strict=True) if row != old}
     assert changed == {
-        ids[0]: (GONE, None),
-        ids[1]: (GONE, {"stop": "tools", "model": "a/b"}),
+        ids[0]: (PURGED_TEXT, None),
+        ids[1]: (PURGED_TEXT, {"stop": "tools", "model": "a/b"}),
         ids[2]: ("{}", {"id": "call", "name": "bash"}),
-        ids[4]: (GONE, {"call_id": "call", "is_error": True}),
-        ids[5]: (GONE, {"model": "a/b"}),
+        ids[4]: (PURGED_TEXT, {"call_id": "call", "is_error": True}),
+        ids[5]: (PURGED_TEXT, {"model": "a/b"}),
         ids[6]: (None, {"ending": "completed", "first": ids[0], "size": 700}),
-        before[-2][0]: (GONE, {"output": GONE}),
-        before[-1][0]: (None, {"values": {"system": GONE, "level": "high"}, "origins": {"system": "agent"}}),
+        before[-2][0]: (PURGED_TEXT, {"output": PURGED_TEXT}),
+        before[-1][0]: (None, {"values": {"system": PURGED_TEXT, "level": "high"}, "origins": {"system": "agent"}}),
     }
 
     memory = check(dsn)["amber-otter"]
     turns = [[message.text for message in turn.messages if message.role is Role.USER] for turn in memory.window.turns]
-    assert turns == [["before"], [GONE], ["after"]]
+    assert turns == [["before"], [PURGED_TEXT], ["after"]]
     assert SECRET not in repr(memory)
     with pytest.raises(psycopg.errors.RestrictViolation):
         rows(dsn, "update messages set content = 'other'")
-    assert (await database.purge(Wanted(SECRET), EVERYTHING).find()).hits == ()
+    assert (await database.purge(PurgeTarget(SECRET), EVERYTHING).find()).hits == ()
 
 
 async def test_replay_agrees_with_the_purged_rows(dsn: str, database: Database) -> None:
     """Counts of tokens that were of other words are not believed, bytes are measured anew."""
-    run = Run(
+    run = RunConfig(
         {"model": "a/b", "level": "", "budget": 100_000, "system": ""},
-        lambda _: Limits(128_000, 8_192),
+        lambda _: ModelLimits(128_000, 8_192),
         lambda _: ChatEncoder(),
         counter="provider",
     )
@@ -141,7 +141,7 @@ async def test_replay_agrees_with_the_purged_rows(dsn: str, database: Database) 
     assert turns[1].size > 20
     await again.turn("and on", "it goes")
     assert again.memory == await again.reloaded()
-    assert len(request(again.memory).messages) == len(request(talk.memory).messages) + 2
+    assert len(next_request(again.memory).messages) == len(next_request(talk.memory).messages) + 2
     check(dsn)
 
 
@@ -172,13 +172,13 @@ async def test_it_is_in_no_file_of_the_database(dsn: str, database: Database, tm
     assert len(holding(dsn, SECRET)) >= 3
     found = await purged(database, SECRET)
     assert len(found.hits) == 35 and found.drafts == (talk.agent.id,)
-    assert rows(dsn, "select text, thinking from drafts") == [(GONE, "")]
+    assert rows(dsn, "select text, thinking from drafts") == [(PURGED_TEXT, "")]
     assert holding(dsn, SECRET) == []
 
-    await dump.dump(dsn, binaries(), file := tmp_path / "d")
-    restore = [binaries() / "pg_restore", "-f", "-", file]
+    await dump.dump(dsn, find_binaries(), file := tmp_path / "d")
+    restore = [find_binaries() / "pg_restore", "-f", "-", file]
     rows_of = (await asyncio.to_thread(subprocess.run, restore, capture_output=True, check=True)).stdout
-    assert SECRET.encode() not in rows_of and GONE.encode() in rows_of
+    assert SECRET.encode() not in rows_of and PURGED_TEXT.encode() in rows_of
 
 
 async def test_ids_and_ranges(dsn: str, database: Database) -> None:
@@ -190,7 +190,13 @@ async def test_ids_and_ranges(dsn: str, database: Database) -> None:
     said = {content: id for id, *_, content, _ in log(dsn) if content}
     found = await purged(database, [(said["1"], said["1"]), (said["two"], picture.id), (said["2"], said["2"])])
     assert [hit.words for hit in found.hits] == ["1", "two", "2", "[image]"]
-    assert [row[6] for row in log(dsn) if row[4] in ("user", "assistant")] == ["one", GONE, GONE, GONE, GONE]
+    assert [row[6] for row in log(dsn) if row[4] in ("user", "assistant")] == [
+        "one",
+        PURGED_TEXT,
+        PURGED_TEXT,
+        PURGED_TEXT,
+        PURGED_TEXT,
+    ]
     assert [row[4] for row in log(dsn) if row[0] in found.empty] == ["usage", "turn_end"]
     assert all(row[7] != {"images": []} for row in log(dsn))
 
@@ -202,13 +208,13 @@ async def test_ids_that_are_not_there(dsn: str, database: Database) -> None:
     before = log(dsn)
     theirs = next(row[0] for row in before if row[6] == "theirs")
     for ids, agent in (([(10**6, 10**6)], None), ([(10**6, 10**7)], None), ([(theirs, theirs)], one.agent.id)):
-        with pytest.raises(Refused, match=r"There (is|are) no event"):
+        with pytest.raises(Rejected, match=r"There (is|are) no event"):
             await database.purge(None, ids, agent).find()
     await one.log.close()
     found = await purged(database, [(1, 10**6)], one.agent.id)
     assert {hit.agent for hit in found.hits} == {one.agent.id}
     after = log(dsn)
-    assert [row[6] for row in after if row[4] == "user"] == [GONE, "theirs"]
+    assert [row[6] for row in after if row[4] == "user"] == [PURGED_TEXT, "theirs"]
     assert [row for row in after if str(row[2]) == other.agent.id] == [
         row for row in before if str(row[2]) == other.agent.id
     ]
@@ -223,8 +229,11 @@ async def test_only_the_agent_that_is_named(dsn: str, database: Database) -> Non
         await talk.log.close()
     found = await purged(database, SECRET, one.agent.id)
     assert found.drafts == (one.agent.id,) and len(found.hits) == 1
-    assert rows(dsn, "select text from drafts order by agent_id = %s", UUID(one.agent.id)) == [(SECRET,), (GONE,)]
-    assert [row[6] for row in log(dsn) if row[4] == "user"] == [GONE, "open", SECRET, "open"]
+    assert rows(dsn, "select text from drafts order by agent_id = %s", UUID(one.agent.id)) == [
+        (SECRET,),
+        (PURGED_TEXT,),
+    ]
+    assert [row[6] for row in log(dsn) if row[4] == "user"] == [PURGED_TEXT, "open", SECRET, "open"]
 
 
 async def test_a_draft_goes_with_what_it_answers(dsn: str, database: Database) -> None:
@@ -234,7 +243,7 @@ async def test_a_draft_goes_with_what_it_answers(dsn: str, database: Database) -
     await talk.log.close()
     assert (await purged(database, [(asked.id, asked.id)])).drafts == (talk.agent.id,)
     again = await Talk.open(database, talk.agent)
-    assert [message.text for message in request(again.memory).messages] == [GONE, GONE]
+    assert [message.text for message in next_request(again.memory).messages] == [PURGED_TEXT, PURGED_TEXT]
     check(dsn)
 
 
@@ -252,22 +261,22 @@ async def test_nobody_may_have_it_in_memory(dsn: str, database: Database) -> Non
     agents |= {"parent": talk.agent, "stranger": await create("stranger")}
     other = await Database.open(dsn, MIGRATIONS)
     before = log(dsn)
-    task = database.purge(Wanted(SECRET), EVERYTHING)
+    task = database.purge(PurgeTarget(SECRET), EVERYTHING)
     found = await task.find()
     for name in ("parent", "behind", "grandchild"):
         held = await other.open_agent(agents[name])
-        for attempt in (task.check_pens, task.carry_out):
-            with pytest.raises(Busy, match=f"Agent {name} is being written by another program") as busy:
+        for attempt in (task.check_write_locks, task.carry_out):
+            with pytest.raises(AgentLocked, match=f"Agent {name} is being written by another program") as busy:
                 await attempt(found)
             assert "nothing was changed" in busy.value.remedy
         await held.close()
     assert log(dsn) == before
     for name in ("before", "nothing", "stranger"):
         await other.open_agent(agents[name])
-    await task.check_pens(found)
+    await task.check_write_locks(found)
     await task.carry_out(found)
     assert SECRET not in repr(log(dsn))
-    for name in ("parent", "behind", "grandchild"):  # the pens were put down
+    for name in ("parent", "behind", "grandchild"):  # the write locks were put down
         await other.open_agent(agents[name])
     await other.close()
 
@@ -278,8 +287,8 @@ async def test_what_somebody_can_still_see_is_said(
     talk = await Talk.open(database)
     await talk.turn(SECRET, "!")
     await talk.log.close()
-    monkeypatch.setattr(purge, "TRIES", 1)
-    task = database.purge(Wanted(SECRET), EVERYTHING)
+    monkeypatch.setattr(purge, "MAX_REWRITES", 1)
+    task = database.purge(PurgeTarget(SECRET), EVERYTHING)
     found = await task.find()
     with psycopg.connect(dsn) as other:
         other.execute("set transaction isolation level repeatable read")
@@ -296,7 +305,7 @@ async def test_it_waits_for_those_who_are_about_to_end(dsn: str, database: Datab
     talk = await Talk.open(database)
     await talk.turn(SECRET, "!")
     await talk.log.close()
-    task = database.purge(Wanted(SECRET), EVERYTHING)
+    task = database.purge(PurgeTarget(SECRET), EVERYTHING)
     found = await task.find()
     other = await psycopg.AsyncConnection.connect(dsn)
     await other.execute("set transaction isolation level repeatable read")
@@ -318,7 +327,7 @@ async def test_who_does_not_own_the_tables_is_told(dsn: str, role: str, database
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute(f"{rows_granted}{name}".encode())
     theirs = await Database.open(role, MIGRATIONS)
-    task = theirs.purge(Wanted(SECRET), EVERYTHING)
+    task = theirs.purge(PurgeTarget(SECRET), EVERYTHING)
     found = await task.find()
     await task.carry_out(found)
     assert SECRET not in repr(log(dsn))
@@ -391,17 +400,19 @@ async def test_odd_rows_are_purged_like_others(dsn: str, database: Database, dat
 
 async def test_many_events(dsn: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Found page by page, changed batch by batch, as one."""
-    monkeypatch.setattr(purge, "PAGE", 7)
-    monkeypatch.setattr(purge, "BATCH", 11)
+    monkeypatch.setattr(purge, "PURGE_PAGE_ROWS", 7)
+    monkeypatch.setattr(purge, "CHANGED_PER_STATEMENT", 11)
     talk = await Talk.open(database)
     await talk.log.append(tuple(ev.CommandRan(SECRET if n % 3 else "other") for n in range(100)))
     await talk.log.close()
     looked: list[int] = []
-    task = database.purge(Wanted(SECRET), EVERYTHING)
+    task = database.purge(PurgeTarget(SECRET), EVERYTHING)
     found = await task.find(looked=looked.append)
     assert len(found.hits) == 66 and looked[-1] == len(log(dsn)) and found.last == log(dsn)[-1][0]
     await task.carry_out(found)
-    assert [row[6] for row in log(dsn) if row[4] == "command"] == [GONE if n % 3 else "other" for n in range(100)]
+    assert [row[6] for row in log(dsn) if row[4] == "command"] == [
+        PURGED_TEXT if n % 3 else "other" for n in range(100)
+    ]
     assert (await task.find(found.last)).hits == ()
     await (await Talk.open(database, talk.agent)).turn(SECRET, "!")
     assert len((await task.find(found.last)).hits) == 1
@@ -414,8 +425,8 @@ async def test_a_purged_log_is_dumped_and_restored(
     await tools(talk)
     await talk.log.close()
     await purged(database, SECRET)
-    await dump.dump(dsn, binaries(), tmp_path / "d")
-    await dump.restore(empty_dsn, binaries(), tmp_path / "d", MIGRATIONS)
+    await dump.dump(dsn, find_binaries(), tmp_path / "d")
+    await dump.restore(empty_dsn, find_binaries(), tmp_path / "d", MIGRATIONS)
     assert contents(empty_dsn) == contents(dsn)
     check(empty_dsn)
 

@@ -20,7 +20,7 @@ from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 
 SCHEMA = GOLDEN / "schema.txt"
-NEWEST = len(schema.migrations(MIGRATIONS))
+NEWEST = len(schema.read_migrations(MIGRATIONS))
 
 # The tables as the catalogue has them, whatever the version of the server.
 DESCRIPTION = """
@@ -57,7 +57,7 @@ def description(dsn: str) -> str:
 def folder(target: Path, *further: str) -> Path:
     """The migrations, and further ones behind them."""
     shutil.copytree(MIGRATIONS, target)
-    for number, sql in enumerate(further, start=len(schema.migrations(MIGRATIONS)) + 1):
+    for number, sql in enumerate(further, start=len(schema.read_migrations(MIGRATIONS)) + 1):
         (target / f"{number:04}_further.sql").write_text(sql)
     return target
 
@@ -68,7 +68,7 @@ async def test_the_migrations_make_the_schema(dsn: str) -> None:
 
 async def test_ten_programs_start_on_an_empty_database(empty_dsn: str) -> None:
     databases = await asyncio.gather(*(Database.open(empty_dsn, MIGRATIONS) for _ in range(10)))
-    assert {database.schema_version for database in databases} == {len(schema.migrations(MIGRATIONS))}
+    assert {database.schema_version for database in databases} == {len(schema.read_migrations(MIGRATIONS))}
     agents = await asyncio.gather(*(database.agents.create() for database in databases))
     assert len({agent.name for agent in agents}) == 10
     for database in databases:
@@ -76,12 +76,12 @@ async def test_ten_programs_start_on_an_empty_database(empty_dsn: str) -> None:
     assert description(empty_dsn) == SCHEMA.read_text()
     with psycopg.connect(empty_dsn) as other:
         applied = other.execute("select version, name from ikigai_migrations order by version").fetchall()
-    assert applied == [(found.version, found.file.stem[5:]) for found in schema.migrations(MIGRATIONS)]
+    assert applied == [(found.version, found.file.stem[5:]) for found in schema.read_migrations(MIGRATIONS)]
 
 
 async def test_an_older_schema_is_brought_up(dsn: str, tmp_path: Path) -> None:
     migrations = folder(tmp_path / "m", "create table a (n int);", "insert into a values (1); insert into a values (2)")
-    newest = len(schema.migrations(migrations))
+    newest = len(schema.read_migrations(migrations))
     for _ in range(2):
         database = await Database.open(dsn, migrations)
         assert database.schema_version == newest
@@ -91,7 +91,7 @@ async def test_an_older_schema_is_brought_up(dsn: str, tmp_path: Path) -> None:
 
 
 def analyzed(dsn: str) -> bool:
-    """Whether the planner knows what the log holds."""
+    """Return True if the planner has statistics of the log."""
     with psycopg.connect(dsn) as other:
         return other.execute("select from pg_stats where tablename = 'messages' and attname = 'kind'").rowcount == 1
 
@@ -109,7 +109,7 @@ async def test_tables_that_cannot_be_analyzed_are_no_failure(dsn: str, caplog: p
     database = await Database.open(dsn, MIGRATIONS)
     with psycopg.connect(dsn, autocommit=True) as other:
         other.execute("alter table messages rename to elsewhere")
-    await schema.analyze(database._session)
+    await schema.analyze_tables(database._session)
     assert "not analyzed" in caplog.text
     await database.close()
 
@@ -162,7 +162,7 @@ async def test_a_newer_schema_is_not_written_after_a_reconnect(dsn: str) -> None
             lambda: talk.turn("new", "words"),
             lambda: talk.log.save_draft(Draft(1, "so far")),
             lambda: database.agents.create(),
-            lambda: database.family.rename(talk.agent, "else"),
+            lambda: database.tree.rename(talk.agent, "else"),
         ):
             with pytest.raises(NewerSchema, match="has schema 99, and this ikigai knows schemas up to"):
                 await write()
@@ -244,7 +244,7 @@ def test_migrations_are_numbered_without_gaps(tmp_path: Path) -> None:
     (tmp_path / "0001_a.sql").touch()
     (tmp_path / "0003_c.sql").touch()
     with pytest.raises(AssertionError):
-        schema.migrations(tmp_path)
+        schema.read_migrations(tmp_path)
 
 
 def test_queries_and_indexes_speak_of_the_cores_kinds() -> None:
@@ -270,7 +270,7 @@ async def test_the_check_at_start_is_one_query(dsn: str, monkeypatch: pytest.Mon
     agent = await database.agents.create()
     sent.clear()
     log = await database.open_agent(agent)
-    assert sent == [queries.TAKE_PEN, queries.USE_AGENT]
+    assert sent == [queries.ACQUIRE_LOCK, queries.USE_AGENT]
     sent.clear()
     await log.append((ev.UserMessage("?"),))
     assert sent == [queries.APPEND_ONE]

@@ -10,17 +10,17 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Refused
-from ikigai.core.forget.selection import Wanted, selecting
+from ikigai.core.errors import Rejected
+from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.state.inputs import CallModel, Change, Clear, Filter, Replied, RewindTo, SetMark, Submitted, Undo
-from ikigai.core.state.loading import loading
+from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import work
-from ikigai.core.state.memory import Memory, replace, request
-from ikigai.core.transfer.renumber import Raw
+from ikigai.core.state.memory import Memory, next_request, replace
+from ikigai.core.transfer.renumber import RawRow
 from ikigai.core.transfer.turn_ends import TurnEnds
-from ikigai.export.json_export import About, Jsonl
-from ikigai.export.json_import import Intake
+from ikigai.export.json_export import ExportInfo, JsonlExport
+from ikigai.export.json_import import ImportReader
 from ikigai.store import transfer
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
@@ -55,21 +55,21 @@ async def talked(database: Database) -> Agent:
     for text in ("c", "d", "e", "f"):
         await child.turn(text, text)
         await child.happen(SetMark(text))
-    found = await child.log.load(selecting(RUN, child.agent.id, (Wanted(back=1),)))
+    found = await child.log.load(select_events(RUN, child.agent.id, (EventRange(newest_turns=1),)))
     await child.happen(Filter(found.ranges, found.ids, found.messages))
     asked = next(turn.id for turn in child.memory.window.turns if turn.messages[0].text == "c")
-    found = await child.log.load(selecting(RUN, child.agent.id, (Wanted(asked, asked),)))
+    found = await child.log.load(select_events(RUN, child.agent.id, (EventRange(asked, asked),)))
     assert found.ids == (asked,) and not found.ranges
     await child.happen(Filter(found.ranges, found.ids, found.messages))
-    assert "[removed]" in str(request(child.memory))
+    assert "[removed]" in str(next_request(child.memory))
     await child.happen(RewindTo("d"))
     await child.happen(Change({"budget": 500}))
     await child.happen(Submitted("left open"))
     return child.agent
 
 
-async def exported(database: Database, agent: Agent, first: int = 0, last: int = 2**63 - 1) -> list[Raw]:
-    source = database.exported(agent, first, last)
+async def exported(database: Database, agent: Agent, first: int = 0, last: int = 2**63 - 1) -> list[RawRow]:
+    source = database.export(agent, first, last)
     await source.open()
     rows = [raw async for page in source.pages() for raw in page]
     assert len(rows) == source.events and [raw.id for raw in rows] == sorted({raw.id for raw in rows})
@@ -90,22 +90,22 @@ async def test_an_imported_agent_is_the_same(database: Database, dsn: str, monke
     agent = await talked(database)
     rows = await exported(database, agent)
     assert {raw.agent for raw in rows} == {"root", "child"} and "not the child's" not in {raw.content for raw in rows}
-    monkeypatch.setattr(transfer, "ROWS", 7)
+    monkeypatch.setattr(transfer, "PAGE_ROWS", 7)
     assert await exported(database, agent) == rows, "in pages of seven"
-    monkeypatch.setattr(transfer, "BYTES", 1)
+    monkeypatch.setattr(transfer, "PAGE_BYTES", 1)
     assert await exported(database, agent) == rows, "one by one"
     monkeypatch.undo()
-    monkeypatch.setattr(transfer, "ROWS", 5)
+    monkeypatch.setattr(transfer, "PAGE_ROWS", 5)
     told: list[int] = []
-    made = await database.importing().store(iter(rows), "copy", told=told.append)
+    made = await database.begin_import().store(iter(rows), "copy", told=told.append)
     assert (made.name, made.events) == ("copy", len(rows)) and told == sorted(told) and told[-1] == len(rows)
     assert analyzed(dsn)
     there = stored(dsn, made.agent)
     assert [row[0:2] for row in there] == [(raw.kind, raw.content) for raw in rows]
     assert [row[3] for row in there] == [raw.at for raw in rows] and len(rows) == there[-1][4]
-    here = await database.reader(agent).load(loading(RUN, agent.id))
-    memory = await database.reader(agent).load(loading(RUN, made.agent))
-    assert request(memory) == request(here) and (memory.size, memory.settings) == (here.size, here.settings)
+    here = await database.reader(agent).load(load_memory(RUN, agent.id))
+    memory = await database.reader(agent).load(load_memory(RUN, made.agent))
+    assert next_request(memory) == next_request(here) and (memory.size, memory.settings) == (here.size, here.settings)
     assert [mark.label for mark in memory.marks] == [mark.label for mark in here.marks] == ["c", "d"]
     copy = await database.agents.find("copy")
     assert copy.parent is None and (last := await database.agents.last()) and last.name != "copy"
@@ -126,11 +126,11 @@ async def test_an_imported_agent_is_the_same(database: Database, dsn: str, monke
 async def test_through_a_file(database: Database, dsn: str, tmp_path: Any) -> None:
     agent = await talked(database)
     rows = await exported(database, agent)
-    form, path = Jsonl(), tmp_path / "x.jsonl"
-    path.write_text("".join([*form.begin(About("child", 0, None, len(rows), 0)), *form.rows(rows), *form.end()]))
+    form, path = JsonlExport(), tmp_path / "x.jsonl"
+    path.write_text("".join([*form.begin(ExportInfo("child", 0, None, len(rows), 0)), *form.rows(rows), *form.end()]))
     with path.open("rb") as file:
-        intake = Intake(path, file, path.stat().st_size)
-        made = await database.importing().store(intake.rows(), wanted=intake.agent)
+        intake = ImportReader(path, file, path.stat().st_size)
+        made = await database.begin_import().store(intake.rows(), wanted=intake.agent)
     assert made.name not in ("child", "root"), "that name is taken"
     assert [row[:2] for row in stored(dsn, made.agent)] == [(raw.kind, raw.content) for raw in rows]
     assert [raw[4:] for raw in await exported(database, await database.agents.find(made.name))][:3] == [
@@ -147,7 +147,7 @@ async def test_messages_that_came_do_not_come_again(database: Database, dsn: str
     for agent in (sender.agent, receiver.agent):
         rows = await exported(database, agent)
         for _ in range(2):  # the database has each message come once
-            copy = await database.agents.find((await database.importing().store(iter(rows))).name)
+            copy = await database.agents.find((await database.begin_import().store(iter(rows))).name)
         assert [raw.kind for raw in await exported(database, copy)] == [raw.kind for raw in rows]
     assert await database.mail.waiting(receiver.agent.id) == ()
     await sender.store((ev.MailSent(receiver.agent.id, "again"),))
@@ -161,7 +161,7 @@ async def test_a_part(database: Database) -> None:
     for first, last in ((ids[3], ids[9]), (0, ids[5]), (ids[-4], 2**63 - 1), (ids[2], ids[2])):
         assert await exported(database, agent, first, last) == [raw for raw in rows if first <= raw.id <= last]
     assert await exported(database, agent, 10**12) == [] and await exported(database, agent, ids[4], ids[3]) == []
-    made = await database.importing().store(iter(rows[5:-7]), wanted="part")
+    made = await database.begin_import().store(iter(rows[5:-7]), wanted="part")
     talk = await Talk.open(database, await database.agents.find(made.name))
     await talk.turn("on", "and on")
     assert await talk.reloaded() == talk.memory
@@ -192,7 +192,9 @@ async def test_a_conversation_written_by_hand_comes_to_what_living_it_did(databa
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     ends = TurnEnds()
     with path.open("rb") as file:
-        made = await database.importing().store(ends.rows(Intake(path, file, path.stat().st_size).rows()), "by-hand")
+        made = await database.begin_import().store(
+            ends.rows(ImportReader(path, file, path.stat().st_size).rows()), "by-hand"
+        )
     assert ends.added == 40 and made.events == len(rows) + 40
     before = counts(database._session._conninfo)
     talk = await Talk.open(database, await database.agents.find("by-hand"), run)
@@ -203,9 +205,15 @@ async def test_a_conversation_written_by_hand_comes_to_what_living_it_did(databa
 
     def stands(memory: Memory) -> object:
         window = memory.window
-        return request(memory), memory.size, len(window.turns), *map(counted, (window.older, window.total)), memory.open
+        return (
+            next_request(memory),
+            memory.size,
+            len(window.turns),
+            *map(counted, (window.older, window.total)),
+            memory.open,
+        )
 
-    assert lived.memory.window.older.turns > 10 and "older messages omitted" in str(request(lived.memory))
+    assert lived.memory.window.older.turns > 10 and "older messages omitted" in str(next_request(lived.memory))
     assert stands(talk.memory) == stands(lived.memory)
     for each in (talk, lived):
         await each.turn("on", "and on")
@@ -215,8 +223,8 @@ async def test_a_conversation_written_by_hand_comes_to_what_living_it_did(databa
 
 async def test_unknown_kinds_and_exact_numbers(database: Database, dsn: str) -> None:
     data = '{"x": 123456789012345678901234567890, "y": 1.10, "z": {"deep": [null, true, "\\\\u0000"]}, "to": 1}'
-    rows = [Raw(7, "a", 1, 5.25, "later", "text", data), Raw(8, "a", 2, 6.0, "later", None, None)]
-    made = await database.importing().store(iter(rows))
+    rows = [RawRow(7, "a", 1, 5.25, "later", "text", data), RawRow(8, "a", 2, 6.0, "later", None, None)]
+    made = await database.begin_import().store(iter(rows))
     assert [row[:4] for row in stored(dsn, made.agent)] == [("later", "text", data, 5.25), ("later", None, None, 6.0)]
     agent = await database.agents.get(made.agent)
     assert agent and agent.created_at == 5.25
@@ -233,52 +241,52 @@ async def test_what_the_database_cannot_keep_is_named_and_nothing_is_stored(
     database: Database, dsn: str, data: str
 ) -> None:
     before = counts(dsn)
-    rows = [Raw(n, "a", n, 5.0, "later", "text", data if n == 12 else "{}") for n in range(1, 20)]
+    rows = [RawRow(n, "a", n, 5.0, "later", "text", data if n == 12 else "{}") for n in range(1, 20)]
     with pytest.raises(BadRow) as refused:
-        await database.importing().store(iter(rows), "x")
+        await database.begin_import().store(iter(rows), "x")
     assert refused.value.number == 12 and refused.value.remedy and counts(dsn) == before
-    assert (await database.importing().store(iter(rows[:11]), "x")).name == "x", "the name is free, and all goes on"
+    assert (await database.begin_import().store(iter(rows[:11]), "x")).name == "x", "the name is free, and all goes on"
 
 
 async def test_what_goes_wrong_on_the_way_leaves_nothing(
     database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "ROWS", 2)
+    monkeypatch.setattr(transfer, "PAGE_ROWS", 2)
     before = counts(dsn)
 
-    def rows(error: type[Exception]) -> Iterator[Raw]:
+    def rows(error: type[Exception]) -> Iterator[RawRow]:
         for n in range(1, 8):
-            yield Raw(n, "a", n, 5.0, "user", "text", None)
+            yield RawRow(n, "a", n, 5.0, "user", "text", None)
         raise error("it")
 
-    for error in (Refused, OSError):
+    for error in (Rejected, OSError):
         with pytest.raises(error):
-            await database.importing().store(rows(error), "x")
+            await database.begin_import().store(rows(error), "x")
         assert counts(dsn) == before
-    task = asyncio.create_task(database.importing().store(slow(), "x"))
+    task = asyncio.create_task(database.begin_import().store(slow(), "x"))
     await asyncio.sleep(0.05)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert counts(dsn) == before
-    assert (await database.importing().store(iter([Raw(1, "a", 1, 5.0, "user", "t", None)]), "x")).events == 1
+    assert (await database.begin_import().store(iter([RawRow(1, "a", 1, 5.0, "user", "t", None)]), "x")).events == 1
 
 
-def slow() -> Iterator[Raw]:
+def slow() -> Iterator[RawRow]:
     for n in range(1, 100):
         time.sleep(0.01)
-        yield Raw(n, "a", n, 5.0, "user", "text", None)
+        yield RawRow(n, "a", n, 5.0, "user", "text", None)
 
 
 async def test_names(database: Database) -> None:
-    row = Raw(1, "a", 1, 5.0, "user", "t", None)
-    importing = database.importing()
+    row = RawRow(1, "a", 1, 5.0, "user", "t", None)
+    importing = database.begin_import()
     assert (await importing.store(iter([row]), "mine")).name == "mine"
     assert (await importing.store(iter([row]), wanted="theirs")).name == "theirs"
     for taken in ("theirs", "no name\n", "", "x" * 65, "\x1b[31m"):
         assert (await importing.store(iter([row]), wanted=taken)).name not in ("theirs", taken)
     for bad, why in (("mine", "already"), ("a b", "no name"), ("\x1b", "no name")):
-        with pytest.raises(Refused, match=why):
+        with pytest.raises(Rejected, match=why):
             await importing.store(iter([row]), bad)
 
 
@@ -286,7 +294,7 @@ async def test_while_somebody_else_writes(database: Database, dsn: str) -> None:
     """Ids of others come between; what is stored meanwhile is not part of what is exported."""
     talk = await Talk.open(database)
     await talk.turn("a", "b")
-    source = database.exported(talk.agent)
+    source = database.export(talk.agent)
     await source.open()
     await talk.turn("later", "later")
     assert "later" not in {raw.content for raw in [raw async for page in source.pages() for raw in page]}
@@ -296,5 +304,5 @@ async def test_while_somebody_else_writes(database: Database, dsn: str) -> None:
         for n in range(5):
             await talk.turn(str(n))
 
-    made, _ = await asyncio.gather(database.importing().store(iter(rows), "copy"), between())
+    made, _ = await asyncio.gather(database.begin_import().store(iter(rows), "copy"), between())
     assert [row[:2] for row in stored(dsn, made.agent)] == [(raw.kind, raw.content) for raw in rows]

@@ -1,4 +1,4 @@
-"""The tree of agents: forked without a pen, killed and revived with one, read whole however damaged it is."""
+"""The tree of agents: forked without a write lock, killed and revived with one, read whole however damaged it is."""
 
 import asyncio
 from uuid import uuid4
@@ -8,16 +8,16 @@ import pytest
 
 from ikigai.core import codec
 from ikigai.core import events as ev
-from ikigai.core.agents.tree import CIRCLE, HERE, MISSING, tree
-from ikigai.core.errors import Broken, Busy, Refused
+from ikigai.core.agents.tree import ANCESTOR_CIRCLE, PARENT_MISSING, THIS_PROGRAM, build_tree
+from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.messages import StopReason, Text
 from ikigai.core.state.inputs import CallModel, Interrupted, Replied, SetMark, Submitted
-from ikigai.core.state.loading import AskAncestry, AskControls, loading
+from ikigai.core.state.loading import AskAncestry, AskControls, load_memory
 from ikigai.core.state.machine import work
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.run_config import RunConfig
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
-from ikigai.store.log import event_id
+from ikigai.store.log import new_event_id
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
 from tests.core.encoders import encoder, limits
@@ -26,8 +26,8 @@ from tests.store.test_loading import Counted, fill, turn
 
 
 async def fork(database: Database, parent: Agent, name: str = "", at: int | None = None) -> Agent:
-    at = await database.family.point(parent) if at is None else at
-    return await database.family.fork(parent, at, (ev.Forked(parent.name, at),), name)
+    at = await database.tree.fork_point(parent) if at is None else at
+    return await database.tree.fork(parent, at, (ev.Forked(parent.name, at),), name)
 
 
 def texts(talk: Talk) -> list[str]:
@@ -35,7 +35,7 @@ def texts(talk: Talk) -> list[str]:
 
 
 async def remembered(database: Database, agent: Agent) -> list[str]:
-    memory = await database.reader(agent).load(loading(RUN, agent.id))
+    memory = await database.reader(agent).load(load_memory(RUN, agent.id))
     return [message.text for turn in memory.window.turns for message in turn.messages]
 
 
@@ -43,10 +43,10 @@ async def test_a_busy_parent_is_forked_before_its_open_turn(database: Database) 
     talk = await Talk.open(database)
     await talk.turn("one", "1")
     await talk.happen(SetMark("here"))
-    idle = await database.family.point(talk.agent)
+    idle = await database.tree.fork_point(talk.agent)
     assert idle == (await database.reader(talk.agent).history(None, 1))[0].id, "what stands behind the turn is shared"
     await talk.happen(Submitted("two"))
-    assert await database.family.point(talk.agent) == idle
+    assert await database.tree.fork_point(talk.agent) == idle
     child = await Talk.open(database, await fork(database, talk.agent, "child"), RUN)
     assert texts(child) == ["one", "1"] and not child.memory.marks and child.memory.open is None
     own = [event for event in await database.reader(child.agent).history(None, 9) if event.agent == child.agent.id]
@@ -69,9 +69,9 @@ async def test_a_first_turn_that_is_open_is_not_shared(database: Database) -> No
             (bare, uuid4()),
         )
     found = await database.agents.find("bare")
-    assert await database.family.point(found) == 0
+    assert await database.tree.fork_point(found) == 0
     silent = await database.agents.create(parent=child.id, forked_at=child.forked_at)
-    assert await database.family.point(silent) == child.forked_at, "nothing of its own: what it shares"
+    assert await database.tree.fork_point(silent) == child.forked_at, "nothing of its own: what it shares"
     other = await Talk.open(database, child)
     await other.happen(Submitted("open"))
     grandchild = await fork(database, child, "grandchild")
@@ -83,12 +83,12 @@ async def test_an_agent_held_by_another_program_is_forked(dsn: str) -> None:
     talk = await Talk.open(first)
     await talk.turn("one", "1")
     await talk.happen(Submitted("two"))
-    with pytest.raises(Busy):
+    with pytest.raises(AgentLocked):
         await second.open_agent(talk.agent)
     child = await Talk.open(second, await fork(second, talk.agent), RUN)
     assert texts(child) == ["one", "1"]
-    held = {kin.name: (kin.holder, kin.in_turn) for kin in await second.family.all()}
-    assert held[child.agent.name] == (HERE, False)
+    held = {kin.name: (kin.holder, kin.in_turn) for kin in await second.tree.all()}
+    assert held[child.agent.name] == (THIS_PROGRAM, False)
     assert held[talk.agent.name][0].endswith(f"pid {first._session.parameters['application_name'].split('/')[-1]}")
     assert held[talk.agent.name][1] is True
     await talk.happen(Interrupted())
@@ -108,20 +108,20 @@ async def test_the_place_of_an_event_is_the_end_of_its_turn(database: Database) 
     assert opened
     for row in rows:
         if row.id >= opened.first:
-            with pytest.raises(Refused, match=f"The turn of event #{row.id} has not ended yet"):
-                await database.family.place(row.id)
+            with pytest.raises(Rejected, match=f"The turn of event #{row.id} has not ended yet"):
+                await database.tree.place(row.id)
             continue
         end = next(end for end in ends if end >= row.id) if row.id <= ends[-1] else row.id
         between = isinstance(row.event, ev.Marked | ev.SettingsChanged)
-        owner, at = await database.family.place(row.id)
+        owner, at = await database.tree.place(row.id)
         assert (owner.id, at) == (talk.agent.id, row.id if between else end)
     (asked,) = (row.id for row in rows if row.event == ev.UserMessage("one"))
-    owner, at = await database.family.place(asked)
+    owner, at = await database.tree.place(asked)
     child = await fork(database, owner, "then", at)
     assert await remembered(database, child) == ["one", "1"]
     for id in (0, 10**15, 2**63 - 2):
-        with pytest.raises(Refused, match="There is no event"):
-            await database.family.place(id)
+        with pytest.raises(Rejected, match="There is no event"):
+            await database.tree.place(id)
 
 
 async def test_what_the_parent_forgets_later_stays_with_a_child_forked_earlier(database: Database) -> None:
@@ -146,33 +146,33 @@ async def test_a_fork_is_made_whole_or_not_at_all(database: Database) -> None:
     await talk.turn()
     await fork(database, talk.agent, "taken")
     for name in ("taken", "two words", "🦉", "x" * 1024, "-x"):
-        with pytest.raises(Refused, match=r"named taken already|is no name"):
+        with pytest.raises(Rejected, match=r"named taken already|is no name"):
             await fork(database, talk.agent, name)
     assert (await fork(database, talk.agent, "owl🦉")).name == "owl🦉"
-    assert len(await database.family.links()) == 3
+    assert len(await database.tree.links()) == 3
 
 
 async def test_renaming(database: Database) -> None:
     one, two = await database.agents.create("one"), await database.agents.create("two")
-    await database.family.rename(one, "first🦉")
+    await database.tree.rename(one, "first🦉")
     assert (await database.agents.find("first🦉")).id == one.id
     for name in ("two", "two words", "", "y" * 1024, "🦉", "\x1b[2J"):
-        with pytest.raises(Refused):
-            await database.family.rename(one, name)
+        with pytest.raises(Rejected):
+            await database.tree.rename(one, name)
     assert {agent.name for agent in await database.agents.all()} == {"first🦉", "two"}
-    await database.family.rename(two, "two")
+    await database.tree.rename(two, "two")
 
 
 async def test_agent_is_renamed_by_its_writer_or_while_nobody_writes_it(database: Database, dsn: str) -> None:
     talk = await Talk.open(database)
     other = await Database.open(dsn, MIGRATIONS)
-    with pytest.raises(Busy, match=r"is being written by another program .* Rename it there"):
-        await other.family.rename(talk.agent, "theirs")
-    with pytest.raises(Refused, match="is no name"):
-        await other.family.rename(talk.agent, "two words")
-    await database.family.rename(talk.agent, "ours")
+    with pytest.raises(AgentLocked, match=r"is being written by another program .* Rename it there"):
+        await other.tree.rename(talk.agent, "theirs")
+    with pytest.raises(Rejected, match="is no name"):
+        await other.tree.rename(talk.agent, "two words")
+    await database.tree.rename(talk.agent, "ours")
     await talk.log.close()
-    await other.family.rename(talk.agent, "theirs")
+    await other.tree.rename(talk.agent, "theirs")
     assert [agent.name for agent in await database.agents.all()] == ["theirs"]
     await other.close()
 
@@ -188,10 +188,10 @@ async def test_a_killed_agent_is_not_offered_and_its_history_stays(database: Dat
     assert dead.killed_at and [agent.name for agent in await database.agents.all()] == [talk.agent.name]
     last = await database.agents.last()
     assert last and last.id == talk.agent.id and (await database.agents.last(talk.agent.directory))
-    assert {kin.name for kin in await database.family.all()} == {talk.agent.name}
-    assert [kin.dead for kin in await database.family.all(dead=True)] == [False, True]
+    assert {kin.name for kin in await database.tree.all()} == {talk.agent.name}
+    assert [kin.killed for kin in await database.tree.all(include_killed=True)] == [False, True]
     assert [hit.agent for hit in (await database.search("needle")).hits] == ["child"]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as refused:
         await database.agents.find("nobody")
     assert "child" not in refused.value.remedy
     assert await remembered(database, dead) == ["one", "1", "needle", "2"]
@@ -205,12 +205,12 @@ async def test_what_is_known_of_everybody(database: Database) -> None:
     talk = await Talk.open(database)
     await talk.turn("one", "an answer")
     child = await fork(database, talk.agent, "child")
-    (root, below) = await database.family.all()
-    assert (root.turns, root.model, root.words, root.in_turn) == (1, "chat/large", "an answer", False)
-    assert (below.parent, below.turns, below.words, below.forked_at) == (talk.agent.id, 0, "", child.forked_at)
+    (root, below) = await database.tree.all()
+    assert (root.turns, root.model, root.last_words, root.in_turn) == (1, "chat/large", "an answer", False)
+    assert (below.parent, below.turns, below.last_words, below.forked_at) == (talk.agent.id, 0, "", child.forked_at)
     await talk.happen(Submitted("more"))
-    (root, _) = await database.family.all()
-    assert root.in_turn and root.words == "more" and root.holder == HERE
+    (root, _) = await database.tree.all()
+    assert root.in_turn and root.last_words == "more" and root.holder == THIS_PROGRAM
 
 
 async def damage(database: Database, statement: str, *values: object) -> None:
@@ -228,16 +228,21 @@ async def test_a_circle_and_a_missing_parent_are_told_and_finite(database: Datab
     lost = await fork(database, talk.agent, "lost")
     await damage(database, "update agents set parent = %s, forked_at = 5 where id = %s", three.id, talk.agent.id)
     await damage(database, "update agents set parent = %s where id = %s", uuid4(), lost.id)
-    for agent, why in ((talk.agent, CIRCLE), (two, CIRCLE), (three, CIRCLE), (lost, MISSING)):
+    for agent, why in (
+        (talk.agent, ANCESTOR_CIRCLE),
+        (two, ANCESTOR_CIRCLE),
+        (three, ANCESTOR_CIRCLE),
+        (lost, PARENT_MISSING),
+    ):
         damaged = await database.agents.get(agent.id)
-        assert damaged and await database.family.broken(damaged) == why
-        with pytest.raises(Broken, match="can only be read"):
-            await database.family.check(damaged)
+        assert damaged and await database.tree.lineage_defect(damaged) == why
+        with pytest.raises(CorruptLineage, match="can only be read"):
+            await database.tree.check(damaged)
         await remembered(database, damaged)
-        assert await database.family.point(damaged) >= 0
+        assert await database.tree.fork_point(damaged) >= 0
     assert "1" in await remembered(database, talk.agent)
-    places = tree(await database.family.all())
-    assert len(places) == 4 and {place.trouble for place in places} == {CIRCLE, MISSING, ""}
+    places = build_tree(await database.tree.all())
+    assert len(places) == 4 and {place.problem for place in places} == {ANCESTOR_CIRCLE, PARENT_MISSING, ""}
 
 
 def chain(dsn: str, root: Agent, depth: int) -> str:
@@ -249,9 +254,12 @@ def chain(dsn: str, root: Agent, depth: int) -> str:
             child = uuid4()
             link = "insert into agents (id, name, parent, forked_at) values (%s, %s, %s, %s)"
             other.execute(link, (child, f"deep-{n}", parent, id))
-            facts = (ev.Forked("parent", id), *turn(id + 2, n))
-            rows += ((id + seq, event_id(), child, seq, *codec.encode(fact)) for seq, fact in enumerate(facts, start=1))
-            parent, id = str(child), id + len(facts)
+            events = (ev.Forked("parent", id), *turn(id + 2, n))
+            rows += (
+                (id + seq, new_event_id(), child, seq, *codec.encode(event))
+                for seq, event in enumerate(events, start=1)
+            )
+            parent, id = str(child), id + len(events)
         columns = "copy messages (id, event_id, agent_id, seq, kind, content, data) from stdin"
         with other.cursor().copy(columns) as copy:
             for row in rows:
@@ -262,7 +270,7 @@ def chain(dsn: str, root: Agent, depth: int) -> str:
 
 async def test_depth_does_not_cost_beyond_the_ancestry(database: Database, dsn: str) -> None:
     """200 agents, each a child of the one before with a turn of its own: the same rows, and a few questions more."""
-    depth, run = 200, Run({"model": "chat/large", "budget": 100_000}, limits, encoder)
+    depth, run = 200, RunConfig({"model": "chat/large", "budget": 100_000}, limits, encoder)
     flat, root = await database.agents.create("flat"), await database.agents.create("root")
     fill(dsn, flat, depth)
     fill(dsn, root, 1)
@@ -278,14 +286,14 @@ async def test_depth_does_not_cost_beyond_the_ancestry(database: Database, dsn: 
     (few, rows), (some, more) = costs.values()
     assert some - few <= 6, costs
     assert more <= rows + 2 * depth, "an ancestor and a fork event each"
-    assert await database.family.broken(deep) == ""
-    assert max(place.depth for place in tree(await database.family.all())) == depth - 1
+    assert await database.tree.lineage_defect(deep) == ""
+    assert max(place.depth for place in build_tree(await database.tree.all())) == depth - 1
 
 
 async def test_a_thousand_forks(database: Database, dsn: str) -> None:
     talk = await Talk.open(database)
     await talk.turn("one", "1")
-    at = await database.family.point(talk.agent)
+    at = await database.tree.fork_point(talk.agent)
     with psycopg.connect(dsn) as other:
         other.execute(
             "insert into agents (id, name, parent, forked_at)"
@@ -293,7 +301,7 @@ async def test_a_thousand_forks(database: Database, dsn: str) -> None:
             (talk.agent.id, at),
         )
     made = await asyncio.gather(*(fork(database, talk.agent) for _ in range(10)))
-    everybody = await database.family.all()
-    assert [place.depth for place in tree(everybody)] == [0, *[1] * 1_000]
+    everybody = await database.tree.all()
+    assert [place.depth for place in build_tree(everybody)] == [0, *[1] * 1_000]
     assert {agent.name for agent in made} <= {kin.name for kin in everybody}
     assert await remembered(database, made[-1]) == ["one", "1"]

@@ -15,7 +15,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Usage
-from ikigai.core.views.usage_totals import Spent, spent, total
+from ikigai.core.views.usage_totals import UsageTotals, sum_totals, totals_of
 from ikigai.store.database import Database
 from ikigai.store.sql import usage as usage_queries
 from ikigai.store.sql import window_history as plotting_queries
@@ -51,38 +51,38 @@ async def test_sums_are_exact(database: Database) -> None:
         stored[talk.agent.id] = made
         ids[talk.agent.id] = [row.id for row in rows if isinstance(row.event, ev.UsageReported)]
     every = [report for made in stored.values() for report in made]
-    everything = total(map(spent, every))
+    everything = sum_totals(map(totals_of, every))
     assert everything.unpriced and everything.failed and everything.interrupted and everything.retried
-    assert await database.spent() == everything
+    assert await database.usage_totals() == everything
     assert everything.cost == sum(Decimal(repr(report.cost)) for report in every if report.cost is not None)
 
-    by_model: dict[str, Spent] = defaultdict(Spent)
+    by_model: dict[str, UsageTotals] = defaultdict(UsageTotals)
     for report in every:
-        by_model[report.model] += spent(report)
-    found = await database.spent_by("model")
+        by_model[report.model] += totals_of(report)
+    found = await database.usage_totals_by("model")
     assert dict(found) == by_model
     assert [of.cost for _, of in found] == sorted((of.cost for _, of in found), reverse=True)
 
     names = {agent.id: agent.name for agent in await database.agents.all()}
-    by_agent = {names[id]: total(map(spent, made)) for id, made in stored.items()}
-    assert dict(await database.spent_by("agent")) == by_agent
+    by_agent = {names[id]: sum_totals(map(totals_of, made)) for id, made in stored.items()}
+    assert dict(await database.usage_totals_by("agent")) == by_agent
     today = datetime.now().date().isoformat()
-    assert await database.spent_by("day") == [(today, everything)]
+    assert await database.usage_totals_by("day") == [(today, everything)]
 
     for id, made in stored.items():
-        assert await database.spent(agent=id) == total(map(spent, made))
-        assert await database.spent_by("agent", agent=id) == [(names[id], total(map(spent, made)))]
-        assert await database.spent(ids=ids[id][:50]) == total(map(spent, made[:50]))
-    assert await database.spent(ids=[]) == Spent()
-    assert await database.spent(since=time.time() + 3600) == Spent()
-    assert await database.spent(since=time.time() - 3600) == everything
+        assert await database.usage_totals(agent=id) == sum_totals(map(totals_of, made))
+        assert await database.usage_totals_by("agent", agent=id) == [(names[id], sum_totals(map(totals_of, made)))]
+        assert await database.usage_totals(ids=ids[id][:50]) == sum_totals(map(totals_of, made[:50]))
+    assert await database.usage_totals(ids=[]) == UsageTotals()
+    assert await database.usage_totals(since=time.time() + 3600) == UsageTotals()
+    assert await database.usage_totals(since=time.time() - 3600) == everything
 
 
 async def test_an_empty_ledger(database: Database) -> None:
     await Talk.open(database)
-    assert await database.spent() == Spent()
+    assert await database.usage_totals() == UsageTotals()
     for by in ("day", "model", "agent"):
-        assert await database.spent_by(by) == []
+        assert await database.usage_totals_by(by) == []
 
 
 async def test_a_fork_has_spent_what_it_spent_itself(database: Database) -> None:
@@ -91,9 +91,9 @@ async def test_a_fork_has_spent_what_it_spent_itself(database: Database) -> None
     (row,) = (await parent.log.append((ev.UsageReported("a/b", Usage(10), cost=2.0),))).rows
     child = await Talk.open(database, await database.agents.create(parent=parent.agent.id, forked_at=row.id))
     await child.log.append((ev.UsageReported("a/b", Usage(1), cost=4.0),))
-    assert (await database.spent(agent=child.agent.id)).input == 1
-    assert (await database.spent(agent=parent.agent.id)).input == 110
-    assert (await database.spent()).cost == 7
+    assert (await database.usage_totals(agent=child.agent.id)).input == 1
+    assert (await database.usage_totals(agent=parent.agent.id)).input == 110
+    assert (await database.usage_totals()).cost == 7
 
 
 def put(dsn: str, at: datetime | None = None, data: str | None = None, count: int = 1) -> str:
@@ -133,12 +133,12 @@ async def test_days_are_those_of_where_one_is(dsn: str, database: Database) -> N
     for times in moments.values():
         for at in times:
             put(dsn, datetime.fromisoformat(at).replace(tzinfo=UTC))
-    found = await database.spent_by("day")
+    found = await database.usage_totals_by("day")
     assert [(day, of.requests) for day, of in found] == [(day, len(times)) for day, times in moments.items()]
     assert {of.cost / of.requests for _, of in found} == {Decimal("0.5")}
     begins = datetime(2026, 11, 2).timestamp()
-    assert [day for day, _ in await database.spent_by("day", since=begins)] == ["2026-11-02"]
-    assert (await database.spent(since=begins)).requests == 2
+    assert [day for day, _ in await database.usage_totals_by("day", since=begins)] == ["2026-11-02"]
+    assert (await database.usage_totals(since=begins)).requests == 2
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ async def test_days_are_those_of_where_one_is(dsn: str, database: Database) -> N
 async def test_no_row_stops_a_report(dsn: str, database: Database, data: str) -> None:
     put(dsn, data=data)
     put(dsn)
-    spoken = await database.spent()
+    spoken = await database.usage_totals()
     assert spoken.requests == 2 and spoken.cost >= Decimal("0.5") and spoken.unpriced == ("1e300" not in data)
-    assert sum(of.requests for _, of in await database.spent_by("model")) == 2
+    assert sum(of.requests for _, of in await database.usage_totals_by("model")) == 2
     with psycopg.connect(dsn) as other:
         for view in ("usage", "usage_by_day", "usage_by_model"):
             assert other.execute(f"select * from {view}".encode()).fetchall()
@@ -165,13 +165,13 @@ async def test_the_views_say_what_the_reports_say(dsn: str, database: Database) 
     talk = await Talk.open(database)
     made = reports(100, 5)
     await talk.log.append(tuple(made))
-    columns = ", ".join(name for name in Spent.__struct_fields__ if name not in ("prunes", "pruned"))
+    columns = ", ".join(name for name in UsageTotals.__struct_fields__ if name not in ("prunes", "pruned"))
     with psycopg.connect(dsn) as other:
         days = other.execute(f"select {columns} from usage_by_day".encode()).fetchall()
         models = other.execute(f"select model, {columns} from usage_by_model".encode()).fetchall()
         rows = other.execute("select model, purpose, failure, seconds, cost from usage order by id").fetchall()
-    assert total(Spent(*day) for day in days) == await database.spent()
-    assert {model: Spent(*of) for model, *of in models} == dict(await database.spent_by("model"))
+    assert sum_totals(UsageTotals(*day) for day in days) == await database.usage_totals()
+    assert {model: UsageTotals(*of) for model, *of in models} == dict(await database.usage_totals_by("model"))
     assert rows == [
         (
             report.model,
@@ -201,7 +201,7 @@ async def test_the_ledger_is_found_by_its_index(dsn: str, database: Database) ->
 @pytest.mark.usefixtures("zone")
 async def test_stretches_of_time_are_as_long_as_it_takes(dsn: str, database: Database) -> None:
     async def units(most: int = 31, **which: Any) -> tuple[str, list[tuple[str, int]], int]:
-        unit, rows, earlier = await database.spent_over_time(most, **which)
+        unit, rows, earlier = await database.usage_over_time(most, **which)
         return unit, [(name, of.requests) for name, of in rows], earlier.requests
 
     def at(text: str) -> datetime:
@@ -245,13 +245,15 @@ async def test_turns_and_what_they_held(dsn: str, database: Database) -> None:
         )
         await talk.log.append(asked)
     await talk.log.append((ev.UserMessage("?"), ended, ev.UserMessage("?"), ev.UsageReported("a/b", Usage(5), out=5)))
-    turns = await database.filled(talk.agent.id, 240)
+    turns = await database.window_fills(talk.agent.id, 240)
     assert [turn.tokens for turn in turns] == [*(1_000 * n if n % 5 else 10 for n in range(1, 21)), 5]
     assert [turn.out for turn in turns] == [*(n // 4 for n in range(1, 21)), 5]
-    assert await database.filled(talk.agent.id, 3) == turns[-3:]
-    assert await database.filled(talk.agent.id, 3, since=time.time() + 60) == []
-    assert await database.filled(put(dsn, data='{"usage": {"input": "x"}, "out": {}}', count=3), 9) == []
-    assert [turn.tokens for turn in await database.filled(put(dsn, data='{"usage": {"input": 1e300}}'), 9)] == [10**300]
+    assert await database.window_fills(talk.agent.id, 3) == turns[-3:]
+    assert await database.window_fills(talk.agent.id, 3, since=time.time() + 60) == []
+    assert await database.window_fills(put(dsn, data='{"usage": {"input": "x"}, "out": {}}', count=3), 9) == []
+    assert [turn.tokens for turn in await database.window_fills(put(dsn, data='{"usage": {"input": 1e300}}'), 9)] == [
+        10**300
+    ]
 
 
 async def test_turns_are_not_looked_for_in_a_million_events(dsn: str, database: Database) -> None:

@@ -316,7 +316,7 @@ NEWEST = {
 
 @pytest.mark.parametrize("view", NEWEST)
 def test_the_newest_rows_of_an_agent_are_found_by_an_index(log: Log, view: str) -> None:
-    """Whether it is the one that wrote nearly everything or one that wrote little long ago, few rows are read."""
+    """Few rows are read, for an agent that wrote nearly everything and for one that wrote little long ago."""
     query, index = NEWEST[view]
     quiet, loud = log.agent("quiet"), log.agent("loud")
     for agent, turns in ((quiet, 30), (loud, 10_000)):

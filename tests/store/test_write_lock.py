@@ -1,4 +1,4 @@
-"""One writer per agent: who has the pen, who is told so, and when it is free again."""
+"""One writer per agent: who has the write lock, who is told so, and when it is free again."""
 
 import asyncio
 import os
@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Busy, Refused
-from ikigai.core.state.loading import loading
+from ikigai.core.errors import AgentLocked, Rejected
+from ikigai.core.state.loading import load_memory
 from ikigai.store import address
-from ikigai.store import write_lock as pen
+from ikigai.store import write_lock as write_lock
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
@@ -48,7 +48,7 @@ def locks(dsn: str) -> int:
 
 
 async def test_a_second_program_is_told_who_writes(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pen, "PATIENCE", 60)  # which a living holder is not granted
+    monkeypatch.setattr(write_lock, "DEAD_OWNER_TIMEOUT", 60)  # which a living holder is not granted
     first = await Database.open(dsn, MIGRATIONS)
     agent = await first.agents.create("heron")
     program = await asyncio.create_subprocess_exec(
@@ -57,14 +57,14 @@ async def test_a_second_program_is_told_who_writes(dsn: str, monkeypatch: pytest
     try:
         assert program.stdout and await program.stdout.readline() == b"open\n"
         began = time.monotonic()
-        with pytest.raises(Busy) as refused:
+        with pytest.raises(AgentLocked) as refused:
             await first.open_agent(agent)
         assert time.monotonic() - began < 30
-        assert refused.value.holder == f"{os.uname().nodename[:40]}, pid {program.pid}"
-        assert "heron" in refused.value.what and refused.value.holder in refused.value.what
+        assert refused.value.owner == f"{os.uname().nodename[:40]}, pid {program.pid}"
+        assert "heron" in refused.value.what and refused.value.owner in refused.value.what
         assert refused.value.exit_code == 75
-        # Reading needs no pen, and another agent is free.
-        assert (await first.reader(agent).load(loading(RUN, agent.id))).agent == agent.id
+        # Reading needs no write lock, and another agent is free.
+        assert (await first.reader(agent).load(load_memory(RUN, agent.id))).agent == agent.id
         await first.open_agent(await first.agents.create())
     finally:
         program.kill()
@@ -81,7 +81,7 @@ async def test_the_pen_is_put_down_on_close(dsn: str) -> None:
     for _ in range(3):
         log = await first.open_agent(agent)
         await log.append((ev.UserMessage("?"),))
-        with pytest.raises(Busy):
+        with pytest.raises(AgentLocked):
             await second.open_agent(agent)
         await log.close()
         assert locks(dsn) == 0
@@ -98,7 +98,7 @@ async def test_twice_in_one_program_is_refused(database: Database, dsn: str) -> 
     agent = await database.agents.create()
     opening = [asyncio.create_task(database.open_agent(agent)) for _ in range(3)]
     results = await asyncio.gather(*opening, return_exceptions=True)
-    assert sorted(type(result).__name__ for result in results) == ["AgentLog", "Busy", "Busy"]
+    assert sorted(type(result).__name__ for result in results) == ["AgentLocked", "AgentLocked", "AgentLog"]
     assert locks(dsn) == 1
 
 
@@ -116,23 +116,23 @@ async def test_many_agents_share_one_connection(database: Database, dsn: str) ->
 
 async def test_an_agent_that_is_not_there(database: Database, dsn: str) -> None:
     agent = msgspec.structs.replace(await database.agents.create("gone"), id=str(uuid4()))
-    with pytest.raises(Refused, match="no agent gone"):
+    with pytest.raises(Rejected, match="no agent gone"):
         await database.open_agent(agent)
     assert locks(dsn) == 0
 
 
 def test_a_holder_is_named_as_well_as_possible() -> None:
-    ours = pen.Holder(1, address.program())
+    ours = write_lock.LockOwner(1, address.application_name())
     assert str(ours) == f"{os.uname().nodename[:40]}, pid {os.getpid()}" and not ours.is_dead()
     ended = subprocess.Popen(["true"])
     ended.wait()
-    assert pen.Holder(1, f"ikigai/{os.uname().nodename[:40]}/{ended.pid}").is_dead()
-    assert not pen.Holder(1, f"ikigai/elsewhere/{ended.pid}").is_dead()
-    assert str(pen.Holder(1, "ikigai/a/b/7")) == "a/b, pid 7"
-    assert str(pen.Holder(1, "psql")) == "psql"
-    assert str(pen.Holder(1, "")) == "another program"
+    assert write_lock.LockOwner(1, f"ikigai/{os.uname().nodename[:40]}/{ended.pid}").is_dead()
+    assert not write_lock.LockOwner(1, f"ikigai/elsewhere/{ended.pid}").is_dead()
+    assert str(write_lock.LockOwner(1, "ikigai/a/b/7")) == "a/b, pid 7"
+    assert str(write_lock.LockOwner(1, "psql")) == "psql"
+    assert str(write_lock.LockOwner(1, "")) == "another program"
 
 
 def test_the_locks_number_is_made_of_the_random_end_of_an_id() -> None:
-    keys = {pen.number(UUID(int=2**127 + n)) for n in (0, 1, 2**31, 2**32 - 1)}
+    keys = {write_lock.lock_number(UUID(int=2**127 + n)) for n in (0, 1, 2**31, 2**32 - 1)}
     assert keys == {0, 1, -(2**31), -1}

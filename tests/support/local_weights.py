@@ -1,4 +1,4 @@
-"""The local model's weights for tests: fetched once, and kept between runs."""
+"""This module gives tests the local model's weights, which are fetched once and kept between runs."""
 
 import os
 from functools import cache
@@ -9,6 +9,8 @@ from ikigai.providers.local import weights
 
 @cache
 def smol_weights() -> Path:
-    """The GGUF file of SmolLM2-135M-Instruct. IKIGAI_TEST_CACHE names another folder than ~/.cache/ikigai-tests."""
+    """Return the GGUF file of SmolLM2-135M-Instruct; IKIGAI_TEST_CACHE names another folder than
+    ~/.cache/ikigai-tests.
+    """
     folder = Path(os.environ.get("IKIGAI_TEST_CACHE") or Path.home() / ".cache" / "ikigai-tests")
     return weights.find(folder) or weights.fetch(folder)

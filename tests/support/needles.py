@@ -1,12 +1,11 @@
-"""Needles in a long conversation: what is left of early facts when it has been condensed, and what that cost.
+"""This module measures what condensing leaves of early events in a long conversation, and at which cost.
 
 The same conversation goes through ikigai (its loop, its database, a model behind real HTTP) and through the two rules
 of Roo-Code, simulated: to hide half of the messages, and to put a summary in the place of everything. All ask the same
-summariser, which copies the newest sentences with a figure in them that there is room for.
+summarizer, which copies the newest sentences with a figure in them that there is room for.
 
-Prices are Anthropic's in input tokens at full price: what a request shares with the one before costs 0.1, all else of
-it 1.25; what a summariser is shown apart from that 1, what it writes 5. Replies cost the same everywhere and are left
-out.
+Prices are Anthropic's in input tokens at full price. The part that a request shares with the one before costs 0.1, the
+rest of it 1.25. Other input of a summarizer costs 1, its output 5. Replies cost the same everywhere and are left out.
 """
 
 import asyncio
@@ -17,18 +16,18 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ikigai.agent.loop import Runtime
+from ikigai.agent.loop import AgentLoop
 from ikigai.app.recall import EXCERPTS, MOST
-from ikigai.core.condense.threshold import Options
-from ikigai.core.model import Limits
+from ikigai.core.condense.threshold import CondenseOptions
+from ikigai.core.model import ModelLimits
 from ikigai.core.state.inputs import Submitted
-from ikigai.core.state.loading import loading
-from ikigai.core.state.memory import Status
-from ikigai.core.state.run_config import Run
-from ikigai.providers.models import Traits
+from ikigai.core.state.loading import load_memory
+from ikigai.core.state.memory import AgentStatus
+from ikigai.core.state.run_config import RunConfig
+from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.store.database import Database
-from ikigai.tools.registry import Registry
+from ikigai.tools.registry import ToolRegistry
 from tests.agent.test_loop import Watcher
 from tests.bench.prose import Prose
 from tests.support.wire_server import Answer, Received, WireServer, completion
@@ -47,7 +46,7 @@ class Needle:
 
 @dataclass
 class Outcome:
-    """How many needles stand in the next request, and how many more in what recall finds; costs in input tokens."""
+    """The needles in the next request, those that recall finds besides, and costs in input tokens."""
 
     name: str
     kept: int
@@ -70,14 +69,16 @@ HEAD = f"{'':<44} {'in':>3} {'rec.':>4} {'found':>7} {'price':>11} {'recalling':
 
 
 def conversation(turns: int, words: int, needles: int, seed: int = 8) -> tuple[list[tuple[str, str]], list[Needle]]:
-    """Questions and answers of about so many words each; needles lie in the first half of them, anywhere in a turn."""
+    """Return questions and answers of about `words` words each; needles lie in the first half of them, anywhere in a
+    turn.
+    """
     random = Random(seed)
     prose = Prose(random)
     places = sorted(random.sample(range(turns // 2), needles))
     said, found = list[tuple[str, str]](), list[Needle]()
     for turn in range(turns):
-        fact = f"Ticket {random.randrange(10_000, 99_999)} moved {prose.path()} to {random.randrange(9)}.{turn}."
-        asked, answered = f"{turn}: {prose.text(words // 6)} {fact}", prose.text(words)
+        event = f"Ticket {random.randrange(10_000, 99_999)} moved {prose.path()} to {random.randrange(9)}.{turn}."
+        asked, answered = f"{turn}: {prose.text(words // 6)} {event}", prose.text(words)
         if turn in places:
             what = f"{prose.name()} {prose.name()}{turn}"
             text = f"{prose.name()}-{random.randrange(16**6):06x}"
@@ -93,7 +94,7 @@ def conversation(turns: int, words: int, needles: int, seed: int = 8) -> tuple[l
 
 
 def summary_of(asked: str) -> str:
-    """What the summariser answers: the newest sentences with a figure, as many as it may write words."""
+    """Return the summarizer's answer: the newest sentences with a figure, up to the number of words it may write."""
     most = int(re.findall(r"at most (\d+) words", asked)[-1])
     kept = list[str]()
     for sentence in reversed(re.split(r"(?<=\.)\s+|\n+", asked.rpartition("[end of the conversation]")[0])):
@@ -112,7 +113,7 @@ def size(message: Said) -> int:
 
 
 def priced(requests: list[list[Said]]) -> tuple[float, float]:
-    """What these requests cost one after the other, and their mean size, in tokens."""
+    """Return the cost of these requests one after the other, and their mean size, in tokens."""
     cost = total = 0.0
     before: list[Said] = []
     for now in requests:
@@ -129,10 +130,15 @@ def summarising(asked: str, answered: str) -> float:
 
 
 async def ours(
-    name: str, database: Database, talk: list[tuple[str, str]], needles: list[Needle], budget: int, options: Options,
+    name: str,
+    database: Database,
+    talk: list[tuple[str, str]],
+    needles: list[Needle],
+    budget: int,
+    options: CondenseOptions,
     cheaper: float = 1.0,
-) -> Outcome:  # fmt: skip
-    """The conversation through ikigai; a summariser of its own costs `cheaper` times as much."""
+) -> Outcome:
+    """Send the conversation through ikigai; a summarizer of its own costs `cheaper` times as much."""
     answers = iter(answer for _, answer in talk)
 
     def answer(received: Received) -> Answer:
@@ -141,13 +147,13 @@ async def ours(
 
     async with WireServer() as server:
         server.answer = answer
-        provider = OpenAIProvider("wire", server.base_url, "key", traits=lambda _: Traits())
+        provider = OpenAIProvider("wire", server.base_url, "key", traits=lambda _: ModelTraits())
         settings = {"model": "wire/x", "budget": budget, "system": SYSTEM}
-        run = Run(settings, lambda _: Limits(10 * budget, 1_000), provider.encoder)
+        run = RunConfig(settings, lambda _: ModelLimits(10 * budget, 1_000), provider.encoder)
         agent = await database.agents.create()
         log = await database.open_agent(agent)
-        memory = await log.load(loading(run, agent.id))
-        runtime = Runtime(memory, log, lambda _: provider, Registry(), Watcher(), condensing=lambda _: options)
+        memory = await log.load(load_memory(run, agent.id))
+        runtime = AgentLoop(memory, log, lambda _: provider, ToolRegistry(), Watcher(), condensing=lambda _: options)
         loop = asyncio.create_task(runtime.run())
         for turn, (asked, _) in enumerate(talk, 1):
             runtime.inbox.put_nowait(Submitted(asked))
@@ -181,7 +187,7 @@ def _is_asked(messages: list[Said]) -> bool:
 
 
 def _shown(messages: list[Said]) -> str:
-    """What a summariser reads, up to what is asked of it."""
+    """Return the text that a summarizer reads, without the instruction at its end."""
     if len(messages) == 2:
         return messages[-1]["content"]
     said = "\n\n".join(message["content"] for message in messages[1:-1])
@@ -194,7 +200,7 @@ def _apart(asked: list[Said]) -> float:
 
 
 def _beside(sent: list[list[Said]], asked: list[Said]) -> float:
-    """A request that shares all but its last message with one of the conversation."""
+    """Return a request that shares all but its last message with one of the conversation."""
     assert any(each[: len(asked) - 1] == asked[:-1] for each in sent), "it could be served by a cache"
     wrote = WROTE * len(summary_of(_shown(asked))) / 4
     return READ * sum(map(size, asked[:-1])) / 4 + WRITTEN * size(asked[-1]) / 4 + wrote
@@ -204,11 +210,11 @@ def _text(message: Any) -> str:
     return str(message["content"])
 
 
-def _ended(runtime: Runtime, turn: int) -> bool:
-    """The turn has ended, and what was made of it by then is stored: the user is slower than the summariser."""
-    if runtime.memory.status is not Status.IDLE or runtime.memory.full.total.turns < turn:
+def _ended(runtime: AgentLoop, turn: int) -> bool:
+    """Return True once the turn has ended and its summary is stored: the user is slower than the summarizer."""
+    if runtime.memory.status is not AgentStatus.IDLE or runtime.memory.full_window.total.turns < turn:
         return False
-    return runtime._background.idle
+    return not runtime.condensing
 
 
 async def _until(true: Callable[[], bool]) -> None:
@@ -218,7 +224,7 @@ async def _until(true: Callable[[], bool]) -> None:
 
 
 def theirs(name: str, talk: list[tuple[str, str]], needles: list[Needle], ceiling: int, condense: bool) -> Outcome:
-    """The conversation under a rule of Roo-Code's: half of the messages are hidden, or a summary replaces all."""
+    """Send the conversation under a rule of Roo-Code's: half of the messages are hidden, or a summary replaces all."""
     system, requests, made = {"role": "system", "content": SYSTEM}, list[list[Said]](), 0
     visible, markers, price = list[Said](), list[Said](), 0.0
     for asked, answered in talk:

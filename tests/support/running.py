@@ -1,15 +1,15 @@
-"""A loop that runs while a test talks to it."""
+"""This module runs an agent loop while a test talks to it."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from ikigai.agent.loop import Runtime
+from ikigai.agent.loop import AgentLoop
 
 
 @asynccontextmanager
-async def running(runtime: Runtime) -> AsyncIterator[None]:
-    """Until the block ends, and what is under way then has ended too."""
+async def running(runtime: AgentLoop) -> AsyncIterator[None]:
+    """Run the loop until the block ends, and then until its work has ended too."""
     task = asyncio.create_task(runtime.run())
     try:
         yield

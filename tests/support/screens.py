@@ -1,9 +1,10 @@
-"""Stored screens: what a terminal shows is compared with text files, and its styles with others beside them.
+"""This module compares the screens of a terminal with stored text files, and their styles with others beside
+them.
 
-    tests/golden/screens/WALK/STATE.txt               what is to be read
-    tests/golden/screens/WALK/STATE.VARIANT.styles    how it looks in one variant: row, style, the text that has it
+    tests/golden/screens/WALK/STATE.txt               the text of the screen
+    tests/golden/screens/WALK/STATE.VARIANT.styles    its styles in one variant: row, style, the text that has it
 
-A walk is one run through many states. Made anew, all or those of some tests, to be read in `git diff`:
+A walk is one run through many states. To make all of them anew, or those of some tests, and read them in `git diff`:
 
     IKIGAI_RENEW_SCREENS=1 python -m pytest tests/e2e/test_screens.py
 """
@@ -25,11 +26,10 @@ from tests.terminal.alternate import is_dim
 FOLDER = GOLDEN / "screens"
 RENEW = bool(os.environ.get("IKIGAI_RENEW_SCREENS"))
 PATIENCE, SHORT, QUIET = 30.0, 0.5, 0.6
-"""Seconds that a screen may take to look as stored, and where one before it did not; and those for which nothing may
-change on one that is being stored."""
+"""Seconds until a screen must look as stored, after a failure of this run, and without change before one is stored."""
 
 VARIANTS: dict[str, dict[str, str]] = {"dark": {}, "light": {"IKIGAI_TERMINAL_THEME": "light"}}
-"""Ways in which the program can look: by name what is in its environment."""
+"""Environment of each way in which the program can look, by name."""
 
 # What differs from run to run, and what stands for it. Nothing else does, and no width changes if it can be helped.
 _VARYING = (
@@ -46,7 +46,7 @@ _VARYING = (
 
 
 class Terminal(Protocol):
-    """What shows the screen; `Program` is one."""
+    """A terminal that shows the screen; `Program` is one."""
 
     @property
     def screen(self) -> pyte.Screen: ...
@@ -54,21 +54,21 @@ class Terminal(Protocol):
 
 
 def same(text: str) -> str:
-    """A row as it is in every run."""
+    """Return a row with the parts replaced that differ from run to run."""
     for pattern, instead in _VARYING:
         text = re.sub(pattern, instead, text)
     return text
 
 
 def shown(screen: pyte.Screen) -> str:
-    """The rows of the screen without the empty ones at its end; a bar says where the cursor is."""
+    """Return the rows of the screen without the empty ones at its end; a bar marks the cursor."""
     rows = [same(row.rstrip()) for row in screen.display]
     cursor = f"cursor {screen.cursor.y + 1}:{screen.cursor.x + 1}" if not screen.cursor.hidden else "no cursor"
     return "\n".join(rows).rstrip("\n") + f"\n──\n{screen.columns} × {screen.lines}, {cursor}\n"
 
 
 def styles(screen: pyte.Screen) -> str:
-    """A line per row that is not all plain: its number, and each stretch of it that is not, with its style in words."""
+    """Return a line per row that is not all plain: its number, and each styled stretch with its style in words."""
     lines: list[str] = []
     for y in range(screen.lines):
         runs: list[tuple[str, str, str]] = []
@@ -87,7 +87,7 @@ def styles(screen: pyte.Screen) -> str:
 
 
 def _words(cell: pyte.screens.Char) -> tuple[str, str]:
-    """The style of a cell, its ink and its ground; "" for none."""
+    """Return the style of a cell, its ink and its ground; "" for none."""
     ink = [word for word, on in (("bold", cell.bold), ("dim", is_dim(cell)), ("italics", cell.italics)) if on]
     ink += [_COLOURS.get(cell.fg, cell.fg)] * (cell.fg != "default")
     names = ("underscore", "strikethrough", "reverse")
@@ -97,13 +97,13 @@ def _words(cell: pyte.screens.Char) -> tuple[str, str]:
 
 
 _COLOURS = {"brown": "yellow", "brightbrown": "brightyellow", "bfightmagenta": "brightmagenta"}
-"""What pyte calls them, and what they are."""
+"""Standard names of colors, by the names that pyte has for them."""
 
 
 class Screens:
-    """The stored screens of one walk, for the time of a `with`; it fails at its end, with all that differs.
+    """The stored screens of one walk, for the time of a `with`; it fails at its end, with all differences.
 
-    A stored screen that the walk never came to is one that differs. Without a variant styles are not compared.
+    A stored screen that the walk never showed is a difference. Without a variant styles are not compared.
     """
 
     def __init__(self, walk: str, variant: str = "") -> None:
@@ -133,7 +133,7 @@ class Screens:
         return file.name.partition(".")[0] in self._walked
 
     def agrees(self, state: str, terminal: Terminal) -> None:
-        """Wait until the terminal shows what is stored of this state; if it never does, that is told at the end."""
+        """Wait until the terminal shows the stored screen of this state; a difference is reported at the end."""
         looks: dict[str, Callable[[pyte.Screen], str]] = {f"{state}.txt": shown}
         if self._variant:
             looks[f"{state}.{self._variant}.styles"] = styles
@@ -151,7 +151,7 @@ class Screens:
         self._compare(state, stored, now)
 
     def printed(self, state: str, text: str) -> None:
-        """The same for what a program without a screen has printed."""
+        """Compare the output of a program without a screen."""
         name = f"{state}.txt"
         self._compare(state, {name: self._stored(name)}, {name: "\n".join(map(same, text.split("\n")))})
 

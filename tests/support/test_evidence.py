@@ -1,4 +1,4 @@
-"""What the long campaigns look for is found when it is there: every violation that can be made by hand."""
+"""Tests that the long campaigns find every violation that can be made by hand."""
 
 import subprocess
 import time
@@ -30,7 +30,7 @@ def shell(name: str) -> dict[str, object]:
 
 @pytest.fixture
 def evidence(account: Account) -> Evidence:
-    """Of two turns with a command each."""
+    """Return the evidence of two turns with a command each."""
     made = Evidence(account)
     for n in range(2):
         model = account.script(["Some words.", shell(f"{n}")], "The end.")

@@ -1,4 +1,4 @@
-"""The comparison with stored screens itself: it finds what differs, also in styles alone, and what nobody comes to."""
+"""Tests of the comparison with stored screens: it finds differences, in styles alone too, and screens never shown."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.support.screens import Screens, shown, styles
 
 
 class Still:
-    """A terminal that shows a text for ever."""
+    """A terminal that always shows the same text."""
 
     def __init__(self, text: str) -> None:
         self.screen = pyte.Screen(40, 5)
@@ -44,7 +44,7 @@ def test_text_and_styles_in_words():
     assert styles(Still(HELLO).screen) == "  1  bold cyan '❯'  dim 'there in'  reverse '0 s'\n"
 
 
-def test_what_is_as_stored_agrees_and_what_is_not_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_screens_report_differences_from_stored_ones(folder: Path, monkeypatch: pytest.MonkeyPatch):
     stored(folder, monkeypatch, "one")
     with Screens("walk", "dark") as walk:
         walk.agrees("one", Still(HELLO.replace("12 s", "7 s")))
@@ -57,7 +57,7 @@ def test_what_is_as_stored_agrees_and_what_is_not_is_told(folder: Path, monkeypa
         walk.agrees("one", Still(HELLO))
 
 
-def test_a_screen_that_nobody_comes_to_is_told_and_goes_when_renewed(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_unseen_screen_is_reported_and_deleted_when_renewed(folder: Path, monkeypatch: pytest.MonkeyPatch):
     stored(folder, monkeypatch, "one", "two")
     with pytest.raises(AssertionError, match=r"walk/two\.txt is of a state"), Screens("walk", "dark") as walk:
         walk.agrees("one", Still(HELLO))

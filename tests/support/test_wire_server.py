@@ -1,11 +1,11 @@
-"""The wire server as a program of its own."""
+"""Tests of the wire server as a program of its own."""
 
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-from ikigai.core.request.reply import Broke, Failure
+from ikigai.core.request.reply import FailureKind, StreamFailed
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import ask, collect, reply
 
@@ -23,8 +23,8 @@ async def test_it_runs_on_its_own(tmp_path: Path):
             await provider.close()
             process.terminate()
     assert reply(found[0]).text == "Hello."
-    assert [event.kind for event in found[1] if isinstance(event, Broke)] == [Failure.AUTH]
-    assert [event.kind for event in found[2] if isinstance(event, Broke)] == [Failure.CUT]
+    assert [event.kind for event in found[1] if isinstance(event, StreamFailed)] == [FailureKind.AUTH]
+    assert [event.kind for event in found[2] if isinstance(event, StreamFailed)] == [FailureKind.CUT]
     assert reply(found[3]).text == "You said: 3"
     sent = [json.loads(line)["body"]["messages"][-1]["content"] for line in record.read_text().splitlines()]
     assert sent == ["0", "1", "2", "3"]

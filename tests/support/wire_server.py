@@ -1,4 +1,4 @@
-"""A small HTTP server that speaks scripted Chat Completions and keeps what it was sent; in a test, or on its own:
+"""This module serves scripted Chat Completions over HTTP and records the requests; in a test, or on its own:
 
     python -m tests.support.wire_server --port 0 --script FILE [--record FILE]
 
@@ -51,7 +51,7 @@ class Received:
 
 
 def sse(*chunks: object) -> bytes:
-    """Events of a stream; bytes go out as they are."""
+    """Return the events of a stream; bytes go out as they are."""
     return b"".join(c if isinstance(c, bytes) else b"data: " + _json(c) + b"\n\n" for c in chunks)
 
 
@@ -79,7 +79,7 @@ def completion(
     pause: float = 0.0,
     usage: dict[str, Any] | None = None,
 ) -> Answer:
-    """A whole reply as a stream. `calls`: name, arguments (an object or a text), id."""
+    """Return a whole reply as a stream; each of `calls` is a name, arguments (an object or a text) and an id."""
     chunks = [chunk({"role": "assistant", "content": ""})]
     chunks += [chunk({"reasoning_content": thinking[at : at + piece]}) for at in range(0, len(thinking), piece)]
     chunks += [chunk({"content": text[at : at + piece]}) for at in range(0, len(text), piece)]
@@ -97,7 +97,7 @@ def completion(
 
 
 def failure(status: int, message: str = "", code: str = "", **headers: str) -> Answer:
-    """An error as OpenAI words it; underscores in header names are hyphens."""
+    """Return an error as OpenAI words it; underscores in header names are hyphens."""
     body = {"error": {"message": message, "type": "error", "param": None, "code": code or None}}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Answer(json.dumps(body).encode(), status, {"Content-Type": "application/json", **named})
@@ -107,7 +107,7 @@ class WireServer:
     """`async with WireServer([answer, …]) as server`: see `server.base_url` and `server.requests`.
 
     `got_one` is set when a request has come, `hung_up` when a client went away before it had its answer. `answer` makes
-    the answers behind the script; `busy` is how many are under way, `busiest` how many were at once at most.
+    the answers behind the script. `busy` is the number under way, `busiest` the largest number so far.
     """
 
     def __init__(self, script: Iterable[Answer | str] = (), record: Path | None = None) -> None:
@@ -149,7 +149,7 @@ class WireServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open[asyncio.current_task()] = writer
         try:
-            while received := await self._receive(reader):
+            while received := await self._receive(reader, writer):
                 self.requests.append(received)
                 self.got_one.set()
                 if self._record:
@@ -170,9 +170,11 @@ class WireServer:
             del self._open[asyncio.current_task()]
             writer.close()
 
-    async def _receive(self, reader: asyncio.StreamReader) -> Received | None:
+    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Received | None:
+        """Return the next request but HEAD, which only opens the connection and is answered here."""
         try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            while (head := (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n"))[0][:5] == "HEAD ":
+                writer.write(b"HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n")
         except asyncio.IncompleteReadError:
             return None
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
@@ -180,7 +182,7 @@ class WireServer:
         return Received(head[0].split()[1], headers, body)
 
     async def _answer(self, answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection can be used again."""
+        """Send the answer; return True if the connection can be used again."""
         headers = "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items())
         writer.write(f"HTTP/1.1 {answer.status} X\r\n{headers}Transfer-Encoding: chunked\r\n\r\n".encode("latin-1"))
         body = answer.body[: answer.cut]

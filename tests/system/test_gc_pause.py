@@ -1,4 +1,4 @@
-"""The cyclic collector is off while somebody needs that, and then as it was; what stays is not looked through again."""
+"""Tests of the garbage collector's pause: it ends with its last user, and frozen objects are not scanned again."""
 
 import gc
 import sys
@@ -20,7 +20,7 @@ def as_it_was() -> Iterator[None]:
 def test_by_several_at_once_and_then_as_it_was(before: bool):
     if not before:
         gc.disable()
-    one, two = collector.off(), collector.off()
+    one, two = collector.pause_gc(), collector.pause_gc()
     with one:
         two.__enter__()
         assert not gc.isenabled()
@@ -31,22 +31,22 @@ def test_by_several_at_once_and_then_as_it_was(before: bool):
 
 def test_switched_on_meanwhile():
     gc.disable()
-    with collector.off():
-        collector.on()
-        with collector.off():
+    with collector.pause_gc():
+        collector.resume_gc()
+        with collector.pause_gc():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
     gc.disable()
-    collector.on()
+    collector.resume_gc()
     assert gc.isenabled()
 
 
-def test_what_was_imported_is_looked_through_no_more(monkeypatch: pytest.MonkeyPatch):
-    with collector.off(imports=True):
+def test_frozen_objects_are_not_scanned_again(monkeypatch: pytest.MonkeyPatch):
+    with collector.pause_gc(imports=True):
         pass
     assert not gc.get_freeze_count()
-    with collector.off(imports=True):
+    with collector.pause_gc(imports=True):
         monkeypatch.setitem(sys.modules, "a module of a test", collector)
         made = [[] for _ in range(1000)]
     assert gc.get_freeze_count() >= len(made) and gc.isenabled()

@@ -1,4 +1,4 @@
-"""The memory of ikigai: closed to other processes of the same user, and open again in the programs that it starts."""
+"""Tests that ikigai's memory is closed to other processes of the user, and that its children's memory is open."""
 
 import os
 import resource
@@ -16,7 +16,7 @@ _PROTECT = "from ikigai.system.process_memory import protect_process_memory as p
 
 
 def child(code: str, **how: object) -> str:
-    """Return what Python writes that runs `code`, with a secret in its environment."""
+    """Return the output of Python running `code`, with a secret in its environment."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
@@ -33,7 +33,7 @@ def child(code: str, **how: object) -> str:
 @LINUX
 @pytest.mark.parametrize("protected", [False, True])
 def test_environment_is_closed_to_another_process_of_the_same_user(protected: bool):
-    """As root it becomes another user first: root may read everything."""
+    """As root the other process becomes another user first: root may read everything."""
     code = f"""
 import ctypes, os, subprocess
 from ikigai.system.process_memory import protect_process_memory
@@ -69,7 +69,7 @@ def test_core_files_are_off_and_programs_can_turn_them_on():
 
 @LINUX
 def test_program_is_protected_when_it_opens_the_database(tmp_path: Path):
-    """Before that no tool can run, in either way to use the program."""
+    """No tool can run before that, in either way to use the program."""
     code = (
         "import os, ctypes; from ikigai.cli.main import main; before = ctypes.CDLL(None).prctl(3);"
         f"os.environ.update(HOME={str(tmp_path)!r}, IKIGAI_DATABASE_URL='postgresql://nobody@127.0.0.1:1/none');"

@@ -1,4 +1,4 @@
-"""One line about long work: on a terminal that can, of what takes a while, and gone when it is over."""
+"""Tests of the progress line: it shows on a capable terminal for long work, and is gone when that is over."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.system import progress as module
-from ikigai.system.progress import measured, progress, waiting
+from ikigai.system.progress import format_progress, show_progress, show_waiting
 
 END = b"<end>"
 
@@ -34,11 +34,11 @@ class Terminal:
         return self._read.decode()
 
     def lines(self) -> list[str]:
-        """What stood in the line, one after the other."""
+        """The texts that stood in the line, one after the other."""
         return [text.removesuffix("\x1b[K") for text in self.read().split("\r") if text]
 
     def takes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What is written to standard error from here on goes to it."""
+        """Send standard error to this terminal from here on."""
         monkeypatch.setattr(sys, "stderr", self.stderr)
 
     def close(self) -> None:
@@ -50,16 +50,16 @@ class Terminal:
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     made = Terminal()
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(module, "SOON", 0.0)
+    monkeypatch.setattr(module, "QUIET_SECONDS", 0.0)
     yield made
     made.close()
 
 
 def test_a_bar_is_drawn_over_itself_and_goes(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal.takes(monkeypatch)
-    monkeypatch.setattr(module, "STEP", 0.0)
+    monkeypatch.setattr(module, "PROGRESS_POLL", 0.0)
     before = termios.tcgetattr(terminal.slave)
-    with pytest.raises(KeyboardInterrupt), progress("Exporting") as told:
+    with pytest.raises(KeyboardInterrupt), show_progress("Exporting") as told:
         told(0, 200)
         told(100, 200)
         told(300, 200)
@@ -73,17 +73,17 @@ def test_a_bar_is_drawn_over_itself_and_goes(terminal: Terminal, monkeypatch: py
     assert {*re.findall(r"\x1b[^K]*K?", terminal.read())} == {"\x1b[K"}
 
 
-def test_what_is_quick_says_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_work_shows_no_progress(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal.takes(monkeypatch)
-    monkeypatch.setattr(module, "SOON", 60.0)
-    with progress("Exporting") as told:
+    monkeypatch.setattr(module, "QUIET_SECONDS", 60.0)
+    with show_progress("Exporting") as told:
         told(1, 2)
     assert terminal.read() == ""
 
 
 def test_not_all_of_it_is_drawn(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal.takes(monkeypatch)
-    with progress("Looking") as told:
+    with show_progress("Looking") as told:
         for count in range(5_000):
             told(count, None)
     assert terminal.lines()[0] == "Looking 0 events" and len(terminal.lines()) < 50
@@ -92,8 +92,8 @@ def test_not_all_of_it_is_drawn(terminal: Terminal, monkeypatch: pytest.MonkeyPa
 def test_once_where_nothing_can_be_drawn_over(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal.takes(monkeypatch)
     monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setattr(module, "STEP", 0.0)
-    with progress("Exporting") as told:
+    monkeypatch.setattr(module, "PROGRESS_POLL", 0.0)
+    with show_progress("Exporting") as told:
         told(1, 2)
         told(2, 2)
     assert terminal.read() == "Exporting …\r\n"
@@ -101,7 +101,7 @@ def test_once_where_nothing_can_be_drawn_over(terminal: Terminal, monkeypatch: p
 
 async def test_waiting_counts_seconds_or_steps(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal.takes(monkeypatch)
-    monkeypatch.setattr(module, "STEP", 0.01)
+    monkeypatch.setattr(module, "PROGRESS_POLL", 0.01)
 
     async def until(text: str) -> None:
         async with asyncio.timeout(10):
@@ -109,7 +109,7 @@ async def test_waiting_counts_seconds_or_steps(terminal: Terminal, monkeypatch: 
                 await asyncio.sleep(0.01)
 
     with pytest.raises(asyncio.CancelledError):
-        async with waiting("Preparing the database") as told:
+        async with show_waiting("Preparing the database") as told:
             await until("Preparing the database … 0 s")
             told(3, 9)
             await until("Preparing the database 3 of 9")
@@ -123,19 +123,22 @@ async def test_nothing_where_nobody_looks(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool
 ) -> None:
     terminal.takes(monkeypatch)
-    monkeypatch.setattr(module, "STEP", 0.0)
+    monkeypatch.setattr(module, "PROGRESS_POLL", 0.0)
     file = (tmp_path / "stderr").open("w")
     if wanted:
         monkeypatch.setattr(sys, "stderr", file)
-    with progress("Exporting", wanted=wanted) as told:
+    with show_progress("Exporting", enabled=wanted) as told:
         told(1, 2)
-    async with waiting("Preparing", wanted):
+    async with show_waiting("Preparing", wanted):
         await asyncio.sleep(0.02)
     file.close()
     assert (tmp_path / "stderr").read_text() == terminal.read() == ""
 
 
 def test_measures() -> None:
-    assert measured(12_345_678, None, "bytes") == "12.3 MB" and measured(1_234, None, "events") == "1,234 events"
-    assert measured(3, 9, "steps") == "3 of 9" and measured(5, 0, "bytes") == "0.0 MB"
-    assert measured(1, 3, "bytes") == "█" * 10 + "░" * 20 + " 33 %  0.0 MB"
+    assert (
+        format_progress(12_345_678, None, "bytes") == "12.3 MB"
+        and format_progress(1_234, None, "events") == "1,234 events"
+    )
+    assert format_progress(3, 9, "steps") == "3 of 9" and format_progress(5, 0, "bytes") == "0.0 MB"
+    assert format_progress(1, 3, "bytes") == "█" * 10 + "░" * 20 + " 33 %  0.0 MB"

@@ -1,4 +1,4 @@
-"""pyte's screen with the terminal's other one, which pyte does not know: what is drawn there goes away with it.
+"""This module adds the alternate screen to pyte's, which pyte does not know: what is drawn there goes away with it.
 
 It also draws what follows a joiner, a variation selector or a vowel sign in the same write, where pyte stops.
 """
@@ -20,7 +20,7 @@ def is_dim(cell: Char) -> bool:
 
 
 class Screen(pyte.HistoryScreen):
-    """`elsewhere` says that the other screen is shown."""
+    """A screen; `elsewhere` says that the alternate screen is shown."""
 
     elsewhere = False
 

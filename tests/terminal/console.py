@@ -1,4 +1,4 @@
-"""A program on a pseudo-terminal, the screen it draws (pyte), and every byte it wrote."""
+"""This module runs a program on a pseudo-terminal, with the screen it draws (pyte) and every byte it wrote."""
 
 import json
 import os
@@ -18,6 +18,7 @@ from typing import Self
 import pyte
 
 from tests import ROOT
+from tests.support import starting
 from tests.terminal.alternate import Screen
 from tests.terminal.modes import left_on
 
@@ -28,7 +29,7 @@ PASTE, END = b"\x1b[200~", b"\x1b[201~"
 
 
 class Console:
-    """Runs `argv` until the block is left; `log` is what the demo told of its callbacks."""
+    """A run of `argv` until the block is left; `log` holds the demo's callbacks."""
 
     def __init__(self, folder: Path, argv: list[str] = DEMO, size: tuple[int, int] = (80, 24), **environ: str) -> None:
         self.columns, self.rows = size
@@ -42,6 +43,13 @@ class Console:
         master, slave = pty.openpty()
         ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", self.rows, self.columns, 0, 0))
         self.before = termios.tcgetattr(slave)
+        self.fd, self.slave = master, slave
+        self._forked = None
+        shared = {key: value for key, value in child.items() if not key.startswith(starting.OF_THE_INTERPRETER)}
+        if argv is DEMO and starting.shareable(shared := starting.USUAL | shared):
+            self._forked = starting.start("tests.terminal.demo", (), (slave, slave, slave), shared, ROOT, terminal=True)
+            self.pid = self._forked.pid
+            return
         self.pid = os.fork()
         if self.pid == 0:
             os.setsid()
@@ -51,7 +59,6 @@ class Console:
             os.closerange(3, 100)
             os.chdir(ROOT)
             os.execve(argv[0], argv, child)
-        self.fd, self.slave = master, slave
 
     def __enter__(self) -> Self:
         return self
@@ -59,13 +66,16 @@ class Console:
     def __exit__(self, *_: object) -> None:
         if self._status is None:
             os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+            if self._forked:
+                self._forked.wait()
+            else:
+                os.waitpid(self.pid, 0)
         for fd in (self.fd, self.slave):
             if fd >= 0:
                 os.close(fd)
 
     def send(self, keys: str | bytes) -> None:
-        """Type; a long text while reading what comes back, as terminals do."""
+        """Type `text`; a long one while reading the output, as terminals do."""
         data = memoryview(keys.encode() if isinstance(keys, str) else keys)
         while data:
             readable, writable, _ = select.select([self.fd], [self.fd], [], 5)
@@ -84,11 +94,11 @@ class Console:
         return bool(data)
 
     def pump(self, seconds: float) -> None:
-        """Read for so long."""
+        """Read for `seconds`."""
         self.until(lambda: False, seconds, fail=False)
 
     def until(self, wanted: str | Callable[[], object], seconds: float = 40, fail: bool = True) -> None:
-        """Read until a text is on the screen, or something is true."""
+        """Read until a text is on the screen, or a condition is true."""
         deadline = time.monotonic() + seconds
         while not (wanted in self.text if isinstance(wanted, str) else wanted()):
             left = deadline - time.monotonic()
@@ -99,7 +109,7 @@ class Console:
                 time.sleep(0.01)
 
     def ready(self) -> Self:
-        """Wait for the prompt and what comes right after it."""
+        """Wait for the prompt and the rows right after it."""
         self.until(lambda: self.told("ready") and (STATUS in self.text or self.columns <= 40))
         return self
 
@@ -118,13 +128,13 @@ class Console:
 
     @property
     def history(self) -> str:
-        """Everything from the first line to the last, the scrollback included."""
+        """Return everything from the first line to the last, the scrollback included."""
         gone = ["".join(row[x].data for x in range(self.columns)).rstrip() for row in self.screen.history.top]
         return "\n".join([*gone, self.text])
 
     @property
     def prompt(self) -> str:
-        """The text of the input, from the last ❯ down to the status line; "?" while there is none."""
+        """Return the text of the input, from the last ❯ down to the status line; "?" while there is none."""
         start = max((index for index, line in enumerate(self.lines) if line.startswith("❯")), default=None)
         if start is None:
             return "?"
@@ -143,25 +153,26 @@ class Console:
         return [line["text"] for line in self.told("submit")]
 
     def ended(self, seconds: float = 40) -> int:
-        """Wait for the program to end: its exit code, negative for a signal."""
+        """Wait for the program to end; return its exit code, negative for a signal."""
 
         def over() -> bool:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self._status = status
-            return bool(pid)
+            if self._forked:
+                self._status = self._forked.poll()
+            elif (gone := os.waitpid(self.pid, os.WNOHANG))[0]:
+                self._status = os.waitstatus_to_exitcode(gone[1])
+            return self._status is not None
 
         self.until(over, seconds)
         self.pump(0.05)
         assert self._status is not None
-        return os.waitstatus_to_exitcode(self._status)
+        return self._status
 
     def modes(self) -> dict[str, str]:
-        """Private modes as the program set them last: number → h or l."""
+        """Return the private modes as the program set them last: number → h or l."""
         return {number.decode(): state.decode() for number, state in re.findall(rb"\x1b\[\?(\d+)([hl])", self.raw)}
 
     def assert_restored(self) -> None:
-        """The terminal is as it was before the program began."""
+        """Assert that the terminal is as it was before the program began."""
         assert termios.tcgetattr(self.slave) == self.before
         assert left_on(self.raw) == {}
         assert self.screen.cursor.x == 0

@@ -1,6 +1,6 @@
 """Runs the screen over a real terminal with a conversation played from here: no database, no model.
 
-What is typed says what happens (see `Feed.submitted`); DEMO_LOG names a file that gets a line of JSON per callback.
+What is typed says what happens (see `Feed.submit`); DEMO_LOG names a file that gets a line of JSON per callback.
 """
 
 import asyncio
@@ -8,35 +8,37 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-from ikigai.terminal.render.theme import USER, theme
+from ikigai.terminal.render.theme import USER, terminal_theme
 from ikigai.terminal.tty import Tty
 
 tty = Tty()
-styles = theme(os.environ, words="DEMO_WORDS" in os.environ)
+styles = terminal_theme(os.environ, words="DEMO_WORDS" in os.environ)
 tty.open(styles.paint("prompt", styles.sign(USER)) + " ")
 
-from ikigai.config.terminal import Terminal  # noqa: E402
+from ikigai.config.terminal import TerminalSettings  # noqa: E402
 from ikigai.core.commands.table import COMMANDS  # noqa: E402
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage  # noqa: E402
 from ikigai.core.messages import Message, Text, Thinking, ToolCall, ToolResult  # noqa: E402
-from ikigai.core.model import Limits  # noqa: E402
+from ikigai.core.model import ModelLimits  # noqa: E402
 from ikigai.core.questions import Choice, Question  # noqa: E402
 from ikigai.core.request.build import Request  # noqa: E402
-from ikigai.core.request.reply import TextDelta, ThinkingDelta, ToolCallDelta, Waiting  # noqa: E402
-from ikigai.core.state.fold import blank, ended, evolve  # noqa: E402
+from ikigai.core.request.reply import RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta  # noqa: E402
+from ikigai.core.state.fold import empty_memory, end_turn, evolve  # noqa: E402
 from ikigai.core.state.memory import Memory  # noqa: E402
-from ikigai.core.state.run_config import Run  # noqa: E402
-from ikigai.core.views.transcript import Block, Rule, Speaker, block  # noqa: E402
+from ikigai.core.state.run_config import RunConfig  # noqa: E402
+from ikigai.core.views.transcript import ContextRule, Speaker, TranscriptBlock, event_block  # noqa: E402
 from ikigai.terminal.output import background_color as background  # noqa: E402
 from ikigai.terminal.output import dialog  # noqa: E402
-from ikigai.terminal.screen import Screen  # noqa: E402
+from ikigai.terminal.screen import Screen, ScreenOptions  # noqa: E402
+from tests.support.silent_handler import SilentHandler  # noqa: E402
 
 if patience := os.environ.get("DEMO_PATIENCE"):  # for terminals that answer late on a busy machine
-    background.WORTH = background.LENT = background.OWED = float(patience)
+    background.ANSWER_WAIT = background.LENT = background.OWED = float(patience)
 if pause := os.environ.get("DEMO_PAUSE"):
-    dialog.PAUSE = float(pause)
+    dialog.TYPING_GUARD = float(pause)
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "goes", "home"]
 HOSTILE = (
@@ -47,7 +49,7 @@ HOSTILE = (
 
 
 class Bytes:
-    """Sizes as a plain JSON body would have them."""
+    """Return sizes as a plain JSON body would have them."""
 
     def envelope(self, request: Request) -> int:
         return 2000
@@ -69,7 +71,7 @@ def answer(paragraphs: int) -> str:
 
 
 def lines(count: int) -> str:
-    """So many numbered lines: code, lists, and paragraphs whose lines are kept apart."""
+    """Return `count` numbered lines: code, lists, and paragraphs whose lines are kept apart."""
     made: list[str] = []
     for first in range(1, count + 1, 50):
         numbers = [f"L{number:05} {WORDS[number % 12]}" for number in range(first, min(first + 50, count + 1))]
@@ -83,14 +85,21 @@ def lines(count: int) -> str:
     return "\n\n".join(made) + "\n"
 
 
-class Feed:
+KNOWN = {
+    "models": ["openai/gpt-5", "openai/gpt-5-mini", "local/smollm2"],
+    "marks": ["one", "two"],
+    "agents": ["amber-fox"],
+}
+
+
+class Feed(SilentHandler):
     def __init__(self) -> None:
-        run = Run(
+        run = RunConfig(
             {"model": "openai/gpt-5-mini", "level": "med", "budget": 2000},
-            lambda _: Limits(8000, 1000),
+            lambda _: ModelLimits(8000, 1000),
             lambda _: Bytes(),
         )
-        self.memory: Memory = blank(run, "demo")
+        self.memory: Memory = empty_memory(run, "demo")
         self.ids = 0
         self.task: asyncio.Task[None] | None = None
         self.asking: set[asyncio.Task[None]] = set()
@@ -101,19 +110,9 @@ class Feed:
         self.signal = 0
         self.log = Path(os.environ.get("DEMO_LOG", os.devnull))
         self.pace = float(os.environ.get("DEMO_PACE", "0.004"))
-        models = ["openai/gpt-5", "openai/gpt-5-mini", "local/smollm2"]
-        self.screen = Screen(
-            tty,
-            styles,
-            on_submit=self.submitted,
-            on_interrupt=self.interrupted,
-            on_quit=lambda: (self.told("quit"), self.screen.close()),
-            on_take_back=self.taken_back,
-            on_signal=self.signalled,
-            sources={"models": lambda: models, "marks": lambda: ["one", "two"], "agents": lambda: ["amber-fox"]},
-            thinking=os.environ.get("DEMO_THINKING", "fold"),
-            vi="DEMO_VI" in os.environ,
-        )
+        options = ScreenOptions(os.environ.get("DEMO_THINKING", "fold"), vi="DEMO_VI" in os.environ)
+        self.screen = Screen(tty, styles, self, options)
+        self.view = self.screen.view
 
     def told(self, what: str, **more: object) -> None:
         with self.log.open("a") as log:
@@ -127,21 +126,23 @@ class Feed:
             self.ids += 1
             row = StoredEvent(self.ids, "demo", self.ids, 0.0, event)
             self.memory = evolve(self.memory, row)
-            if shown := block(row):
-                self.screen.show(shown)
-        self.screen.changed(self.memory)
+            if shown := event_block(row):
+                self.view.show(shown)
+        self.view.changed(self.memory)
 
     def end(self, ending: Ending, reason: str = "") -> None:
         out = self.memory.window.older.turns
-        self.store(ended(self.memory, (), ending, reason))
+        self.store(end_turn(self.memory, (), ending, reason))
         if self.memory.window.older.turns != out:
-            self.screen.rule(Rule(self.memory.cutoff or 0, self.memory.window.older.turns, "the first words of it"))
+            self.view.rule(
+                ContextRule(self.memory.cutoff or 0, self.memory.window.older.turns, "the first words of it")
+            )
 
-    def submitted(self, text: str) -> None:
+    def submit(self, text: str) -> None:
         self.told("submit", text=text[:2000], length=len(text))
         if self.memory.open:
             self.queue.append(text)
-            self.screen.queued(tuple(self.queue))
+            self.view.queued(tuple(self.queue))
             return
         word, _, rest = text.partition(" ")
         match word:
@@ -149,16 +150,16 @@ class Feed:
                 self.screen.close()
                 return
             case "/help":
-                self.screen.print_text("\n".join(f"/{each.name:<10} {each.help}" for each in COMMANDS))
+                self.view.print_text("\n".join(f"/{each.name:<10} {each.help}" for each in COMMANDS))
                 return
             case "boom":
                 asyncio.get_running_loop().call_soon(self.boom)
                 return
             case "notice":
-                self.screen.notice(rest)
+                self.view.notice(rest)
                 return
             case "trouble":
-                self.screen.away(True)
+                self.view.away(True)
                 return
             case "ask":
                 self.asking.add(asyncio.create_task(self.ask(float(rest or 0))))
@@ -185,7 +186,7 @@ class Feed:
                 self.task = asyncio.create_task(self.tools())
             case "retry":
                 self.asked_by = self.ids
-                self.screen.live(self.ids, Waiting(30.0, 2, "The provider is overloaded.", most=8))
+                self.view.live(self.ids, RetryScheduled(30.0, 2, "The provider is overloaded.", max_attempts=8))
             case "fail":
                 self.end(Ending.FAILED, "The provider refuses the key. Check OPENAI_API_KEY.")
             case _:
@@ -195,7 +196,7 @@ class Feed:
         await asyncio.sleep(seconds)
         number = len(self.told_of("asked")) + 1
         self.told("asked")
-        answered = await self.screen.ask(
+        answered = await self.view.ask(
             Question(
                 f"Shall \x1b[2Jthing {number} be done?",
                 (f"  thing {number}, first \x1b]0;owned\x07 part", f"  thing {number}, other part"),
@@ -210,7 +211,7 @@ class Feed:
 
     def delta(self, text: str) -> None:
         self.said.append(text)
-        self.screen.live(self.asked_by, TextDelta(text))
+        self.view.live(self.asked_by, TextDelta(text))
 
     async def streamed(self, text: str, piece: int = 4) -> None:
         self.asked_by = self.ids
@@ -219,7 +220,7 @@ class Feed:
             self.delta(text[at : at + piece])
             if at - saved >= 200 or not saved:
                 saved = at
-                self.screen.saved(self.asked_by, saved)
+                self.view.saved(self.asked_by, saved)
             await asyncio.sleep(self.pace)
         self.finished(Ending.COMPLETED)
 
@@ -228,7 +229,7 @@ class Feed:
         text = text.replace("\\n", "\n").replace("\\e", "\x1b")
         step = max(4, len(text) // 1000)
         for at in range(0, len(text), step):
-            self.screen.live(self.asked_by, ThinkingDelta(text[at : at + step]))
+            self.view.live(self.asked_by, ThinkingDelta(text[at : at + step]))
             await asyncio.sleep(self.pace)
         if says:
             self.mused = text
@@ -237,7 +238,7 @@ class Feed:
     async def tools(self) -> None:
         self.asked_by = self.ids
         self.delta("Let me look.")
-        self.screen.live(self.asked_by, ToolCallDelta(0, "a", "read_file", '{"path":'))
+        self.view.live(self.asked_by, ToolCallDelta(0, "a", "read_file", '{"path":'))
         await asyncio.sleep(0.3)
         calls = ToolCall("a", "read_file", '{"path": "/etc/passwd"}'), ToolCall("b", "shell", '{"command": "ls -l\\n"}')
         self.said.clear()
@@ -256,20 +257,27 @@ class Feed:
         self.end(ending)
         if self.queue:
             text = self.queue.pop(0)
-            self.screen.queued(tuple(self.queue))
-            self.submitted(text)
+            self.view.queued(tuple(self.queue))
+            self.submit(text)
 
-    def interrupted(self) -> None:
+    def interrupt(self) -> None:
         self.told("interrupt")
         if self.task:
             self.task.cancel()
         if self.memory.open:
             self.finished(Ending.INTERRUPTED)
 
-    def taken_back(self) -> str:
+    def take_back(self) -> str:
         text = self.queue.pop() if self.queue else ""
-        self.screen.queued(tuple(self.queue))
+        self.view.queued(tuple(self.queue))
         return text
+
+    def leave(self) -> None:
+        self.told("quit")
+        self.screen.close()
+
+    def complete(self, kind: str, typed: str) -> Iterable[str]:
+        return KNOWN.get(kind, ())
 
     def signalled(self, number: int) -> None:
         self.told("signal", number=number)
@@ -277,28 +285,28 @@ class Feed:
         self.screen.close()
 
     async def begin(self) -> None:
-        self.screen.equip(Terminal(notify=os.environ.get("DEMO_NOTIFY", "auto"), notify_after=1))
-        self.screen.agent("amber-fox")
-        self.screen.database("embedded")
-        self.screen.changed(self.memory)
+        self.screen.equip(TerminalSettings(notify=os.environ.get("DEMO_NOTIFY", "auto"), notify_after=1))
+        self.view.agent("amber-fox")
+        self.view.database("embedded")
+        self.view.changed(self.memory)
         if "DEMO_LONG_HISTORY" in os.environ:
-            turn = [Block(1, Speaker.USER, "asked"), Block(2, Speaker.ASSISTANT, answer(8))]
-            self.screen.history([*turn * 5, Rule(3, 5, "asked"), *turn * 20], 100)
+            turn = [TranscriptBlock(1, Speaker.USER, "asked"), TranscriptBlock(2, Speaker.ASSISTANT, answer(8))]
+            self.view.history([*turn * 5, ContextRule(3, 5, "asked"), *turn * 20], 100)
         if "DEMO_HISTORY" in os.environ:
-            self.screen.history(
+            self.view.history(
                 [
-                    Block(1, Speaker.USER, "An earlier question?", remembered=False),
-                    Block(2, Speaker.ASSISTANT, "An **earlier** answer.", remembered=False),
-                    Rule(3, 12, "What is a sliding window, and why would one want it"),
-                    Block(3, Speaker.USER, "What is a sliding window, and why would one want it?"),
-                    Block(4, Speaker.ASSISTANT, "It keeps *whole turns* under a budget."),
+                    TranscriptBlock(1, Speaker.USER, "An earlier question?", remembered=False),
+                    TranscriptBlock(2, Speaker.ASSISTANT, "An **earlier** answer.", remembered=False),
+                    ContextRule(3, 12, "What is a sliding window, and why would one want it"),
+                    TranscriptBlock(3, Speaker.USER, "What is a sliding window, and why would one want it?"),
+                    TranscriptBlock(4, Speaker.ASSISTANT, "It keeps *whole turns* under a budget."),
                 ],
                 1234,
             )
         self.screen.set_prompts([f"old prompt {n}" for n in range(50)])
         self.told("ready")
         if "DEMO_FIRST" in os.environ:
-            self.submitted(os.environ["DEMO_FIRST"])
+            self.submit(os.environ["DEMO_FIRST"])
 
 
 async def main() -> int:

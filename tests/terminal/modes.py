@@ -1,17 +1,20 @@
-"""What a program has switched on in a terminal and not off again, read from the bytes that it wrote."""
+"""This module finds modes that a program has left on in a terminal, in the bytes that it wrote."""
 
 import re
 
 _USUAL = {"?7": "h", "?25": "h"}
-"""Wrapping, and a cursor that is seen; all other modes are off."""
+"""The modes at the start: wrapping, and a visible cursor; all others are off."""
 _SEQUENCE = re.compile(
     rb"\x1b\[(?P<csi>[0-?]*[ -/]*[@-~])|\x1b\](?P<osc>[^\x07\x1b]*)(?:\x07|\x1b\\)|\x1b(?P<short>[ -/]*[0-Zc-~=>])"
 )
 
 
 def left_on(raw: bytes) -> dict[str, str]:
-    """By name, with the last that was said of it: private and other modes, keypad, shape of the cursor, scroll region,
-    titles and keyboards pushed and not popped, a title set outside of that, colours, character set, style, a link."""
+    """Return the modes left on, by name, with their last value.
+
+    They are private and other modes, keypad, shape of the cursor, scroll region, titles and keyboards pushed and not
+    popped, a title set outside of that, colors, character set, style, a link.
+    """
     left: dict[str, str] = {}
     depth = {"title stack": 0, "keyboard stack": 0}
     for found in _SEQUENCE.finditer(raw):

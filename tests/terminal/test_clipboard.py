@@ -1,4 +1,4 @@
-"""The terminal's clipboard: what is written for it, and where no program reaches one."""
+"""These tests cover copying by the terminal, and the refusal where no program reaches its clipboard."""
 
 import os
 import pty
@@ -6,8 +6,8 @@ from base64 import b64encode
 
 import pytest
 
-from ikigai.core.errors import Refused
-from ikigai.terminal.clipboard import LONGEST, copied
+from ikigai.core.errors import Rejected
+from ikigai.terminal.clipboard import MAX_CLIPBOARD_BYTES, copy_through_tty
 from ikigai.terminal.tty import Tty
 
 XTERM = {"TERM": "xterm"}
@@ -22,11 +22,11 @@ def ends():
     os.close(slave)
 
 
-async def test_the_terminal_is_told(ends: tuple[int, int]):
+async def test_copy_is_written_to_the_terminal(ends: tuple[int, int]):
     master, slave = ends
     tty = Tty(slave, slave, XTERM)
     tty.raw()
-    assert await copied("é\n", tty, XTERM) == "Copied, if the terminal allows it: 2 characters."
+    assert await copy_through_tty("é\n", tty, XTERM) == "Copied, if the terminal allows it: 2 characters."
     assert os.read(master, 100) == b"\x1b]52;c;" + b64encode("é\n".encode()) + b"\x07"
 
 
@@ -36,15 +36,17 @@ async def test_the_terminal_is_told(ends: tuple[int, int]):
         ("x", {"TERM": "dumb"}, "This terminal has no clipboard"),
         ("x", {}, "This terminal has no clipboard"),
         ("x", {"TERM": "linux"}, "This terminal has no clipboard"),
-        ("é" * (LONGEST // 2 + 1), XTERM, "37,001 characters are more than terminals copy"),
+        ("é" * (MAX_CLIPBOARD_BYTES // 2 + 1), XTERM, "37,001 characters are more than terminals copy"),
     ],
 )
-async def test_refused(ends: tuple[int, int], text: str, environ: dict[str, str], said: str):
+async def test_copy_is_refused_without_a_clipboard(
+    ends: tuple[int, int], text: str, environ: dict[str, str], said: str
+):
     master, slave = ends
     os.set_blocking(master, False)
     tty = Tty(slave, slave, environ)
     tty.raw()
-    with pytest.raises(Refused, match=said):
-        await copied(text, tty, environ)
+    with pytest.raises(Rejected, match=said):
+        await copy_through_tty(text, tty, environ)
     with pytest.raises(BlockingIOError):
         os.read(master, 100)

@@ -1,4 +1,4 @@
-"""Every way out leaves the terminal as it was before: modes of the device, paste mode, cursor, wrapping."""
+"""These tests leave the program in every way: modes of the device, paste mode, cursor and wrapping are restored."""
 
 import os
 import re
@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import starting
 from tests.terminal.console import Console
+
+
+@pytest.fixture(autouse=True)
+def own_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting, "own_interpreter", True)
 
 
 def test_a_normal_exit(tmp_path: Path):
@@ -125,7 +131,7 @@ def test_stopped_from_outside_and_continued(tmp_path: Path):
         console.until("You said: still here")
 
 
-def test_ctrl_z_where_nothing_can_resume_it(tmp_path: Path):
+def test_ctrl_z_returns_without_a_shell_to_resume(tmp_path: Path):
     with Console(tmp_path) as console:
         console.ready().send("\x1astill here\r")
         console.until("You said: still here")

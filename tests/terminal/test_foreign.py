@@ -1,4 +1,4 @@
-"""Text that is not ours in every place that shows some: it reaches no terminal as anything but text."""
+"""These tests put foreign text into every place that shows some: it reaches the terminal only as text."""
 
 import re
 from collections.abc import Callable
@@ -13,22 +13,22 @@ from prompt_toolkit.layout.processors import TransformationInput
 
 from ikigai.core.events import AssistantMessage, Event, StoredEvent, UserMessage
 from ikigai.core.messages import Text, ToolCall
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
 from ikigai.core.questions import yes_or_no
-from ikigai.core.request.reply import Delta, TextDelta, ThinkingDelta, ToolCallDelta, Waiting
+from ikigai.core.request.reply import Delta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.sanitize import Cleaner, clean, storable
-from ikigai.core.state.fold import blank, evolve
+from ikigai.core.state.fold import empty_memory, evolve
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.run_config import Run
-from ikigai.core.views.exclusion import Reasons
-from ikigai.core.views.transcript import Block, Rule, Speaker
+from ikigai.core.state.run_config import RunConfig
+from ikigai.core.views.exclusion import Exclusions
+from ikigai.core.views.transcript import ContextRule, Speaker, TranscriptBlock
 from ikigai.terminal.browser import frame as browser_frame
-from ikigai.terminal.browser.items import items
-from ikigai.terminal.browser.view import View
-from ikigai.terminal.input.prompt import Visible
+from ikigai.terminal.browser.items import build_items
+from ikigai.terminal.browser.view import BrowserView
+from ikigai.terminal.input.prompt import VisibleControls
 from ikigai.terminal.output.dialog import Dialog
-from ikigai.terminal.output.live_area import Area
-from ikigai.terminal.output.live_reply import LiveReply, Piece
+from ikigai.terminal.output.live_area import LiveArea
+from ikigai.terminal.output.live_reply import FinishedBlock, LiveReply
 from ikigai.terminal.render import blocks as render
 from ikigai.terminal.render import context_rule as rules
 from ikigai.terminal.render import diff as changes
@@ -42,14 +42,15 @@ BAD = [char for char in EVERY if forbidden(char) and char != "\r"]
 FORBIDDEN = re.compile(f"[{re.escape(''.join(BAD))}]")
 CHUNKS = ["".join(BAD[at : at + 100]) for at in range(0, len(BAD), 100)]
 JOINED = re.compile("👩\u200d💻")
-"""Where a joiner has its place."""
+"""Texts in which a joiner has its place."""
 PLAIN = Theme(plain=True)
-"""Draws no escape sequence of our own."""
+"""A theme that draws no escape sequence of our own."""
 
 
 def memory(*events: Event, model: str = "m/n") -> Memory:
-    made = blank(
-        Run({"model": model, "budget": 1_000}, lambda _: Limits(8_000, 100), lambda _: encoder("chat/tiny")), "a"
+    made = empty_memory(
+        RunConfig({"model": model, "budget": 1_000}, lambda _: ModelLimits(8_000, 100), lambda _: encoder("chat/tiny")),
+        "a",
     )
     for id, event in enumerate(events, start=1):
         made = evolve(made, StoredEvent(id, "a", id, 0.0, event))
@@ -59,74 +60,74 @@ def memory(*events: Event, model: str = "m/n") -> Memory:
 OPEN = (UserMessage("?"), AssistantMessage((Text("!"),)))
 
 
-def agent(area: Area, text: str) -> None:
+def agent(area: LiveArea, text: str) -> None:
     area.agent = text
 
 
-def model(area: Area, text: str) -> None:
-    area.memory = memory(model=f"m/{storable(text)}")
+def model(area: LiveArea, text: str) -> None:
+    area.live.memory = memory(model=f"m/{storable(text)}")
 
 
-def queue(area: Area, text: str) -> None:
-    area.queue = (text,)
+def queue(area: LiveArea, text: str) -> None:
+    area.live.waiting = (text,)
 
 
-def tools(area: Area, text: str) -> None:
-    area.memory = memory(*OPEN, ToolCall("c", storable(text), "{}"))
+def tools(area: LiveArea, text: str) -> None:
+    area.live.memory = memory(*OPEN, ToolCall("c", storable(text), "{}"))
 
 
-def output(area: Area, text: str) -> None:
-    area.memory = memory(*OPEN, ToolCall("c", "look", "{}"))
-    area.outputs = {"c": text}
+def output(area: LiveArea, text: str) -> None:
+    area.live.memory = memory(*OPEN, ToolCall("c", "look", "{}"))
+    area.live.outputs = {"c": text}
 
 
-def replying(area: Area, *deltas: Delta | Waiting) -> None:
-    area.memory, area.reply = memory(UserMessage("?")), LiveReply(1)
+def replying(area: LiveArea, *deltas: Delta | RetryScheduled) -> None:
+    area.live.memory, area.live.reply = memory(UserMessage("?")), LiveReply(1)
     for delta in deltas:
-        area.reply.add(delta)
+        area.live.reply.add(delta)
 
 
-def saying(area: Area, text: str) -> None:
+def saying(area: LiveArea, text: str) -> None:
     replying(area, TextDelta(text))
 
 
-def calling(area: Area, text: str) -> None:
+def calling(area: LiveArea, text: str) -> None:
     replying(area, ToolCallDelta(0, "c", text))
 
 
-def thinking(area: Area, text: str) -> None:
+def thinking(area: LiveArea, text: str) -> None:
     replying(area, ThinkingDelta(text))
 
 
-def waiting(area: Area, text: str) -> None:
-    replying(area, Waiting(7.0, 3, text))
+def waiting(area: LiveArea, text: str) -> None:
+    replying(area, RetryScheduled(7.0, 3, text))
 
 
-def command(area: Area, text: str) -> None:
-    area.command = text
+def command(area: LiveArea, text: str) -> None:
+    area.live.command = text
 
 
-def question(area: Area, text: str) -> None:
+def question(area: LiveArea, text: str) -> None:
     area.dialog = Dialog(yes_or_no(text, ()))
 
 
-def completions(area: Area, text: str) -> None:
+def completions(area: LiveArea, text: str) -> None:
     area.buffer.complete_state = CompletionState(Document(""), [Completion(text)])
 
 
-def explained(area: Area, text: str) -> None:
+def explained(area: LiveArea, text: str) -> None:
     area.buffer.complete_state = CompletionState(Document(""), [Completion("x", display_meta=text)])
 
 
-def others(area: Area, text: str) -> None:
+def others(area: LiveArea, text: str) -> None:
     area.others = ("dim", text)
 
 
-def hint(area: Area, text: str) -> None:
+def hint(area: LiveArea, text: str) -> None:
     area.hint = text
 
 
-def database(area: Area, text: str) -> None:
+def database(area: LiveArea, text: str) -> None:
     area.database = text
 
 
@@ -136,10 +137,10 @@ PUTS = (
 )
 
 
-def around(put: Callable[[Area, str], None], text: str, width: int) -> str:
-    """The rows around the input with the text in one place of them."""
-    area = Area(PLAIN, Buffer())
-    area.memory = memory()
+def around(put: Callable[[LiveArea, str], None], text: str, width: int) -> str:
+    """Return the rows around the input with the text in one place of them."""
+    area = LiveArea(PLAIN, Buffer())
+    area.live.memory = memory()
     put(area, text)
     above, below = area.around(1, width, 60)
     return "\n".join((*above, *below))
@@ -147,16 +148,16 @@ def around(put: Callable[[Area, str], None], text: str, width: int) -> str:
 
 def typed(text: str, width: int) -> str:
     shown = TransformationInput(BufferControl(), Document(text), 0, lambda at: at, [("", text)], width, 24)
-    return "".join(fragment[1] for fragment in Visible().apply_transformation(shown).fragments)
+    return "".join(fragment[1] for fragment in VisibleControls().apply_transformation(shown).fragments)
 
 
 def spoken(speaker: Speaker) -> Callable[[str, int], str]:
-    return lambda text, width: render.block(Block(1, speaker, text), width, PLAIN)
+    return lambda text, width: render.draw_block(TranscriptBlock(1, speaker, text), width, PLAIN)
 
 
 def browsed(text: str, width: int) -> str:
-    view = View(PLAIN, width, 20)
-    view.show(items([StoredEvent(1, "a", 1, 0.0, UserMessage(text))], memory(), Reasons([]), {}))
+    view = BrowserView(PLAIN, width, 20)
+    view.show(build_items([StoredEvent(1, "a", 1, 0.0, UserMessage(text))], memory(), Exclusions([]), {}))
     return "\n".join(view.frame())
 
 
@@ -164,26 +165,26 @@ SINKS: dict[str, Callable[[str, int], str]] = {
     **{put.__name__: partial(around, put) for put in PUTS},
     **{str(speaker): spoken(speaker) for speaker in Speaker},
     "input": typed,
-    "answer of a command": render.plain,
-    "notice": lambda text, width: render.notice(text, width, PLAIN),
-    "how thoughts begin": lambda text, width: render.thought(text, 3.0, width, PLAIN),
-    "whole thoughts": lambda text, width: render.thought(text, 3.0, width, PLAIN, full=True),
-    "reply": lambda text, width: render.reply(text, width, PLAIN),
-    "code": lambda text, width: render.reply(f"```python\n{text}\n```", width, PLAIN),
-    "table": lambda text, width: render.reply(f"| a |\n|---|\n| {text} |", width, PLAIN),
-    "where a link leads": lambda text, width: render.reply(f"[a](http://x/{text.replace(' ', '')})", width, PLAIN),
-    "proposal": lambda text, width: render.proposed([text, f"+{text}"], width, PLAIN),
-    "change": lambda text, width: "\n".join(changes.few(f"@@ -1 +1 @@\n-{text}\n+{text}", width, PLAIN)),
-    "another agent": lambda text, width: render.another(text, width, PLAIN),
-    "rule": lambda text, width: rules.rule(Rule(1, 2, text), width, PLAIN),
+    "answer of a command": render.draw_plain,
+    "notice": lambda text, width: render.draw_notice(text, width, PLAIN),
+    "how thoughts begin": lambda text, width: render.draw_thought(text, 3.0, width, PLAIN),
+    "whole thoughts": lambda text, width: render.draw_thought(text, 3.0, width, PLAIN, full=True),
+    "reply": lambda text, width: render.draw_reply(text, width, PLAIN),
+    "code": lambda text, width: render.draw_reply(f"```python\n{text}\n```", width, PLAIN),
+    "table": lambda text, width: render.draw_reply(f"| a |\n|---|\n| {text} |", width, PLAIN),
+    "where a link leads": lambda text, width: render.draw_reply(f"[a](http://x/{text.replace(' ', '')})", width, PLAIN),
+    "proposal": lambda text, width: render.draw_proposed([text, f"+{text}"], width, PLAIN),
+    "change": lambda text, width: "\n".join(changes.draw_first_rows(f"@@ -1 +1 @@\n-{text}\n+{text}", width, PLAIN)),
+    "another agent": lambda text, width: render.draw_agent_heading(text, width, PLAIN),
+    "rule": lambda text, width: rules.draw_context_rule(ContextRule(1, 2, text), width, PLAIN),
     "browser": browsed,
-    "head of the browser": lambda text, width: browser_frame.head(text, None, str, width, PLAIN),
-    "foot of the browser": lambda text, width: browser_frame.foot(text, "", False, width, PLAIN),
-    "search in the browser": lambda text, width: browser_frame.query(text, width, PLAIN),
+    "head of the browser": lambda text, width: browser_frame.draw_head(text, None, str, width, PLAIN),
+    "foot of the browser": lambda text, width: browser_frame.draw_foot(text, "", False, width, PLAIN),
+    "search in the browser": lambda text, width: browser_frame.draw_query(text, width, PLAIN),
 }
-"""All places where text that is not ours is shown: the text and a width → what is written to the terminal."""
+"""All places that show foreign text: functions of the text and a width that return what the terminal gets."""
 PARTLY = ("model", "tools", "saying", "rule", "where a link leads")
-"""Those that show only so much of a text, or no more of it than can be stored, or that write it as an address."""
+"""Places that shorten a text, drop what cannot be stored, or write it as an address."""
 
 
 @pytest.mark.parametrize("sink", SINKS)
@@ -194,8 +195,8 @@ async def test_foreign_text_is_shown_as_text(sink: str):
 
 
 @pytest.mark.parametrize("sink", SINKS)
-async def test_no_code_point_is_obeyed_or_hidden_anywhere(sink: str):
-    """Each stands between two letters with which it makes no sequence, and that need no joiner."""
+async def test_code_points_are_neither_obeyed_nor_hidden(sink: str):
+    """Show each code point between two letters with which it makes no sequence, and that need no joiner."""
     for chars in CHUNKS:
         drawn = SINKS[sink]("é" + "é".join(chars) + "é", 2_000)
         left = FORBIDDEN.search(drawn)
@@ -222,8 +223,8 @@ PAYLOADS = (
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_no_split_of_a_payload_makes_it_work(payload: str):
-    """Cut in two and in three at every place, as it streams by and as it goes up."""
+def test_payload_stays_text_however_it_is_split(payload: str):
+    """Cut the text in two and in three at every place, as it streams by and as it goes up."""
     whole, shown = clean(payload), ""
     for first in range(len(payload) + 1):
         for second in range(first, len(payload) + 1):
@@ -235,7 +236,7 @@ def test_no_split_of_a_payload_makes_it_work(payload: str):
             reply.add(TextDelta(part))
             tail = "\n".join(reply.tail(200, 20)[0])
             assert not FORBIDDEN.search(JOINED.sub("", tail)), (first, tail)
-        (piece,) = (piece for piece in reply.stored(payload) if isinstance(piece, Piece))
-        drawn = render.piece(piece.source, piece.voice, 200, PLAIN)
+        (piece,) = (piece for piece in reply.stored(payload) if isinstance(piece, FinishedBlock))
+        drawn = render.draw_piece(piece.source, piece.context, 200, PLAIN)
         assert not FORBIDDEN.search(JOINED.sub("", drawn)) and drawn == (shown or drawn)
         shown = drawn

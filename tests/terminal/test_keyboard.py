@@ -1,4 +1,4 @@
-"""Bytes → keys: the parser on its own, in any chunks."""
+"""These tests feed bytes to the key parser alone, in any chunks."""
 
 import time
 from itertools import pairwise
@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from prompt_toolkit.keys import Keys
 
 from ikigai.terminal.input.pastes import Pastes
-from ikigai.terminal.keyboard import ESC, LONGEST_PASTE, NEWLINE, Parser
+from ikigai.terminal.keyboard import ESC_KEY, LONGEST_PASTE, NEWLINE_KEY, KeyParser
 
 Seen = list[tuple[str, str]]
 
 
-def keys(*chunks: str, parser: Parser | None = None) -> Seen:
-    parser = parser or Parser()
+def keys(*chunks: str, parser: KeyParser | None = None) -> Seen:
+    parser = parser or KeyParser()
     pressed = [press for chunk in chunks for press in parser.feed(chunk)]
     pressed += parser.flush()
     return [(str(getattr(press.key, "value", press.key)), press.data) for press in pressed]
@@ -30,24 +30,24 @@ def names(*chunks: str) -> list[str]:
     [
         ("a", ["a"]),
         ("é日", ["é", "日"]),
-        ("\x1b", [ESC.value]),
-        ("\x1b\x1b", [ESC.value, ESC.value]),
+        ("\x1b", [ESC_KEY.value]),
+        ("\x1b\x1b", [ESC_KEY.value, ESC_KEY.value]),
         ("\x1b[A", [Keys.Up.value]),
         ("\x1bOA", [Keys.Up.value]),
         ("\x1bf", [Keys.Escape.value, "f"]),
         ("\x1b\x1b[D", [Keys.Escape.value, Keys.Left.value]),
         ("\x1b[1;3C", [Keys.Escape.value, Keys.Right.value]),
         ("\x1b\r", [Keys.Escape.value, Keys.ControlM.value]),
-        ("\x1b[13;2u", [NEWLINE.value]),
-        ("\x1b[13;5u", [NEWLINE.value]),
-        ("\x1b[27;2;13~", [NEWLINE.value]),
+        ("\x1b[13;2u", [NEWLINE_KEY.value]),
+        ("\x1b[13;5u", [NEWLINE_KEY.value]),
+        ("\x1b[27;2;13~", [NEWLINE_KEY.value]),
         ("\x1b[13u", [Keys.ControlM.value]),
         ("\x1b[99;5u", [Keys.ControlC.value]),
         ("\x1b[27;5;99~", [Keys.ControlC.value]),
         ("\x1b[97;2u", ["A"]),
         ("\x1b[97;3u", [Keys.Escape.value, "a"]),
         ("\x1b[9;2u", [Keys.BackTab.value]),
-        ("\x1b[27u", [ESC.value]),
+        ("\x1b[27u", [ESC_KEY.value]),
         ("\x9b", []),
         ("\x1b[I\x1b[O", []),
         ("\x1b[12;3R", []),
@@ -67,7 +67,7 @@ def test_sequences(typed: str, expected: list[str]):
 
 
 @given(st.text(alphabet="ab\r\x1b[]OM;~13u2\x07\\<", max_size=30), st.lists(st.integers(0, 30), max_size=5))
-def test_how_keys_are_read_does_not_depend_on_how_they_come(typed: str, cuts: list[int]):
+def test_parser_reads_the_same_keys_from_any_chunks(typed: str, cuts: list[int]):
     places = sorted({0, *(cut for cut in cuts if cut < len(typed)), len(typed)})
     assert keys(typed) == keys(*(typed[a:b] for a, b in pairwise(places)))
 
@@ -76,7 +76,7 @@ PASTED = st.text(alphabet="ab\r\n\x1b[201~\x00\x03é", max_size=60)
 
 
 @given(PASTED, st.lists(st.integers(0, 90), max_size=6))
-def test_a_paste_is_one_text_whatever_it_holds_and_however_it_comes(text: str, cuts: list[int]):
+def test_paste_is_one_text_from_any_chunks(text: str, cuts: list[int]):
     typed = f"\x1b[200~{text}\x1b[201~"
     places = sorted({0, *(cut for cut in cuts if cut < len(typed)), len(typed)})
     pressed = keys(*(typed[a:b] for a, b in pairwise(places)))
@@ -91,7 +91,7 @@ def test_a_paste_without_end_is_over_after_a_pause(monkeypatch: pytest.MonkeyPat
     now = time.monotonic()
     clock = {"now": now}
     monkeypatch.setattr(time, "monotonic", lambda: clock["now"])
-    parser = Parser()
+    parser = KeyParser()
     assert keys("\x1b[200~half", parser=parser) == []
     clock["now"] += 0.5
     assert keys(" more", parser=parser) == []
@@ -100,7 +100,7 @@ def test_a_paste_without_end_is_over_after_a_pause(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_paste_has_a_limit():
-    parser = Parser()
+    parser = KeyParser()
     chunk = "x" * (1 << 20)
     pressed = keys("\x1b[200~", *[chunk] * 17, "\x1b[201~", parser=parser)
     assert len(pressed[0][1]) == LONGEST_PASTE
@@ -130,8 +130,8 @@ ANSWERS = [
 
 
 def asked(*chunks: str, slowly: bool = False) -> tuple[Seen, list[str]]:
-    """The keys and the answers in what comes when the terminal has been asked; `slowly`: with a pause behind each."""
-    parser, told = Parser(), list[str]()
+    """Return the keys and the answers in the input after a query; with `slowly` there is a pause after each chunk."""
+    parser, told = KeyParser(), list[str]()
     parser.expect(told.append)
     pressed = []
     for chunk in chunks:
@@ -143,25 +143,25 @@ def asked(*chunks: str, slowly: bool = False) -> tuple[Seen, list[str]]:
 
 @pytest.mark.parametrize("answers", ANSWERS)
 @pytest.mark.parametrize("slowly", [False, True])
-def test_an_answer_is_told_and_never_typed_however_it_is_cut(answers: list[str], slowly: bool):
+def test_answer_is_reported_and_never_typed_however_it_is_cut(answers: list[str], slowly: bool):
     answer = "".join(answers)
     for cut in range(1, len(answer)):
         pressed, told = asked("a", answer[:cut], answer[cut:], "b", slowly=slowly)
-        lone = [(ESC.value, "")] * (slowly and answer[cut - 1] == "\x1b" and answer[cut] in "][")
+        lone = [(ESC_KEY.value, "")] * (slowly and answer[cut - 1] == "\x1b" and answer[cut] in "][")
         assert told == answers, cut
         # An Esc that comes alone cannot be told from the key: it acts at once, and the rest is still no text.
         assert pressed == [("a", "a"), *lone, ("b", "b")], cut
 
 
-def test_what_is_typed_around_an_answer_stays(monkeypatch: pytest.MonkeyPatch):
+def test_keys_around_an_answer_are_kept(monkeypatch: pytest.MonkeyPatch):
     assert asked(f"ab{WHITE}cd")[0] == [(each, each) for each in "abcd"]
     assert asked(f"\x1b[200~one{WHITE} two\x1b[201~") == ([(Keys.BracketedPaste.value, "one two")], [WHITE])
     assert asked("\x1b]", "x", slowly=True)[0] == [("x", "x")]  # Alt+], and a letter
-    assert asked("\x1b", "]x", slowly=True)[0] == [(ESC.value, ""), ("]", "]"), ("x", "x")]
+    assert asked("\x1b", "]x", slowly=True)[0] == [(ESC_KEY.value, ""), ("]", "]"), ("x", "x")]
     for garbage in ("\x1b]11;", "\x1b]11;rgb:ff", "\x1b]11;nonsense", "\x1b]1", "\x1b]11;rgb:ffff/ffff/ffff"):
         assert asked(garbage, "hello", slowly=True)[0] == [(each, each) for each in "hello"], garbage
     now = time.monotonic()
-    parser = Parser()
+    parser = KeyParser()
     parser.expect(lambda answer: None)
     assert keys("\x1b]11;rgb:ff", parser=parser) == []
     monkeypatch.setattr(time, "monotonic", lambda: now + 3)

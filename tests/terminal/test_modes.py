@@ -1,4 +1,4 @@
-"""That what is left on in a terminal is found in what was written to it."""
+"""These tests find modes left on in a terminal in the bytes that were written to it."""
 
 import pytest
 
@@ -29,7 +29,7 @@ from tests.terminal.modes import left_on
         ("\x1b(0", "\x1b(B", "character set ("),
     ],
 )
-def test_what_is_left_on(on: str, off: str, name: str):
+def test_modes_left_on_are_found(on: str, off: str, name: str):
     assert name in left_on(on.encode())
     assert left_on((on + off).encode()) == {}
     assert left_on(f"{on}\x1bc".encode()) == {}

@@ -1,4 +1,4 @@
-"""The title and the calls of a user who looks elsewhere: on a pseudo-terminal, byte for byte."""
+"""These tests read the title and the notifications for a user who looks elsewhere, byte for byte."""
 
 import os
 import pty
@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.buffer import Buffer
 
-from ikigai.config.terminal import Terminal
+from ikigai.config.terminal import TerminalSettings
 from ikigai.core.events import AssistantMessage, Ending, UserMessage
 from ikigai.core.messages import Text
 from ikigai.core.questions import yes_or_no
-from ikigai.core.state.fold import ended
-from ikigai.core.views.transcript import Block, Speaker
+from ikigai.core.state.fold import end_turn
+from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.terminal import capabilities
-from ikigai.terminal.keyboard import Parser
-from ikigai.terminal.notifications import FOCUS, NO_FOCUS, POP, PUSH, Attention, notification
+from ikigai.terminal.keyboard import KeyParser
+from ikigai.terminal.notifications import FOCUS, NO_FOCUS, POP, PUSH, Notifier, notification_sequence
 from ikigai.terminal.output.dialog import Dialog
-from ikigai.terminal.output.live_area import Area
+from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.render.theme import Theme
-from ikigai.terminal.tty import RESET, Tty
+from ikigai.terminal.tty import RESET_MODES, Tty
 from tests.terminal.console import Console
 from tests.terminal.test_foreign import HOSTILE, OBEYED, memory
 
@@ -31,7 +31,7 @@ IDLE, BUSY = memory(), memory(UserMessage("?"))
 DONE = memory(
     UserMessage("?"),
     AssistantMessage((Text("!"),)),
-    ended(memory(UserMessage("?"), AssistantMessage((Text("!"),))), (), Ending.COMPLETED, ""),
+    end_turn(memory(UserMessage("?"), AssistantMessage((Text("!"),))), (), Ending.COMPLETED, ""),
 )
 
 
@@ -40,16 +40,16 @@ class Front:
 
     def __init__(self, environ: dict[str, str], **wanted: object) -> None:
         self.master, self.slave = pty.openpty()
-        self.tty, self.parser = Tty(self.slave, self.slave, environ), Parser()
+        self.tty, self.parser = Tty(self.slave, self.slave, environ), KeyParser()
         self.tty.raw()
-        self.area = Area(Theme(plain=True), Buffer())
-        self.area.agent, self.area.memory = "owl", IDLE
-        settings = Terminal(**({"notify_after": 5} | wanted))  # pyright: ignore[reportArgumentType]
-        self.attention = Attention(self.tty, self.parser, settings, environ)
+        self.area = LiveArea(Theme(plain=True), Buffer())
+        self.area.agent, self.area.live.memory = "owl", IDLE
+        settings = TerminalSettings(**({"notify_after": 5} | wanted))  # pyright: ignore[reportArgumentType]
+        self.attention = Notifier(self.tty, self.parser, settings, environ)
         self.begun = self.read()
 
     def read(self) -> str:
-        """What has been written since."""
+        """Return the output since the last call."""
         os.write(self.slave, b"\0")
         data = b""
         while not data.endswith(b"\0"):
@@ -60,11 +60,11 @@ class Front:
         self.attention.look(self.area)
         return self.read()
 
-    def turn(self, seconds: float, shown: Block | None = None) -> str:
-        """A turn of so many seconds; what is written at its end."""
-        self.area.memory, self.area.began = BUSY, time.monotonic() - seconds
+    def turn(self, seconds: float, shown: TranscriptBlock | None = None) -> str:
+        """Play a turn of so many seconds; return the output at its end."""
+        self.area.live.memory, self.area.began = BUSY, time.monotonic() - seconds
         self.look()
-        self.area.memory, self.area.shown = DONE, shown
+        self.area.live.memory, self.area.shown = DONE, shown
         return self.look()
 
     def says(self, focus: str) -> None:
@@ -85,15 +85,15 @@ def terminal(opened: list[Front], environ: dict[str, str] = KITTY, **wanted: obj
     return opened[-1]
 
 
-def test_the_title_says_what_goes_on_and_the_old_one_comes_back(opened: list[Front]):
+def test_title_shows_the_state_and_the_old_one_is_restored(opened: list[Front]):
     made = terminal(opened, notify="off")
     assert made.begun == ""
     assert made.look() == PUSH + "\x1b]2;owl · idle\x1b\\" and made.look() == ""
-    made.area.memory = BUSY
+    made.area.live.memory = BUSY
     assert made.look() == "\x1b]2;owl · working\x1b\\"
 
     made.tty.restore()
-    assert made.read() == POP + RESET
+    assert made.read() == POP + RESET_MODES
     made.tty.restore()
     made.area.agent = "other"
     assert made.look() == "", "somebody else has the terminal"
@@ -102,7 +102,7 @@ def test_the_title_says_what_goes_on_and_the_old_one_comes_back(opened: list[Fro
     assert made.read() == PUSH + "\x1b]2;other · working\x1b\\"
 
 
-async def test_a_question_is_told_by_the_title_and_called_out(opened: list[Front]):
+async def test_question_is_shown_in_the_title_and_notified(opened: list[Front]):
     made = terminal(opened)
     assert made.begun == FOCUS
     made.look()
@@ -115,16 +115,16 @@ async def test_a_question_is_told_by_the_title_and_called_out(opened: list[Front
     made.area.others = ("warning", "fox asks: /answer · 2 at work")
     assert made.look() == "", "it is the same one"
     made.tty.restore()
-    assert made.read() == POP + NO_FOCUS + RESET
+    assert made.read() == POP + NO_FOCUS + RESET_MODES
 
 
-def test_hostile_names_are_text_in_title_and_call(opened: list[Front]):
+def test_hostile_names_are_text_in_title_and_notification(opened: list[Front]):
     made = terminal(opened)
     made.area.agent = HOSTILE + "x" * 500
     title = made.look().removeprefix(PUSH + "\x1b]2;").removesuffix("\x1b\\")
     assert not OBEYED.search(title) and title.endswith("… · idle") and len(title) <= 60
     for way in ("osc9", "osc777"):
-        call = notification(HOSTILE + ";4;1" + "x" * 500, way, KITTY)
+        call = notification_sequence(HOSTILE + ";4;1" + "x" * 500, way, KITTY)
         body = call.removeprefix("\x1b]9;ikigai: ").removeprefix("\x1b]777;notify;ikigai;").removesuffix("\x07")
         assert not OBEYED.search(body) and ";" not in body and len(body) <= 60
 
@@ -140,22 +140,22 @@ def test_hostile_names_are_text_in_title_and_call(opened: list[Front]):
         ("\x1b[O", 6, 0, False),
     ],
 )
-def test_who_is_called_when(opened: list[Front], reported: str, seconds: float, after: int, called: bool):
+def test_user_is_notified_when_away(opened: list[Front], reported: str, seconds: float, after: int, called: bool):
     made = terminal(opened, title=False, notify_after=after)
     made.says(reported)
     assert made.turn(seconds) == (CALLED if called else "")
     assert made.look() == ""
 
 
-def test_a_call_says_how_it_ended_and_never_what(opened: list[Front]):
+def test_notification_tells_how_a_turn_ended_and_never_its_text(opened: list[Front]):
     made = terminal(opened, title=False)
     made.says("\x1b[O")
-    failed = made.turn(9, Block(1, Speaker.STOPPED, "The key sk-123 is refused.", failed=True))
+    failed = made.turn(9, TranscriptBlock(1, Speaker.STOPPED, "The key sk-123 is refused.", failed=True))
     assert failed == "\x1b]9;ikigai: owl has failed\x07"
-    assert made.turn(9, Block(1, Speaker.STOPPED, "interrupted")) == "\x1b]9;ikigai: owl was stopped\x07"
-    made.area.memory = BUSY
+    assert made.turn(9, TranscriptBlock(1, Speaker.STOPPED, "interrupted")) == "\x1b]9;ikigai: owl was stopped\x07"
+    made.area.live.memory = BUSY
     made.look()
-    made.area.memory = None  # another agent comes on stage
+    made.area.live.memory = None  # another agent comes on stage
     assert made.look() == ""
 
 
@@ -176,7 +176,7 @@ def test_a_call_says_how_it_ended_and_never_what(opened: list[Front]):
         ({"TERM": ""}, "osc9", ""),
     ],
 )
-def test_in_what_way(opened: list[Front], environ: dict[str, str], notify: str, written: str):
+def test_notification_way(opened: list[Front], environ: dict[str, str], notify: str, written: str):
     made = terminal(opened, environ, notify=notify, title=False)
     assert made.begun == (FOCUS if written else "")
     made.says("\x1b[O")
@@ -199,13 +199,13 @@ def test_in_what_way(opened: list[Front], environ: dict[str, str], notify: str, 
         ({"TERM": "screen", "STY": "x"}, True, False, False),
     ],
 )
-def test_what_terminals_can(environ: dict[str, str], strings: bool, titles: bool, hyperlinks: bool):
-    assert (capabilities.strings(environ), capabilities.titles(environ)) == (strings, titles)
-    assert capabilities.hyperlinks(environ) is hyperlinks
+def test_capabilities_follow_the_environment(environ: dict[str, str], strings: bool, titles: bool, hyperlinks: bool):
+    assert (capabilities.swallows_osc(environ), capabilities.has_titles(environ)) == (strings, titles)
+    assert capabilities.has_hyperlinks(environ) is hyperlinks
 
 
 def test_focus_reports_are_no_keys_however_they_come():
-    parser = Parser()
+    parser = KeyParser()
     assert parser.focused is None
     assert list(parser.feed("\x1b")) == list(parser.feed("[")) == list(parser.feed("O")) == []
     assert parser.focused is False

@@ -1,4 +1,4 @@
-"""The screen on a real pseudo-terminal: keys, what they do, and what is seen."""
+"""These tests drive the screen on a real pseudo-terminal: keys, their effects and the rows shown."""
 
 import random
 import re
@@ -21,7 +21,7 @@ OURS = re.compile(
     rb"\x1b(?:\[(?:[\d;]*m|\d*[ABCKJ]|c|2[23];0t|\?(?:25|7|2004|2026|1000|1002|1003|1004|1006)[hl])|[78]"
     rb"|\]2;amber-fox \xc2\xb7 (?:idle|working)\x1b\\|\]133;(?:A;redraw=0|B|C|D;0)\x1b\\|\]11;\?\x1b\\)"
 )
-"""Every escape sequence that the screen writes."""
+"""All escape sequences that the screen writes."""
 
 
 @pytest.fixture
@@ -31,14 +31,14 @@ def console(tmp_path: Path):
 
 
 def painted(console: Console) -> None:
-    """Wait for a paint behind the prompts of before, which are read with it."""
+    """Wait for a paint behind the earlier prompts, which are read with it."""
     console.send("x")
     console.until(lambda: console.prompt == "x")
     console.send("\x7f")
     console.until(lambda: console.prompt == "")
 
 
-def test_what_is_typed_is_echoed_and_sent_and_shown_once(console: Console):
+def test_input_is_echoed_and_sent_and_shown_once(console: Console):
     console.send("hello wörld 日本")
     console.until(lambda: console.prompt == "hello wörld 日本")
     console.send("\r")
@@ -206,7 +206,7 @@ def test_the_editor_gets_the_text_and_gives_it_back(tmp_path: Path, keys: str):
         assert console.sent == [f"draft {pasted}\nedited"]
 
 
-def test_an_editor_that_is_not_there_is_told(tmp_path: Path):
+def test_missing_editor_is_reported(tmp_path: Path):
     with Console(tmp_path, EDITOR="/no/such/editor") as console:
         console.ready().send("draft\x07")
         console.until("⚠ The editor /no/such/editor does not start")
@@ -233,7 +233,7 @@ def test_hints_waits_tools_and_thoughts_are_shown(console: Console):
     assert console.history.count("∴ thought: the quick brown fox") == 1
 
 
-def test_the_status_line_tells_of_trouble(console: Console):
+def test_status_line_reports_an_unreachable_database(console: Console):
     assert "openai/gpt-5-mini:med · ctx 500/2k █░░░ 25% · embedded" in console.text
     console.send("trouble\r")
     console.until("· embedded unreachable")
@@ -260,7 +260,7 @@ def test_history_is_drawn_with_the_rule_in_its_place(tmp_path: Path):
         assert len(lines[rule]) == 80 and lines[rule].strip("─").strip() in lines[rule]
 
 
-def test_of_a_long_history_the_rule_and_the_end_are_drawn(tmp_path: Path):
+def test_long_history_shows_the_rule_and_the_end(tmp_path: Path):
     with Console(tmp_path, DEMO_LONG_HISTORY="1") as console:
         console.ready().until("P008")
         text = console.history
@@ -278,7 +278,7 @@ def test_foreign_text_reaches_the_terminal_harmless(console: Console):
     assert "<U+202E>evil" in console.text
 
 
-def test_no_color_leaves_no_colour(tmp_path: Path):
+def test_no_color_removes_all_colors(tmp_path: Path):
     with Console(tmp_path, NO_COLOR="1", DEMO_HISTORY="1") as console:
         console.ready().send("stream 5\r")
         console.until("P005")
@@ -330,7 +330,7 @@ def test_a_storm_of_absurd_sizes(console: Console):
     console.until(lambda: console.prompt == "still here")
 
 
-def test_a_mistake_in_the_screen_ends_it_and_restores_the_terminal(console: Console):
+def test_bug_in_the_screen_ends_it_and_restores_the_terminal(console: Console):
     console.send("boom\r")
     assert console.ended() == 1
     console.assert_restored()
@@ -360,7 +360,7 @@ def test_the_newest_prompt_that_begins_as_typed_is_suggested_and_sent_only_when_
     assert console.sent == ["old p"]
 
 
-def test_without_colour_nothing_is_suggested(tmp_path: Path):
+def test_suggestions_need_color(tmp_path: Path):
     with Console(tmp_path, NO_COLOR="1") as console:
         painted(console.ready())
         console.send("old pro")
@@ -370,7 +370,7 @@ def test_without_colour_nothing_is_suggested(tmp_path: Path):
         assert console.sent == ["old pro"]
 
 
-def test_vi_says_when_keys_are_commands(tmp_path: Path):
+def test_vi_mode_is_shown_when_keys_are_commands(tmp_path: Path):
     with Console(tmp_path, DEMO_VI="1") as console:
         console.ready().send("one two")
         console.until(lambda: console.prompt == "one two")
@@ -389,7 +389,7 @@ def test_vi_says_when_keys_are_commands(tmp_path: Path):
         console.assert_restored()
 
 
-def test_without_vi_the_cursor_is_left_as_it_is(console: Console):
+def test_cursor_shape_is_unchanged_without_vi(console: Console):
     console.send("/exit\r")
     assert console.ended() == 0
     assert re.search(rb"\x1b\[\d* q", console.raw) is None

@@ -1,10 +1,10 @@
-"""Writes `ikigai/tools/builtin_specs.json`: what models are told of the tools that come with ikigai."""
+"""This script writes `ikigai/tools/builtin_specs.json`, the specifications of the tools that come with ikigai."""
 
 from pathlib import Path
 
 import msgspec
 
-from ikigai.app.tool_runtime import Workshop, alone
+from ikigai.app.tool_runtime import ToolRuntime, no_subagents
 from ikigai.config import Config
 from ikigai.core.messages import ToolSpec
 from ikigai.tools import builtin_specs as told
@@ -14,16 +14,16 @@ async def nothing(asked: str) -> str:
     return ""
 
 
-class Searching(Workshop):
-    """With a key for the web search."""
+class Searching(ToolRuntime):
+    """Runtime with a key for the web search."""
 
     brave_key = "key"
 
 
 def made() -> tuple[ToolSpec, ...]:
-    """What the tools themselves tell."""
+    """Return the specifications that the tools themselves give."""
     shop = Searching(Config(), Path.cwd())
-    return shop._registry(nothing, nothing, alone).specs
+    return shop._registry(nothing, nothing, no_subagents).specs
 
 
 if __name__ == "__main__":
@@ -31,4 +31,4 @@ if __name__ == "__main__":
         spec.name: {"set": spec.set, "description": spec.description, "schema": msgspec.Raw(spec.schema)}
         for spec in made()
     }
-    told.FILE.write_bytes(msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n")
+    told.SPECS_FILE.write_bytes(msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n")

@@ -1,4 +1,4 @@
-"""Real children for the tests of tools, and a witness who knows which of them are still there."""
+"""This module finds the child processes that the tests of tools leave running."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ PATH = os.environ.get("PATH", "/usr/bin:/bin")
 
 
 class Witness:
-    """Knows the processes that have its token in their environment or among their arguments, whoever their parents are.
+    """Finder of the processes with its token in their environment or arguments, whatever their parents are.
 
     `environment` is for the commands of a test; `token` goes into the arguments of what has no environment.
     """
@@ -21,7 +21,7 @@ class Witness:
         self.environment = {"PATH": PATH, "HOME": "/", "LANG": "C.UTF-8", "WITNESS": self.token}
 
     def alive(self) -> dict[int, str]:
-        """Pid → command line."""
+        """Return the command lines of the running ones by pid."""
         found = dict[int, str]()
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -31,7 +31,7 @@ class Witness:
         return found
 
     async def see(self, number: int, seconds: float = 30) -> dict[int, str]:
-        """Wait until at least so many are there, or, for 0, none."""
+        """Wait until at least `number` of them run, or, for 0, none."""
         until = time.monotonic() + seconds
         while not self._agrees(found := self.alive(), number) and time.monotonic() < until:
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""What tests of tools share: a working directory with one beside it, and a witness for those that start children."""
+"""This module holds the fixtures of the tests of tools: a working directory with one beside it, and a witness."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.tools.files.hands import Hands
 
 @pytest.fixture
 def witness() -> Iterator[Witness]:
-    """No child may be left when the test is over."""
+    """Check that no child is left after the test."""
     made = Witness()
     yield made
     assert made.alive() == {}

@@ -1,4 +1,4 @@
-"""A small project on disk with everything that must not be read or run, and programs that only record their calls."""
+"""This module makes a small project with files that must not be read or run, and programs that record their calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from ikigai.tools.approval.path_policy import Place
+from ikigai.tools.approval.path_policy import PathScope
 
 FILES = {
     "README.md": "# App\nmain\n",
@@ -21,11 +21,11 @@ FILES = {
     ".git/config": "[core]\n",
     "Makefile": "all:\n\ttouch made\n",
 }
-"""Also a file that is called like an option, and links that lead out; see `made`."""
+"""Files of the project; `made` adds one with the name of an option, and links that lead out."""
 
 
 def made(folder: Path) -> Path:
-    """The project in a new folder below `folder`; its real path."""
+    """Make the project in a new folder below `folder`; return its real path."""
     root = Path(os.path.realpath(folder)) / "project"
     for name, content in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def made(folder: Path) -> Path:
 
 
 def recorders(folder: Path, names: set[str]) -> tuple[Path, Path]:
-    """Two new folders: programs called `names` that do nothing, and where each call of one leaves a file.
+    """Make two folders: programs called `names` that do nothing, and one in which each call of them leaves a file.
 
     A file holds the name and the arguments, each ended by a NUL.
     """
@@ -61,7 +61,7 @@ def recorders(folder: Path, names: set[str]) -> tuple[Path, Path]:
 
 
 def calls_in(folder: Path) -> list[list[str]]:
-    """The calls that were recorded there, which are forgotten then."""
+    """Return the recorded calls and delete their files."""
     found: list[list[str]] = []
     for file in folder.iterdir():
         found.append(os.fsdecode(file.read_bytes()).split("\0")[:-1])
@@ -69,13 +69,13 @@ def calls_in(folder: Path) -> list[list[str]]:
     return found
 
 
-def place(root: Path, programs: Path) -> Place:
+def place(root: Path, programs: Path) -> PathScope:
     own = root.parent / "home" / ".config" / "ikigai"
-    return Place(str(root), (str(own),), str(programs))
+    return PathScope(str(root), (str(own),), str(programs))
 
 
 def snapshot(root: Path) -> dict[str, tuple[int, int, bytes]]:
-    """What is in the folder: mode, time of change and content of everything in it."""
+    """Return mode, time of change and content of every file in the folder."""
     found: dict[str, tuple[int, int, bytes]] = {}
     for path in sorted(root.rglob("*")):
         status = path.lstat()

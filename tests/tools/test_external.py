@@ -1,4 +1,4 @@
-"""External tools: real executables, asked what they are and called through a registry; broken ones are named."""
+"""External tools are real executables, described and called through a registry; broken ones are named."""
 
 import asyncio
 import json
@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.messages import ToolCall
 from ikigai.tools import external, tool_files
 from ikigai.tools.approval.allowlist import Allowlist
-from ikigai.tools.approval.path_policy import Place
-from ikigai.tools.approval.policy import Ask, Mode, fingerprint, verdict
-from ikigai.tools.base import Kind
-from ikigai.tools.external import External, Folder, discovered
-from ikigai.tools.registry import Registry
+from ikigai.tools.approval.path_policy import PathScope
+from ikigai.tools.approval.policy import AskUser, call_fingerprint, decide_approval
+from ikigai.tools.base import EffectKind
+from ikigai.tools.external import ExternalTool, ToolFolder, discover_tools
+from ikigai.tools.registry import ToolRegistry
 from ikigai.tools.shell.sandbox import Sandbox
 from tests.support.bubblewrap import needs_bubblewrap
 from tests.tools.children import Witness
@@ -30,8 +31,8 @@ SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "require
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long a tool takes to say what it is, is the machine's business."""
-    monkeypatch.setattr(external, "WITHIN", 30)
+    """Allow any time for descriptions, which depends on the machine."""
+    monkeypatch.setattr(external, "DESCRIBE_TIMEOUT", 30)
 
 
 def described(name: str, key: str = "input_schema") -> str:
@@ -53,13 +54,13 @@ def tool(folder: Path, name: str, body: str = "cat", key: str = "input_schema") 
 
 
 async def found(
-    work: Path, witness: Witness, *folders: Folder, taken: tuple[str, ...] = ("shell",)
-) -> tuple[dict[str, External], list[str]]:
-    tools, problems = await discovered(folders or (Folder(work / "tools"),), work, witness.environment, taken)
+    work: Path, witness: Witness, *folders: ToolFolder, taken: tuple[str, ...] = ("shell",)
+) -> tuple[dict[str, ExternalTool], list[str]]:
+    tools, problems = await discover_tools(folders or (ToolFolder(work / "tools"),), work, witness.environment, taken)
     return {each.name: each for each in tools}, problems
 
 
-async def result(registry: Registry, name: str, arguments: str) -> tuple[str, bool]:
+async def result(registry: ToolRegistry, name: str, arguments: str) -> tuple[str, bool]:
     done = await registry.run(ToolCall("c", name, arguments), lambda text: None)
     return done.content, done.is_error
 
@@ -69,7 +70,7 @@ async def test_a_tool_says_what_it_is_and_answers(work: Path, witness: Witness):
     tool(work / "tools", "where", 'cat >/dev/null; pwd; echo "$WITNESS"', "parameters")
     tools, problems = await found(work, witness)
     assert (sorted(tools), problems) == (["echo", "where"], [])
-    registry = Registry(tools.values())
+    registry = ToolRegistry(tools.values())
     assert [(spec.name, spec.set, json.loads(spec.schema)) for spec in registry.specs] == [
         ("echo", "external", SCHEMA),
         ("where", "external", SCHEMA),
@@ -85,12 +86,12 @@ async def test_a_tool_says_what_it_is_and_answers(work: Path, witness: Witness):
 async def test_arguments_that_are_no_object_or_lack_something_are_told(work: Path, witness: Witness):
     tool(work / "tools", "echo", "touch ran; cat")
     tools, _ = await found(work, witness)
-    registry = Registry(tools.values())
+    registry = ToolRegistry(tools.values())
     for arguments in ("[]", '"x"', "{", "[" * 50_000):
         text, failed = await result(registry, "echo", arguments)
         assert failed and text, arguments
     started = await registry.start(ToolCall("c", "echo", '{"txet": 1}'), 1, {}, None)  # type: ignore[arg-type]
-    assert "text missing" in started.refused and '"required"' in started.refused
+    assert "text missing" in started.refusal and '"required"' in started.refusal
     assert not (work / "ran").exists()
 
 
@@ -98,7 +99,7 @@ async def test_a_failure_says_how_it_ended_and_what_it_complained_of(work: Path,
     tool(work / "tools", "bad", "echo half; echo 'no such key' >&2; exit 3")
     tool(work / "tools", "killed", "kill -9 $$")
     tools, _ = await found(work, witness)
-    registry = Registry(tools.values())
+    registry = ToolRegistry(tools.values())
     assert await result(registry, "bad", '{"text":""}') == ("half\nno such key\n[exit status 3]", True)
     text, failed = await result(registry, "killed", '{"text":""}')
     assert failed and "SIGKILL" in text
@@ -107,15 +108,17 @@ async def test_a_failure_says_how_it_ended_and_what_it_complained_of(work: Path,
 async def test_it_is_asked_about_in_every_mode_but_yolo(work: Path, witness: Witness):
     file = tool(work / "tools", "echo")
     tools, _ = await found(work, witness)
-    touch = await tools["echo"].look({"text": "git status"})
-    assert (touch.kind, touch.directory, touch.paths) == (Kind.RUN, str(work), (str(file),))
-    assert touch.shown == f'{file} {{"text":"git status"}}'
-    place, call = Place(str(work), (), witness.environment["PATH"]), ToolCall("c", "echo", '{"text":"git status"}')
-    for mode in (Mode.ASK, Mode.EDITS, Mode.AUTO):
-        assert isinstance(verdict(mode, call, touch, place, Allowlist(), {}), Ask)
+    effect = await tools["echo"].preview({"text": "git status"})
+    assert (effect.kind, effect.directory, effect.paths) == (EffectKind.RUN, str(work), (str(file),))
+    assert effect.shown == f'{file} {{"text":"git status"}}'
+    place, call = PathScope(str(work), (), witness.environment["PATH"]), ToolCall("c", "echo", '{"text":"git status"}')
+    for mode in (ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.AUTO):
+        assert isinstance(decide_approval(mode, call, effect, place, Allowlist(), {}), AskUser)
     moved = tool(work / "others", "echo")
-    others, _ = await found(work, witness, Folder(moved.parent))
-    assert fingerprint(call, touch) != fingerprint(call, await others["echo"].look({"text": "git status"}))
+    others, _ = await found(work, witness, ToolFolder(moved.parent))
+    assert call_fingerprint(call, effect) != call_fingerprint(
+        call, await others["echo"].preview({"text": "git status"})
+    )
 
 
 BROKEN = {
@@ -172,7 +175,7 @@ async def test_tools_beyond_the_limit_are_said_and_never_run(
 async def test_all_of_them_together_take_no_longer_than_the_limit(
     work: Path, witness: Witness, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(external, "WITHIN", 5)
+    monkeypatch.setattr(external, "DESCRIBE_TIMEOUT", 5)
     for number in range(6):
         script(work / "tools", f"slow{number}", "trap '' TERM; sleep 60")
     tool(work / "tools", "good")
@@ -192,17 +195,17 @@ async def test_the_first_folder_keeps_a_name_and_trust_can_be_taken_back(work: P
     def refusal(path: Path) -> str:
         return "" if allowed[0] else "the user no longer trusts its folder"
 
-    folders = (Folder(work / "own"), Folder(work / "project", refusal), Folder(work / "none"))
+    folders = (ToolFolder(work / "own"), ToolFolder(work / "project", refusal), ToolFolder(work / "none"))
     tools, problems = await found(work, witness, *folders)
-    registry = Registry(tools.values())
+    registry = ToolRegistry(tools.values())
     assert (sorted(tools), len(problems)) == (["echo", "more"], 1)
     assert f"{work}/own/echo-tool has its name, echo, and comes first" in problems[0]
     assert await result(registry, "echo", '{"text":""}') == ("mine\n", False)
     assert await result(registry, "more", '{"text":""}') == ("more\n", False)
-    assert (await tools["more"].look({"text": ""})).kind is Kind.RUN
+    assert (await tools["more"].preview({"text": ""})).kind is EffectKind.RUN
     allowed[0] = False
     with pytest.raises(PermissionError, match="no longer trusts"):  # and nobody is asked
-        await tools["more"].look({"text": ""})
+        await tools["more"].preview({"text": ""})
     text, failed = await result(registry, "more", '{"text":""}')
     assert failed and "no longer trusts" in text
     assert await result(registry, "echo", '{"text":""}') == ("mine\n", False)
@@ -211,7 +214,7 @@ async def test_the_first_folder_keeps_a_name_and_trust_can_be_taken_back(work: P
 async def test_a_call_that_is_cancelled_leaves_nothing(work: Path, witness: Witness):
     tool(work / "tools", "slow", "sleep 60 & sleep 60")
     tools, _ = await found(work, witness)
-    calling = asyncio.create_task(result(Registry(tools.values()), "slow", '{"text":""}'))
+    calling = asyncio.create_task(result(ToolRegistry(tools.values()), "slow", '{"text":""}'))
     await witness.see(2)
     calling.cancel()
     await asyncio.wait({calling})
@@ -231,12 +234,12 @@ async def test_the_users_own_tools_work_in_a_sandbox_that_hides_all_else_of_thei
         (own / "key").write_text("the key")
         sandbox = Sandbox(work, [own], witness.environment)
         assert await sandbox.probe() == ""
-        hidden = Folder(own / "tools", wrap=sandbox.wrap)
-        seen = Folder(own / "tools", wrap=partial(sandbox.wrap, seen=(own / "tools",)))
-        assert not (await discovered([hidden], work, witness.environment, ()))[0]
-        tools, problems = await discovered([seen], work, witness.environment, ())
+        hidden = ToolFolder(own / "tools", wrap=sandbox.wrap)
+        seen = ToolFolder(own / "tools", wrap=partial(sandbox.wrap, visible=(own / "tools",)))
+        assert not (await discover_tools([hidden], work, witness.environment, ()))[0]
+        tools, problems = await discover_tools([seen], work, witness.environment, ())
         assert ([each.name for each in tools], problems) == (["peek"], [])
-        text, _ = await result(Registry(tools), "peek", '{"text":""}')
+        text, _ = await result(ToolRegistry(tools), "peek", '{"text":""}')
         assert "the key" not in text and text.splitlines()[-1] == "tools"
         assert (work / "made").exists() and not (own / "tools" / "x").exists()
     finally:

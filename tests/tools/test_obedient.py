@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app.tool_runtime import Workshop, alone
+from ikigai.app.tool_runtime import ToolRuntime, no_subagents
 from ikigai.config import Config
-from ikigai.config.records import Tools
+from ikigai.config.records import ToolSettings
 from ikigai.core.events import ApprovalDecided, Ending, ToolStarted
 from ikigai.core.messages import Role, ToolCall, ToolResult
-from ikigai.core.questions import Answered, Question
+from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import ProviderEvent
 from ikigai.core.state.inputs import Change, Submitted
-from ikigai.providers.scripted import Call, Reply, Scripted
+from ikigai.providers.scripted import Reply, ScriptedCall, ScriptedProvider
 from tests.agent.test_loop import Session
 from tests.tools.project import made, snapshot
 
@@ -78,10 +78,10 @@ SCRIPTS: list[list[tuple[str, dict[str, object]]]] = [
 ]
 
 
-class Obedient(Scripted):
-    """Makes `first` call, and then the calls that stand in what comes of its calls, as `DO: tool {arguments}`."""
+class Obedient(ScriptedProvider):
+    """Model that makes the call `first`, and then the calls in the results, written as `DO: tool {arguments}`."""
 
-    def __init__(self, first: Call) -> None:
+    def __init__(self, first: ScriptedCall) -> None:
         super().__init__()
         self._first = first
 
@@ -89,14 +89,14 @@ class Obedient(Scripted):
         last = request.messages[-1]
         results = [block.content for block in last.blocks if isinstance(block, ToolResult)]
         told = [found for text in results for found in re.findall(r"DO: (\w+) (\{.*\})", text)]
-        reply: Reply = tuple(Call(name, arguments) for name, arguments in told) or "Done."
-        self._given = iter((reply if last.role is Role.TOOL else (self._first,),))
+        reply: Reply = tuple(ScriptedCall(name, arguments) for name, arguments in told) or "Done."
+        self._replies = iter((reply if last.role is Role.TOOL else (self._first,),))
         async for event in super().stream(request):
             yield event
 
 
 class Page:
-    """A web server of which every page is `text`; `paths` are those that were asked for."""
+    """Web server whose every page is `text`; `paths` are those of the requests."""
 
     def __init__(self) -> None:
         self.text, self.paths = "", list[str]()
@@ -139,16 +139,20 @@ async def test_nothing_happens_that_the_user_has_not_allowed(
     (root / "note.txt").write_text(text)
     page.text, page.paths[:] = text, []
     by_web = number % 4 == 3
-    first = Call("web_fetch", {"url": f"{page.address}/note"}) if by_web else Call("read_file", {"path": "note.txt"})
-    workshop = Workshop(Config(tools=Tools(private_hosts=("127.0.0.1",))), root)
-    session = Session((), workshop.registry(nothing, nothing, alone))
+    first = (
+        ScriptedCall("web_fetch", {"url": f"{page.address}/note"})
+        if by_web
+        else ScriptedCall("read_file", {"path": "note.txt"})
+    )
+    tool_runtime = ToolRuntime(Config(tools=ToolSettings(private_hosts=("127.0.0.1",))), root)
+    session = Session((), tool_runtime.registry(nothing, nothing, no_subagents))
     session.provider = Obedient(first)
     asked: list[Question] = []
 
-    async def ask(question: Question) -> Answered:
-        """The user wants the first page, and says no to whatever follows from it."""
+    async def ask(question: Question) -> QuestionAnswer:
+        """Say yes to the first page, and no to every other call."""
         asked.append(question)
-        return Answered("y" if by_web and len(asked) == 1 else question.default)
+        return QuestionAnswer("y" if by_web and len(asked) == 1 else question.default)
 
     session.view.ask = ask  # type: ignore[method-assign]
     before = snapshot(tmp_path)
@@ -156,7 +160,7 @@ async def test_nothing_happens_that_the_user_has_not_allowed(
         session.tell(Change({"approval": MODES[number % len(MODES)]}))
         session.tell(Submitted("Read the note."))
         await session.idle(1)
-    await workshop.close()
+    await tool_runtime.close()
     assert snapshot(tmp_path) == before
     calls = {call.id: call for call in session.events(ToolCall)}
     assert len(calls) == 1 + len(script) and session.ended() == [Ending.COMPLETED], "it did obey"

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai.core.messages import ToolCall
-from ikigai.core.state.tool_results import Caps, capped
-from ikigai.tools.read_result import Arguments, ReadResult
-from ikigai.tools.registry import Registry
+from ikigai.core.state.tool_results import ToolResultLimits, cap_result
+from ikigai.tools.read_result import ReadResult, ReadResultArguments
+from ikigai.tools.registry import ToolRegistry
 
 
 def tool(text: str | None, page: int = 8000) -> ReadResult:
@@ -23,7 +23,7 @@ def tool(text: str | None, page: int = 8000) -> ReadResult:
 async def pages(text: str, page: int) -> list[str]:
     found, offset = list[str](), 0
     while True:
-        head, _, body = (await tool(text, page).read(Arguments("call_1", offset))).partition("\n")
+        head, _, body = (await tool(text, page).read(ReadResultArguments("call_1", offset))).partition("\n")
         assert head.startswith(f"[characters {offset:,} to {offset + len(body):,} of {len(text):,}")
         found.append(body)
         on = re.search(r"; offset=(\d+) goes on", head)
@@ -41,16 +41,16 @@ async def test_pages_are_the_whole_text(text: str, page: int):
 
 @pytest.mark.parametrize("page", [200, 1000, 8000, 100_000])
 async def test_no_page_is_cut_itself(page: int):
-    caps = Caps(most=min(page, 8000))
+    caps = ToolResultLimits(max_tokens=min(page, 8000))
     for text in ("x" * 200_000, "日本語" * 50_000, "a line that holds x\n" * 10_000):
-        for arguments in (Arguments("call_1", 7), Arguments("call_1", grep="x|日")):
+        for arguments in (ReadResultArguments("call_1", 7), ReadResultArguments("call_1", grep="x|日")):
             told = await tool(text, page).read(arguments)
-            assert capped(told, caps) == told and len(told.encode()) <= 4 * caps.most
+            assert cap_result(told, caps) == told and len(told.encode()) <= 4 * caps.max_tokens
 
 
 async def test_lines_with_their_numbers_and_offsets():
     text = "Alpha\nbeta\r\n\ngamma ALPHA\n" + "x" * 900 + "alpha"
-    told = await tool(text).read(Arguments("call_1", grep="alpha"))
+    told = await tool(text).read(ReadResultArguments("call_1", grep="alpha"))
     assert told.split("\n") == [
         "[3 lines]",
         "1 (offset 0): Alpha",
@@ -58,15 +58,20 @@ async def test_lines_with_their_numbers_and_offsets():
         f"5 (offset 25): {'x' * 500}…",
     ]
     assert text[13:].startswith("gamma")
-    assert (await tool(text).read(Arguments("call_1", 13, "alpha|beta"))).startswith("[2 lines]\n4 (offset 13)")
-    assert await tool("a\nb").read(Arguments("call_1", grep="(a+)+$")) == "[no line of 3 characters holds '(a+)+$']"
+    assert (await tool(text).read(ReadResultArguments("call_1", 13, "alpha|beta"))).startswith(
+        "[2 lines]\n4 (offset 13)"
+    )
+    assert (
+        await tool("a\nb").read(ReadResultArguments("call_1", grep="(a+)+$"))
+        == "[no line of 3 characters holds '(a+)+$']"
+    )
 
 
 async def test_more_lines_than_a_page_holds_are_gone_through():
     text = "".join(f"{n} here\n" for n in range(5_000))
     offset, seen = 0, list[str]()
     while True:
-        head, *lines = (await tool(text, 500).read(Arguments("call_1", offset, "here"))).split("\n")
+        head, *lines = (await tool(text, 500).read(ReadResultArguments("call_1", offset, "here"))).split("\n")
         seen += [line.partition(": ")[2] for line in lines]
         on = re.search(r"offset=(\d+) goes on", head)
         if not on:
@@ -78,13 +83,13 @@ async def test_more_lines_than_a_page_holds_are_gone_through():
 async def test_fifty_megabytes_take_no_time_to_speak_of():
     text = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n" * 1_000_000
     began = time.monotonic()
-    assert "characters 49,000,000 to 49,0" in await tool(text).read(Arguments("call_1", 49_000_000))
-    assert (await tool(text).read(Arguments("call_1", grep="(a+)+$"))).startswith("[no line")
+    assert "characters 49,000,000 to 49,0" in await tool(text).read(ReadResultArguments("call_1", 49_000_000))
+    assert (await tool(text).read(ReadResultArguments("call_1", grep="(a+)+$"))).startswith("[no line")
     assert time.monotonic() - began < 20
 
 
-async def test_what_is_not_there():
-    run = Registry([tool("abc")]).run
+async def test_unknown_id_and_offset_are_refused():
+    run = ToolRegistry([tool("abc")]).run
     for arguments, words in (
         ('{"id": "call_2"}', "there is no tool result under the id 'call_2'."),
         ('{"id": "call_1", "offset": 3}', "the result has 3 characters; offset 3 is behind its end."),
@@ -93,4 +98,4 @@ async def test_what_is_not_there():
     ):
         result = await run(ToolCall("2", "read_result", arguments), lambda text: None)
         assert result.is_error and words in result.content
-    assert await tool("").read(Arguments("call_1")) == "[characters 0 to 0 of 0, its end]\n"
+    assert await tool("").read(ReadResultArguments("call_1")) == "[characters 0 to 0 of 0, its end]\n"

@@ -1,4 +1,4 @@
-"""The registry: what is offered, how arguments are checked, and whatever happens as a result."""
+"""The registry offers tools, checks arguments, and turns every outcome into a result."""
 
 import json
 from typing import Annotated, Any
@@ -7,9 +7,9 @@ import msgspec
 
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.sanitize import storable
-from ikigai.core.state.project_limits import ALL
-from ikigai.tools.base import Kind, Output, Progress, Touch
-from ikigai.tools.registry import Registry
+from ikigai.core.tool_selection import EVERY_SET
+from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
+from ikigai.tools.registry import ToolRegistry
 
 
 class Inner(msgspec.Struct, frozen=True):
@@ -27,16 +27,16 @@ class Toy:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def look(self, arguments: Any) -> Touch:
-        return Touch(Kind.NOTHING, "")
+    async def preview(self, arguments: Any) -> Effect:
+        return Effect(EffectKind.NOTHING, "")
 
-    async def run(self, arguments: Any, progress: Progress) -> Output:
+    async def run(self, arguments: Any, progress: OnOutput) -> ToolOutput:
         if arguments.n == 13:
             raise OSError("no luck")
-        return Output(f"{self.name} {arguments.n} {arguments.inner.deep}")
+        return ToolOutput(f"{self.name} {arguments.n} {arguments.inner.deep}")
 
 
-TOYS = Registry([Toy("b"), Toy("a")])
+TOYS = ToolRegistry([Toy("b"), Toy("a")])
 
 
 async def run(name: str, arguments: str, malformed: str = "") -> ToolResult:
@@ -44,12 +44,12 @@ async def run(name: str, arguments: str, malformed: str = "") -> ToolResult:
 
 
 def test_tools_are_offered_in_the_order_of_their_names_with_a_plain_schema():
-    assert [spec.name for spec in TOYS.specs] == ["a", "b"] and TOYS.specs == Registry([Toy("a"), Toy("b")]).specs
+    assert [spec.name for spec in TOYS.specs] == ["a", "b"] and TOYS.specs == ToolRegistry([Toy("a"), Toy("b")]).specs
     schema = json.loads(TOYS.specs[0].schema)
     assert (schema["type"], schema["required"], schema["additionalProperties"]) == ("object", ["n"], False)
     assert schema["properties"]["n"] == {"type": "integer", "minimum": 0, "description": "How many."}
     assert schema["$defs"]["Inner"]["properties"]["deep"]["type"] == "boolean"
-    assert Registry().specs == ()
+    assert ToolRegistry().specs == ()
 
 
 async def test_a_call_runs_with_its_arguments():
@@ -58,7 +58,7 @@ async def test_a_call_runs_with_its_arguments():
 
 async def test_a_result_takes_no_more_than_the_log_keeps():
     for most, text in ((1 << 16, "x" * 65_536), (1 << 16, "x" * 65_537), (1 << 16, "ž" * 40_000)):
-        tools = Registry([Toy(text)], most=most)
+        tools = ToolRegistry([Toy(text)], max_result_bytes=most)
         found = await tools.run(ToolCall("1", text, '{"n": 2}'), lambda text: None)
         assert len(found.content.encode()) <= most and "bytes were left out" in found.content
         assert found.content.startswith(text[:10_000]) and found.content.endswith(f"{text[-10_000:]} 2 False")
@@ -66,22 +66,22 @@ async def test_a_result_takes_no_more_than_the_log_keeps():
 
 async def test_a_result_takes_no_more_once_it_can_be_stored():
     """A NUL takes one byte, and what stands for it in the log three."""
-    tools = Registry([Toy("\0" * 40_000)], most=1 << 16)
+    tools = ToolRegistry([Toy("\0" * 40_000)], max_result_bytes=1 << 16)
     found = await tools.run(ToolCall("1", "\0" * 40_000, '{"n": 2}'), lambda text: None)
     assert len(storable(found.content).encode()) <= 1 << 16
 
 
-async def test_what_is_switched_off_is_refused_though_the_model_remembers_it():
+async def test_switched_off_tool_is_refused():
     async def ask(*_: Any) -> Any:
         raise AssertionError("nobody is asked")
 
-    for off in ("toys", "files,toys", ALL):
+    for off in ("toys", "files,toys", EVERY_SET):
         started = await TOYS.start(ToolCall("1", "a", '{"n": 2}'), 1, {"tools_off": off}, ask)
-        assert started.refused == "The tool a is switched off here, and was not run."
-    assert not (await TOYS.start(ToolCall("1", "a", '{"n": 2}'), 2, {"tools_off": "files"}, ask)).refused
+        assert started.refusal == "The tool a is switched off here, and was not run."
+    assert not (await TOYS.start(ToolCall("1", "a", '{"n": 2}'), 2, {"tools_off": "files"}, ask)).refusal
 
 
-async def test_what_does_not_fit_is_told_in_words_with_the_schema():
+async def test_invalid_arguments_are_answered_with_the_schema():
     for arguments, malformed, words in (
         ('{"n": "2"}', "", "Expected `int`, got `str` - at `$.n`"),
         ("{}", "", "missing required field `n`"),
@@ -98,4 +98,4 @@ async def test_what_does_not_fit_is_told_in_words_with_the_schema():
 async def test_unknown_tools_and_failures_are_results():
     assert await run("c", "{}") == ToolResult("1", "There is no tool 'c'. Tools: a, b.", is_error=True)
     assert await run("a", '{"n": 13}') == ToolResult("1", "OSError: no luck", is_error=True)
-    assert "Tools: none." in (await Registry().run(ToolCall("1", "a"), lambda text: None)).content
+    assert "Tools: none." in (await ToolRegistry().run(ToolCall("1", "a"), lambda text: None)).content

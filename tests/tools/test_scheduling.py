@@ -1,4 +1,4 @@
-"""Which calls of a turn run side by side, which one behind the other; and that none waits for ever."""
+"""Calls of a turn run side by side or in order, and none waits for ever."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,58 +7,58 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikigai.tools.base import Kind, Touch
-from ikigai.tools.scheduling import Order
+from ikigai.tools.base import Effect, EffectKind
+from ikigai.tools.scheduling import CallSchedule
 
 PATHS = ("/w/a", "/w/b", "/w", "/w/a/deep")
 
 
 class Call:
-    """What a call does in a test: it looks for `looks` steps, then runs for `steps`, unless it is denied or stopped.
+    """Call of a test: its preview takes `looks` steps, then it runs for `steps`, unless it is denied or stopped.
 
-    `fate` is "runs", "fails" (looking raises), "denied", or "cancelled" (while it waits, looks, or runs).
+    `fate` is "runs", "fails" (the preview raises), "denied", or "cancelled" (while it waits, previews, or runs).
     """
 
     def __init__(
         self,
-        kind: Kind,
+        kind: EffectKind,
         paths: Sequence[str] = (),
         steps: int = 1,
         fate: str = "runs",
         looks: int = 0,
         agents: bool = False,
     ) -> None:
-        self.touch = Touch(kind, "", paths=tuple(paths), agents=agents)
+        self.effect = Effect(kind, "", paths=tuple(paths), agents=agents)
         self.steps, self.fate, self.looks = steps, fate, looks
 
     def __repr__(self) -> str:
-        return f"{self.touch.kind}{self.touch.paths}×{self.looks}+{self.steps} {self.fate}"
+        return f"{self.effect.kind}{self.effect.paths}×{self.looks}+{self.steps} {self.fate}"
 
 
 async def played(calls: Sequence[Call]) -> list[tuple[str, int]]:
-    """Begins and ends of what ran, in order; raises TimeoutError when calls wait for one another for ever."""
-    order, seen = Order(), list[tuple[str, int]]()
+    """Return begins and ends of the calls, in order. Raise TimeoutError if calls wait for one another for ever."""
+    schedule, seen = CallSchedule(), list[tuple[str, int]]()
 
     async def steps(number: int) -> None:
         for _ in range(number):
             await asyncio.sleep(0)
 
     async def one(number: int, call: Call) -> None:
-        with order.entered(1, str(number)) as place:
-            await place.after_commands()
+        with schedule.enter(1, str(number)) as slot:
+            await slot.wait_for_commands()
             await steps(call.looks)
             if call.fate == "fails":
                 return
-            await place.after_conflicts(call.touch)
-            place.runs = call.fate != "denied"
-        if not place.runs:
+            await slot.wait_for_conflicts(call.effect)
+            slot.is_running = call.fate != "denied"
+        if not slot.is_running:
             return
         try:
             seen.append(("begins", number))
             await steps(call.steps)
         finally:
             seen.append(("ends", number))
-            order.left(str(number))
+            schedule.leave(str(number))
 
     tasks = [asyncio.create_task(one(number, call)) for number, call in enumerate(calls)]
 
@@ -66,7 +66,7 @@ async def played(calls: Sequence[Call]) -> list[tuple[str, int]]:
         await steps(call.steps + call.looks)
         tasks[number].cancel()
         await asyncio.wait([tasks[number]])
-        order.left(str(number))  # as the registry does when a call ends, however it does
+        schedule.leave(str(number))  # as the registry does when a call ends, however it does
 
     stops = [cancel(number, call) for number, call in enumerate(calls) if call.fate == "cancelled"]
     async with asyncio.timeout(25):
@@ -75,19 +75,19 @@ async def played(calls: Sequence[Call]) -> list[tuple[str, int]]:
 
 
 def read(*paths: str, **more: object) -> Call:
-    return Call(Kind.READ, paths or ("/w/a",), **more)  # type: ignore[arg-type]
+    return Call(EffectKind.READ, paths or ("/w/a",), **more)  # type: ignore[arg-type]
 
 
 def edit(*paths: str, **more: object) -> Call:
-    return Call(Kind.EDIT, paths or ("/w/a",), **more)  # type: ignore[arg-type]
+    return Call(EffectKind.EDIT, paths or ("/w/a",), **more)  # type: ignore[arg-type]
 
 
 def command(**more: object) -> Call:
-    return Call(Kind.RUN, **more)  # type: ignore[arg-type]
+    return Call(EffectKind.RUN, **more)  # type: ignore[arg-type]
 
 
 def together(seen: list[tuple[str, int]], one: int, other: int) -> bool:
-    """Whether two calls ran at the same time."""
+    """Return True if two calls ran at the same time."""
     spans = {number: (seen.index(("begins", number)), seen.index(("ends", number))) for number in (one, other)}
     return spans[one][0] < spans[other][1] and spans[other][0] < spans[one][1]
 
@@ -120,40 +120,40 @@ async def test_a_command_runs_alone():
     assert seen[-2:] == [("begins", 4), ("ends", 4)]
 
 
-async def test_what_looks_at_ikigais_own_log_waits_for_nothing_but_a_command_before_it():
-    seen = await played([Call(Kind.NOTHING, steps=20), command(), edit()])
+async def test_call_without_effect_waits_only_for_an_earlier_command():
+    seen = await played([Call(EffectKind.NOTHING, steps=20), command(), edit()])
     assert seen.index(("begins", 1)) < seen.index(("ends", 0))
 
 
 async def test_calls_about_other_agents_run_in_order_and_beside_everything_else():
-    seen = await played([Call(Kind.NOTHING, agents=True, steps=20 - n) for n in range(3)] + [read(steps=60)])
+    seen = await played([Call(EffectKind.NOTHING, agents=True, steps=20 - n) for n in range(3)] + [read(steps=60)])
     assert [number for what, number in seen if what == "ends"] == [0, 1, 2, 3]
     assert not together(seen, 0, 1) and not together(seen, 1, 2)
     assert all(together(seen, number, 3) for number in range(3))
 
 
 async def test_a_call_behind_another_one_says_that_it_waited():
-    order = Order()
-    with order.entered(1, "a") as first:
-        await first.after_conflicts(edit().touch)
-        first.runs = True
-    with order.entered(1, "b") as second:
-        waiting = asyncio.create_task(second.after_conflicts(edit().touch))
+    schedule = CallSchedule()
+    with schedule.enter(1, "a") as first:
+        await first.wait_for_conflicts(edit().effect)
+        first.is_running = True
+    with schedule.enter(1, "b") as second:
+        waiting = asyncio.create_task(second.wait_for_conflicts(edit().effect))
         await asyncio.sleep(0)
         assert not waiting.done()
-        order.left("a")
+        schedule.leave("a")
         await waiting
-        assert second.waited and not first.waited
-    with order.entered(2, "c") as third:  # another turn
-        await third.after_commands()
-        await third.after_conflicts(command().touch)
-        assert not third.waited
+        assert second.has_waited and not first.has_waited
+    with schedule.enter(2, "c") as third:  # another turn
+        await third.wait_for_commands()
+        await third.wait_for_conflicts(command().effect)
+        assert not third.has_waited
 
 
 CALLS = st.lists(
     st.builds(
         Call,
-        st.sampled_from(Kind),
+        st.sampled_from(EffectKind),
         st.lists(st.sampled_from(PATHS), min_size=1, max_size=2),
         st.integers(0, 6),
         st.sampled_from(("runs", "runs", "denied", "fails", "cancelled")),
@@ -166,35 +166,36 @@ CALLS = st.lists(
 
 @settings(deadline=None)
 @given(CALLS)
-def test_whatever_becomes_of_the_others_a_call_gets_its_turn_and_no_two_conflict(calls: list[Call]):
+def test_every_call_gets_its_turn_and_no_two_conflict(calls: list[Call]):
     seen = asyncio.run(played(calls))
     began, ended = ({number for what, number in seen if what == kind} for kind in ("begins", "ends"))
     assert began == ended >= {number for number, call in enumerate(calls) if call.fate == "runs"}
-    running = dict[int, Touch]()
+    running = dict[int, Effect]()
     for what, number in seen:
         if what == "ends":
             del running[number]
             continue
-        touch = calls[number].touch
-        assert not any(clash(other, touch) for other in running.values()), (calls, seen)
-        running[number] = touch
+        effect = calls[number].effect
+        assert not any(clash(other, effect) for other in running.values()), (calls, seen)
+        running[number] = effect
     order = [number for what, number in seen if what == "begins"]
     for one, other in pairwise(order):
-        if clash(calls[one].touch, calls[other].touch):
+        if clash(calls[one].effect, calls[other].effect):
             assert one < other, "conflicting calls run in the order in which they were made"
 
 
-def clash(a: Touch, b: Touch) -> bool:
-    """By the words of the rule: a command alone, writers of one path in order, those about agents, too; told apart from
-    how it is done.
+def clash(a: Effect, b: Effect) -> bool:
+    """Return True if two calls conflict: a command alone, writers of one path in order, calls about agents in order.
+
+    It is written from the rule, independently of the product.
     """
     kinds = {a.kind, b.kind}
     if a.agents and b.agents:
         return True
-    if Kind.NOTHING in kinds:
+    if EffectKind.NOTHING in kinds:
         return False
-    if Kind.RUN in kinds:
+    if EffectKind.RUN in kinds:
         return True
     meet = any((one + "/").startswith(other + "/") or (other + "/").startswith(one + "/")
                for one in a.paths for other in b.paths)  # fmt: skip
-    return Kind.EDIT in kinds and meet
+    return EffectKind.EDIT in kinds and meet

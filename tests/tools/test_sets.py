@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ikigai.core.json_schema import schema
+from ikigai.core.json_schema import build_schema
 from ikigai.tools.files.factory import file_tools
-from ikigai.tools.files.read_tracker import Seen
+from ikigai.tools.files.read_tracker import ReadTracker
 from ikigai.tools.web.factory import web_tools
 from tests import ROOT
 
-TOOLS = (*file_tools(Path("/"), Seen()), *web_tools(Path("/"), brave_key="x"))
+TOOLS = (*file_tools(Path("/"), ReadTracker()), *web_tools(Path("/"), brave_key="x"))
 
 
 def test_the_tools_of_a_set():
@@ -26,7 +26,7 @@ def test_the_tools_of_a_set():
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_a_schema_says_what_each_argument_is(tool):
-    told = json.loads(schema(tool.arguments))
+    told = json.loads(build_schema(tool.arguments))
     assert told["type"] == "object" and told["additionalProperties"] is False
     plain = {"ignore_case"}  # its name says it
     assert all("description" in each for name, each in told["properties"].items() if name not in plain)
@@ -38,7 +38,7 @@ def test_a_schema_says_what_each_argument_is(tool):
 def test_nothing_heavy_is_imported_for_tools():
     program = (
         "import sys; import ikigai.tools.files.factory, ikigai.tools.web.factory;"
-        "print(sorted({'httpx', 'PIL', 'pathspec', 'markdownify', 'bs4', 'resource', 'ssl'} & sys.modules.keys()))"
+        "print(sorted({'httpx', 'PIL', 'markdownify', 'bs4', 'resource', 'ssl'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout.replace("'", '"')) in (["ssl"], [])  # asyncio brings ssl

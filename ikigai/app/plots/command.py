@@ -1,4 +1,4 @@
-"""`ikigai usage --plot` and /cost --plot: what is asked for, drawn at once or written to a file."""
+"""Implements `ikigai usage --plot` and /cost --plot: draws plots in the terminal or writes them to a file."""
 
 from __future__ import annotations
 
@@ -10,42 +10,41 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ikigai.app.plots import image_chart as painted
-from ikigai.app.plots import text_chart as drawn
-from ikigai.app.plots.data import Figures, gathered
-from ikigai.app.usage_report import begins
+from ikigai.app.plots import image_chart, text_chart
+from ikigai.app.plots.data import PlotData, gather_data
+from ikigai.app.usage_report import day_start
 from ikigai.config import Config
-from ikigai.core.errors import ConfigError, Refused
-from ikigai.export import atomic_file as files
-from ikigai.system.output import say
-from ikigai.system.progress import waiting
-from ikigai.terminal.render.theme import Theme, output
+from ikigai.core.errors import ConfigError, Rejected
+from ikigai.export import atomic_file
+from ikigai.system.output import print_lines
+from ikigai.system.progress import show_waiting
+from ikigai.terminal.render.theme import Theme, output_theme
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
 
-PIPED = 80
-"""Cells where there is no terminal to ask."""
+PIPED_WIDTH = 80
+"""Width in cells if the output is not a terminal."""
 
 
-class Asked(NamedTuple):
-    """Whether there is to be a picture at all, and the file it goes to; None draws it."""
+class PlotRequest(NamedTuple):
+    """A request for a plot, if `plot` is set; `file` None draws it in the terminal."""
 
     plot: bool = False
     file: Path | None = None
     force: bool = False
 
 
-def typed(argument: str) -> Asked:
-    """What is behind /cost: nothing, or --plot [FILE], with --force before or behind FILE.
+def parse_typed(argument: str) -> PlotRequest:
+    """Parse the argument of /cost: nothing, or --plot [FILE], with --force before or after FILE.
 
-    Raises ConfigError, and IkigaiError as `flagged`.
+    Raise ConfigError, and IkigaiError if the extra is missing.
     """
     plot, _, rest = argument.strip().partition(" ")
     named = rest.strip().removeprefix("--force ").removesuffix(" --force")
     name = named.strip().strip("\"'")
-    return Asked(bool(plot), _target(name) if name else None, named != rest.strip())
+    return PlotRequest(bool(plot), _target(name) if name else None, named != rest.strip())
 
 
 def _target(name: str) -> Path:
@@ -53,73 +52,77 @@ def _target(name: str) -> Path:
         target = Path(name).expanduser()
     except RuntimeError:
         target = Path(name)
-    if target.suffix.lower() not in painted.SUFFIXES:
-        raise ConfigError(f"{name!r} does not say as what.", f"Let the name end with {' or '.join(painted.SUFFIXES)}.")
-    painted.check()
+    if target.suffix.lower() not in image_chart.IMAGE_SUFFIXES:
+        raise ConfigError(
+            f"{name!r} does not say as what.", f"Let the name end with {' or '.join(image_chart.IMAGE_SUFFIXES)}."
+        )
+    image_chart.check()
     return target
 
 
-def flagged(arguments: argparse.Namespace) -> Asked:
-    """What the options of `ikigai usage` mean. Raises ConfigError, and IkigaiError where the extra is missing."""
+def parse_flags(arguments: argparse.Namespace) -> PlotRequest:
+    """Parse the options of `ikigai usage`. Raise ConfigError, and IkigaiError if the extra is missing."""
     if arguments.plot is None:
         if arguments.force:
             raise ConfigError("--force replaces the file of a picture.", "Add --plot FILE.")
-        return Asked()
+        return PlotRequest()
     if arguments.plot:
-        return Asked(True, _target(arguments.plot), arguments.force)
+        return PlotRequest(True, _target(arguments.plot), arguments.force)
     if arguments.json or arguments.force:
         option = "--json" if arguments.json else "--force"
         raise ConfigError(f"{option} goes with no picture in a terminal.", "Leave out one of the two, or name a file.")
-    return Asked(True)
+    return PlotRequest(True)
 
 
-async def run(database: Database, config: Config, arguments: argparse.Namespace, asked: Asked) -> None:
-    """Draw or write what `ikigai usage --plot` is asked for, and say so. Raises IkigaiError."""
+async def run(database: Database, config: Config, arguments: argparse.Namespace, request: PlotRequest) -> None:
+    """Draw or write the plot of `ikigai usage --plot`, and print the message. Raise IkigaiError."""
     agent = None
     if arguments.agent:
         try:
             agent = await database.agents.find(arguments.agent)
-        except Refused as refusal:
+        except Rejected as refusal:
             raise ConfigError(refusal.what, refusal.remedy) from None
-    since = begins(arguments.since) if arguments.since else None
+    since = day_start(arguments.since) if arguments.since else None
     window = agent or await database.agents.last()
-    work = gathered(database, config, arguments.by, agent, since, window)
-    if asked.file:
-        async with waiting("Painting"):
-            told = await written(await work, asked)
+    work = gather_data(database, config, arguments.by, agent, since, window)
+    if request.file:
+        async with show_waiting("Painting"):
+            message = await write_image(await work, request)
         if not arguments.json:
-            say(told)
+            print_lines(message)
         return
-    looks = output(os.environ, sys.stdout.isatty())
-    say(printed(await work, looks, config.terminal.screen_reader), painted=True)
+    theme = output_theme(os.environ, sys.stdout.isatty())
+    print_lines(format_plot(await work, theme, config.terminal.screen_reader), painted=True)
 
 
-def printed(figures: Figures, looks: Theme | None = None, words: bool = False) -> str:
-    """The picture as wide as the terminal, in words where they are wanted or it cannot draw; without `looks` plain."""
+def format_plot(figures: PlotData, theme: Theme | None = None, words: bool = False) -> str:
+    """Return the plot as wide as the terminal, or in words on request or on a dumb terminal; plain without `theme`."""
     if words or os.environ.get("TERM", "dumb") in ("", "dumb"):
-        return drawn.worded(figures)
-    return drawn.drawn(figures, shutil.get_terminal_size((PIPED, 24)).columns, looks or Theme(plain=True))
+        return text_chart.describe_plot(figures)
+    return text_chart.draw_text(
+        figures, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns, theme or Theme(plain=True)
+    )
 
 
-def on_screen(figures: Figures, width: int, looks: Theme) -> str:
-    """The picture among what is said, or the words for it."""
-    if looks.words or "dim" not in looks:
-        return drawn.worded(figures)
-    return drawn.drawn(figures, width, looks)
+def draw_on_screen(figures: PlotData, width: int, theme: Theme) -> str:
+    """Return the plot in `width` cells, or in words if the theme has no colors."""
+    if theme.words or "dim" not in theme:
+        return text_chart.describe_plot(figures)
+    return text_chart.draw_text(figures, width, theme)
 
 
-async def written(figures: Figures, asked: Asked) -> str:
-    """Write the picture to its file; the sentence that says so. Raises Refused, IkigaiError."""
-    assert asked.file
+async def write_image(figures: PlotData, request: PlotRequest) -> str:
+    """Write the plot to its file; return the message. Raise Rejected, IkigaiError."""
+    assert request.file
     if not figures.rows:
-        raise Refused(f"{drawn.NOTHING[:-1]}, so there is no picture.", "Ask a model something first.")
-    with files.made(asked.file, asked.force) as file:
-        data = await asyncio.to_thread(painted.painted, figures, asked.file.suffix.lower())
+        raise Rejected(f"{text_chart.NO_REQUESTS[:-1]}, so there is no picture.", "Ask a model something first.")
+    with atomic_file.write_atomically(request.file, request.force) as file:
+        data = await asyncio.to_thread(image_chart.draw_image, figures, request.file.suffix.lower())
         file.flush()
         file.buffer.write(data)
-    return f"{asked.file} shows {figures.title[0].lower()}{figures.title[1:]}."
+    return f"{request.file} shows {figures.title[0].lower()}{figures.title[1:]}."
 
 
-async def shown(database: Database, config: Config, agent: Agent, budget: int) -> Figures:
-    """What /cost --plot shows: all requests over time, and this agent's window with its budget in tokens."""
-    return await gathered(database, config, window=agent, budget=budget)
+async def plot_for_screen(database: Database, config: Config, agent: Agent, budget: int) -> PlotData:
+    """Return the data of /cost --plot: all requests over time, and this agent's window with its budget in tokens."""
+    return await gather_data(database, config, window=agent, budget=budget)

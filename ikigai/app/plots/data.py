@@ -1,4 +1,4 @@
-"""Gathers what a picture of the ledger shows: the bars, and the window of one agent."""
+"""Gathers the data of a plot of the ledger: the bars, and the window of one agent."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ikigai.app.usage_report import spent_below
-from ikigai.config import Config, layers, under
+from ikigai.config import Config, split_layers, with_profile
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line
-from ikigai.core.views.usage_totals import Spent, total
+from ikigai.core.views.usage_totals import UsageTotals, sum_totals
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
-    from ikigai.store.window_history import Filled
+    from ikigai.store.window_history import WindowFill
 
-BARS = 31
-"""At most: a month of days."""
-TURNS = 240
-"""That the picture of a window has at most."""
+MAX_BARS = 31
+"""The bars of a plot at most: a month of days."""
+MAX_PLOTTED_TURNS = 240
+"""The turns of a window's plot at most."""
 
 
-class Window(Record, frozen=True):
-    """The window of an agent in its newest turns, oldest first; `budget` is tokens, 0 where nothing slides out."""
+class WindowHistory(Record, frozen=True):
+    """The window of an agent in its newest turns, oldest first; `budget` is in tokens, 0 if no turn slides out."""
 
     agent: str
-    turns: Sequence[Filled]
+    turns: Sequence[WindowFill]
     budget: int = 0
 
     @property
     def left(self) -> list[int]:
-        """For each turn, how many others left the window with it."""
+        """For each turn, the number of others that left the window with it."""
         pairs = zip(self.turns, self.turns[1:], strict=False)
         return [0, *(max(0, turn.out - before.out) for before, turn in pairs)]
 
 
-class Figures(Record, frozen=True):
-    """What is drawn. `rows` are named sums by `by`, a stretch of time, "model" or "agent"; `notes` stand below them."""
+class PlotData(Record, frozen=True):
+    """The data of a plot. `rows` are totals by `by`: a unit of time, "model" or "agent"; `notes` stand below them."""
 
     title: str
     by: str
-    rows: Sequence[tuple[str, Spent]]
+    rows: Sequence[tuple[str, UsageTotals]]
     notes: tuple[str, ...] = ()
-    window: Window | None = None
+    window: WindowHistory | None = None
 
 
-async def gathered(
+async def gather_data(
     database: Database,
     config: Config,
     by: str = "day",
@@ -54,20 +54,20 @@ async def gathered(
     since: float | None = None,
     window: Agent | None = None,
     budget: int | None = None,
-) -> Figures:
-    """The figures: of one agent's requests or of all, since a time (seconds since 1970), and of the window of `window`.
+) -> PlotData:
+    """Gather the requests of one agent or of all since a time (seconds since 1970), and the window of agent `window`.
 
-    `budget` is that agent's; without it, it is looked up. `by` "day" is over time, in whatever unit fits.
+    `budget` is the one of `window`; None looks it up. `by` "day" means over time, in a unit that fits.
     """
     id = agent.id if agent else None
     notes = list[str]()
     if by == "day":
-        unit, rows, earlier = await database.spent_over_time(BARS, id, since)
+        unit, rows, earlier = await database.usage_over_time(MAX_BARS, id, since)
         if earlier.requests:
             notes.append(f"{earlier.requests:,} requests are older than that.")
     else:
-        unit, found = by, await database.spent_by("model" if by == "model" else "agent", id, since)
-        rows = found if len(found) <= BARS else [*found[: BARS - 1], _others(found[BARS - 1 :])]
+        unit, found = by, await database.usage_totals_by("model" if by == "model" else "agent", id, since)
+        rows = found if len(found) <= MAX_BARS else [*found[: MAX_BARS - 1], _others(found[MAX_BARS - 1 :])]
     rows = [(clean_line(name) or "?", of) for name, of in rows]
     if missing := sum(of.unpriced for _, of in rows):
         one = "1 request without a known price is"
@@ -75,7 +75,7 @@ async def gathered(
     if agent and (below := await spent_below(database, agent.id, since)) and below.requests:
         notes.append(f"The {below.requests:,} requests of its agents are not in it: `ikigai usage --by agent`.")
     whose = f", {clean_line(agent.name)}" if agent else ""
-    return Figures(
+    return PlotData(
         f"Tokens and cost by {unit}{whose}",
         unit,
         rows,
@@ -84,27 +84,27 @@ async def gathered(
     )
 
 
-def _others(found: Sequence[tuple[str, Spent]]) -> tuple[str, Spent]:
-    return f"{len(found):,} others", total(of for _, of in found)
+def _others(found: Sequence[tuple[str, UsageTotals]]) -> tuple[str, UsageTotals]:
+    return f"{len(found):,} others", sum_totals(of for _, of in found)
 
 
 async def _window(
     database: Database, config: Config, agent: Agent | None, since: float | None, budget: int | None
-) -> Window | None:
-    if agent is None or not (turns := await database.filled(agent.id, TURNS, since)):
+) -> WindowHistory | None:
+    if agent is None or not (turns := await database.window_fills(agent.id, MAX_PLOTTED_TURNS, since)):
         return None
     if budget is None:
         budget = await _budget(database, config, agent)
-    return Window(clean_line(agent.name) or "?", turns, budget)
+    return WindowHistory(clean_line(agent.name) or "?", turns, budget)
 
 
 async def _budget(database: Database, config: Config, agent: Agent) -> int:
-    """The sliding budget that the agent would have now: a flag's or variable's, its own, its profile's, or ours."""
-    layered = layers(config)
+    """Return the agent's current budget: from a flag or variable, its own, its profile's or the default."""
+    layered = split_layers(config)
     if "budget" in layered.above:
         return config.context.sliding_context_tokens
     own = await database.chosen(agent.id, "budget")
     if isinstance(own, int):
         return own
     profile = layered.above.get("profile") or await database.chosen(agent.id, "profile") or layered.below.get("profile")
-    return under(config, str(profile or "")).context.sliding_context_tokens
+    return with_profile(config, str(profile or "")).context.sliding_context_tokens

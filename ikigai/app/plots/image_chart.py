@@ -1,7 +1,6 @@
-"""Paints figures as PNG or SVG with matplotlib, which the extra `plot` brings: on white, the same bytes each time.
+"""Draws plots as PNG or SVG with matplotlib, from the extra `plot`: on white, and reproducible byte by byte.
 
-Nothing of the user's own matplotlib settings comes in, no state is shared, and texts are texts: no name is taken for
-mathematics.
+The user's matplotlib settings are ignored, no state is shared, and names are never parsed as mathematics.
 """
 
 from __future__ import annotations
@@ -12,22 +11,28 @@ import logging
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ikigai.app.plots.data import Figures, Window
-from ikigai.app.plots.text_chart import amount, money
+from ikigai.app.plots.data import PlotData, WindowHistory
+from ikigai.app.plots.text_chart import short_cost, short_count
 from ikigai.core.errors import ConfigError, IkigaiError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SUFFIXES = (".png", ".svg")
+IMAGE_SUFFIXES = (".png", ".svg")
 INCHES, DPI = 9.0, 150
-"""How wide it is, and dots in one of them."""
-MOST = 1e15
-"""What is more is drawn as this: nobody has used it, and figures of hundreds of digits break scales."""
-# Of Okabe and Ito's palette, which people tell apart who do not see all colours; hatches say the same.
+"""The width in inches, and dots per inch."""
+MAX_DRAWN_VALUE = 1e15
+"""Larger values are drawn as this: they are unrealistic, and numbers of hundreds of digits break scales."""
+# From the palette of Okabe and Ito, which color-blind people can distinguish; hatches repeat the distinction.
 FRESH, CACHED, OUT, COST, EDGE = "#0072b2", "#9ecae1", "#d55e00", "#009e73", "#333333"
-LEGEND: dict[str, Any] = {"loc": "lower left", "frameon": False, "ncols": 3, "bbox_to_anchor": (0, 1), "borderpad": 0.2}
-SETTINGS: dict[str, Any] = {
+LEGEND_OPTIONS: dict[str, Any] = {
+    "loc": "lower left",
+    "frameon": False,
+    "ncols": 3,
+    "bbox_to_anchor": (0, 1),
+    "borderpad": 0.2,
+}
+MATPLOTLIB_SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "ikigai",
     "svg.fonttype": "none",
     "text.parse_math": False,
@@ -39,13 +44,13 @@ SETTINGS: dict[str, Any] = {
 
 
 def check() -> None:
-    """Raises IkigaiError when matplotlib is not installed."""
+    """Raise IkigaiError if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         raise IkigaiError("Pictures in files need matplotlib.", "Install it with: pip install 'ikigai[plot]'")
 
 
-def painted(figures: Figures, suffix: str) -> bytes:
-    """The picture as a file that ends with `suffix`, one of SUFFIXES. Takes seconds: it imports."""
+def draw_image(figures: PlotData, suffix: str) -> bytes:
+    """Return the plot as bytes of a file with this suffix, one of IMAGE_SUFFIXES. The import takes seconds."""
     check()
     try:
         import matplotlib as mpl
@@ -56,7 +61,7 @@ def painted(figures: Figures, suffix: str) -> bytes:
     with warnings.catch_warnings(), mpl.rc_context():
         warnings.simplefilter("ignore")  # a name in a script that the font has not
         mpl.rcdefaults()
-        mpl.rcParams.update(dict[Any, Any](SETTINGS))
+        mpl.rcParams.update(dict[Any, Any](MATPLOTLIB_SETTINGS))
         panels = 3 if figures.window else 2
         figure = Figure((INCHES, 2.7 * panels + 0.5), DPI, facecolor="white", layout="constrained")
         figure.suptitle(figures.title, fontweight="bold")
@@ -72,7 +77,7 @@ def painted(figures: Figures, suffix: str) -> bytes:
     return file.getvalue()
 
 
-def _tokens(axes: Axes, figures: Figures) -> None:
+def _tokens(axes: Axes, figures: PlotData) -> None:
     places = range(len(figures.rows))
     cached = [_height(of.cached) for _, of in figures.rows]
     fresh = [_height(of.input - of.cached) for _, of in figures.rows]
@@ -83,18 +88,18 @@ def _tokens(axes: Axes, figures: Figures) -> None:
     under = [low + high for low, high in zip(cached, fresh, strict=True)]
     axes.bar(places, out, bottom=under, color=OUT, hatch="...", label="out", **look)
     axes.set_ylabel("tokens")
-    axes.yaxis.set_major_formatter(lambda value, place: amount(int(value)))
-    axes.legend(**LEGEND)
+    axes.yaxis.set_major_formatter(lambda value, place: short_count(int(value)))
+    axes.legend(**LEGEND_OPTIONS)
     _names(axes, figures)
 
 
-def _costs(axes: Axes, figures: Figures) -> None:
+def _costs(axes: Axes, figures: PlotData) -> None:
     places = range(len(figures.rows))
     costs = [_height(of.known_cost or 0) for _, of in figures.rows]
     bars = axes.bar(places, costs, color=COST, edgecolor=EDGE, linewidth=0.4)
     axes.set_ylabel("cost in US dollars")
     axes.set_ylim(0, max(costs, default=0) * 1.15 or 1)
-    labels = [money(of) if of.requests and (of.cost or of.unpriced) else "" for _, of in figures.rows]
+    labels = [short_cost(of) if of.requests and (of.cost or of.unpriced) else "" for _, of in figures.rows]
     axes.bar_label(bars, labels, fontsize=7, padding=2, rotation=90 if len(labels) > 12 else 0)
     if len(labels) > 12:
         axes.set_ylim(0, (axes.get_ylim()[1]) * 1.3)
@@ -103,7 +108,7 @@ def _costs(axes: Axes, figures: Figures) -> None:
         axes.set_xlabel("\n".join(figures.notes), loc="left", fontsize=8)
 
 
-def _names(axes: Axes, figures: Figures) -> None:
+def _names(axes: Axes, figures: PlotData) -> None:
     names = [name if len(name) <= 24 else name[:23] + "…" for name, _ in figures.rows]
     turned = len(names) > 6 or any(len(name) > 12 for name in names)
     axes.set_xticks(range(len(names)), names, rotation=40 if turned else 0, ha="right" if turned else "center")
@@ -111,7 +116,7 @@ def _names(axes: Axes, figures: Figures) -> None:
     axes.tick_params("x", labelsize=7)
 
 
-def _window(axes: Axes, window: Window) -> None:
+def _window(axes: Axes, window: WindowHistory) -> None:
     held = [_height(turn.tokens) for turn in window.turns]
     places = list(range(1, len(held) + 1))
     axes.bar(places, held, width=1, color=CACHED, alpha=0.6)
@@ -128,10 +133,10 @@ def _window(axes: Axes, window: Window) -> None:
     axes.set_xlabel("its newest turns" if len(held) > 1 else "its turn")
     axes.set_ylim(0, max((*held, _height(window.budget))) * 1.1)
     axes.set_xlim(0.5, max(len(held), 2) + 0.5)
-    axes.yaxis.set_major_formatter(lambda value, place: amount(int(value)))
-    axes.legend(**LEGEND)
+    axes.yaxis.set_major_formatter(lambda value, place: short_count(int(value)))
+    axes.legend(**LEGEND_OPTIONS)
     axes.locator_params("x", integer=True)
 
 
 def _height(value: Any) -> float:
-    return float(min(max(value, 0), int(MOST)))
+    return float(min(max(value, 0), int(MAX_DRAWN_VALUE)))

@@ -1,6 +1,6 @@
-"""Draws figures with characters for a terminal of any width, or says them in words; shapes mean things, colours do not.
+"""Draws plots with characters for a terminal of any width, or describes them in words. No meaning is only in colors.
 
-A bar ends to an eighth of a cell; what a cache held is hatched. The window has a column for each turn.
+A bar is exact to an eighth of a cell; its cached part is hatched. The window has a column for each turn.
 """
 
 from __future__ import annotations
@@ -8,95 +8,102 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
-from ikigai.app.plots.data import Figures, Window
+from ikigai.app.plots.data import PlotData, WindowHistory
 from ikigai.core.sanitize import clean
-from ikigai.core.tokens import short
-from ikigai.core.views.usage_totals import Spent, dollars, total
-from ikigai.terminal.render.text_width import columns, cut, wrap
+from ikigai.core.tokens import format_tokens
+from ikigai.core.views.usage_totals import UsageTotals, format_dollars, sum_totals
+from ikigai.terminal.render.text_width import cell_width, cut, wrap
 from ikigai.terminal.render.theme import Theme
 
 NARROWEST, WIDEST = 24, 120
-"""Cells that a picture takes; in less it is drawn all the same."""
-BESIDE = 72
-"""Cells from which cost stands beside tokens instead of below."""
-LONGEST_NAME = 24
-HEIGHT = 8
-"""Rows of the window's picture."""
+"""Width of a plot in cells; a narrower terminal gets the minimum, too."""
+MIN_WIDTH_SIDE_BY_SIDE = 72
+"""Width in cells from which cost stands beside tokens instead of below."""
+MAX_LABEL_WIDTH = 24
+CHART_ROWS = 8
+"""Rows of the window's plot."""
 ACROSS, UP = " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█"
 HATCHED, LINE, LEFT = "▒", "╌", "↓"
-NOTHING = "There are no requests to add up."
-SAID = 30
-"""Turns that are told in words, at most."""
+NO_REQUESTS = "There are no requests to add up."
+MAX_DESCRIBED_TURNS = 30
+"""Turns that are described in words at most."""
 
 
-def drawn(figures: Figures, width: int, theme: Theme) -> str:
-    """The picture in at most `width` cells (24 at least), its escapes the theme's own."""
+def draw_text(figures: PlotData, width: int, theme: Theme) -> str:
+    """Return the plot in at most `width` cells (24 at least), painted with `theme`."""
     if not figures.rows:
-        return NOTHING
+        return NO_REQUESTS
     width = max(NARROWEST, min(WIDEST, width))
     lines = [theme.paint("bold", cut(figures.title, width)), *_bars(figures, width)]
     if any(of.cached for _, of in figures.rows):
         lines.append(theme.paint("dim", cut(f"{HATCHED} read from a cache", width)))
-    lines += _folded(figures.notes, width)
+    lines += _wrap(figures.notes, width)
     if figures.window:
         lines += ["", *_sawtooth(figures.window, width, theme)]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def worded(figures: Figures) -> str:
-    """The same without a picture: a line for each bar and each turn, for those who have it read to them."""
+def describe_plot(figures: PlotData) -> str:
+    """Return the plot in words, for a screen reader: a line for each bar and each turn."""
     if not figures.rows:
-        return NOTHING
-    lines = [figures.title, *(f"{name}: {_said(of)}" for name, of in figures.rows if of.requests)]
-    lines += [f"total: {_said(total(of for _, of in figures.rows))}", *figures.notes]
+        return NO_REQUESTS
+    lines = [figures.title, *(f"{name}: {_describe(of)}" for name, of in figures.rows if of.requests)]
+    lines += [f"total: {_describe(sum_totals(of for _, of in figures.rows))}", *figures.notes]
     if window := figures.window:
         budget = f"the budget is {window.budget:,} tokens" if window.budget else "there is no budget"
-        lines += ["", f"The window of {window.agent}, {_turns(len(window.turns[-SAID:]))}; {budget}"]
-        for turn, left in list(zip(window.turns, window.left, strict=True))[-SAID:]:
-            lines.append(f"{turn.tokens:,} tokens" + (f", {_turns(left)} left" if left else ""))
+        lines += [
+            "",
+            f"The window of {window.agent}, {_count_turns(len(window.turns[-MAX_DESCRIBED_TURNS:]))}; {budget}",
+        ]
+        for turn, left in list(zip(window.turns, window.left, strict=True))[-MAX_DESCRIBED_TURNS:]:
+            lines.append(f"{turn.tokens:,} tokens" + (f", {_count_turns(left)} left" if left else ""))
     return clean("\n".join(lines))
 
 
-def _said(of: Spent) -> str:
+def _describe(of: UsageTotals) -> str:
     cached = f" ({of.cached:,} cached)" if of.cached else ""
     requests = "1 request" if of.requests == 1 else f"{of.requests:,} requests"
-    known = f"{money(of)}" if of.known_cost is not None else "cost unknown"
+    known = f"{short_cost(of)}" if of.known_cost is not None else "cost unknown"
     return f"{of.input:,} tokens in{cached}, {of.output:,} out, {known}, {requests}"
 
 
-def _turns(count: int) -> str:
+def _count_turns(count: int) -> str:
     return "1 turn" if count == 1 else f"{count:,} turns"
 
 
-def amount(tokens: int) -> str:
-    """A count in seven characters at most."""
-    return short(tokens) if tokens < 10**9 else f"{Decimal(tokens):.1e}".replace("e+", "e")
+def short_count(tokens: int) -> str:
+    """Return a count in seven characters at most."""
+    return format_tokens(tokens) if tokens < 10**9 else f"{Decimal(tokens):.1e}".replace("e+", "e")
 
 
-def money(of: Spent) -> str:
-    """A cost in few characters; a question mark stands for what nobody knows."""
+def short_cost(of: UsageTotals) -> str:
+    """Return a cost in few characters; a question mark stands for the unknown part."""
     if of.known_cost is None:
         return "?"
     known = of.known_cost
-    text = dollars(known) if known < 10**4 else f"${known:,.0f}" if known < 10**7 else f"${known:.1e}"
+    text = format_dollars(known) if known < 10**4 else f"${known:,.0f}" if known < 10**7 else f"${known:.1e}"
     return text.replace("e+", "e") + "+?" * bool(of.unpriced)
 
 
 # ── bars ──
 
 
-def _bars(figures: Figures, width: int) -> Iterator[str]:
-    rows = [(_shortened(figures.by, name), of) for name, of in figures.rows]
-    whole = total(of for _, of in rows)
-    names = [cut(name, min(LONGEST_NAME, width // 3)) for name, _ in rows]
-    edge = max(map(columns, (*names, "total")))
+def _bars(figures: PlotData, width: int) -> Iterator[str]:
+    rows = [(_short_day(figures.by, name), of) for name, of in figures.rows]
+    whole = sum_totals(of for _, of in rows)
+    names = [cut(name, min(MAX_LABEL_WIDTH, width // 3)) for name, _ in rows]
+    edge = max(map(cell_width, (*names, "total")))
     priced = whole.known_cost is not None
-    counts = [_Row(of.input + of.output, of.cached, amount(of.input + of.output)) for _, of in (*rows, ("", whole))]
-    costs = [_Row(of.known_cost or Decimal(0), 0, money(of) if of.requests else "") for _, of in (*rows, ("", whole))]
-    both = width >= BESIDE and priced
+    counts = [
+        _Row(of.input + of.output, of.cached, short_count(of.input + of.output)) for _, of in (*rows, ("", whole))
+    ]
+    costs = [
+        _Row(of.known_cost or Decimal(0), 0, short_cost(of) if of.requests else "") for _, of in (*rows, ("", whole))
+    ]
+    both = width >= MIN_WIDTH_SIDE_BY_SIDE and priced
     room = (width - edge - 4) // 2 if both else width - edge - 2
     panels = [_panel("tokens", counts, room), *([_panel("cost", costs, room)] if priced else ())]
-    named = [name + " " * (edge - columns(name)) for name in ("", *names, "total")]
+    named = [name + " " * (edge - cell_width(name)) for name in ("", *names, "total")]
     if both:
         for name, first, second in zip(named, *panels, strict=True):
             yield f"{name}  {first}  {second}"
@@ -109,7 +116,7 @@ def _bars(figures: Figures, width: int) -> Iterator[str]:
 
 
 class _Row:
-    """One bar: how long it is, how much of it is hatched, and the figure behind it."""
+    """One bar: its value, the hatched part of it, and its label."""
 
     __slots__ = ("hatched", "label", "value")
 
@@ -118,15 +125,15 @@ class _Row:
 
 
 def _panel(head: str, rows: Sequence[_Row], width: int) -> list[str]:
-    """A heading, a bar and its figure for each row, and for the last, which is the sum, only that."""
-    figure = max(len(row.label) for row in rows)
-    cells = max(1, width - figure - 1)
+    """Return a heading, a bar and label for each row, and only the label for the last one, the total."""
+    label_width = max(len(row.label) for row in rows)
+    cells = max(1, width - label_width - 1)
     most = max((row.value for row in rows[:-1]), default=0)
-    made = [f"{head:<{width}}"]
+    lines = [f"{head:<{width}}"]
     for row in rows[:-1]:
         bar = _bar(row, most, cells)
-        made.append(f"{bar:<{cells}} {row.label:>{figure}}")
-    return [*made, f"{'':<{cells}} {rows[-1].label:>{figure}}"]
+        lines.append(f"{bar:<{cells}} {row.label:>{label_width}}")
+    return [*lines, f"{'':<{cells}} {rows[-1].label:>{label_width}}"]
 
 
 def _bar(row: _Row, most: int | Decimal, cells: int) -> str:
@@ -137,28 +144,28 @@ def _bar(row: _Row, most: int | Decimal, cells: int) -> str:
     return HATCHED * hatched + ACROSS[8] * (whole - hatched) + ACROSS[rest].strip()
 
 
-def _shortened(by: str, name: str) -> str:
-    """A moment without its year where the picture is too short to need one."""
+def _short_day(by: str, name: str) -> str:
+    """Return the time without its year if the plot is too short to need one."""
     return name[5:] if by in ("hour", "day") and name[:4].isdecimal() else name
 
 
 # ── the window ──
 
 
-def _sawtooth(window: Window, width: int, theme: Theme) -> Iterator[str]:
+def _sawtooth(window: WindowHistory, width: int, theme: Theme) -> Iterator[str]:
     most = max(turn.tokens for turn in window.turns)
     shown = 0 < window.budget <= 4 * most  # else the turns would lie flat below it
     top = max(most, window.budget) if shown else most
-    scale = max(len(amount(top)), len(amount(top // 2)))
+    scale = max(len(short_count(top)), len(short_count(top // 2)))
     room = width - scale - 2
     turns, left = window.turns[-room:], window.left[-room:]
     step = max(1, min(4, room // len(turns)))
-    for line in _folded([f"The window of {window.agent}, in tokens: {_turns(len(turns))}"], width):
+    for line in _wrap([f"The window of {window.agent}, in tokens: {_count_turns(len(turns))}"], width):
         yield theme.paint("bold", line)
-    levels = [max(1, turn.tokens * HEIGHT * 8 // top) for turn in turns]
-    budget = -(-window.budget * HEIGHT // top) if shown else 0
-    ticks = {HEIGHT: amount(top), HEIGHT // 2: amount(top // 2)}
-    for row in range(HEIGHT, 0, -1):
+    levels = [max(1, turn.tokens * CHART_ROWS * 8 // top) for turn in turns]
+    budget = -(-window.budget * CHART_ROWS // top) if shown else 0
+    ticks = {CHART_ROWS: short_count(top), CHART_ROWS // 2: short_count(top // 2)}
+    for row in range(CHART_ROWS, 0, -1):
         cells = [UP[min(8, max(0, level - 8 * (row - 1)))] for level in levels]
         if row == budget:
             cells = [LINE if cell == " " else cell for cell in cells]
@@ -168,10 +175,10 @@ def _sawtooth(window: Window, width: int, theme: Theme) -> Iterator[str]:
     yield f"{'0':>{scale}} └{'─' * (step * len(turns))}"
     if any(left):
         yield " " * (scale + 2) + "".join((LEFT if gone else " ").ljust(step) for gone in left)
-    yield from (theme.paint("dim", line) for line in _folded(_legend(window, left, shown), width))
+    yield from (theme.paint("dim", line) for line in _wrap(_legend(window, left, shown), width))
 
 
-def _legend(window: Window, left: Sequence[int], shown: bool) -> Iterator[str]:
+def _legend(window: WindowHistory, left: Sequence[int], shown: bool) -> Iterator[str]:
     if shown:
         yield f"{LINE} the budget, {window.budget:,} tokens"
     elif window.budget:
@@ -183,6 +190,6 @@ def _legend(window: Window, left: Sequence[int], shown: bool) -> Iterator[str]:
         yield f"{LEFT} turns left the window: {often}, {sum(left):,} in all"
 
 
-def _folded(lines: Iterable[str], width: int) -> list[str]:
-    """Sentences broken at words."""
+def _wrap(lines: Iterable[str], width: int) -> list[str]:
+    """Return the lines wrapped at words."""
     return [row for line in lines for row in wrap(line, width)]

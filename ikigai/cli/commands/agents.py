@@ -1,4 +1,4 @@
-"""`ikigai agents`: the tree of agents for people and scripts, and what can be done to it without opening any."""
+"""This module carries out `ikigai agents`: it prints the tree of agents and changes it without opening any."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from ikigai.app import agent_tree as kin
-from ikigai.core.errors import ConfigError, Refused
+from ikigai.app import agent_tree
+from ikigai.core.commands.parsers import parse_rename
+from ikigai.core.errors import ConfigError, Rejected
 
 if TYPE_CHECKING:
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
 
-WANTS = {"list": (), "show": ("NAME",), "rename": ("OLD", "NEW"), "kill": ("NAME",), "revive": ("NAME",)}
-"""What can be done, and the names that it takes."""
+ACTION_ARGUMENTS = {"list": (), "show": ("NAME",), "rename": ("OLD", "NEW"), "kill": ("NAME",), "revive": ("NAME",)}
+"""Actions of the command, with the names that each takes."""
 
 
 def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """`ikigai agents` among the subcommands; `common` holds the options that every command takes."""
+    """Add `ikigai agents` to the subcommands; `common` holds the options that every command takes."""
     agents = commands.add_parser(
         "agents",
         parents=[common],
@@ -27,7 +28,7 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         "       ikigai agents rename OLD NEW\n       ikigai agents kill NAME --yes\n       ikigai agents revive NAME",
         description="A killed agent is out of use with all below it until it is revived; its history stays.",
     )
-    agents.add_argument("what", nargs="?", choices=tuple(WANTS), default="list", help="what to do (list)")
+    agents.add_argument("what", nargs="?", choices=tuple(ACTION_ARGUMENTS), default="list", help="what to do (list)")
     agents.add_argument("names", nargs="*", metavar="NAME", help="names or ids")
     agents.add_argument("--all", action="store_true", help="the dead, too")
     agents.add_argument("--yes", action="store_true", help="agree to what would be asked: kill asks for it")
@@ -35,43 +36,42 @@ def add_command(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     return agents
 
 
-def writes(arguments: argparse.Namespace) -> bool:
-    """Whether it changes anything."""
+def is_writing(arguments: argparse.Namespace) -> bool:
+    """Return True if the action changes anything."""
     return arguments.what not in ("list", "show")
 
 
 async def run(database: Database, arguments: argparse.Namespace) -> str:
-    """What `ikigai agents` prints. Raises ConfigError for wrong arguments, Refused, StoreError."""
+    """Return the text that `ikigai agents` prints. Raise ConfigError for wrong arguments, Rejected, StoreError."""
     what, names = arguments.what, arguments.names
-    if len(names) != len(WANTS[what]):
-        wanted = " ".join(("ikigai agents", what, *WANTS[what]))
-        raise ConfigError(f"ikigai agents {what} takes {len(WANTS[what]) or 'no'} names.", f"Write: {wanted}")
+    if len(names) != len(ACTION_ARGUMENTS[what]):
+        usage = " ".join(("ikigai agents", what, *ACTION_ARGUMENTS[what]))
+        raise ConfigError(f"ikigai agents {what} takes {len(ACTION_ARGUMENTS[what]) or 'no'} names.", f"Write: {usage}")
     if what == "list":
-        lines = await kin.listed(database, dead=arguments.all)
-        return json.dumps({"agents": kin.figures(lines)}) if arguments.json else kin.text(lines)
+        lines = await agent_tree.list_agents(database, killed=arguments.all)
+        return json.dumps({"agents": agent_tree.as_dicts(lines)}) if arguments.json else agent_tree.format_tree(lines)
     agent = await _find(database, names[0])
     if what == "show":
-        return await _shown(database, agent, arguments.json)
+        return await _format_agent(database, agent, arguments.json)
     match what:
         case "rename":
-            await database.family.rename(agent, names[1])
-            done = f"{agent.name} is called {names[1]} now."
+            report = await agent_tree.rename(database, agent, parse_rename(names).new, "ikigai agents rename {} {}")
         case "kill":
-            done = await kin.kill_agreed(database, agent, arguments.yes)
+            report = await agent_tree.kill_agreed(database, agent, arguments.yes)
         case _:
-            done = await kin.revive(database, agent, back="ikigai -r {}")
-    return json.dumps({"did": what, "agent": agent.id, "text": done}) if arguments.json else done
+            report = await agent_tree.revive(database, agent, back="ikigai -r {}")
+    return json.dumps({"did": what, "agent": agent.id, "text": report}) if arguments.json else report
 
 
 async def _find(database: Database, name: str) -> Agent:
     try:
         return await database.agents.find(name)
-    except Refused as refusal:
+    except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
 
 
-async def _shown(database: Database, agent: Agent, as_json: bool) -> str:
-    lines = await kin.listed(database, dead=True)
-    names = {line.place.kin.id: line.place.kin.name for line in lines}
-    (found,) = kin.figures([line for line in lines if line.place.kin.id == agent.id])
-    return json.dumps(found) if as_json else kin.about(found, names)
+async def _format_agent(database: Database, agent: Agent, as_json: bool) -> str:
+    lines = await agent_tree.list_agents(database, killed=True)
+    names = {line.node.agent.id: line.node.agent.name for line in lines}
+    (found,) = agent_tree.as_dicts([line for line in lines if line.node.agent.id == agent.id])
+    return json.dumps(found) if as_json else agent_tree.format_agent(found, names)

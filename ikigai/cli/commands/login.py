@@ -1,4 +1,4 @@
-"""The command `ikigai login`: a key is asked for or piped in, tried, and kept in a private file."""
+"""This module carries out `ikigai login`: it reads a key, tries it, and stores it in a private file."""
 
 from __future__ import annotations
 
@@ -9,30 +9,23 @@ import sys
 from typing import Any
 
 from ikigai.app.factories import make_pool
-from ikigai.cli.ask import answer, interruptible
-from ikigai.config import Config
-from ikigai.config import api_keys as keys
-from ikigai.config.key_table import VENDORS
-from ikigai.core.errors import ConfigError, IkigaiError, Refused
-from ikigai.core.request.reply import Failure
-from ikigai.providers.failures import Untold
+from ikigai.cli.ask import interruptible, read_answer
+from ikigai.config import Config, api_keys
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected
+from ikigai.core.request.reply import FailureKind
+from ikigai.core.vendors import VENDORS
+from ikigai.providers.failures import ProviderRequestFailed
 from ikigai.system import paths
-from ikigai.system.output import say, table
+from ikigai.system.output import format_table, print_lines
 
-PLACES = {
-    "anthropic": "https://platform.claude.com/settings/keys",
-    "openai": "https://platform.openai.com/api-keys",
-    "google": "https://aistudio.google.com/apikey",
-}
-"""Where their users make keys."""
-RIGHTS = re.compile(r"\(403\)|permission|scope", re.IGNORECASE)
-"""How a provider says that a key is good, but not for listing models."""
-TRIED_FOR = 15.0
-"""Seconds that a provider may take to say what it thinks of a key."""
+LACKS_LISTING_RIGHT = re.compile(r"\(403\)|permission|scope", re.IGNORECASE)
+"""Words by which a provider says that a key is good, but not for listing models."""
+KEY_TIMEOUT = 15.0
+"""Seconds that a provider may take to answer a request with the key."""
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add this command to those of a parser; `common` holds the options that stand behind any of them."""
+    """Add this command to the subcommands; `common` holds the options that every command takes."""
     command = commands.add_parser(
         "login",
         parents=[common],
@@ -40,59 +33,61 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         description="Ask for a provider's API key without showing it, or read it from a pipe; try it; keep it in a "
         "private file. A key in the environment goes before it.",
     )
-    named = "anthropic, openai, google, or one you configured"
+    named = f"{', '.join(VENDORS)}, or one you configured"
     command.add_argument("provider", nargs="?", default="", metavar="PROVIDER", help=named)
     what = command.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="say which providers have a key, and from where")
     what.add_argument("--remove", action="store_true", help="forget the stored key of the provider")
-    command.set_defaults(act=login)
+    command.set_defaults(act=run_login)
 
 
-async def login(config: Config, arguments: argparse.Namespace) -> int:
+async def run_login(config: Config, arguments: argparse.Namespace) -> int:
     if arguments.list:
-        say(table(_known(config)))
+        print_lines(format_table(_list_keys(config)))
         return 0
-    provider = _checked(config, arguments.provider, asks=not arguments.remove and sys.stdin.isatty())
-    file = keys.default_file()
+    provider = _choose_provider(config, arguments.provider, asks=not arguments.remove and sys.stdin.isatty())
+    file = api_keys.default_file()
     if arguments.remove:
-        found = file.exists() and keys.remove(file, provider)
-        say(f"The key of {provider} is forgotten." if found else f"No key of {provider} was stored.")
+        removed = file.exists() and api_keys.remove(file, provider)
+        print_lines(f"The key of {provider} is forgotten." if removed else f"No key of {provider} was stored.")
         return 0
-    key = keys.checked(_typed(provider) if sys.stdin.isatty() else _piped())
-    doubt = await _tried(config, provider, key)
+    key = api_keys.check_key(_read_typed_key(provider) if sys.stdin.isatty() else _read_piped_key())
+    problem = await _try_key(config, provider, key)
     try:
-        paths.private(file.parent)
+        paths.make_private(file.parent)
     except OSError as error:
         raise IkigaiError(f"{file.parent} cannot be made: {error.strerror}.", "Check what stands there.") from None
-    keys.store(file, provider, key)
-    say(f"The key of {provider} {'could not be tried' if doubt else 'works'}; it is stored in {file}.")
-    if doubt:
-        say(f"What was wrong: {doubt}")
+    api_keys.store(file, provider, key)
+    print_lines(f"The key of {provider} {'could not be tried' if problem else 'works'}; it is stored in {file}.")
+    if problem:
+        print_lines(f"What was wrong: {problem}")
     if (place := config.keys.get(provider, "login")) != "login":
-        say(f"{place.partition(' ')[2]} is set as well and goes before it.")
+        print_lines(f"{place.partition(' ')[2]} is set as well and goes before it.")
     return 0
 
 
-def _known(config: Config) -> list[tuple[str, str]]:
-    """Every provider that takes a key, and where its key comes from."""
-    logins = keys.names(keys.default_file())
+def _list_keys(config: Config) -> list[tuple[str, str]]:
+    """Return every provider that takes a key, and where its key comes from."""
+    logins = api_keys.providers_with_key(api_keys.default_file())
 
     def place(name: str) -> str:
-        found = config.keys.get(name, "no key")
-        return f"{found} (before login)" if found not in ("login", "no key") and name in logins else found
+        origin = config.keys.get(name, "no key")
+        return f"{origin} (before login)" if origin not in ("login", "no key") and name in logins else origin
 
     return [(name, place(name)) for name in dict.fromkeys((*VENDORS, *config.keys, *config.providers))]
 
 
-def _checked(config: Config, provider: str, asks: bool) -> str:
-    """The provider that is meant; the user is asked for it if need be. Raises ConfigError where there is no such."""
+def _choose_provider(config: Config, provider: str, asks: bool) -> str:
+    """Return the provider of the key; with `asks`, ask the user for a missing one. Raise ConfigError if it is
+    unknown.
+    """
     known = tuple(dict.fromkeys((*VENDORS, *config.providers, *config.keys)))
     if not provider and asks:
-        provider = answer(f"Provider ({', '.join(known)}): ")
+        provider = read_answer(f"Provider ({', '.join(known)}): ")
     if not provider:
         raise ConfigError("Whose key is it?", f"Name a provider: {', '.join(known)}.")
     if provider == "local":
-        raise Refused("The local model needs no key.", "Start it with: ikigai -m local/smollm2-135m")
+        raise Rejected("The local model needs no key.", "Start it with: ikigai -m local/smollm2-135m")
     if provider not in known:
         raise ConfigError(
             f"There is no provider {provider!r} (there are: {', '.join(known)}).",
@@ -101,41 +96,42 @@ def _checked(config: Config, provider: str, asks: bool) -> str:
     return provider
 
 
-def _typed(provider: str) -> str:
-    """The key as typed or pasted at the terminal, which does not show it."""
-    if place := PLACES.get(provider):
-        say(f"Keys are made at {place}")
+def _read_typed_key(provider: str) -> str:
+    """Return the key as typed or pasted at the terminal, which does not show it."""
+    if vendor := VENDORS.get(provider):
+        print_lines(f"Keys are made at {vendor.keys_page}")
     with interruptible():
         try:
             return getpass.getpass(f"Key for {provider} (it is not shown): ")
         except EOFError:
-            say()
+            print_lines()
             return ""
 
 
-def _piped() -> str:
-    """The one line of standard input. More than that is no key, and is refused rather than cut."""
+def _read_piped_key() -> str:
+    """Return standard input, as one key. Longer input is no key, and is refused rather than cut."""
     with interruptible():
         try:
-            text = sys.stdin.buffer.read(2 * keys.LONGEST)
+            text = sys.stdin.buffer.read(2 * api_keys.MAX_KEY_CHARACTERS)
         except (OSError, ValueError):
             text = b""
     return text.decode(errors="replace")
 
 
-async def _tried(config: Config, provider: str, key: str) -> str:
-    """Ask the provider for its models with this key: "" if it answers, else why nothing is known.
+async def _try_key(config: Config, provider: str, key: str) -> str:
+    """Ask the provider for its models with this key; return "" if it answers, else why nothing is known.
 
-    Raises Refused when it does not take the key.
+    Raise Rejected if the provider refuses the key.
     """
     try:
-        found = await make_pool(config).listed(provider, key, TRIED_FOR)
+        models = await make_pool(config).listed(provider, key, KEY_TIMEOUT)
     except TimeoutError:
-        return f"{provider} did not answer within {TRIED_FOR:g} seconds."
+        return f"{provider} did not answer within {KEY_TIMEOUT:g} seconds."
     except ConfigError:
         raise
     except IkigaiError as error:
-        if isinstance(error, Untold) and error.kind is Failure.AUTH and not RIGHTS.search(error.what):
-            raise Refused(error.what, "Nothing was stored. Copy the key again, or make another one.") from None
+        is_refusal = isinstance(error, ProviderRequestFailed) and error.kind is FailureKind.AUTH
+        if is_refusal and not LACKS_LISTING_RIGHT.search(error.what):
+            raise Rejected(error.what, "Nothing was stored. Copy the key again, or make another one.") from None
         return str(error)
-    return "" if found else f"{provider} answered, but named no model."
+    return "" if models else f"{provider} answered, but named no model."

@@ -1,4 +1,4 @@
-"""The command `ikigai models`: what the keys at hand can use, as it is known or as the providers list it now."""
+"""This module carries out `ikigai models`: it lists the models that the keys at hand can use."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import sys
 import time
 from typing import Any
 
-from ikigai.app.factories import listing_file, make_pool, make_price
+from ikigai.app.factories import make_pool, make_price, model_list_file
 from ikigai.config import Config
-from ikigai.config.key_table import VENDORS
 from ikigai.core import tokens
-from ikigai.core.commands.arguments import model_choice
-from ikigai.core.errors import ConfigError, IkigaiError, Refused, Unavailable
+from ikigai.core.commands.arguments import parse_model
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected, Unavailable
 from ikigai.core.messages import Usage
 from ikigai.core.sanitize import clean
-from ikigai.providers import model_list_cache as listing
-from ikigai.providers.pool import Pool
-from ikigai.system.output import say, table
+from ikigai.core.vendors import VENDORS
+from ikigai.providers import model_list_cache
+from ikigai.providers.pool import ProviderPool
+from ikigai.system.output import format_table, print_lines
 
-HEAD = ("model", "context", "output", "levels", "images", "$/M in", "$/M out")
-SAMPLE = 1_000
+MODEL_COLUMNS = ("model", "context", "output", "levels", "images", "$/M in", "$/M out")
+PRICE_SAMPLE_TOKENS = 1_000
 """Tokens to ask a price for; a million would be a long request, which costs more with some."""
-WITHIN = 60.0
+LISTING_TIMEOUT = 60.0
 """Seconds that a provider may take to list its models."""
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add this command to those of a parser; `common` holds the options that stand behind any of them."""
+    """Add this command to the subcommands; `common` holds the options that every command takes."""
     command = commands.add_parser(
         "models",
         parents=[common],
@@ -41,85 +41,87 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     command.add_argument("provider", nargs="?", default="", metavar="PROVIDER", help="those of this provider alone")
     command.add_argument("--refresh", action="store_true", help="ask the providers for their lists first")
     command.add_argument("--json", action="store_true", help="one object per model")
-    command.set_defaults(act=models)
+    command.set_defaults(act=run_models)
 
 
-async def models(config: Config, arguments: argparse.Namespace) -> int:
+async def run_models(config: Config, arguments: argparse.Namespace) -> int:
     pool = make_pool(config)
-    providers = _at_hand(config, pool, arguments.provider)
+    providers = _usable_providers(config, pool, arguments.provider)
     code = await _refresh(pool, [name for name in providers if name != "local"]) if arguments.refresh else 0
     rows = [row for name in providers for row in await asyncio.to_thread(_rows, config, pool, name)]
     if arguments.json:
         for row in rows:
-            say(json.dumps(row, ensure_ascii=False))
+            print_lines(json.dumps(row, ensure_ascii=False))
     elif rows:
-        say(table([HEAD, *map(_shown, rows)]))
+        print_lines(format_table([MODEL_COLUMNS, *map(_format_row, rows)]))
     silent = {name for name in providers if not any(row["provider"] == name for row in rows)}
     if silent and not arguments.refresh:
-        _note(f"Nothing is known yet of {', '.join(sorted(silent))}: ikigai models --refresh asks.")
+        _print_note(f"Nothing is known yet of {', '.join(sorted(silent))}: ikigai models --refresh asks.")
     return code
 
 
-def _at_hand(config: Config, pool: Pool, wanted: str) -> list[str]:
-    """The providers that can be asked, or the one `wanted`. Raises IkigaiError when there is none, or not that one."""
-    if wanted and wanted != "local":
-        pool.require(wanted)
-        return [wanted]
+def _usable_providers(config: Config, pool: ProviderPool, only: str) -> list[str]:
+    """Return the providers that can be asked, or `only` that one. Raise IkigaiError if there is none, or not
+    that one.
+    """
+    if only and only != "local":
+        pool.require(only)
+        return [only]
     local = ["local"] if pool.local_model() else []
-    if wanted:
+    if only:
         if not local:
-            raise Refused("There is no local model.", "Fetch one with: ikigai setup")
+            raise Rejected("There is no local model.", "Fetch one with: ikigai setup")
         return local
-    found: list[str] = []
+    usable: list[str] = []
     for name in dict.fromkeys((*VENDORS, *config.providers)):
         try:
             pool.require(name)
-            found.append(name)
+            usable.append(name)
         except ConfigError as error:  # an address or a key that cannot be one
-            _note(str(error))
+            _print_note(str(error))
         except IkigaiError:  # no key
             continue
-    if not found and not local:
-        raise Refused("There is no key, and no local model.", "Run: ikigai login    or: ikigai setup")
-    return [*found, *local]
+    if not usable and not local:
+        raise Rejected("There is no key, and no local model.", "Run: ikigai login    or: ikigai setup")
+    return [*usable, *local]
 
 
-async def _refresh(pool: Pool, providers: list[str]) -> int:
-    """Ask them all at once and keep what they say; the exit code: 0 as soon as one of them answered."""
-    answers = await asyncio.gather(*(_listed(pool, name) for name in providers))
+async def _refresh(pool: ProviderPool, providers: list[str]) -> int:
+    """Ask all providers at once and store their lists; return exit code 0 if at least one of them answered."""
+    answers = await asyncio.gather(*(_fetch_list(pool, name) for name in providers))
     failures = [error for error in answers if error is not None]
     for error in failures:
-        _note(str(error))
+        _print_note(str(error))
     if not failures or len(failures) < len(providers):
         return 0
     return next((75 for error in failures if error.exit_code == 75), 1)
 
 
-async def _listed(pool: Pool, provider: str) -> IkigaiError | None:
+async def _fetch_list(pool: ProviderPool, provider: str) -> IkigaiError | None:
     try:
-        async with asyncio.timeout(WITHIN):
-            found = await pool.listed(provider)
+        async with asyncio.timeout(LISTING_TIMEOUT):
+            models = await pool.listed(provider)
     except TimeoutError:
-        return Unavailable(f"{provider} did not answer within {WITHIN:g} seconds.", "Try again later.")
+        return Unavailable(f"{provider} did not answer within {LISTING_TIMEOUT:g} seconds.", "Try again later.")
     except IkigaiError as error:
         return error
-    pool.known.learn(provider, found)
-    if not listing.save(listing_file(), provider, found, time.time()):
-        _note(f"What {provider} listed could not be kept in {listing_file()}.")
+    pool.known.learn(provider, models)
+    if not model_list_cache.save(model_list_file(), provider, models, time.time()):
+        _print_note(f"What {provider} listed could not be kept in {model_list_file()}.")
     return None
 
 
-def _rows(config: Config, pool: Pool, provider: str) -> list[dict[str, Any]]:
-    """What is known of each model of a provider; prices are in dollars for a million tokens, None if nobody knows."""
+def _rows(config: Config, pool: ProviderPool, provider: str) -> list[dict[str, Any]]:
+    """Return a row for each model of a provider; prices are in dollars per million tokens, None if unknown."""
     configured = [model for model in config.models if model.startswith(f"{provider}/")]
-    chosen = str(model_choice(config.model)["model"]) if config.model else ""
+    chosen = str(parse_model(config.model)["model"]) if config.model else ""
     own = [pool.local_model()] if provider == "local" else [f"{provider}/{name}" for name in pool.known.names(provider)]
     own += [chosen] if chosen.startswith(f"{provider}/") else []
     price = make_price(config)
 
     def dollars(model: str, usage: Usage) -> float | None:
         cost, _ = price(model, usage, time.time())
-        return None if cost is None else round(cost / SAMPLE * 1_000_000, 6)
+        return None if cost is None else round(cost / PRICE_SAMPLE_TOKENS * 1_000_000, 6)
 
     rows: list[dict[str, Any]] = []
     for model in dict.fromkeys((*own, *configured)):
@@ -132,25 +134,25 @@ def _rows(config: Config, pool: Pool, provider: str) -> list[dict[str, Any]]:
                 "max_output": traits.max_output or None,
                 "levels": list(traits.levels),
                 "images": traits.images,
-                "input_price": dollars(model, Usage(input=SAMPLE)),
-                "output_price": dollars(model, Usage(output=SAMPLE)),
+                "input_price": dollars(model, Usage(input=PRICE_SAMPLE_TOKENS)),
+                "output_price": dollars(model, Usage(output=PRICE_SAMPLE_TOKENS)),
             }
         )
     return rows
 
 
-def _shown(row: dict[str, Any]) -> tuple[str, ...]:
+def _format_row(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         row["model"],
-        tokens.short(row["context"]),
-        tokens.short(row["max_output"]) if row["max_output"] else "?",
+        tokens.format_tokens(row["context"]),
+        tokens.format_tokens(row["max_output"]) if row["max_output"] else "?",
         " ".join(row["levels"]),
         "yes" if row["images"] else "no",
         *("?" if row[key] is None else f"{row[key]:g}" for key in ("input_price", "output_price")),
     )
 
 
-def _note(text: str) -> None:
-    """A line beside the list, for people."""
+def _print_note(text: str) -> None:
+    """Write a line to standard error, beside the list."""
     with contextlib.suppress(OSError):
         sys.stderr.write(f"ikigai: {clean(text)}\n")

@@ -1,4 +1,4 @@
-"""Deletes the files of unsent input and of unsaved events that hold a purged text, after a question."""
+"""This module deletes the files of unsent input and of unsaved events that hold a purged text, after a question."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ import os
 import sys
 from pathlib import Path
 
-from ikigai.cli import ask as questions
+from ikigai.cli import ask
 from ikigai.core.codec import Row
-from ikigai.core.transfer.redact import Wanted
+from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.system import paths
-from ikigai.system.output import say
+from ikigai.system.output import print_lines
 
-LARGEST_FILE = 64_000_000
-"""Bytes of a file in the state folder that is looked through."""
-DELETABLE = ("unsent-*.txt", "unsaved-*.jsonl")
+MAX_SEARCHED_BYTES = 64_000_000
+"""Largest file of the state folder, in bytes, that is searched."""
+DELETABLE_FILES = ("unsent-*.txt", "unsaved-*.jsonl")
 
 
-def offer(wanted: Wanted, yes: bool) -> None:
+def offer(target: PurgeTarget, yes: bool) -> None:
     """Name the files in the state folder that hold the text, and delete those that can go.
 
-    With `yes` they are deleted unasked. Without a terminal to ask at they stay.
+    With `yes` they are deleted without a question. Without a terminal to ask at they stay.
     """
-    holding = [file for file in _files(paths.state_dir()) if _holds(file, wanted)]
-    deletable = [file for file in holding if any(file.match(pattern) for pattern in DELETABLE)]
+    holding = [file for file in _files(paths.state_dir()) if _holds(file, target)]
+    deletable = [file for file in holding if any(file.match(pattern) for pattern in DELETABLE_FILES)]
     for file in holding:
         if file not in deletable:
-            say(f"It stands in a file of ikigai's as well, which stays: {file}")
+            print_lines(f"It stands in a file of ikigai's as well, which stays: {file}")
     if not deletable:
         return
     if not yes:
         for file in deletable:
-            say(f"It stands in {file}")
+            print_lines(f"It stands in {file}")
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            say("They stay, as there is no terminal to ask at. Add --yes to delete them.")
+            print_lines("They stay, as there is no terminal to ask at. Add --yes to delete them.")
             return
-        if questions.answer("Delete these files? What was typed or not saved is lost. [y/N] ").lower() != "y":
-            say("They stay.")
+        if ask.read_answer("Delete these files? What was typed or not saved is lost. [y/N] ").lower() != "y":
+            print_lines("They stay.")
             return
     for file in deletable:
-        say(_deleted(file))
+        print_lines(_delete(file))
 
 
-def _deleted(file: Path) -> str:
+def _delete(file: Path) -> str:
     """Delete the file unless a running program has it open, and return the sentence that says what happened."""
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -60,15 +60,16 @@ def _deleted(file: Path) -> str:
     return f"Deleted: {file}"
 
 
-def _holds(file: Path, wanted: Wanted) -> bool:
+def _holds(file: Path, target: PurgeTarget) -> bool:
     with contextlib.suppress(OSError):
         text = file.read_bytes().decode(errors="replace")
-        return wanted.likely(Row("", text, text))  # as it is, and as JSON within JSON writes it
+        return target.may_match(Row("", text, text))  # as it is, and as JSON within JSON writes it
     return False
 
 
 def _files(folder: Path) -> list[Path]:
     try:
-        return [file for file in sorted(folder.iterdir()) if file.is_file() and file.stat().st_size <= LARGEST_FILE]
+        files = [file for file in sorted(folder.iterdir()) if file.is_file()]
+        return [file for file in files if file.stat().st_size <= MAX_SEARCHED_BYTES]
     except OSError:
         return []

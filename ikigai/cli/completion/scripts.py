@@ -1,4 +1,4 @@
-"""The scripts that make bash, zsh and fish complete a tree of commands."""
+"""This module writes the scripts that make bash, zsh and fish complete a tree of commands."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import shlex
 from typing import NamedTuple
 
 FILES, AGENTS, NOTHING = "files", "agents", ""
-"""What a value can be that is not one of a few."""
+"""Kinds of values that are not one of a few."""
 
 
 class Option(NamedTuple):
-    """`flags` are its names; `takes` whether a value follows, `values` which, else `kind` of what sort; it can be left
-    out if it is `optional`.
+    """An option of a command.
+
+    `flags` are its names. `takes` is True if a value follows, which is one of `values`, or else of the `kind`. The
+    value can be left out if it is `optional`.
     """
 
     flags: tuple[str, ...]
@@ -23,7 +25,9 @@ class Option(NamedTuple):
 
 
 class Node(NamedTuple):
-    """One command: the words that lead to it, its help, options, what stands behind it and what its words can be."""
+    """One command: the words that lead to it, its help, its options, its subcommands, and the values of its
+    arguments.
+    """
 
     path: tuple[str, ...]
     help: str
@@ -36,8 +40,8 @@ class Node(NamedTuple):
 # ── bash ──
 
 
-def bash(nodes: list[Node]) -> str:
-    """A function that looks at the words before the cursor; needs bash 4 and nothing else."""
+def bash_script(nodes: list[Node]) -> str:
+    """Return a function that looks at the words before the cursor; it needs bash 4 and nothing else."""
     takers = {flag for node in nodes for option in node.options if option.takes for flag in option.flags}
     commands = "".join(
         f"      {shlex.quote(' '.join((*node.path, name)))}) path={shlex.quote(' '.join((*node.path, name)))} ;;\n"
@@ -105,8 +109,8 @@ def _flags(node: Node) -> list[str]:
 # ── zsh ──
 
 
-def zsh(nodes: list[Node]) -> str:
-    """A function for each command, for _arguments of zsh's own completion system."""
+def zsh_script(nodes: list[Node]) -> str:
+    """Return a function for each command, for _arguments of zsh's own completion system."""
     functions = "\n".join(map(_zsh_function, nodes))
     return f"""\
 #compdef ikigai
@@ -126,7 +130,7 @@ def _zsh_function(node: Node) -> str:
     if node.commands:
         described = " ".join(shlex.quote(f"{_zsh(word)}:{_zsh(said)}") for word, said in node.commands)
         cases = "\n".join(f"        {word}) {name}_{word} ;;" for word, _ in node.commands)
-        # What is no command is a message, in which files can be mentioned.
+        # Words that are no command are a message, in which files can be mentioned.
         return f"""\
 {name}() {{
   local curcontext="$curcontext" state line
@@ -172,8 +176,8 @@ def _zsh(text: str) -> str:
 # ── fish ──
 
 
-def fish(nodes: list[Node]) -> str:
-    """A line for each thing that can follow."""
+def fish_script(nodes: list[Node]) -> str:
+    """Return a line for each thing that can follow."""
     lines = [
         "# fish completion for ikigai; made by: ikigai completion fish",
         "function __ikigai_at",

@@ -1,7 +1,7 @@
-"""The command `ikigai doctor`: looks at all that ikigai needs, and says of each thing how it is and what to do.
+"""This package carries out `ikigai doctor`: it checks what ikigai needs and prints what to do about each problem.
 
-    terminal   what the terminal can do
-    database   whether it can be reached, and whether what it says is kept
+    terminal   the abilities of the terminal
+    database   the connection, the schema, the durability
     models     keys, providers, the local model
     machine    programs, files, versions
 
@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, Any
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.core.errors import IkigaiError
 from ikigai.core.sanitize import clean_line
-from ikigai.system.output import say
+from ikigai.system.output import print_lines
 
 if TYPE_CHECKING:
     from ikigai.config import Config
 
 log = logging.getLogger(__name__)
-STYLES = {OK: "assistant", WARN: "warning", BAD: "error"}
+STATE_STYLES = {OK: "assistant", WARN: "warning", BAD: "error"}
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add this command to those of a parser; `common` holds the options that stand behind any of them."""
+    """Add this command to the subcommands; `common` holds the options that every command takes."""
     command = commands.add_parser(
         "doctor",
         parents=[common],
@@ -47,58 +47,59 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(load: Callable[[], Config], arguments: argparse.Namespace) -> int:
-    """Look at everything; a configuration that cannot be read is one of the findings."""
-    found = asyncio.run(_examined(load, arguments.online))
-    bad = any(finding.state == BAD for finding in found)
+    """Run all checks and print the findings; a configuration that cannot be read is one of them."""
+    findings = asyncio.run(_run_checks(load, arguments.online))
+    bad = any(finding.state == BAD for finding in findings)
     if arguments.json:
-        say(json.dumps({"ok": not bad, "findings": [finding._asdict() for finding in found]}))
+        print_lines(json.dumps({"ok": not bad, "findings": [finding._asdict() for finding in findings]}))
     else:
-        say("\n".join(_lines(found)), painted=True)
+        print_lines("\n".join(_lines(findings)), painted=True)
     return int(bad)
 
 
-async def _examined(load: Callable[[], Config], online: bool) -> list[Finding]:
+async def _run_checks(load: Callable[[], Config], online: bool) -> list[Finding]:
     from ikigai.cli.doctor import database, machine, models, terminal
 
-    found = _checked("terminal", terminal.findings)
-    found += _checked("machine", machine.findings)
+    findings = _run_check("terminal", terminal.check_terminal)
+    findings += _run_check("machine", machine.check_machine)
     try:
         config = load()
     except IkigaiError as error:
-        return [*found, Finding("configuration", BAD, error.what, error.remedy)]
-    found += _checked("configuration", lambda: machine.configuration(config))
-    for name, looked in (("database", database.findings(config)), ("models", models.findings(config, online))):
+        return [*findings, Finding("configuration", BAD, error.what, error.remedy)]
+    findings += _run_check("configuration", lambda: machine.check_configuration(config))
+    checks = (("database", database.check_database(config)), ("models", models.check_models(config, online)))
+    for name, check in checks:
         try:
-            found += await looked
+            findings += await check
         except Exception as error:
-            found.append(_failed(name, error))
-    return found
+            findings.append(_failed_check(name, error))
+    return findings
 
 
-def _checked(name: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+def _run_check(name: str, check: Callable[[], list[Finding]]) -> list[Finding]:
     try:
-        return look()
+        return check()
     except Exception as error:
-        return [_failed(name, error)]
+        return [_failed_check(name, error)]
 
 
-def _failed(name: str, error: Exception) -> Finding:
-    """A check that went wrong; what it was about may be well."""
+def _failed_check(name: str, error: Exception) -> Finding:
+    """Return the finding about a check that failed itself; the thing it is about may be well."""
     if isinstance(error, IkigaiError):
         return Finding(name, BAD, error.what, error.remedy)
     log.exception("a check of %s failed", name)
     return Finding(name, WARN, f"could not be looked at ({type(error).__name__})", "The log file has the details.")
 
 
-def _lines(found: list[Finding]) -> Iterator[str]:
-    """A line for each finding and one for its remedy; the escapes in them are our own."""
-    from ikigai.terminal.render.theme import output
+def _lines(findings: list[Finding]) -> Iterator[str]:
+    """Yield a line for each finding and one for its remedy; the escapes in them are our own."""
+    from ikigai.terminal.render.theme import output_theme
 
-    style = output(os.environ, sys.stdout.isatty())
-    width = max(len(finding.about) for finding in found)
-    for about, state, said, remedy in found:
-        yield f"{style.paint(STYLES[state], f'{state:<4}')}  {about:<{width}}  {clean_line(said)}"
+    style = output_theme(os.environ, sys.stdout.isatty())
+    width = max(len(finding.about) for finding in findings)
+    for about, state, text, remedy in findings:
+        yield f"{style.paint(STATE_STYLES[state], f'{state:<4}')}  {about:<{width}}  {clean_line(text)}"
         if remedy:
             yield f"{'':<4}  {'':<{width}}  to do: {clean_line(remedy)}"
-    counts = {state: sum(finding.state == state for finding in found) for state in (BAD, WARN)}
+    counts = {state: sum(finding.state == state for finding in findings) for state in (BAD, WARN)}
     yield "All is well." if not any(counts.values()) else f"{counts[BAD]} bad, {counts[WARN]} to look at."

@@ -1,4 +1,4 @@
-"""What a check comes to."""
+"""This module holds the result of a check: a finding with its state and remedy."""
 
 from typing import NamedTuple
 
@@ -6,9 +6,10 @@ OK, WARN, BAD = "ok", "warn", "bad"
 
 
 class Finding(NamedTuple):
-    """`about` is the thing; `state` is OK, WARN (something could be better) or BAD (something does not work).
+    """The result of a check of the thing `about`.
 
-    `remedy` says what to do, "" where there is nothing to do.
+    `state` is OK, WARN (something could be better) or BAD (something does not work). `remedy` says what to do, "" for
+    nothing.
     """
 
     about: str

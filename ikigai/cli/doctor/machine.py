@@ -1,4 +1,4 @@
-"""What ikigai finds around it: programs, its own files, versions, and the configuration."""
+"""This module checks programs, ikigai's own files, versions, and the configuration."""
 
 from __future__ import annotations
 
@@ -13,37 +13,38 @@ from pathlib import Path
 
 from ikigai import __version__
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
-from ikigai.config import Config
-from ikigai.config import api_keys as keys
+from ikigai.config import Config, api_keys
 from ikigai.core.errors import IkigaiError
 from ikigai.system import paths
-from ikigai.tools.shell.sandbox import program as sandbox_program
+from ikigai.tools.files import ripgrep
+from ikigai.tools.shell.sandbox import find_bwrap
 
 LIBRARIES = ("prompt_toolkit", "rich", "psycopg", "msgspec", "httpx", "anthropic", "openai", "google-genai", "pillow")
-CLUSTER = "postgres-"
-"""How the folder of the embedded server begins; PostgreSQL looks after what is in it."""
+CLUSTER_PREFIX = "postgres-"
+"""Beginning of the name of the embedded server's folder; PostgreSQL checks what is in it."""
 SANDBOX_REMEDY = "Install bubblewrap, or ikigai with the extra `sandbox`."
-MOST_FILES, SHOWN = 20_000, 3
+MAX_FILES, MAX_SHOWN = 20_000, 3
 
 
-def findings() -> list[Finding]:
+def check_machine() -> list[Finding]:
     return [*_versions(), *_programs(), _files()]
 
 
-def configuration(config: Config) -> list[Finding]:
-    """The file that was read, and what it asks of this machine."""
-    places = {
-        setting.place.rpartition(":")[0] for setting in config.settings.values() if setting.kind == "configuration"
-    }
-    said = f"{', '.join(sorted(places))} is sound" if places else "none: every key stands at its default"
-    found = [Finding("configuration", OK, said)]
+def check_configuration(config: Config) -> list[Finding]:
+    """Return findings about the configuration file, and about what it requires of this machine."""
+    settings = config.settings.values()
+    places = {each.place.rpartition(":")[0] for each in settings if each.kind == "configuration"}
+    text = f"{', '.join(sorted(places))} is sound" if places else "none: every key stands at its default"
+    findings = [Finding("configuration", OK, text)]
     if config.tools.sandbox == "bwrap":
-        if sandbox_program(os.environ.get("PATH")):
-            found.append(Finding("sandbox", OK, "bwrap is asked for, and installed"))
+        if find_bwrap(os.environ.get("PATH")):
+            findings.append(Finding("sandbox", OK, "bwrap is asked for, and installed"))
         else:
             remedy = f'{SANDBOX_REMEDY} Or set sandbox = "off" under [tools].'
-            found.append(Finding("sandbox", BAD, "bwrap is asked for, and not installed: no command can run", remedy))
-    return found
+            findings.append(
+                Finding("sandbox", BAD, "bwrap is asked for, and not installed: no command can run", remedy)
+            )
+    return findings
 
 
 # ── versions ──
@@ -72,23 +73,26 @@ def _version(name: str) -> str:
 def _programs() -> Iterator[Finding]:
     from ikigai.terminal import editor, pager
 
-    yield _program("rg", "grep and glob are fast", "grep and glob are slower without it", "Install ripgrep.")
-    found = sandbox_program(os.environ.get("PATH"))
-    yield _program("bwrap", "commands can be shut in", 'no sandbox ("bwrap" under [tools])', SANDBOX_REMEDY, OK, found)
-    yield _program("git", "repositories can be looked into", "repositories cannot be looked into", "", OK)
-    yield _wanted("editor", "VISUAL or EDITOR", editor.command)
-    yield _wanted("pager", "PAGER", pager.command)
+    try:
+        yield Finding("rg", OK, f"{ripgrep.program()}: files can be searched")
+    except OSError:
+        yield Finding("rg", BAD, "not installed: grep, glob and @ find nothing", f"{ripgrep.REMEDY}.")
+    found = find_bwrap(os.environ.get("PATH"))
+    yield _program("bwrap", "commands can be shut in", 'no sandbox ("bwrap" under [tools])', SANDBOX_REMEDY, found)
+    yield _program("git", "repositories can be looked into", "repositories cannot be looked into", "")
+    yield _chosen_program("editor", "VISUAL or EDITOR", editor.editor_command)
+    yield _chosen_program("pager", "PAGER", pager.pager_command)
 
 
-def _program(name: str, good: str, missing: str, remedy: str, state: str = WARN, found: str | None = None) -> Finding:
-    """Look for a program in PATH, unless `found` says where it is."""
+def _program(name: str, good: str, missing: str, remedy: str, found: str | None = None) -> Finding:
+    """Return the finding about an optional program, which is searched in PATH unless `found` is its path."""
     if found := shutil.which(name) if found is None else found:
         return Finding(name, OK, f"{found}: {good}")
-    return Finding(name, state, f"not installed: {missing}", remedy)
+    return Finding(name, OK, f"not installed: {missing}", remedy)
 
 
-def _wanted(about: str, variables: str, command: Callable[[], list[str]]) -> Finding:
-    """A program of the user's choice."""
+def _chosen_program(about: str, variables: str, command: Callable[[], list[str]]) -> Finding:
+    """Return the finding about a program that the user chooses by variables."""
     try:
         words = command()
     except IkigaiError as error:
@@ -102,61 +106,66 @@ def _wanted(about: str, variables: str, command: Callable[[], list[str]]) -> Fin
 
 
 def _files() -> Finding:
-    """Whether ikigai's own files are the user's alone."""
-    open_ones: list[Path] = []
+    """Return the finding about the owners and permissions of ikigai's own files."""
+    exposed: list[Path] = []
     foreign: list[Path] = []
-    for path in _own():
+    for path in _own_files():
         try:
-            found = path.lstat()
+            status = path.lstat()
         except OSError:
             continue
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(status.st_mode):
             continue
-        if found.st_uid not in (os.geteuid(), *_server(path)):
+        if status.st_uid not in (os.geteuid(), *_server_owner(path)):
             foreign.append(path)
-        elif found.st_mode & 0o077:
-            open_ones.append(path)
+        elif status.st_mode & 0o077:
+            exposed.append(path)
     if foreign:
-        said = f"{_some(foreign)} {'belongs' if len(foreign) == 1 else 'belong'} to somebody else"
-        return Finding("files", BAD, said, f"Run: chown {os.geteuid()} {_quoted(foreign)}")
-    if open_ones:
-        state = BAD if any(map(_matters, open_ones)) else WARN
-        return Finding("files", state, f"open to others: {_some(open_ones)}", f"Run: chmod go-rwx {_quoted(open_ones)}")
-    there = [str(folder) for folder in paths.own() if folder.exists()]
-    return Finding("files", OK, f"yours alone: {', '.join(there) or 'none yet'}")
+        text = f"{_name_some(foreign)} {'belongs' if len(foreign) == 1 else 'belong'} to somebody else"
+        return Finding("files", BAD, text, f"Run: chown {os.geteuid()} {_quoted(foreign)}")
+    if exposed:
+        state = BAD if any(map(_exposes_secret, exposed)) else WARN
+        return Finding(
+            "files", state, f"open to others: {_name_some(exposed)}", f"Run: chmod go-rwx {_quoted(exposed)}"
+        )
+    existing = [str(folder) for folder in paths.own_folders() if folder.exists()]
+    return Finding("files", OK, f"yours alone: {', '.join(existing) or 'none yet'}")
 
 
-def _matters(path: Path) -> bool:
-    """Whether others get at something by it: what is in a private folder nobody reaches, and settings are no secret."""
-    top = next(folder for folder in paths.own() if path.is_relative_to(folder))
-    secret = top != paths.config_dir() or path.name == keys.FILE
+def _exposes_secret(path: Path) -> bool:
+    """Return True if the permissions of `path` expose a secret.
+
+    Other users cannot reach the files of a private folder, and settings are no secret.
+    """
+    top = next(folder for folder in paths.own_folders() if path.is_relative_to(folder))
+    secret = top != paths.config_dir() or path.name == api_keys.KEYS_FILE
     return secret and bool(top.stat().st_mode & 0o011)
 
 
-def _own() -> Iterator[Path]:
-    """ikigai's folders and what is in them, but not what is in the embedded server's."""
+def _own_files() -> Iterator[Path]:
+    """Yield ikigai's folders and what is in them, but not what is in the embedded server's."""
     seen = 0
-    for top in paths.own():
+    for top in paths.own_folders():
         if not top.is_dir():
             continue
         yield top
         for folder, folders, files in os.walk(top):
             within = [Path(folder, name) for name in (*folders, *files)]
-            folders[:] = [name for name in folders if not name.startswith(CLUSTER)]
+            folders[:] = [name for name in folders if not name.startswith(CLUSTER_PREFIX)]
             yield from within
-            if (seen := seen + len(within)) > MOST_FILES:
+            if (seen := seen + len(within)) > MAX_FILES:
                 return
 
 
-def _server(path: Path) -> list[int]:
-    """Who else may own it: the account that runs root's embedded server."""
-    return [path.parent.stat().st_uid] if path.name.startswith(CLUSTER) else []
+def _server_owner(path: Path) -> list[int]:
+    """Return the user ids that may own `path` besides: the account that runs root's embedded server."""
+    return [path.parent.stat().st_uid] if path.name.startswith(CLUSTER_PREFIX) else []
 
 
-def _some(found: list[Path]) -> str:
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return ", ".join(map(str, found[:SHOWN])) + more
+def _name_some(files: list[Path]) -> str:
+    more = f" and {len(files) - MAX_SHOWN} more" if len(files) > MAX_SHOWN else ""
+    return ", ".join(map(str, files[:MAX_SHOWN])) + more
 
 
-def _quoted(found: list[Path]) -> str:
-    return " ".join(shlex.quote(str(path)) for path in found[:SHOWN])
+def _quoted(files: list[Path]) -> str:
+    return " ".join(shlex.quote(str(path)) for path in files[:MAX_SHOWN])

@@ -1,4 +1,4 @@
-"""Which models can be asked: keys and what the providers say of them, the local model, the one that answers."""
+"""This module checks the models: keys, answers of their providers, the local model, and the default model."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import importlib.util
 from ikigai.app.factories import make_pool
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.config import Config
-from ikigai.core.commands.arguments import model_choice
+from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.providers.pool import Pool
+from ikigai.providers.pool import ProviderPool
 
-WITHIN = 15.0
+PROVIDER_TIMEOUT = 15.0
 """Seconds that a provider may take to answer."""
 
 
-async def findings(config: Config, online: bool) -> list[Finding]:
+async def check_models(config: Config, online: bool) -> list[Finding]:
     pool = make_pool(config)
     try:
         names = dict.fromkeys((*config.keys, *config.providers))
-        found = await asyncio.gather(*(_provider(config, pool, name, online) for name in names if name != "local"))
+        findings = await asyncio.gather(*(_provider(config, pool, name, online) for name in names if name != "local"))
         local = await asyncio.to_thread(_local, pool)
-        return [*found, local, await asyncio.to_thread(_answering, config, pool)]
+        return [*findings, local, await asyncio.to_thread(_answering, config, pool)]
     finally:
         await pool.close()
 
 
-async def _provider(config: Config, pool: Pool, name: str, online: bool) -> Finding:
+async def _provider(config: Config, pool: ProviderPool, name: str, online: bool) -> Finding:
     about = f"provider {name}"
     kind, _, variable = config.keys.get(name, "").partition(" ")
     key = {"environment": f"key in {variable}", "login": "key stored by ikigai login"}.get(kind, "without a key")
@@ -35,10 +35,10 @@ async def _provider(config: Config, pool: Pool, name: str, online: bool) -> Find
         await asyncio.to_thread(pool.require, name)
         if not online:
             return Finding(about, OK, f"{key}; not tried (--online does)")
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(PROVIDER_TIMEOUT):
             listed = await pool.listed(name)
     except TimeoutError:
-        return Finding(about, BAD, f"{key}; no answer within {WITHIN:g} seconds", "Try again later.")
+        return Finding(about, BAD, f"{key}; no answer within {PROVIDER_TIMEOUT:g} seconds", "Try again later.")
     except IkigaiError as error:
         return Finding(about, BAD, f"{key}; {error.what}", error.remedy)
     if not listed:
@@ -46,7 +46,7 @@ async def _provider(config: Config, pool: Pool, name: str, online: bool) -> Find
     return Finding(about, OK, f"{key}; it answers and has {len(listed):,} models")
 
 
-def _local(pool: Pool) -> Finding:
+def _local(pool: ProviderPool) -> Finding:
     try:
         model = pool.local_model()
     except ConfigError as error:
@@ -58,13 +58,13 @@ def _local(pool: Pool) -> Finding:
     return Finding("local model", OK, "its weights are not here (ikigai setup fetches them)")
 
 
-def _answering(config: Config, pool: Pool) -> Finding:
-    """The model that a fresh agent would ask."""
+def _answering(config: Config, pool: ProviderPool) -> Finding:
+    """Return the finding about the model that a new agent would ask."""
     try:
         model = config.model or pool.default_model(config.keys)
         if not model:
             return Finding("model", BAD, "there is none to ask", "Run: ikigai login    or: ikigai setup")
-        chosen = model_choice(model)
+        chosen = parse_model(model)
         pool.check(str(chosen["model"]), str(chosen.get("level") or ""))
     except IkigaiError as error:
         return Finding("model", BAD, error.what, error.remedy)

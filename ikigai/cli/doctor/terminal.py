@@ -1,4 +1,4 @@
-"""What the terminal is, and what it says it can do."""
+"""This module checks the terminal: its kind, size, colors and modes, and what lies in between."""
 
 from __future__ import annotations
 
@@ -14,23 +14,26 @@ import tty
 
 from ikigai.cli.doctor.check import OK, WARN, Finding
 
-ANSWERS_WITHIN = 1.0
-"""Seconds: a terminal behind a slow line answers in that time, and only one that never answers takes it."""
+TERMINAL_TIMEOUT = 1.0
+"""Seconds to wait for the terminal's answer.
+
+A terminal behind a slow line answers in that time; only one that never answers takes it.
+"""
 COLUMNS, ROWS = 40, 10
-"""Below that the interface is cramped."""
+"""Columns and rows below which the interface is cramped."""
 SLOWEST_ESCAPE = 50
 """Milliseconds that tmux may hold an Esc back; ikigai itself waits up to 100."""
-PASTE, SYNCHRONISED = 2004, 2026
-"""Modes that DECRQM asks about."""
-SET = {0: "no", 1: "yes", 2: "yes", 3: "yes", 4: "no"}
-"""What it answers: not known, on, off, always on, always off."""
+PASTE, SYNCHRONIZED = 2004, 2026
+"""Modes that DECRQM asks about: bracketed paste and synchronized output."""
+MODE_STATES = {0: "no", 1: "yes", 2: "yes", 3: "yes", 4: "no"}
+"""Answers to DECRQM: not known, on, off, always on, always off."""
 
 
-def findings() -> list[Finding]:
-    found = [_encoding()]
+def check_terminal() -> list[Finding]:
+    findings = [_encoding()]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return [*found, Finding("terminal", OK, "none here, so only print mode was looked at (ikigai -p)")]
-    return [*found, _kind(), _size(), _colours(), *_modes(), *_between()]
+        return [*findings, Finding("terminal", OK, "none here, so only print mode was looked at (ikigai -p)")]
+    return [*findings, _kind(), _size(), _colors(), *_modes(), *_programs_between()]
 
 
 def _encoding() -> Finding:
@@ -43,8 +46,8 @@ def _encoding() -> Finding:
 def _kind() -> Finding:
     term = os.environ.get("TERM", "")
     if term in ("", "dumb"):
-        said = f"TERM is {term or 'not set'}: drawn plainly, without colours or a status line"
-        return Finding("terminal", WARN, said, "Set TERM to what the terminal is, for example xterm-256color.")
+        text = f"TERM is {term or 'not set'}: drawn plainly, without colours or a status line"
+        return Finding("terminal", WARN, text, "Set TERM to what the terminal is, for example xterm-256color.")
     return Finding("terminal", OK, term)
 
 
@@ -57,45 +60,46 @@ def _size() -> Finding:
     return Finding("size", OK, f"{columns}×{rows}")
 
 
-def _colours() -> Finding:
-    from ikigai.terminal.render.theme import depth, output
+def _colors() -> Finding:
+    from ikigai.terminal.render.theme import color_depth, output_theme
 
-    made = output(os.environ, is_terminal=True)
-    if not made.color:
+    theme = output_theme(os.environ, is_terminal=True)
+    if not theme.color:
         why = "NO_COLOR is set" if os.environ.get("NO_COLOR") else "variables say so"
         return Finding("colours", OK, f"off, because {why}" if os.environ.get("TERM") not in ("", "dumb") else "none")
     known = {16: "the sixteen that the terminal defines", 256: "256"}
-    return Finding("colours", OK, known.get(depth(os.environ), "16.7 million"))
+    return Finding("colours", OK, known.get(color_depth(os.environ), "16.7 million"))
 
 
 def _modes() -> list[Finding]:
-    """What the terminal answers when it is asked whether it knows a mode; older ones do not answer."""
+    """Return findings from the modes that the terminal reports; older terminals do not answer."""
     if os.environ.get("TERM", "") in ("", "dumb"):
         return []
-    from ikigai.terminal.render.colors import kind
+    from ikigai.terminal.render.colors import background_kind
 
-    answer = _asked((PASTE, SYNCHRONISED))
-    said = {int(mode): int(state) for mode, state in re.findall(rb"\x1b\[\?(\d+);(\d)\$y", answer)}
+    answer = _query_modes((PASTE, SYNCHRONIZED))
+    states = {int(mode): int(state) for mode, state in re.findall(rb"\x1b\[\?(\d+);(\d)\$y", answer)}
     reported = re.search(rb"\x1b\]11;[^\x07\x1b]*", answer)
-    background = kind(reported[0].decode("ascii", "replace")) if reported else ""
+    background = background_kind(reported[0].decode("ascii", "replace")) if reported else ""
     unknown = "the terminal does not say, so its own sixteen colours are used, or [terminal] theme"
-    found = [Finding("background", OK, background or unknown)]
-    match SET.get(said.get(PASTE, -1)):
+    findings = [Finding("background", OK, background or unknown)]
+    match MODE_STATES.get(states.get(PASTE, -1)):
         case "yes":
-            found.append(Finding("pastes", OK, "marked as such (bracketed paste)"))
+            findings.append(Finding("pastes", OK, "marked as such (bracketed paste)"))
         case "no":
             remedy = "Use a terminal that marks them, or the editor (Ctrl+G) for several lines."
-            found.append(Finding("pastes", WARN, "not marked: each line of a paste is sent by itself", remedy))
+            findings.append(Finding("pastes", WARN, "not marked: each line of a paste is sent by itself", remedy))
         case _:
-            found.append(Finding("pastes", OK, "probably marked; the terminal does not say"))
-    synchronised = SET.get(said.get(SYNCHRONISED, -1)) == "yes"
-    found.append(Finding("updates", OK, "drawn at once (mode 2026)" if synchronised else "drawn as they come"))
-    return found
+            findings.append(Finding("pastes", OK, "probably marked; the terminal does not say"))
+    synchronized = MODE_STATES.get(states.get(SYNCHRONIZED, -1)) == "yes"
+    findings.append(Finding("updates", OK, "drawn at once (mode 2026)" if synchronized else "drawn as they come"))
+    return findings
 
 
-def _asked(modes: tuple[int, ...]) -> bytes:
-    """What is answered to DECRQM for each of them, to OSC 11, which asks for the background, and to DA1, which every
-    terminal answers, so that nobody waits for the others.
+def _query_modes(modes: tuple[int, ...]) -> bytes:
+    """Return the terminal's answers to DECRQM for each mode, to OSC 11 and to DA1.
+
+    OSC 11 asks for the background. Every terminal answers DA1, so a missing answer to the others is not waited for.
     """
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
@@ -103,7 +107,7 @@ def _asked(modes: tuple[int, ...]) -> bytes:
     try:
         tty.setcbreak(descriptor, termios.TCSANOW)
         os.write(sys.stdout.fileno(), b"".join(b"\x1b[?%d$p" % mode for mode in modes) + b"\x1b]11;?\x1b\\\x1b[c")
-        until = time.monotonic() + ANSWERS_WITHIN
+        until = time.monotonic() + TERMINAL_TIMEOUT
         while not re.search(rb"\x1b\[\?[\d;]*c", answer) and (left := until - time.monotonic()) > 0:
             if select.select([descriptor], [], [], left)[0]:
                 answer += os.read(descriptor, 1024)
@@ -114,20 +118,22 @@ def _asked(modes: tuple[int, ...]) -> bytes:
     return answer
 
 
-def _between() -> list[Finding]:
-    """What stands between ikigai and the terminal."""
-    found: list[Finding] = []
+def _programs_between() -> list[Finding]:
+    """Return findings about programs between ikigai and the terminal."""
+    findings: list[Finding] = []
     if os.environ.get("TMUX"):
-        found.append(_tmux())
+        findings.append(_tmux())
     elif os.environ.get("STY"):
-        found.append(Finding("screen", OK, "inside GNU screen: Shift+Enter does not arrive; Ctrl+J does"))
+        findings.append(Finding("screen", OK, "inside GNU screen: Shift+Enter does not arrive; Ctrl+J does"))
     if os.environ.get("SSH_CONNECTION"):
-        found.append(Finding("ssh", OK, "over ssh; tmux on this side keeps ikigai running when the line breaks"))
-    return found
+        findings.append(Finding("ssh", OK, "over ssh; tmux on this side keeps ikigai running when the line breaks"))
+    return findings
 
 
 def _tmux() -> Finding:
-    """The settings of tmux that change which keys arrive, and when, and whether it says that it is in front."""
+    """Return the finding about the settings of tmux that decide which keys arrive, when, and if it reports its
+    focus.
+    """
     waits, extended = _tmux_option("escape-time"), _tmux_option("extended-keys")
     if waits.isdecimal() and int(waits) > SLOWEST_ESCAPE:
         remedy = "Put into ~/.tmux.conf: set -sg escape-time 20"

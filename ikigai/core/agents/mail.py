@@ -1,20 +1,22 @@
-"""Messages between agents: what one is on its way, and what an agent reports to the one that it works for."""
+"""This module provides messages between agents: a message under way, and the report of an agent to the one that it
+works for.
+"""
 
 from ikigai.core.events import MailTaken
 from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 
 WORKS_FOR = "works_for"
-"""The setting of an agent that another one's tool made: "MAKER AGENT", both by id. Forks of it inherit the setting, but
-are not that agent, and report to nobody.
+"""The setting of an agent that another agent's tool made: "MAKER AGENT", both by id. Forks of that agent inherit the
+setting, but are not that agent, and report to nobody.
 """
-MOST = 50_000
-"""Characters of one message; what is longer is cut, and says so."""
+MAX_MESSAGE_CHARACTERS = 50_000
+"""Most characters of one message; a longer one is cut, and says so."""
 
 
 class Mail(Record, frozen=True):
-    """A message that was sent and has not come yet: `id` is that of its event, `sender` the id of an agent, called
-    `name` now; the others are as in `MailSent`.
+    """A message that was sent and has not arrived yet. `id` is that of its event, `sender` the id of an agent, called
+    `name` now. The other fields are as in `MailSent`.
     """
 
     id: int
@@ -25,28 +27,29 @@ class Mail(Record, frozen=True):
     by_user: bool = False
     wants_reply: bool = False
     attended: bool = False
+    answers: int = 0
 
     @property
     def shown(self) -> str:
-        """Whose words the model is told that these are: "" for the user's."""
+        """The sender that the model is told of: "" for the user."""
         return "" if self.by_user else self.name
 
     @property
     def taken(self) -> MailTaken:
-        """The fact that it has come."""
+        """The event that says that the message has arrived."""
         reply_to = self.sender if self.wants_reply else ""
         attended = self.by_user or (self.wants_reply and self.attended)
         return MailTaken(self.id, storable(self.name), reply_to, attended)
 
 
-def together(mails: tuple[Mail, ...]) -> str:
-    """The text of the message that these begin a turn with."""
+def join_messages(mails: tuple[Mail, ...]) -> str:
+    """Return the text of the message that these mails begin a turn with."""
     if len(mails) == 1:
         return mails[0].text
     return "\n\n".join(f"[{mail.name}]\n{mail.text}" for mail in mails)
 
 
 def cut(text: str) -> str:
-    """The text, or as much of it as a message may hold."""
-    left = len(text) - MOST
-    return text if left <= 0 else f"{text[:MOST]}\n[cut: {left:,} more characters]"
+    """Return the text, or as much of it as a message may hold."""
+    left = len(text) - MAX_MESSAGE_CHARACTERS
+    return text if left <= 0 else f"{text[:MAX_MESSAGE_CHARACTERS]}\n[cut: {left:,} more characters]"

@@ -1,6 +1,6 @@
-"""The tree of agents: who is whose child, who stands beside whom, and in which order all of them are read.
+"""This module orders agents into a tree: parents, siblings, and the sequence in which all of them are read.
 
-Nothing here trusts the tree to be one: where a parent is missing, or ancestors form a circle, all of it is finite.
+Nothing here trusts the tree to be one: with a missing parent, or ancestors in a circle, all of it stays finite.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,22 +9,22 @@ from typing import Generic, TypeVar
 from ikigai.core.record import Record
 
 
-class Link(Record, frozen=True):
+class AgentLink(Record, frozen=True):
     """An agent and its parent; `created_at` in seconds since 1970."""
 
     id: str
     name: str
     parent: str | None
     created_at: float
-    dead: bool
+    killed: bool
 
 
-class Kin(Link, frozen=True):
-    """An agent as far as the newest rows of its log tell: nobody has loaded it.
+class AgentInfo(AgentLink, frozen=True):
+    """An agent as the newest rows of its log show it, without loading it.
 
-    `turns` have ended, inherited ones not counted. `model` is "" where none of its own rows names one, `tokens` are
-    those of its last request and what came of it, `words` what was said last. `in_turn` says that a turn has not
-    ended. `holder` is who writes to it: "" nobody, HERE this program, else "host, pid N".
+    `turns` have ended, inherited ones not counted. `model` is "" where none of its own rows names one. `tokens` are
+    those of its last request and reply, `last_words` the last ones said. `in_turn` says that a turn is open. `holder`
+    is the lock owner: "" none, THIS_PROGRAM this process, else "host, pid N".
     """
 
     forked_at: int | None
@@ -32,37 +32,36 @@ class Kin(Link, frozen=True):
     turns: int
     model: str
     tokens: int
-    words: str
+    last_words: str
     in_turn: bool
     holder: str = ""
 
 
-HERE = "here"
+THIS_PROGRAM = "here"
 
-_Link = TypeVar("_Link", bound=Link)
+_Link = TypeVar("_Link", bound=AgentLink)
 
 
-class Place(Record, Generic[_Link], frozen=True):
-    """An agent at its place in the tree: `depth` counts those above it that are listed, too.
+class TreeNode(Record, Generic[_Link], frozen=True):
+    """An agent at its place in the tree. `depth` also counts the listed agents above it.
 
-    `trouble` says in words why it stands at the top though it has a parent.
+    `problem` says in words why it stands at the top though it has a parent.
     """
 
-    kin: _Link
+    agent: _Link
     depth: int
-    trouble: str = ""
+    problem: str = ""
 
 
-MISSING = "its parent is missing"
-CIRCLE = "its ancestors form a circle"
-UNLISTED = "child of {}, which is dead"
+PARENT_MISSING = "its parent is missing"
+ANCESTOR_CIRCLE = "its ancestors form a circle"
+PARENT_KILLED = "child of {}, which is dead"
 
 
-def tree(links: Sequence[_Link], names: dict[str, str] | None = None) -> list[Place[_Link]]:
-    """Everybody once, parents before their children, siblings by age.
+def build_tree(links: Sequence[_Link], names: dict[str, str] | None = None) -> list[TreeNode[_Link]]:
+    """Return each agent once, parents before their children, siblings by age.
 
-    `names` are those of all agents by id, also of such as are not listed; without it a parent that is not listed is
-    missing.
+    `names` are those of all agents by id, also of unlisted ones. Without it, an unlisted parent counts as missing.
     """
     children: dict[str, list[_Link]] = {}
     listed = {link.id for link in links}
@@ -74,55 +73,57 @@ def tree(links: Sequence[_Link], names: dict[str, str] | None = None) -> list[Pl
             children.setdefault(link.parent, []).append(link)
         else:
             unlisted = (names or {}).get(link.parent)
-            tops.append((link, UNLISTED.format(unlisted) if unlisted else MISSING))
-    found, met = list[Place[_Link]](), set[str]()
+            tops.append((link, PARENT_KILLED.format(unlisted) if unlisted else PARENT_MISSING))
+    found, seen = list[TreeNode[_Link]](), set[str]()
 
     def walk(top: _Link, trouble: str) -> None:
-        waiting = [Place(top, 0, trouble)]
+        waiting = [TreeNode(top, 0, trouble)]
         while waiting:
-            place = waiting.pop()
-            if place.kin.id not in met:
-                met.add(place.kin.id)
-                found.append(place)
-                waiting += (Place(child, place.depth + 1) for child in reversed(children.get(place.kin.id, [])))
+            node = waiting.pop()
+            if node.agent.id not in seen:
+                seen.add(node.agent.id)
+                found.append(node)
+                waiting += (TreeNode(child, node.depth + 1) for child in reversed(children.get(node.agent.id, [])))
 
     for top, trouble in tops:
         walk(top, trouble)
-    for link in links:  # nobody leads to those in a circle
-        if link.id not in met:
-            walk(link, CIRCLE)
+    for link in links:  # no root leads to those in a circle
+        if link.id not in seen:
+            walk(link, ANCESTOR_CIRCLE)
     return found
 
 
-def below(links: Iterable[_Link], id: str) -> list[_Link]:
-    """The agent and all its descendants, each behind everybody below it."""
+def subtree(links: Iterable[_Link], id: str) -> list[_Link]:
+    """Return the agent and all its descendants, each behind all agents below it."""
     children: dict[str | None, list[_Link]] = {}
     for link in links:
         children.setdefault(link.parent, []).append(link)
         if link.id == id:
             children[""] = [link]
-    found, met = list[_Link](), set[str]()
+    agents, seen = list[_Link](), set[str]()
     waiting = list(children.get("", ()))
     while waiting:
         link = waiting.pop()
-        if link.id not in met:
-            met.add(link.id)
-            found.append(link)
+        if link.id not in seen:
+            seen.add(link.id)
+            agents.append(link)
             waiting += children.get(link.id, ())
-    return found[::-1]
+    return agents[::-1]
 
 
-def beside(links: Sequence[_Link], id: str, where: str) -> _Link | None:
-    """The living relative of an agent: its parent ("up"), newest child ("down"), elder or younger sibling ("left",
-    "right"). Roots are each other's siblings. None where there is nobody.
+def find_relative(links: Sequence[_Link], id: str, where: str) -> _Link | None:
+    """Return the living relative of an agent, None without one.
+
+    `where` is "up" for its parent, "down" for its newest child, "left" and "right" for its elder and younger sibling.
+    Roots are each other's siblings.
     """
     own = next((link for link in links if link.id == id), None)
     if own is None:
         return None
     if where == "up":
-        return next((link for link in links if link.id == own.parent and not link.dead), None)
+        return next((link for link in links if link.id == own.parent and not link.killed), None)
     age = {link.id: (link.created_at, link.id) for link in links}
-    living = sorted((link for link in links if not link.dead), key=lambda link: age[link.id])
+    living = sorted((link for link in links if not link.killed), key=lambda link: age[link.id])
     if where == "down":
         return next((link for link in reversed(living) if link.parent == id), None)
     siblings = [link for link in living if link.parent == own.parent and link.id != id]
@@ -131,7 +132,7 @@ def beside(links: Sequence[_Link], id: str, where: str) -> _Link | None:
     return next((link for link in siblings if age[link.id] > age[id]), None)
 
 
-class Made(Record, frozen=True):
+class SubagentNode(Record, frozen=True):
     """An agent of a tree: `maker` is the id of the one whose tool made it, None for the one at the top (`depth` 0)."""
 
     id: str
@@ -141,11 +142,13 @@ class Made(Record, frozen=True):
     dead: bool
 
 
-def descendants(tree: Sequence[Made], agent: str) -> tuple[Made, ...]:
-    """Those of the tree that work for the agent, or for one that does; parents before their children."""
-    found, mine = list[Made](), {agent}
+def descendants(tree: Sequence[SubagentNode], agent: str) -> tuple[SubagentNode, ...]:
+    """Return the agents of the tree that work for the agent, directly or through others; parents before their
+    children.
+    """
+    nodes, ids = list[SubagentNode](), {agent}
     for each in sorted(tree, key=lambda made: made.depth):
-        if each.maker in mine:
-            mine.add(each.id)
-            found.append(each)
-    return tuple(found)
+        if each.maker in ids:
+            ids.add(each.id)
+            nodes.append(each)
+    return tuple(nodes)

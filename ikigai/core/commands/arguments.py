@@ -1,71 +1,72 @@
-"""What is typed behind commands, read: ids, models with their levels, numbers of tokens."""
+"""This module parses the arguments of commands: ids, models with their levels, numbers of tokens."""
 
 import re
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.events import Choices
-from ikigai.core.state.inputs import Wanted
+from ikigai.core.state.inputs import EventRange
+from ikigai.core.vendors import VENDORS
 
 
-def wanted(text: str) -> tuple[Wanted, ...]:
-    """What ids mean: parts N, N-M or "last N", divided by commas; () when any part is none of these. Raises Refused."""
-    found: list[Wanted] = []
+def parse_ranges(text: str) -> tuple[EventRange, ...]:
+    """Return the ranges that a list of ids means: parts N, N-M or "last N", divided by commas. Return () when any part
+    is none of these. Raise Rejected for an empty range.
+    """
+    found: list[EventRange] = []
     for part in text.split(","):
         match = re.fullmatch(r"(?:(?P<first>\d+)(?:\s*[-–]\s*(?P<last>\d+))?|last\s+(?P<back>\d+))", part.strip())
         if match is None:
             return ()
         first, back = int(match["first"] or 0), int(match["back"] or 0)
         last = int(match["last"] or first)
-        if max(first, last, back) > MOST or (match["back"] and not back) or first > last:
-            raise Refused(f"{part.strip()!r} names nothing.", "Write ids as 45-67, 70, or last 3 for turns.")
-        found.append(Wanted(back=back) if back else Wanted(first, last))
+        if max(first, last, back) > MAX_EVENT_ID or (match["back"] and not back) or first > last:
+            raise Rejected(f"{part.strip()!r} names nothing.", "Write ids as 45-67, 70, or last 3 for turns.")
+        found.append(EventRange(newest_turns=back) if back else EventRange(first, last))
     return tuple(found)
 
 
-MOST = 2**63 - 2
-"""More than any id."""
+MAX_EVENT_ID = 2**63 - 2
+"""The largest id that an event can have, and more than any has."""
 
 
 def is_id(text: str) -> bool:
-    """Whether this can be the id of an event."""
-    return text.isascii() and text.isdecimal() and 0 < int(text) <= MOST
+    """Return True if this can be the id of an event."""
+    return text.isascii() and text.isdecimal() and 0 < int(text) <= MAX_EVENT_ID
 
 
-def model_choice(text: str) -> Choices:
-    """PROVIDER/NAME[:LEVEL] as settings. Raises Refused when it is neither that nor "default"."""
+def parse_model(text: str) -> Choices:
+    """Return the settings for PROVIDER/NAME[:LEVEL]. Raise Rejected when the text is neither that nor "default"."""
     if text == "default":
         return {"model": None, "level": None}
     provider, slash, name = text.partition("/")
     if not (provider and slash and name) or any(character.isspace() for character in text):
-        meant = next((name for start, name in NAMED_LIKE.items() if text.startswith(start) and text.isprintable()), "")
-        meant = f"{meant}/{text}" if meant and not any(map(str.isspace, text)) and not slash else ""
+        is_name = text.isprintable() and not any(map(str.isspace, text)) and not slash
+        sellers = (name for name, vendor in VENDORS.items() if is_name and text.startswith(vendor.model_prefixes))
+        meant = next((f"{name}/{text}" for name in sellers), "")
         how = f"Did you mean {meant}?" if meant else "Write PROVIDER/NAME, for example openai/gpt-5-mini."
-        raise Refused(f"{text!r} is no model.", how)
+        raise Rejected(f"{text!r} is no model.", how)
     bare, colon, level = name.rpartition(":")
-    if bare and colon and level in LEVELS:
+    if bare and colon and level in THINKING_LEVELS:
         return {"model": f"{provider}/{bare}", "level": level}
     return {"model": text}
 
 
-NAMED_LIKE = {"gpt-": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "claude-": "anthropic"} | {
-    "gemini-": "google"
-}
-"""How names of models begin, and the vendor who sells them."""
-
-LEVELS = ("off", "min", "low", "med", "high")
+THINKING_LEVELS = ("off", "min", "low", "med", "high")
 
 
-def budget(text: str) -> int | None:
-    """A number of tokens as typed: 200000, 200k, 1.5M; 0 for off; "default" for None. Raises Refused."""
+def parse_budget(text: str) -> int | None:
+    """Return a number of tokens as typed: 200000, 200k, 1.5M; 0 for off; None for "default". Raise Rejected
+    for others.
+    """
     if text == "default":
         return None
     found = re.fullmatch(r"([0-9]{1,10})(?:\.([0-9]{1,6}))?([kKmM]?)", text)
     if found:
-        whole, fraction, unit = found[1], found[2] or "", UNITS[found[3].lower()]
+        whole, fraction, unit = found[1], found[2] or "", UNIT_FACTORS[found[3].lower()]
         tokens, rest = divmod(int(whole + fraction) * unit, 10 ** len(fraction))
         if not rest and tokens <= 1_000_000_000:
             return tokens
-    raise Refused(f"{text!r} is no budget.", "Write whole tokens, up to 1000M, for example 100k; 0 is off.")
+    raise Rejected(f"{text!r} is no budget.", "Write whole tokens, up to 1000M, for example 100k; 0 is off.")
 
 
-UNITS = {"": 1, "k": 1000, "m": 1_000_000}
+UNIT_FACTORS = {"": 1, "k": 1000, "m": 1_000_000}

@@ -1,71 +1,51 @@
-"""What a command means with what is typed behind it, and the line for such a meaning."""
+"""This module turns a command and its argument into a meaning, and a meaning back into a line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ikigai.core.commands.arguments import LEVELS, budget, is_id, model_choice, wanted
-from ikigai.core.errors import Refused
+from ikigai.core.commands import fork as forking
+from ikigai.core.commands.arguments import THINKING_LEVELS, is_id, parse_budget, parse_model, parse_ranges
+from ikigai.core.errors import Rejected
 from ikigai.core.record import Record
-from ikigai.core.request.pins import PREFIX
+from ikigai.core.request.pins import PIN_PREFIX
 from ikigai.core.state import inputs
 
 
-class Local(Record, frozen=True):
+class ProgramCommand(Record, frozen=True):
     """A command for the program rather than the agent: `name` without the slash, `argument` as typed, stripped."""
 
     name: str
     argument: str = ""
 
 
-Meaning: TypeAlias = inputs.Command | Local
+Meaning: TypeAlias = inputs.Command | ProgramCommand
 
 
-def local(name: str) -> Callable[[str], Meaning]:
-    return lambda argument: Local(name, argument)
-
-
-def asked(name: str, question: str) -> Callable[[str], Meaning]:
-    def parse(argument: str) -> Meaning:
-        if not argument:
-            raise Refused(question, f"Write it behind /{name}.")
-        return Local(name, argument)
-
-    return parse
-
-
-def bare(name: str, meaning: Meaning) -> Callable[[str], Meaning]:
-    def parse(argument: str) -> Meaning:
-        if argument:
-            raise Refused(f"/{name} takes no argument.", f"Type /{name} alone.")
-        return meaning
-
-    return parse
-
-
-def cost(argument: str) -> Meaning:
+def parse_cost(argument: str) -> None:
     if argument and argument.split(maxsplit=1)[0] != "--plot":
-        raise Refused("/cost takes nothing but --plot.", "Write /cost, /cost --plot, or /cost --plot FILE.png.")
-    return Local("cost", argument)
+        raise Rejected("/cost takes nothing but --plot.", "Write /cost, /cost --plot, or /cost --plot FILE.png.")
 
 
-def mark(argument: str) -> Meaning:
+def parse_mark(argument: str) -> Meaning:
     if len(argument) > 80:
-        raise Refused("A label has 80 characters at most.", "Use a shorter one.")
+        raise Rejected("A label has 80 characters at most.", "Use a shorter one.")
     return inputs.SetMark(argument)
 
 
-def rewind(argument: str) -> Meaning:
+def parse_rewind(argument: str) -> Meaning:
     return inputs.RewindTo(argument)
 
 
-def filtering(mode: str) -> Callable[[str], Meaning]:
-    """/forget and /remember: ids of messages where every part is one, else criteria in words for the model."""
+def parse_filter(mode: str) -> Callable[[str], Meaning]:
+    """Return the parser of /forget or /remember: ids of messages where every part is one, else criteria in words for
+    the model.
+    """
 
     def parse(argument: str) -> Meaning:
         if not argument:
             what = "criteria in words, or ids: 45-67, 70, last 3" if mode == "forget" else "criteria in words"
-            raise Refused(f"What to {mode}?", f"Give {what}.")
-        named = wanted(argument)
+            raise Rejected(f"What to {mode}?", f"Give {what}.")
+        named = parse_ranges(argument)
         if named and mode == "forget":
             return inputs.Forget(named, argument)
         return inputs.Plan(mode, argument)
@@ -73,72 +53,105 @@ def filtering(mode: str) -> Callable[[str], Meaning]:
     return parse
 
 
-def send(argument: str) -> Meaning:
+def parse_send(argument: str) -> Meaning:
     name, _, text = argument.partition(" ")
-    if not (name and unquoted(text)):
-        raise Refused("What to whom?", 'Write /send NAME "text".')
-    return Local("send", f"{name} {unquoted(text)}")
+    if not (name and unquote(text)):
+        raise Rejected("What to whom?", 'Write /send NAME "text".')
+    return ProgramCommand("send", f"{name} {unquote(text)}")
 
 
-def unquoted(text: str) -> str:
-    """What is typed, without the quotes around all of it."""
+def unquote(text: str) -> str:
+    """Return the typed text without the quotes around all of it."""
     text = text.strip()
     return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
-def undo(argument: str) -> Meaning:
+class Rename(Record, frozen=True):
+    """The arguments of rename; `old` is "" for the active agent."""
+
+    new: str
+    old: str = ""
+
+
+def parse_rename(words: Sequence[str]) -> Rename:
+    """Return the parsed [OLD] NEW. Raise Rejected for other numbers of words."""
+    if not 0 < len(words) <= 2:
+        what = "Names have no spaces." if words else "What is the new name?"
+        raise Rejected(what, "Write /rename NEW, or /rename OLD NEW.")
+    return Rename(words[-1], "".join(words[:-1]))
+
+
+def parse_kill(words: Sequence[str]) -> str:
+    """Return the name of the agent to kill, "" for the active one. Raise Rejected for more words."""
+    if len(words) > 1:
+        raise Rejected("One agent at a time.", "Write /kill, or /kill NAME.")
+    return "".join(words)
+
+
+def rename(argument: str) -> None:
+    parse_rename(argument.split())
+
+
+def kill(argument: str) -> None:
+    parse_kill(argument.split())
+
+
+def fork(argument: str) -> None:
+    forking.parse_fork(argument)
+
+
+def parse_undo(argument: str) -> Meaning:
     if argument and not is_id(argument):
-        raise Refused(f"{argument!r} is no id of an event.", "/undo alone takes back the newest; or give its id.")
+        raise Rejected(f"{argument!r} is no id of an event.", "/undo alone takes back the newest; or give its id.")
     return inputs.Undo(int(argument or 0))
 
 
-def model(argument: str) -> Meaning:
-    # Without a level: the program leaves that out where the agent's own one fits the new model.
-    return inputs.Change({"level": "", **model_choice(argument)}) if argument else Local("model")
+def parse_model_command(argument: str) -> Meaning | None:
+    # Without a level: the program leaves it out where the agent's own level fits the new model.
+    return inputs.Change({"level": "", **parse_model(argument)}) if argument else None
 
 
-def system(argument: str) -> Meaning:
+def parse_system(argument: str) -> Meaning | None:
     if not argument:
-        return Local("system")
+        return None
     return inputs.Change({"system": None if argument == "default" else argument})
 
 
-def search(argument: str) -> Meaning:
+def parse_search(argument: str) -> None:
     if not argument:
-        raise Refused("There is nothing to search for.", '/search words, /search "a phrase", /search #ID')
-    return Local("search", argument)
+        raise Rejected("There is nothing to search for.", '/search words, /search "a phrase", /search #ID')
 
 
-def condense(argument: str) -> Meaning:
+def parse_condense(argument: str) -> Meaning:
     return inputs.Condense(argument)
 
 
-def think(argument: str) -> Meaning:
+def parse_think(argument: str) -> Meaning | None:
     if not argument:
-        return Local("think")
-    if argument != "default" and argument not in LEVELS:
-        raise Refused(
-            f"{argument!r} is no thinking level.", f"Levels are {', '.join(LEVELS)}; 'default' takes it back."
+        return None
+    if argument != "default" and argument not in THINKING_LEVELS:
+        raise Rejected(
+            f"{argument!r} is no thinking level.", f"Levels are {', '.join(THINKING_LEVELS)}; 'default' takes it back."
         )
     return inputs.Change({"level": None if argument == "default" else argument})
 
 
-def profile(argument: str) -> Meaning:
+def parse_profile(argument: str) -> Meaning | None:
     if not argument:
-        return Local("profile")
+        return None
     return inputs.Change({"profile": None if argument == "default" else argument})
 
 
 def set_budget(argument: str) -> Meaning:
-    return inputs.Change({"budget": budget(argument)}) if argument else Local("context")
+    return inputs.Change({"budget": parse_budget(argument)}) if argument else ProgramCommand("context")
 
 
-TYPED = ("profile", "model", "system", "budget", "level", "approval", "tools_off")
+TYPED_SETTINGS = ("profile", "model", "system", "budget", "level", "approval", "tools_off")
 """Settings that commands change."""
 
 
-def typed(meaning: inputs.Command) -> str:
-    """The line that a command comes from, more or less."""
+def command_line(meaning: inputs.Command) -> str:
+    """Return the line that a command comes from, more or less."""
     match meaning:
         case inputs.Clear():
             return "/clear"
@@ -163,9 +176,9 @@ def typed(meaning: inputs.Command) -> str:
         case inputs.Edit():
             return "/edit"
         case inputs.Change(values):
-            key = next(iter(key for key in TYPED if key in values), "")
-            if pins := [name for name in values if name.startswith(PREFIX)]:
-                return f"/{'un' * (values[pins[0]] is None)}pin {pins[0].removeprefix(PREFIX)}"
+            key = next(iter(key for key in TYPED_SETTINGS if key in values), "")
+            if pins := [name for name in values if name.startswith(PIN_PREFIX)]:
+                return f"/{'un' * (values[pins[0]] is None)}pin {pins[0].removeprefix(PIN_PREFIX)}"
             name = {"level": "think", "approval": "approve"}.get(key, key)
             if key == "tools_off":
                 return f"/tools off {values[key]}"

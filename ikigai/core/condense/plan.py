@@ -1,10 +1,10 @@
-"""Condensing: which turns a summary is to stand for, what a model is shown of them, and when its text will do.
+"""This module plans condensing: the turns of a summary, the requests to the model, and the check of its text.
 
-covering   the oldest turns, up to a target; never the newest two, never half a one
-parts      their text, in pieces that the model that is asked has room for
-beside     the request that has the model that said them summarise them, read from its cache
-failing    why an answer is no summary
-listed     the summaries of an agent, as people read them
+choose_scope       the oldest turns, up to a target; never the newest two, never half a one
+join_into_parts    their text, in pieces that fit into a request to the condensing model
+appended_request   the request in which the agent's own model summarizes them, read from its cache
+summary_defect     the reason why an answer is no summary
+format_summaries   the summaries of an agent, as people read them
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,36 +13,36 @@ from typing import Any, cast
 import msgspec
 
 from ikigai.core import tokens
-from ikigai.core.condense.prompt import ASIDE, ASKED
-from ikigai.core.condense.threshold import DEFAULT_RESERVE, Decision, Options, pressed
+from ikigai.core.condense.prompt import ASIDE_PREFIX, QUESTION_ENDING
+from ikigai.core.condense.threshold import DEFAULT_RESERVE, CondenseDecision, CondenseOptions, check_pressure
 from ikigai.core.events import Cleared, StoredEvent, Summarised, Undone
 from ikigai.core.messages import Image, Message, Role, Text, ToolCall, ToolResult
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
-from ikigai.core.request.build import Request, summarised
-from ikigai.core.state.lineage import Ancestor, Span, void
-from ikigai.core.state.loading import AskAncestry, AskControls, Loading, Reading, filling, reaching
-from ikigai.core.state.memory import Beginning, Memory, Summary, frame, measured, replace, summary_messages
-from ikigai.core.state.run_config import Run
+from ikigai.core.request.build import Request, summary_as_messages
+from ikigai.core.state.lineage import Ancestor, Span, undone_ids
+from ikigai.core.state.loading import AskAncestry, AskControls, Loading, Reading, find_reach, load_reach
+from ikigai.core.state.memory import Memory, MemoryStart, Summary, measure, replace, request_frame, summary_messages
+from ikigai.core.state.run_config import RunConfig
 from ikigai.core.state.window import Turn
 
-KEPT_TURNS = 2
-"""The newest turns, which no summary covers."""
+MIN_KEPT_TURNS = 2
+"""The number of the newest turns, which no summary covers."""
 LONGEST, SHORTEST = 4_000, 100
-"""Tokens that a summary is asked to take at the most, and is always allowed: a page or two, and a few sentences."""
-SHARE = 20
-"""A summary may take this part of what a request may: 5 %."""
-WIDE = 2
-"""Times the ceiling that is looked into where turns have left the window already; what is older goes unseen."""
-GROWTH = 10
-"""A summary that was no good is not tried again before a tenth of the window has been said since."""
+"""The largest and the smallest limit of a summary, in tokens: a page or two, and a few sentences."""
+SUMMARY_SHARE = 20
+"""The part of a request that a summary may take: one in 20, 5 %."""
+WIDENED_CEILING = 2
+"""The factor of the ceiling for turns that have left the window; older ones go unseen."""
+RETRY_GROWTH = 10
+"""The growth before a bad summary is tried again: a tenth of the window."""
 
 
-class Covering(Record, frozen=True):
-    """What a summary is to stand for: these turns, oldest first, and the `earlier` summary.
+class SummaryScope(Record, frozen=True):
+    """The turns that a summary is to stand for, oldest first, and the `earlier` summary.
 
-    It stands for `count` turns in all, of which `unseen` lie before those that are here. `replaced` are the bytes that
-    all of it takes in a request, `allowance` the tokens that the summary may take.
+    It stands for `count` turns in all, of which `unseen` lie before those that are here. `replaced` is the size of all
+    of it in a request, in bytes; `allowance` is the size of the summary at most, in tokens.
     """
 
     turns: tuple[Turn, ...]
@@ -51,101 +51,109 @@ class Covering(Record, frozen=True):
     count: int
     replaced: int
     allowance: int
-    begins: Beginning
+    begins: MemoryStart
 
     @property
     def upto(self) -> int:
         return self.turns[-1].end
 
 
-def whole(memory: Memory) -> int:
-    """Tokens that percentages are of: the model's context or the budget, whichever is smaller."""
+def reference_tokens(memory: Memory) -> int:
+    """Return the tokens that percentages refer to: the model's context or the budget, whichever is smaller."""
     return min(memory.limits.context, memory.budget) if memory.budget else memory.limits.context
 
 
-def decided(memory: Memory, options: Options) -> Decision:
-    """What is to be done behind a turn. What has left the window counts as if it had not: it is why one condenses."""
+def decide_condensing(memory: Memory, options: CondenseOptions) -> CondenseDecision:
+    """Decide about condensing behind a turn. Turns that have left the window count as if they had not: they are the
+    reason to condense.
+    """
     limits = memory.limits
-    used = memory.used + tokens.count(memory.provider, memory.model, memory.window.older.bytes)
+    used = memory.used + tokens.count_tokens(memory.provider, memory.model, memory.window.older.bytes)
     reserve = min(limits.max_output or DEFAULT_RESERVE, limits.context // 4)
     automatic, budget = options.mode == "auto", memory.budget
-    return pressed(used, limits.context, reserve, threshold=options.at_percent, automatic=automatic, budget=budget)
+    return check_pressure(
+        used, limits.context, reserve, threshold=options.at_percent, automatic=automatic, budget=budget
+    )
 
 
-def widened(run: Run, agent: str, ceiling: int) -> Loading:
-    """The memory of an agent with as many turns as this ceiling has room for, in tokens; turns are as they are sent."""
-    found = yield from reaching(run, agent)
+def load_wider_window(run: RunConfig, agent: str, ceiling: int) -> Loading:
+    """Load the memory of an agent with as many turns, in sent form, as a ceiling of so many tokens has room for."""
+    found = yield from find_reach(run, agent)
     settled = found.settled
     rules = replace(settled.run.rules, prune_fraction=0.0, keep_first_turn=False, max_history=0)
     wide = replace(
         settled,
         run=replace(settled.run, rules=rules),
         settings={**settled.settings, "budget": ceiling},
-        limits=Limits(2 * ceiling, 0),
+        limits=ModelLimits(2 * ceiling, 0),
     )
-    return (yield from filling(replace(found, settled=wide)))
+    return (yield from load_reach(replace(found, settled=wide)))
 
 
-def covering(memory: Memory, wide: Memory, options: Options, by_hand: bool) -> Covering | None:
-    """What to condense: as much as it takes to come to the target, `to_percent`; None where nothing can be.
+def choose_scope(memory: Memory, wide: Memory, options: CondenseOptions, by_hand: bool) -> SummaryScope | None:
+    """Return the turns to condense so that memory shrinks to the target, `to_percent`; None where nothing can be.
 
-    `wide` is memory with what has left its window, as far as that was looked into. Who asks by hand means something to
-    happen: then the target is the same share of what there is, if that is less.
+    `wide` is memory with the turns that have left its window, as far as they were loaded. A user who asks by hand
+    expects an effect: then the target is the same share of the present size, if that is less.
     """
-    turns = (*((wide.full.first,) if wide.full.first else ()), *wide.full.turns)
-    total, bare = whole(memory), memory.run.encoder(memory.model).envelope(frame(memory))
+    turns = (*((wide.full_window.first,) if wide.full_window.first else ()), *wide.full_window.turns)
+    total, bare = reference_tokens(memory), memory.run.encoder(memory.model).envelope(request_frame(memory))
     percent = options.to_percent if options.to_percent < options.at_percent else options.at_percent // 2
-    target = tokens.most_bytes(memory.provider, memory.model, total * percent // 100)
+    target = tokens.max_bytes(memory.provider, memory.model, total * percent // 100)
     if by_hand:
         target = min(target, (memory.envelope + sum(turn.size for turn in turns)) * percent // 100)
-    allowed = allowance(total)
-    left = target - bare - tokens.most_bytes(memory.provider, memory.model, allowed)
-    kept = KEPT_TURNS
+    allowed = summary_allowance(total)
+    left = target - bare - tokens.max_bytes(memory.provider, memory.model, allowed)
+    kept = MIN_KEPT_TURNS
     left -= sum(turn.size for turn in turns[-kept:])
     while kept < len(turns) and turns[-kept - 1].size <= left:
         left -= turns[-kept - 1].size
         kept += 1
     if kept >= len(turns):
         return None
-    return _covering(memory, turns[:-kept], wide.window.older.turns, allowed)
+    return _choose_scope(memory, turns[:-kept], wide.window.older.turns, allowed)
 
 
-def everything(memory: Memory) -> Covering | None:
-    """What a summary of all that the model still knew would stand for: of a conversation that is cleared."""
-    turns = (*((memory.full.first,) if memory.full.first else ()), *memory.full.turns)
-    return _covering(memory, turns, memory.window.older.turns, allowance(whole(memory))) if turns else None
+def whole_scope(memory: Memory) -> SummaryScope | None:
+    """Return the scope of a summary of all that the model still knew, for a conversation that is cleared."""
+    turns = (*((memory.full_window.first,) if memory.full_window.first else ()), *memory.full_window.turns)
+    return (
+        _choose_scope(memory, turns, memory.window.older.turns, summary_allowance(reference_tokens(memory)))
+        if turns
+        else None
+    )
 
 
-def _covering(memory: Memory, turns: tuple[Turn, ...], unseen: int, allowed: int) -> Covering:
+def _choose_scope(memory: Memory, turns: tuple[Turn, ...], unseen: int, allowed: int) -> SummaryScope:
     earlier = memory.summary
     messages = [message for turn in turns for message in turn.messages]
-    replaced = measured(memory, messages) + measured(memory, summary_messages(memory))
+    replaced = measure(memory, messages) + measure(memory, summary_messages(memory))
     count = len(turns) + unseen + (earlier.turns if earlier else 0)
-    size = tokens.count(memory.provider, memory.model, replaced)
-    most = max(SHORTEST, min(allowed, size // 2))
-    return Covering(turns, earlier, unseen, count, replaced, most, memory.begins(turns[-1].end))
+    size = tokens.count_tokens(memory.provider, memory.model, replaced)
+    limit = max(SHORTEST, min(allowed, size // 2))
+    return SummaryScope(turns, earlier, unseen, count, replaced, limit, memory.start_up_to(turns[-1].end))
 
 
-def allowance(total: int) -> int:
-    """Tokens that a summary is asked to take at the most, where a request may have `total`."""
-    return max(SHORTEST, min(LONGEST, total // SHARE))
+def summary_allowance(total: int) -> int:
+    """Return the tokens that a summary is asked to take at the most, where a request may have `total`."""
+    return max(SHORTEST, min(LONGEST, total // SUMMARY_SHARE))
 
 
-def grown(since: Memory, now: Memory) -> bool:
-    """Whether a tenth of the window that was has been said since then; also where memory begins anew."""
-    more = now.full.total.bytes - since.full.total.bytes
-    return now.cleared != since.cleared or GROWTH * more >= since.full.size
+def has_grown(since: Memory, now: Memory) -> bool:
+    """Return True if a tenth of the former window has been added since then, or if memory begins anew."""
+    more = now.full_window.total.bytes - since.full_window.total.bytes
+    return now.cleared != since.cleared or RETRY_GROWTH * more >= since.full_window.size
 
 
 # ── what a model is shown ──
 
 
-def told(turns: Iterable[Turn]) -> list[str]:
-    """The messages of turns as text, one each, in order; what was only thought is left out."""
-    return [text for turn in turns for message in turn.messages for text in _told(message)]
+def format_turns(turns: Iterable[Turn]) -> list[str]:
+    """Return the messages of turns as text, one each, in order, without thoughts."""
+    return [text for turn in turns for message in turn.messages for text in _format_message(message)]
 
 
-def _told(message: Message) -> Iterable[str]:
+def _format_message(message: Message) -> Iterable[str]:
     for block in message.blocks:
         match block:
             case Text(text) if text:
@@ -160,80 +168,81 @@ def _told(message: Message) -> Iterable[str]:
                 pass
 
 
-def parts(texts: Sequence[str], most: int) -> list[str]:
-    """The texts put together, into pieces that take `most` bytes of JSON each at the most; one too long is cut."""
-    found: list[str] = []
+def join_into_parts(texts: Sequence[str], max_size: int) -> list[str]:
+    """Join the texts into pieces of at most `max_size` bytes of JSON each; cut a text that is too long."""
+    parts: list[str] = []
     piece, size = list[str](), 0
     for text in texts:
-        for cut in _cut(text, most):
-            more = weight(cut) + len(r"\n\n")
-            if piece and size + more > most:
-                found.append("\n\n".join(piece))
+        for cut in _cut(text, max_size):
+            more = json_bytes(cut) + len(r"\n\n")
+            if piece and size + more > max_size:
+                parts.append("\n\n".join(piece))
                 piece, size = [], 0
             piece.append(cut)
             size += more
-    return [*found, "\n\n".join(piece)] if piece else found
+    return [*parts, "\n\n".join(piece)] if piece else parts
 
 
-def _cut(text: str, most: int) -> Iterable[str]:
-    if weight(text) <= most:
+def _cut(text: str, max_size: int) -> Iterable[str]:
+    if json_bytes(text) <= max_size:
         yield text
         return
-    step = max(1, most // 12)  # characters; JSON makes twelve bytes of one at the most
+    step = max(1, max_size // 12)  # characters; one becomes twelve bytes of JSON at the most
     start = 0
     while start < len(text):
         end = start + step
-        while end < len(text) and weight(text[start : end + step]) <= most:
+        while end < len(text) and json_bytes(text[start : end + step]) <= max_size:
             end += step
         yield text[start:end]
         start = end
 
 
-def weight(text: str) -> int:
-    """Bytes of a text in JSON."""
+def json_bytes(text: str) -> int:
+    """Return the bytes of a text in JSON."""
     return len(msgspec.json.encode(text))
 
 
-def beside(memory: Memory, of: Covering, prompt: str, focus: str, allowance: int) -> Request | None:
-    """The request as it stands up to the last turn that is covered, and the question behind it.
+def appended_request(memory: Memory, of: SummaryScope, prompt: str, focus: str, allowance: int) -> Request | None:
+    """Return the request as it stands up to the last covered turn, with the question behind it.
 
-    What a provider has in its cache costs a tenth to be read again, and this is what it was sent before. None where the
-    window begins with a notice of what has left, or where the question has no room in it.
+    Text in a provider's cache costs a tenth to be read again, and this text was sent before. Return None where the
+    window begins with a notice of turns that have left, or where the question has no room in it.
     """
     if memory.window.older.turns or of.unseen:
         return None
-    minded = f"\n\nKeep in mind above all: {focus}" if focus else ""
-    asked = f"{ASIDE}\n\n{prompt}{minded}\n\n{ASKED.format(words=_words(allowance))}"
+    focus_line = f"\n\nKeep in mind above all: {focus}" if focus else ""
+    question = f"{ASIDE_PREFIX}\n\n{prompt}{focus_line}\n\n{QUESTION_ENDING.format(words=_words(allowance))}"
     turns = (message for turn in of.turns for message in turn.messages)
-    messages = (*summary_messages(memory), *turns, Message(Role.USER, (Text(asked),)))
-    framed = frame(memory)
-    size = memory.run.encoder(memory.model).envelope(framed) + measured(memory, messages)
-    fits = tokens.count(memory.provider, memory.model, size) <= memory.room
-    return replace(framed, messages=messages) if fits else None
+    messages = (*summary_messages(memory), *turns, Message(Role.USER, (Text(question),)))
+    frame = request_frame(memory)
+    size = memory.run.encoder(memory.model).envelope(frame) + measure(memory, messages)
+    fits = tokens.count_tokens(memory.provider, memory.model, size) <= memory.room
+    return replace(frame, messages=messages) if fits else None
 
 
-def question(part: str, earlier: str, focus: str, allowance: int, last: bool = True) -> str:
-    """What the model is asked of one part; `earlier` is the summary of all before it."""
+def part_question(part: str, earlier: str, focus: str, allowance: int, last: bool = True) -> str:
+    """Return the question to the model about one part; `earlier` is the summary of all before it."""
     before = f"The summary so far:\n\n{earlier}\n\n" if earlier else ""
-    minded = f"The user asks to keep in mind above all: {focus}\n\n" if focus else ""
+    focus_line = f"The user asks to keep in mind above all: {focus}\n\n" if focus else ""
     more = "" if last else "More of the conversation follows later; only take it in now. "
-    asked = ASKED.format(words=_words(allowance))
-    return f"{before}The conversation:\n\n{part}\n\n[end of the conversation]\n\n{minded}{more}{asked}"
+    ending = QUESTION_ENDING.format(words=_words(allowance))
+    return f"{before}The conversation:\n\n{part}\n\n[end of the conversation]\n\n{focus_line}{more}{ending}"
 
 
 def _words(allowance: int) -> int:
-    """How many words so many tokens are at the least: of some languages a word is more than one and a half."""
+    """Return the least number of words in so many tokens: of some languages a word is more than one and a half."""
     return max(40, allowance * 3 // 5)
 
 
-def failing(memory: Memory, text: str, of: Covering) -> str:
-    """Why a text cannot stand for what it is to cover; "" where it can."""
+def summary_defect(memory: Memory, text: str, of: SummaryScope) -> str:
+    """Return the reason why a text cannot stand for its scope; "" where it can."""
     if not text.strip():
         return "said nothing"
-    size = measured(memory, summarised(text, of.count))
+    size = measure(memory, summary_as_messages(text, of.count))
     if 4 * size > 3 * of.replaced:
         sizes = " for ".join(
-            tokens.short(tokens.count(memory.provider, memory.model, each)) for each in (size, of.replaced)
+            tokens.format_tokens(tokens.count_tokens(memory.provider, memory.model, each))
+            for each in (size, of.replaced)
         )
         return f"gave a summary that is not shorter by a quarter than what it stands for ({sizes} tokens)"
     return ""
@@ -242,29 +251,31 @@ def failing(memory: Memory, text: str, of: Covering) -> str:
 # ── what people see ──
 
 
-class Listed(Record, frozen=True):
+class SummaryList(Record, frozen=True):
     """The summaries of an agent: the one in force, None without one, and those of cleared epochs, oldest first."""
 
     in_force: StoredEvent | None
     closed: tuple[StoredEvent, ...]
 
 
-def listed(memory: Memory) -> Reading[Listed]:
-    """Those of the agent and what it inherited, also from before the clear that its memory begins behind."""
+def load_summaries(memory: Memory) -> Reading[SummaryList]:
+    """Load the summaries of the agent and its ancestors, also those from before the clear that its memory begins
+    behind.
+    """
     line = cast("tuple[Ancestor, ...]", (yield AskAncestry(memory.agent)))
     spans = tuple(Span(each.agent, 0, each.upto) for each in reversed(line))
     rows = cast("tuple[StoredEvent, ...]", (yield AskControls(spans)))
-    out = void((row.id, row.event.of) for row in rows if isinstance(row.event, Undone))
-    kept = [row for row in rows if isinstance(row.event, Summarised) and row.id not in out]
+    out = undone_ids((row.id, row.event.of) for row in rows if isinstance(row.event, Undone))
+    summaries = [row for row in rows if isinstance(row.event, Summarised) and row.id not in out]
     current = memory.summary.id if memory.summary else 0
-    in_force = next((row for row in kept if row.id == current), None)
+    in_force = next((row for row in summaries if row.id == current), None)
     clears = {row.id for row in rows if isinstance(row.event, Cleared)}
-    closed = (row for row in kept if isinstance(row.event, Summarised) and row.event.closed in clears)
-    return Listed(in_force, tuple(closed))
+    closed = (row for row in summaries if isinstance(row.event, Summarised) and row.event.closed in clears)
+    return SummaryList(in_force, tuple(closed))
 
 
-def described(of: Listed) -> str:
-    """What /summary prints."""
+def format_summaries(of: SummaryList) -> str:
+    """Return the text of /summary."""
     lines = list[str]()
     if of.in_force and isinstance(event := of.in_force.event, Summarised):
         lines += [f"#{of.in_force.id} {_figures(event)}, {event.model}", "", event.text]
@@ -274,12 +285,12 @@ def described(of: Listed) -> str:
         lines += ["", "Of what was cleared (/quote ID brings one back):"]
         for row in of.closed:
             if isinstance(row.event, Summarised):
-                lines.append(f"#{row.id} {_turns(row.event.turns)}: {' '.join(row.event.text.split())[:100]}")
+                lines.append(f"#{row.id} {_count_turns(row.event.turns)}: {' '.join(row.event.text.split())[:100]}")
     return "\n".join(lines)
 
 
-def figures(of: Listed) -> dict[str, Any]:
-    """The same for programs."""
+def summaries_as_dict(of: SummaryList) -> dict[str, Any]:
+    """Return the summaries for programs."""
 
     def row(stored: StoredEvent) -> dict[str, Any]:
         fields = cast("dict[str, Any]", msgspec.to_builtins(stored.event))
@@ -289,8 +300,9 @@ def figures(of: Listed) -> dict[str, Any]:
 
 
 def _figures(event: Summarised) -> str:
-    return f"{_turns(event.turns)}, {tokens.short(event.before)} → {tokens.short(event.after)} tokens"
+    before, after = map(tokens.format_tokens, (event.before, event.after))
+    return f"{_count_turns(event.turns)}, {before} → {after} tokens"
 
 
-def _turns(count: int) -> str:
+def _count_turns(count: int) -> str:
     return f"{count:,} turn{'s' * (count != 1)}"

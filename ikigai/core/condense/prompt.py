@@ -1,6 +1,6 @@
-"""What a model is told when it is to condense a conversation; `condense_prompt_file` puts other words in its place."""
+"""This module holds the prompt for condensing a conversation; `condense_prompt_file` replaces it."""
 
-PROMPT = """\
+CONDENSE_PROMPT = """\
 You keep the memory of a long conversation between a user and an assistant. Its oldest part is about to leave the \
 assistant's context, and only your text will stand in its place: what you leave out, the assistant no longer knows.
 
@@ -28,7 +28,7 @@ write out a password, key or token: say that there is one. Facts go before narra
 is short.\
 """
 
-ASIDE = "[not from the user, but from the program that keeps this conversation; it goes on as it was afterwards]"
-"""How a question begins that stands behind the conversation itself."""
-ASKED = "Write the summary of all of the above now, in at most {words} words, and nothing else."
-"""How every question ends, whatever the prompt is."""
+ASIDE_PREFIX = "[not from the user, but from the program that keeps this conversation; it goes on as it was afterwards]"
+"""The beginning of a question that stands behind the conversation itself."""
+QUESTION_ENDING = "Write the summary of all of the above now, in at most {words} words, and nothing else."
+"""The ending of every question, whatever the prompt is."""

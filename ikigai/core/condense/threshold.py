@@ -1,4 +1,4 @@
-"""Whether a context is so full that its oldest part should be condensed, or has to leave: one pure decision."""
+"""This module decides if a context is so full that its oldest part should be condensed, or has to leave."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -9,14 +9,14 @@ from ikigai.core.events import Cleared, Event, TurnEnded
 from ikigai.core.record import Record
 
 DEFAULT_RESERVE = 8_192
-"""Tokens kept free for the reply where nobody knows how long it may be (Roo-Code's figure)."""
+"""Tokens kept free for a reply of unknown length (Roo-Code's figure)."""
 LEAST_PERCENT, MOST_PERCENT = 5, 100
-INHERIT = -1
+INHERITED_THRESHOLD = -1
 """The threshold of a profile that leaves it to the others."""
 
 
-class Options(Record, frozen=True):
-    """What the user has chosen of condensing (`[context] condense…`); `model` "" is the agent's own."""
+class CondenseOptions(Record, frozen=True):
+    """The user's choices about condensing (`[context] condense…`); `model` "" is the agent's own."""
 
     mode: str = "off"
     at_percent: int = 75
@@ -26,56 +26,59 @@ class Options(Record, frozen=True):
     on_clear: bool = False
 
     @property
-    def asked(self) -> "Options":
-        """The same, where nothing is condensed that nobody asks for: a program that ends has no time for it."""
+    def manual_only(self) -> "CondenseOptions":
+        """These options without automatic condensing: a program that ends has no time for it."""
         return msgspec.structs.replace(self, mode="off", on_clear=False)
 
-    def concerns(self, facts: Iterable[Event]) -> bool:
-        """Whether anything may follow from these facts without being asked for."""
+    def may_follow(self, events: Iterable[Event]) -> bool:
+        """Return True if condensing may follow from these events by itself."""
         ends, clears = self.mode != "off", self.on_clear
-        return any((ends and isinstance(fact, TurnEnded)) or (clears and isinstance(fact, Cleared)) for fact in facts)
+        return any(
+            (ends and isinstance(event, TurnEnded)) or (clears and isinstance(event, Cleared)) for event in events
+        )
 
 
-class Verdict(StrEnum):
+class CondenseVerdict(StrEnum):
     NOTHING = "nothing"
     CONDENSE = "condense"
     PRUNE = "prune"
 
 
-class Decision(Record, frozen=True):
-    """What is to be done; `threshold` is the one that held, in per cent, `warning` a sentence about one that cannot."""
+class CondenseDecision(Record, frozen=True):
+    """The decision; `threshold` is the one in force, in per cent, `warning` a sentence about an unusable one."""
 
-    verdict: Verdict
+    verdict: CondenseVerdict
     threshold: int
     warning: str = ""
 
 
-def pressed(
+def check_pressure(
     used: int,
     context: int,
     reserve: int | None,
     *,
     threshold: int,
-    profile: int = INHERIT,
+    profile: int = INHERITED_THRESHOLD,
     automatic: bool = True,
     budget: int = 0,
-) -> Decision:
-    """What a request of `used` tokens means for a model of `context` tokens, of which `reserve` are for the reply.
+) -> CondenseDecision:
+    """Decide about a request of `used` tokens for a model of `context` tokens, of which `reserve` are for the reply.
 
     The reserve is 8,192 where it is None or 0. Condensing begins at `threshold` per cent of the context or of the
-    `budget` (0: none), whichever is smaller; a `profile` has its own, 5 to 100, or -1 for none, and anything else is
-    warned of and left out. It begins as well where the request is above what it may be: the context less the reserve
-    and a tenth, or the budget. There, if nothing is condensed by itself, turns have to leave.
+    `budget` (0: none), whichever is smaller. A `profile` has its own threshold, 5 to 100, or -1 for none; any other
+    value gets a warning and is left out. Condensing begins as well where the request is above its limit: the context
+    less the reserve and a tenth, or the budget. Above that limit, if nothing is condensed by itself, turns have to
+    leave.
     """
     warning = ""
     if LEAST_PERCENT <= profile <= MOST_PERCENT:
         threshold = profile
-    elif profile != INHERIT:
+    elif profile != INHERITED_THRESHOLD:
         warning = f"A threshold of {profile} % is none ({LEAST_PERCENT} to {MOST_PERCENT}); {threshold} % holds."
-    most = context - (reserve or DEFAULT_RESERVE) - context // 10
-    whole = context
+    limit = context - (reserve or DEFAULT_RESERVE) - context // 10
+    base = context
     if budget:
-        most, whole = min(most, budget), min(whole, budget)
-    if automatic and (100 * used >= threshold * whole or used > most):
-        return Decision(Verdict.CONDENSE, threshold, warning)
-    return Decision(Verdict.PRUNE if used > most else Verdict.NOTHING, threshold, warning)
+        limit, base = min(limit, budget), min(base, budget)
+    if automatic and (100 * used >= threshold * base or used > limit):
+        return CondenseDecision(CondenseVerdict.CONDENSE, threshold, warning)
+    return CondenseDecision(CondenseVerdict.PRUNE if used > limit else CondenseVerdict.NOTHING, threshold, warning)

@@ -1,1 +1,1 @@
-"""This package selects the turns and events that a filter takes out of the context or puts back."""
+"""This package selects the turns and events that a filter removes from the context or restores."""

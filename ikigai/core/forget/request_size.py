@@ -1,19 +1,19 @@
-"""What the next request takes once a filter is stored, for older turns may come back into the room that it makes."""
+"""This module measures the next request after a filter, because older turns may return into the freed room."""
 
 from ikigai.core.events import Event, Filtered
-from ikigai.core.state.loading import Reading, loading
+from ikigai.core.state.loading import Reading, load_memory
 from ikigai.core.state.memory import Memory, replace
 
 
-def sized(memory: Memory, facts: tuple[Event, ...]) -> Reading[tuple[Event, ...]]:
-    """Return the facts that are decided for this memory, a filter among them with the size `after` it.
+def add_sizes(memory: Memory, events: tuple[Event, ...]) -> Reading[tuple[Event, ...]]:
+    """Return the events decided for this memory, with the size `after` set in a filter among them.
 
-    Deciding does not know that size, for it does not read the log: there it is that before.
+    `decide` does not read the log, so it sets `after` to the size before.
     """
     measured = list[Event]()
-    for fact in facts:
-        if isinstance(fact, Filtered):
-            remaining = yield from loading(memory.run, memory.agent, fact)
-            fact = replace(fact, after=remaining.used)
-        measured.append(fact)
+    for event in events:
+        if isinstance(event, Filtered):
+            remaining = yield from load_memory(memory.run, memory.agent, event)
+            event = replace(event, after=remaining.used)
+        measured.append(event)
     return tuple(measured)

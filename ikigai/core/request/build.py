@@ -1,4 +1,4 @@
-"""What a model is sent: the messages of a turn, their pairs repaired, and the request around them."""
+"""This module builds what a model is sent: the messages of a turn, each call with its result, and the request."""
 
 from collections.abc import Iterable
 
@@ -9,44 +9,42 @@ from ikigai.core.record import Record
 NOT_RUN = "Not run: the turn was interrupted before this call began."
 OUTCOME_UNKNOWN = "Interrupted, outcome unknown: this call had begun; do not assume that it ran or did not run."
 
-UNANSWERED = {
+REPLY_PLACEHOLDERS = {
     Ending.COMPLETED: "[noted]",
     Ending.INTERRUPTED: "[interrupted]",
     Ending.FAILED: "[no reply]",
 }
-"""What stands for the reply in a turn that ended without one, so that user and model go on taking turns."""
+"""Text in the place of a missing reply, so that user and model go on taking turns."""
 
-
-PLANNING = """\
+PLANNING_MESSAGE = """\
 /{mode} {criteria}
 
 Plan with the tool filter_context what leaves our context. Call it once with action "preview", mode "{mode}" and the \
 criteria above; it finds the messages, shows them to me and asks me. When its result comes I have agreed: call it once \
 with action "apply", mode "{mode}" and exactly the ids of matching_messages as message_ids. If it reports an error, do \
 not try again. At the end say in one short sentence what was done."""
-"""What the first message of a planning talk says to the model; people see the command."""
+"""The first message of a planning talk for the model; people see the command."""
+
+MAIL_PREFIX = "[Message from agent {}, not from the user]\n\n"
+"""Text before a message of another agent."""
 
 
-MAILED = "[Message from agent {}, not from the user]\n\n"
-"""What stands before the words of another agent."""
+def is_mail(text: str) -> bool:
+    """Return True if the text is a message of another agent."""
+    start, _, end = MAIL_PREFIX.partition("{}")
+    return text.startswith(start) and end in text
 
 
-def mailed(text: str) -> bool:
-    """Whether this is a message of another agent."""
-    start, _, rest = MAILED.partition("{}")
-    return text.startswith(start) and rest in text
-
-
-def plans(text: str) -> bool:
-    """Whether this is the first message of a planning talk."""
-    return text.startswith(("/forget ", "/remember ")) and text.endswith(PLANNING.rpartition("{mode}")[2])
+def is_planning(text: str) -> bool:
+    """Return True if the text is the first message of a planning talk."""
+    return text.startswith(("/forget ", "/remember ")) and text.endswith(PLANNING_MESSAGE.rpartition("{mode}")[2])
 
 
 class Request(Record, frozen=True):
-    """One request to a model, before any vendor's form: `model` is the vendor's own name, without the provider.
+    """One request to a model, in no vendor's format: `model` is the vendor's own name, without the provider.
 
-    With a JSON `schema` the reply is to be one object of that form; a model that cannot be held to it is not, so that
-    the words have to ask for it, too.
+    With a JSON `schema` the reply should be one object of that form. Not every model can be held to it, so the prompt
+    has to ask for it, too.
     """
 
     model: str
@@ -58,14 +56,14 @@ class Request(Record, frozen=True):
     schema: str = ""
 
 
-def grow(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:
-    """The messages of a turn with one more event: an event makes a message, joins the last one, or is not sent."""
-    grown = list(messages)
-    return tuple(grown) if join(grown, event) else messages
+def append_event(messages: tuple[Message, ...], event: Event) -> tuple[Message, ...]:
+    """Return the messages of a turn with one more event: as a new message, in the last one, or not at all."""
+    extended = list(messages)
+    return tuple(extended) if join(extended, event) else messages
 
 
 def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
-    """Do so in place. Returns what came to be sent; whether it made a message, the length of the list says."""
+    """Append the event in place and return its blocks that are sent. The list grows if it made a message."""
     if type(event) is AssistantMessage:
         sent = [block for block in event.blocks if (block.text if isinstance(block, Text) else block.signature)]
         role, blocks = ASSISTANT, tuple(sent)
@@ -76,9 +74,9 @@ def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
     elif type(event) is UserMessage:
         text, images = event.text, event.images
         if event.planning:
-            text = PLANNING.format(mode=event.planning, criteria=text)
+            text = PLANNING_MESSAGE.format(mode=event.planning, criteria=text)
         elif event.sender:
-            text = MAILED.format(event.sender) + text
+            text = MAIL_PREFIX.format(event.sender) + text
         role, blocks = USER, (*images, Text(text)) if text or not images else images
     else:
         return ()
@@ -92,14 +90,14 @@ def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
 
 
 def _named(result: ToolResult, messages: list[Message]) -> ToolResult:
-    """The result with the name of the tool that was called: Google wants to hear it again."""
-    name = _called(result.call_id, messages)
+    """Return the result with the name of the called tool: Google requires it."""
+    name = _called_tool(result.call_id, messages)
     if result.name == name and not result.diff:
         return result
     return ToolResult(result.call_id, result.content, result.is_error, name, result.images)
 
 
-def _called(id: str, messages: list[Message]) -> str:
+def _called_tool(id: str, messages: list[Message]) -> str:
     for message in reversed(messages):
         for block in message.blocks:
             if type(block) is ToolCall and block.id == id:
@@ -107,12 +105,12 @@ def _called(id: str, messages: list[Message]) -> str:
     return ""
 
 
-def paired(messages: Iterable[Message], started: frozenset[str]) -> tuple[Message, ...]:
-    """The same messages with every call answered once, right behind it, in the order of the calls.
+def pair_calls(messages: Iterable[Message], started: frozenset[str]) -> tuple[Message, ...]:
+    """Return the messages with exactly one result for each call, right behind it, in the order of the calls.
 
-    A call without a result gets an error that says whether it may have run (`started` holds the ids of calls known to
-    have begun); a result without a call, a second result, and a second call under an id are left out. Done twice it
-    changes nothing.
+    A call without a result gets an error that says if it may have run; `started` are the ids of calls known to have
+    begun. A result without a call, a second result, and a second call under an id are left out. The function is
+    idempotent.
     """
     messages = tuple(messages)
     if _is_paired(messages):
@@ -123,9 +121,9 @@ def paired(messages: Iterable[Message], started: frozenset[str]) -> tuple[Messag
             if isinstance(block, ToolResult):
                 results.setdefault(block.call_id, block)
     called: set[str] = set()
-    found: list[Message] = []
+    paired: list[Message] = []
     for message in messages:
-        kept: list[Block] = []
+        blocks: list[Block] = []
         answers: list[ToolResult] = []
         for block in message.blocks:
             if isinstance(block, ToolCall):
@@ -134,16 +132,16 @@ def paired(messages: Iterable[Message], started: frozenset[str]) -> tuple[Messag
                 called.add(block.id)
                 answers.append(_answer(block, results.get(block.id), started))
             if not isinstance(block, ToolResult):
-                kept.append(block)
-        if kept:
-            found.append(message if len(kept) == len(message.blocks) else Message(message.role, tuple(kept)))
+                blocks.append(block)
+        if blocks:
+            paired.append(message if len(blocks) == len(message.blocks) else Message(message.role, tuple(blocks)))
         if answers:
-            found.append(Message(TOOL, tuple(answers)))
-    return tuple(found)
+            paired.append(Message(TOOL, tuple(answers)))
+    return tuple(paired)
 
 
 def _is_paired(messages: tuple[Message, ...]) -> bool:
-    """Whether that changes nothing, as with most turns."""
+    """Return True if the messages need no repair, as in most turns."""
     waiting: list[tuple[str, str]] = []
     called: set[str] = set()
     for message in messages:
@@ -173,26 +171,28 @@ def _answer(call: ToolCall, result: ToolResult | None, started: frozenset[str]) 
     return ToolResult(call.id, result.content, result.is_error, call.name, result.images)
 
 
-def closed(messages: tuple[Message, ...], started: frozenset[str], ending: Ending) -> tuple[Message, ...]:
-    """The messages of a turn that has ended: pairs whole, and the last word the model's."""
-    whole = paired(messages, started)
-    if whole and whole[-1].role is not ASSISTANT:
-        whole = (*whole, Message(ASSISTANT, (Text(UNANSWERED[ending]),)))
-    return whole
+def close_turn(messages: tuple[Message, ...], started: frozenset[str], ending: Ending) -> tuple[Message, ...]:
+    """Return the messages of an ended turn: each call has its result, and the last message is the model's."""
+    paired = pair_calls(messages, started)
+    if paired and paired[-1].role is not ASSISTANT:
+        paired = (*paired, Message(ASSISTANT, (Text(REPLY_PLACEHOLDERS[ending]),)))
+    return paired
 
 
-def summarised(text: str, turns: int) -> tuple[Message, ...]:
-    """How a summary stands in a request: a user's message and a short answer, so that the two go on taking turns."""
-    said = SUMMARY.format(turns=f"{turns:,} turn{'s' * (turns != 1)}", text=text)
-    return Message(USER, (Text(said),)), Message(ASSISTANT, (Text(UNANSWERED[Ending.COMPLETED]),))
+def summary_as_messages(text: str, turns: int) -> tuple[Message, ...]:
+    """Return a summary of `turns` turns as messages of a user and the model, so that both go on taking turns."""
+    summary = SUMMARY_PREFIX.format(turns=f"{turns:,} turn{'s' * (turns != 1)}", text=text)
+    return Message(USER, (Text(summary),)), Message(ASSISTANT, (Text(REPLY_PLACEHOLDERS[Ending.COMPLETED]),))
 
 
-SUMMARY = "[summary of the earlier conversation, {turns} that are no longer shown]\n\n{text}\n\n[end of the summary]"
-"""The one block that stands for what was condensed."""
+SUMMARY_PREFIX = (
+    "[summary of the earlier conversation, {turns} that are no longer shown]\n\n{text}\n\n[end of the summary]"
+)
+"""The block that replaces the condensed turns."""
 
 
-def notice(older: int) -> Message | None:
-    """What stands right before the first sent turn when `older` messages before it are left out."""
+def window_notice(older: int) -> Message | None:
+    """Return the notice before the first sent turn if `older` messages are left out; None for 0."""
     if not older:
         return None
     plural = "" if older == 1 else "s"

@@ -1,14 +1,14 @@
-"""Histories made with one model, fitted for another: the one step that every vendor's encoding begins with.
+"""This module fits messages written by one model for another one: the first step of every vendor's encoding.
 
-what is in the message                       what is sent
+in the message                               sent
 thinking of this model, signed               itself, byte for byte
-any other thinking                           nothing: another model cannot read it, and vendors refuse it
+any other thinking                           not at all: another model cannot read it, and vendors refuse it
 a call id or tool name the vendor refuses    a name made of it, the same for the call and its result
 an image for a model that sees none          a line that says so, also within a result
-nothing                                      [empty]: vendors refuse a message without content
+no content                                   [empty]: vendors refuse a message without content
 
 Pairs and the order of roles are whole before this (`request.build`). It works on one message at a time, so that sizes
-add up, and done twice it changes nothing.
+add up. It is idempotent.
 """
 
 import hashlib
@@ -19,88 +19,90 @@ from typing import Any
 from ikigai.core.messages import TOOL, Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 
-EMPTY = "[empty]"
-"""What stands for no words at all: vendors refuse a message without content."""
+EMPTY_TEXT = "[empty]"
+"""The text of a message without content: vendors refuse such a message."""
 
-IDS = r"[A-Za-z0-9_-]{1,64}"
+PORTABLE_ID = r"[A-Za-z0-9_-]{1,64}"
 """Call ids and tool names that every vendor takes: Anthropic is the strictest about characters, OpenAI about length."""
 
 
-class Dialect(Record, frozen=True):
-    """What a model can be sent. `thoughts` is the `Thinking.vendor` whose signed thinking it takes back, "" for none.
+class CrossModelFormat(Record, frozen=True):
+    """The content that a model accepts. `thinking_vendor` is the `Thinking.vendor` of the signed thinking that it takes
+    back.
 
-    That of a vendor's second kind of thinking has something behind a # ("anthropic/claude-x#redacted").
+    "" means none. A vendor's second kind of thinking has a suffix behind a # ("anthropic/claude-x#redacted").
     """
 
-    thoughts: str = ""
+    thinking_vendor: str = ""
     images: bool = True
 
 
-def fitted(message: Message, dialect: Dialect) -> Message:
-    """The message as this model can be sent it: the table above."""
+def fit_message(message: Message, cross_model: CrossModelFormat) -> Message:
+    """Return the message as this model accepts it, by the table above."""
     for block in message.blocks:
         if type(block) is Text and block.text:
             continue
-        if _FITTED[type(block)](block, dialect) is not block:
+        if _FITTED[type(block)](block, cross_model) is not block:
             break
-    else:  # as most are: this runs for every message that is measured
+    else:  # most messages: this runs for every message that is measured
         if message.blocks:
             return message
-    made = [_FITTED[type(block)](block, dialect) for block in message.blocks]
-    blocks = tuple(block for block in made if block is not None)
+    fitted = (_FITTED[type(block)](block, cross_model) for block in message.blocks)
+    blocks = tuple(block for block in fitted if block is not None)
     if not blocks and message.role is not TOOL:
-        blocks = (Text(EMPTY),)
+        blocks = (Text(EMPTY_TEXT),)
     return Message(message.role, blocks)
 
 
-def _text(text: Text, dialect: Dialect) -> Text | None:
+def _text(text: Text, cross_model: CrossModelFormat) -> Text | None:
     return text if text.text else None
 
 
-def _thinking(thought: Thinking, dialect: Dialect) -> Thinking | None:
-    if not dialect.thoughts or not thought.signature:
+def _thinking(thought: Thinking, cross_model: CrossModelFormat) -> Thinking | None:
+    if not cross_model.thinking_vendor or not thought.signature:
         return None
-    return thought if thought.vendor.partition("#")[0] == dialect.thoughts else None
+    return thought if thought.vendor.partition("#")[0] == cross_model.thinking_vendor else None
 
 
-def _image(image: Image, dialect: Dialect) -> Image | Text:
-    return image if dialect.images else Text(_unseen(image))
+def _image(image: Image, cross_model: CrossModelFormat) -> Image | Text:
+    return image if cross_model.images else Text(_image_placeholder(image))
 
 
-def _unseen(image: Image) -> str:
+def _image_placeholder(image: Image) -> str:
     return f"[image {image.name} left out: this model sees no images]".replace("  ", " ")
 
 
-def _call(call: ToolCall, dialect: Dialect) -> ToolCall:
-    if _acceptable(call.id) and _acceptable(call.name):
+def _call(call: ToolCall, cross_model: CrossModelFormat) -> ToolCall:
+    if _is_portable(call.id) and _is_portable(call.name):
         return call
-    return ToolCall(acceptable(call.id), acceptable(call.name), call.arguments, call.malformed)
+    return ToolCall(portable_name(call.id), portable_name(call.name), call.arguments, call.malformed)
 
 
-def _result(result: ToolResult, dialect: Dialect) -> ToolResult:
-    seen = dialect.images or not result.images
-    if _acceptable(result.call_id) and _acceptable(result.name) and result.content and seen:
+def _result(result: ToolResult, cross_model: CrossModelFormat) -> ToolResult:
+    seen = cross_model.images or not result.images
+    if _is_portable(result.call_id) and _is_portable(result.name) and result.content and seen:
         return result
-    call_id, name = acceptable(result.call_id), acceptable(result.name)
-    content = result.content if seen else "\n".join(filter(None, (result.content, *map(_unseen, result.images))))
-    return ToolResult(call_id, content or EMPTY, result.is_error, name, result.images if seen else ())
+    call_id, name = portable_name(result.call_id), portable_name(result.name)
+    texts = (result.content, *(() if seen else map(_image_placeholder, result.images)))
+    content = "\n".join(filter(None, texts))
+    return ToolResult(call_id, content or EMPTY_TEXT, result.is_error, name, result.images if seen else ())
 
 
-_FITTED: dict[type, Callable[[Any, Dialect], Block | None]] = {
+_FITTED: dict[type, Callable[[Any, CrossModelFormat], Block | None]] = {
     Text: _text,
     Thinking: _thinking,
     Image: _image,
     ToolCall: _call,
     ToolResult: _result,
 }
-"""What becomes of a block, by its class; None leaves it out."""
+"""The function that fits a block, by its class; None as its result leaves the block out."""
 
-_acceptable = re.compile(IDS).fullmatch
+_is_portable = re.compile(PORTABLE_ID).fullmatch
 
 
-def acceptable(name: str) -> str:
-    """A call id or tool name that every vendor takes: itself, or what is left of it with a digest of the whole."""
-    if _acceptable(name):
+def portable_name(name: str) -> str:
+    """Return a call id or tool name that every vendor takes: unchanged, or its portable characters with a digest."""
+    if _is_portable(name):
         return name
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:16]
     return f"{re.sub('[^A-Za-z0-9_-]+', '_', name)[:40]}_{digest}"

@@ -1,7 +1,7 @@
-"""Files that the user has pinned: a setting for each, `pin:PATH`, whose text joins the system prompt as it was then.
+"""This module keeps the files that the user pinned: their text joins the system prompt as it was then.
 
-The setting's value is a line that says when, and below it the text. It is the agent's own choice: a clear carries it,
-forks inherit it, and the file itself is not looked at again.
+Each pin is a setting `pin:PATH`. Its value is a line with the time, then the text. It is the agent's own choice:
+a clear carries it, forks inherit it, and the file itself is not read again.
 """
 
 import msgspec
@@ -11,42 +11,43 @@ from ikigai.core.events import Choices, Value
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line, storable
 
-PREFIX = "pin:"
+PIN_PREFIX = "pin:"
 
 
 class Pin(Record, frozen=True):
-    """One file: its whole path, when it was read (as `YYYY-MM-DD HH:MM UTC`), and what stood in it."""
+    """One file: its absolute path, the time it was read `at` (as `YYYY-MM-DD HH:MM UTC`), and its text."""
 
     path: str
     at: str
     text: str
 
 
-def pinned(path: str, at: str, text: str) -> Choices:
-    """The choice that pins this text."""
-    return {f"{PREFIX}{storable(path)}": f"{at}\n{storable(text)}"}
+def pin_choice(path: str, at: str, text: str) -> Choices:
+    """Return the choice that pins this text."""
+    return {f"{PIN_PREFIX}{storable(path)}": f"{at}\n{storable(text)}"}
 
 
-def pins(settings: Choices) -> tuple[Pin, ...]:
-    """What is pinned, by path: the order does not depend on when, so that a request begins as the one before."""
-    found = (pin(key, value) for key, value in sorted(settings.items()))
-    return tuple(each for each in found if each)
+def list_pins(settings: Choices) -> tuple[Pin, ...]:
+    """Return the pins by path: an order independent of time lets a request begin like the one before."""
+    pins = (parse_pin(key, value) for key, value in sorted(settings.items()))
+    return tuple(pin for pin in pins if pin)
 
 
-def pin(key: str, value: Value) -> Pin | None:
-    """The setting as a pin; None for another setting, one taken back, and one whose text was purged."""
-    if not key.startswith(PREFIX) or not isinstance(value, str):
+def parse_pin(key: str, value: Value) -> Pin | None:
+    """Return the setting as a pin; None for another setting, a removed pin, and a purged text."""
+    if not key.startswith(PIN_PREFIX) or not isinstance(value, str):
         return None
     at, _, text = value.partition("\n")
-    return Pin(key[len(PREFIX) :], at, text) if text else None
+    return Pin(key[len(PIN_PREFIX) :], at, text) if text else None
 
 
-def without(settings: Choices) -> Choices:
-    return {key: value for key, value in settings.items() if not key.startswith(PREFIX)}
+def without_pins(settings: Choices) -> Choices:
+    """Return the settings without pins."""
+    return {key: value for key, value in settings.items() if not key.startswith(PIN_PREFIX)}
 
 
-def framed(pin: Pin) -> str:
-    """The file as the model gets it. Its frame names a digest of what is in it, which no text can hold of itself."""
+def frame_pin(pin: Pin) -> str:
+    """Return the file as the model gets it. Its frame names the digest of the text, which no text can contain."""
     import hashlib  # OpenSSL: not before there is a pin
 
     name = msgspec.json.encode(clean_line(pin.path)).decode()
@@ -58,6 +59,6 @@ def framed(pin: Pin) -> str:
     return f"{head}\n<pinned {digest}>\n{text}\n</pinned {digest}>"
 
 
-def size(pin: Pin) -> int:
-    """Tokens that the pin takes of every request, about."""
-    return tokens.count("", "", len(framed(pin).encode()))
+def pin_tokens(pin: Pin) -> int:
+    """Return about how many tokens the pin takes of every request."""
+    return tokens.count_tokens("", "", len(frame_pin(pin).encode()))

@@ -1,4 +1,4 @@
-"""A reply on its way in: what a provider's stream says, and the facts that a finished one comes to."""
+"""This module defines the events of a provider's stream, and turns a finished reply into events of the log."""
 
 from enum import StrEnum
 from typing import TypeAlias
@@ -12,11 +12,13 @@ from ikigai.core.sanitize import storable
 
 
 class TextDelta(Record, frozen=True):
+    """More text."""
+
     text: str
 
 
 class ThinkingDelta(Record, frozen=True):
-    """More thinking; `signature`, when it comes, closes the block it belongs to, and another `vendor` begins one."""
+    """More thinking; a `signature` closes the block that it belongs to, and another `vendor` begins a new one."""
 
     text: str = ""
     signature: str = ""
@@ -24,7 +26,7 @@ class ThinkingDelta(Record, frozen=True):
 
 
 class ToolCallDelta(Record, frozen=True):
-    """More of the call at `index` (calls of one reply count 0, 1, 2 …); fields that did not come are empty."""
+    """More of the call at `index` (calls of one reply count 0, 1, 2 …); missing fields are empty."""
 
     index: int
     id: str = ""
@@ -32,10 +34,10 @@ class ToolCallDelta(Record, frozen=True):
     arguments: str = ""
 
 
-class Waiting(Record, frozen=True):
-    """The request failed in a way that may pass; attempt number `attempt` of `most` starts in `seconds`.
+class RetryScheduled(Record, frozen=True):
+    """The request failed in a way that may pass; attempt number `attempt` of `max_attempts` starts in `seconds`.
 
-    `failure` and `request_id` are those of the attempt that failed. `most` is 0 where it is not known.
+    `failure` and `request_id` are those of the attempt that failed. `max_attempts` is 0 if it is not known.
     """
 
     seconds: float
@@ -43,26 +45,26 @@ class Waiting(Record, frozen=True):
     why: str
     failure: str = ""
     request_id: str = ""
-    most: int = 0
+    max_attempts: int = 0
 
 
-class Counted(Record, frozen=True):
-    """What the provider has counted so far; the last report stands, and that of Finished before all."""
+class UsageUpdate(Record, frozen=True):
+    """The provider's usage so far; the last report is valid, and that of StreamFinished takes precedence."""
 
     usage: Usage
     request_id: str = ""
 
 
-class Finished(Record, frozen=True):
-    """The provider's end marker came: the reply is whole."""
+class StreamFinished(Record, frozen=True):
+    """The provider's end marker came: the reply is complete."""
 
     stop: StopReason
     usage: Usage = Usage()
     request_id: str = ""
 
 
-class Failure(StrEnum):
-    """What can go wrong with a request, as far as anybody acts differently on it."""
+class FailureKind(StrEnum):
+    """The kinds of failed requests that the program handles differently."""
 
     AUTH = "auth"  # 401, 403: the key
     NOT_FOUND = "not_found"  # 404: model or address
@@ -76,17 +78,17 @@ class Failure(StrEnum):
     UNAVAILABLE = "unavailable"  # no model: nothing configured, an extra missing, weights missing
 
 
-PASSING = frozenset({Failure.RATE, Failure.OVERLOADED, Failure.UNREACHABLE, Failure.CUT})
-"""What may be gone in a moment: tried again by itself, or worth trying later."""
+TRANSIENT_FAILURES = frozenset({FailureKind.RATE, FailureKind.OVERLOADED, FailureKind.UNREACHABLE, FailureKind.CUT})
+"""Failures that may pass soon: the request is retried, or can be sent again later."""
 
 
-class Broke(Record, frozen=True):
-    """The stream ended without a whole reply. `text` is one sentence, `remedy` what the user can do.
+class StreamFailed(Record, frozen=True):
+    """The stream ended without a complete reply. `text` is one sentence, `remedy` what the user can do.
 
-    `retry_after` is the provider's wish in seconds, if it named one.
+    `retry_after` is the delay in seconds that the provider asked for, if it named one.
     """
 
-    kind: Failure
+    kind: FailureKind
     text: str
     remedy: str = ""
     retry_after: float | None = None
@@ -94,8 +96,8 @@ class Broke(Record, frozen=True):
 
 
 Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
-ProviderEvent: TypeAlias = Delta | Counted | Waiting | Finished | Broke
-"""A stream yields deltas, counts and waits, and its last event is always one Finished or one Broke; it never raises."""
+ProviderEvent: TypeAlias = Delta | UsageUpdate | RetryScheduled | StreamFinished | StreamFailed
+"""Events of a stream: its last one is always a StreamFinished or a StreamFailed. A stream never raises."""
 
 
 class Accumulator:
@@ -106,6 +108,7 @@ class Accumulator:
         self._calls: dict[int, list[list[str]]] = {}  # index → pieces of id, name, arguments
 
     def add(self, delta: Delta) -> None:
+        """Add the next delta of the stream."""
         match delta:
             case TextDelta(""):
                 pass  # many servers send one with every piece of thinking
@@ -114,7 +117,7 @@ class Accumulator:
                     self._blocks.append(["text"])
                 self._blocks[-1].append(text)
             case ThinkingDelta(text, signature, vendor):
-                if not self._blocks or not _goes_on(self._blocks[-1], vendor):
+                if not self._blocks or not _continues(self._blocks[-1], vendor):
                     self._blocks.append(["thinking", "", ""])
                 block = self._blocks[-1]
                 block[1], block[2] = signature, vendor or block[2]
@@ -128,18 +131,18 @@ class Accumulator:
 
     @property
     def thinking(self) -> str:
-        """The thoughts so far."""
+        """The thinking so far."""
         return "\n\n".join(block.text for block in self.blocks() if isinstance(block, Thinking) and block.text)
 
     @property
     def text(self) -> str:
-        """The words so far, without thinking and calls."""
+        """The text so far, without thinking and calls."""
         return "".join("".join(block[1:]) for block in self._blocks if block[0] == "text")
 
     def blocks(self) -> tuple[ReplyBlock, ...]:
-        """Thinking of which neither a word nor a signature came is none, but keeps apart what stands around it."""
-        made = (self._block(block) for block in self._blocks)
-        return tuple(block for block in made if not isinstance(block, Thinking) or block.text or block.signature)
+        """Return the blocks so far. Thinking without text and signature is left out, but separates its neighbors."""
+        blocks = (self._block(block) for block in self._blocks)
+        return tuple(block for block in blocks if not isinstance(block, Thinking) or block.text or block.signature)
 
     def _block(self, block: list[str]) -> ReplyBlock:
         match block[0]:
@@ -149,32 +152,32 @@ class Accumulator:
                 return Thinking("".join(block[3:]), block[1], block[2])
             case _:
                 id, name, arguments = ("".join(pieces) for pieces in self._calls[int(block[1])])
-                return _checked(ToolCall(id or f"call_{block[1]}", name, arguments or "{}"))
+                return _with_valid_arguments(ToolCall(id or f"call_{block[1]}", name, arguments or "{}"))
 
 
-def _goes_on(block: list[str], vendor: str) -> bool:
-    """Whether more thinking of this vendor belongs to the block: one of another kind must keep its signature apart."""
+def _continues(block: list[str], vendor: str) -> bool:
+    """Return True if more thinking of this vendor belongs to the block. Another kind must keep its own signature."""
     return block[0] == "thinking" and not block[1] and (not vendor or block[2] in ("", vendor))
 
 
-def _checked(call: ToolCall) -> ToolCall:
-    """A call whose arguments are no JSON object keeps them apart: they must never reach a provider again."""
+def _with_valid_arguments(call: ToolCall) -> ToolCall:
+    """Return the call with arguments that are not a JSON object moved apart: they must never reach a provider again."""
     try:
         msgspec.json.decode(call.arguments, type=dict[str, object])
-    except (ValueError, RecursionError):  # no JSON, no object, no Unicode, or nested beyond reason
+    except (ValueError, RecursionError):  # no JSON, no object, no Unicode, or nested too deeply
         return ToolCall(call.id, call.name, "{}", malformed=call.arguments)
     return call
 
 
 NOT_AN_OBJECT = "The arguments were not a JSON object; nothing was run."
-QUOTED = 200
-"""Characters of such arguments that the model is shown, to see its own mistake."""
+MAX_QUOTED_ARGUMENTS = 200
+"""Characters of malformed arguments that the model is shown, to see its own mistake."""
 CUT_OFF = "The reply reached its length limit within this call; nothing was run."
-WITHHELD = "The reply ended as refused; nothing was run."
+REPLY_WITHHELD = "The reply ended as refused; nothing was run."
 
 
 def storable_blocks(blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBlock, ...]:
-    """The blocks as the log can hold them, so that what is measured is what will be stored."""
+    """Return the blocks as the log can hold them, so that the measured text is the stored one."""
     return tuple(_storable(block) for block in blocks)
 
 
@@ -188,62 +191,64 @@ def _storable(block: ReplyBlock) -> ReplyBlock:
             return ToolCall(storable(id), storable(name), storable(arguments), storable(malformed))
 
 
-def facts(blocks: tuple[ReplyBlock, ...], stop: StopReason, model: str) -> tuple[Event, ...]:
-    """The facts of a whole reply: one AssistantMessage at least, the calls, and an error for each that must not run.
+def reply_events(blocks: tuple[ReplyBlock, ...], stop: StopReason, model: str) -> tuple[Event, ...]:
+    """Return the events of a complete reply: AssistantMessages, calls, and an error for each call that must not run.
 
-    Words and thoughts between two calls become a further AssistantMessage, so that the order of blocks survives. Why
-    the reply ended short is said once: by its last AssistantMessage, or by the error of the call that was cut off.
+    There is at least one AssistantMessage. Text and thinking between two calls become a further one, so that the order
+    of blocks survives. Only one event says why the reply ended short: the last AssistantMessage, or the error of the
+    call that was cut off.
     """
     cut = blocks[-1] if blocks and stop is StopReason.LENGTH and isinstance(blocks[-1], ToolCall) else None
-    found: list[Event] = []
-    said: list[Text | Thinking] = []
+    events: list[Event] = []
+    message: list[Text | Thinking] = []
     for block in (*blocks, None):
         if isinstance(block, Text | Thinking):
-            said.append(block)
+            message.append(block)
             continue
-        if said or not found:
-            found.append(AssistantMessage(tuple(said), stop, model))
-            said = []
+        if message or not events:
+            events.append(AssistantMessage(tuple(message), stop, model))
+            message = []
         if block is not None:
-            found.append(block)
-    unfit = ((block.id, _unfit(block, stop, block is cut)) for block in blocks if isinstance(block, ToolCall))
-    return (*_ending_once(found, cut is not None), *(ToolResult(id, why, is_error=True) for id, why in unfit if why))
+            events.append(block)
+    errors = ((block.id, _call_error(block, stop, block is cut)) for block in blocks if isinstance(block, ToolCall))
+    results = (ToolResult(id, error, is_error=True) for id, error in errors if error)
+    return (*_with_one_reason(events, cut is not None), *results)
 
 
-def _ending_once(facts: list[Event], told: bool) -> list[Event]:
-    """The facts with a stop that people are told of on the last message alone, and on none if it is `told` already."""
-    last = max((index for index, fact in enumerate(facts) if isinstance(fact, AssistantMessage)), default=-1)
+def _with_one_reason(events: list[Event], reported: bool) -> list[Event]:
+    """Return the events with the reason for a short reply on the last message only; on none if it is `reported`."""
+    last = max((index for index, event in enumerate(events) if isinstance(event, AssistantMessage)), default=-1)
     return [
-        msgspec.structs.replace(fact, stop=StopReason.TOOLS)
-        if isinstance(fact, AssistantMessage) and fact.stop in SHORT and (told or index != last)
-        else fact
-        for index, fact in enumerate(facts)
+        msgspec.structs.replace(event, stop=StopReason.TOOLS)
+        if isinstance(event, AssistantMessage) and event.stop in SHORT_REPLY_REASONS and (reported or index != last)
+        else event
+        for index, event in enumerate(events)
     ]
 
 
-SHORT = {
+SHORT_REPLY_REASONS = {
     StopReason.LENGTH: "The reply was cut off: it reached its longest length.",
     StopReason.REFUSED: "The model refused to answer.",
 }
-"""Why a reply is not what was asked for, as people are told behind it."""
+"""The notice for the user behind a reply that ended short."""
 
 
-def _unfit(call: ToolCall, stop: StopReason, cut: bool) -> str:
-    """Why a call must not run; empty if it may. What was cut off can look whole: `{}` is how arguments begin."""
+def _call_error(call: ToolCall, stop: StopReason, cut: bool) -> str:
+    """Return why a call must not run; "" if it may. A cut call can look complete: `{}` is how arguments begin."""
     if stop is StopReason.REFUSED:
-        return WITHHELD
+        return REPLY_WITHHELD
     if call.malformed:
-        began = " ".join(call.malformed[: 4 * QUOTED].split())[:QUOTED]
+        began = " ".join(call.malformed[: 4 * MAX_QUOTED_ARGUMENTS].split())[:MAX_QUOTED_ARGUMENTS]
         return f"{NOT_AN_OBJECT} They began: {began}" if began else NOT_AN_OBJECT
     return CUT_OFF if cut else ""
 
 
-def interrupted(blocks: tuple[ReplyBlock, ...], model: str) -> tuple[Event, ...]:
-    """The facts of a reply that was cut off: what was said and thought so far, as interrupted.
+def interrupted_events(blocks: tuple[ReplyBlock, ...], model: str) -> tuple[Event, ...]:
+    """Return the events of an interrupted reply: its text and thinking so far.
 
-    Its calls never came whole. Its thoughts are kept for people: without a signature no model is sent them again.
+    Its calls never came complete. Its thinking is kept for people: without a signature no model is sent it again.
     """
     blocks = storable_blocks(blocks)
-    kept = (Thinking(block.text, "", block.vendor) if isinstance(block, Thinking) else block for block in blocks)
-    said = tuple(block for block in kept if isinstance(block, Text | Thinking) and block.text)
-    return (AssistantMessage(said, StopReason.END, model, interrupted=True),) if said else ()
+    unsigned = (Thinking(block.text, "", block.vendor) if isinstance(block, Thinking) else block for block in blocks)
+    partial = tuple(block for block in unsigned if isinstance(block, Text | Thinking) and block.text)
+    return (AssistantMessage(partial, StopReason.END, model, interrupted=True),) if partial else ()

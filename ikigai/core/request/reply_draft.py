@@ -1,4 +1,4 @@
-"""How a reply under way is told to whoever reads its draft: its parts in order, and what of them is new."""
+"""This module turns the saved states of a streaming reply into deltas for a process that reads its draft."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -8,17 +8,16 @@ from ikigai.core.record import Record
 from ikigai.core.request.reply import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 
 Parts: TypeAlias = tuple[tuple[str, int | str], ...]
-"""How the words and thoughts of a draft follow one another: ("text", characters), ("thinking", characters) of the one
-and the other, and ("call", name)."""
+"""The order of text, thinking and calls in a draft: ("text", characters), ("thinking", characters), ("call", name)."""
 
-APART = "\n\n"
-"""What stands between two thoughts in the thinking of a draft (`reply.Accumulator.thinking`)."""
+THOUGHT_SEPARATOR = "\n\n"
+"""Text between two blocks of thinking in a draft (`reply.Accumulator.thinking`)."""
 
 
 class Draft(Record, frozen=True):
-    """What a reply still streaming has said and thought, as last saved; `asked_by` is the event it answers.
+    """The text and thinking of a streaming reply, as last saved; `asked_by` is the event that it answers.
 
-    `parts` say how that follows one another, for who watches it; () where nobody needs to know.
+    `parts` is their order, for a process that watches the reply; () if it is not needed.
     """
 
     asked_by: int
@@ -27,8 +26,8 @@ class Draft(Record, frozen=True):
     parts: Parts = ()
 
 
-def parts(blocks: Sequence[ReplyBlock]) -> Parts:
-    """The parts of a reply that has come so far."""
+def draft_parts(blocks: Sequence[ReplyBlock]) -> Parts:
+    """Return the parts of a reply so far."""
     return tuple(_part(block) for block in blocks if not isinstance(block, Thinking) or block.text)
 
 
@@ -42,53 +41,54 @@ def _part(block: ReplyBlock) -> tuple[str, int | str]:
             return "call", call.name
 
 
-class Telling:
-    """Makes deltas of the states of one draft, each word once and in order.
+class DraftFollower:
+    """Turns the states of one draft into deltas, each character once and in order.
 
-    `text` and `thinking` are what was told of the reply to the event `asked_by`.
+    `text` and `thinking` are the part of the reply to the event `asked_by` that was returned so far.
     """
 
     def __init__(self, asked_by: int) -> None:
         self.asked_by = asked_by
         self.text = self.thinking = ""
-        self._calls: list[str] = []  # names of calls as they were told
+        self._calls: list[str] = []  # names of the calls returned so far
 
-    def more(self, text: str, thinking: str, parts: Parts) -> list[Delta]:
-        """What a newer state adds: `text` and `thinking` are what it has behind what was told, `parts` are all of it.
+    def add_state(self, text: str, thinking: str, parts: Parts) -> list[Delta]:
+        """Return the deltas of a newer state: `text` and `thinking` are its new part, `parts` are all of its parts.
 
-        Parts that do not come to their texts, as a damaged row may have them, are taken for one thought and its words.
+        Parts that do not fit the texts, as in a damaged row, are replaced by one block of thinking and one of text.
         """
-        said, thought = len(self.text), len(self.thinking)
+        old_text, old_thinking = len(self.text), len(self.thinking)
         self.text += text
         self.thinking += thinking
         if not self._fit(parts):
             parts = (("thinking", len(self.thinking)), ("text", len(self.text)))
         deltas: list[Delta] = []
-        word = idea = call = 0  # where the part begins
+        text_start = thinking_start = call = 0  # of the part
         before = ""
         for kind, size in parts:
             match kind, size:
                 case "text", int():
-                    if new := self.text[max(word, said) : word + size]:
+                    if new := self.text[max(text_start, old_text) : text_start + size]:
                         deltas.append(TextDelta(new))
-                    word += size
+                    text_start += size
                 case "thinking", int():
-                    if new := self.thinking[max(idea, thought) : idea + size]:
-                        deltas.append(ThinkingDelta(APART * (before == kind and idea >= thought) + new))
-                    idea += size + len(APART)
+                    if new := self.thinking[max(thinking_start, old_thinking) : thinking_start + size]:
+                        is_next = before == kind and thinking_start >= old_thinking
+                        deltas.append(ThinkingDelta(THOUGHT_SEPARATOR * is_next + new))
+                    thinking_start += size + len(THOUGHT_SEPARATOR)
                 case _:
                     deltas += self._call(call, str(size))
                     call += 1
             before = kind
         return deltas
 
-    def rest(self, blocks: Sequence[ReplyBlock]) -> list[Delta]:
-        """What the whole reply adds; nothing where it is not the one that was told."""
+    def finish(self, blocks: Sequence[ReplyBlock]) -> list[Delta]:
+        """Return the deltas of the complete reply that are left; none if it is not the reply of this draft."""
         text = "".join(block.text for block in blocks if isinstance(block, Text))
-        thinking = APART.join(block.text for block in blocks if isinstance(block, Thinking) and block.text)
+        thinking = THOUGHT_SEPARATOR.join(block.text for block in blocks if isinstance(block, Thinking) and block.text)
         if not (text.startswith(self.text) and thinking.startswith(self.thinking)):
             return []
-        return self.more(text[len(self.text) :], thinking[len(self.thinking) :], parts(blocks))
+        return self.add_state(text[len(self.text) :], thinking[len(self.thinking) :], draft_parts(blocks))
 
     def _call(self, number: int, name: str) -> list[Delta]:
         if number < len(self._calls):
@@ -97,10 +97,10 @@ class Telling:
         return [ToolCallDelta(number, name=name)]
 
     def _fit(self, parts: Parts) -> bool:
-        """Whether these parts come to the texts."""
-        words = [size for kind, size in parts if kind == "text" and isinstance(size, int) and size >= 0]
+        """Return True if these parts fit the texts."""
+        texts = [size for kind, size in parts if kind == "text" and isinstance(size, int) and size >= 0]
         thoughts = [size for kind, size in parts if kind == "thinking" and isinstance(size, int) and size >= 0]
         calls = [name for kind, name in parts if kind == "call" and isinstance(name, str)]
-        between = len(APART) * max(0, len(thoughts) - 1)
-        whole = len(words) + len(thoughts) + len(calls) == len(parts)
-        return whole and sum(words) == len(self.text) and sum(thoughts) + between == len(self.thinking)
+        between = len(THOUGHT_SEPARATOR) * max(0, len(thoughts) - 1)
+        valid = len(texts) + len(thoughts) + len(calls) == len(parts)
+        return valid and sum(texts) == len(self.text) and sum(thoughts) + between == len(self.thinking)

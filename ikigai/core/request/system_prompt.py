@@ -1,37 +1,37 @@
-"""What a project asks of whoever works on it (AGENTS.md), as the setting `instructions` and as a part of the prompt.
+"""This module composes the system prompt, with the project's instructions (AGENTS.md) as the setting `instructions`.
 
 The setting is the text as the model gets it, headed by a line that names the file; empty or missing for none.
 """
 
 from ikigai.core.events import Choices
-from ikigai.core.request.pins import framed, pins
+from ikigai.core.request.pins import frame_pin, list_pins
 from ikigai.core.sanitize import storable
 
-KEY = "instructions"
-"""The setting's name."""
-ORIGIN = "project"
+INSTRUCTIONS_KEY = "instructions"
+"""The name of the setting."""
+INSTRUCTIONS_ORIGIN = "project"
 _BEFORE, _BEHIND = "Instructions of this project (", "):\n"
 
 
-def headed(file: str, text: str) -> str:
-    """The setting for what stands in a file; "" where nothing does."""
+def instructions_setting(file: str, text: str) -> str:
+    """Return the setting for the text of a file; "" for an empty file."""
     text = storable(text).strip()
     return f"{_BEFORE}{file}{_BEHIND}\n{text}" if text else ""
 
 
-def named(value: str) -> str:
-    """The file that the setting comes from."""
+def instructions_file(value: str) -> str:
+    """Return the file that the setting comes from."""
     head = value[len(_BEFORE) :].partition(_BEHIND)[0]
     return head if value.startswith(_BEFORE) and "\n" not in head else "a file"
 
 
-def instructed(below: Choices, value: str) -> Choices:
-    """What a run brings below an agent's own choices, with these instructions of the project."""
-    others = {key: each for key, each in below.items() if key != KEY}
-    return {**others, KEY: value} if value else others
+def with_instructions(below: Choices, value: str) -> Choices:
+    """Return the settings of a run below an agent's own choices, with these instructions of the project."""
+    others = {key: other for key, other in below.items() if key != INSTRUCTIONS_KEY}
+    return {**others, INSTRUCTIONS_KEY: value} if value else others
 
 
-def system(settings: Choices) -> str:
-    """The system prompt in force: the user's, the project's instructions, what is pinned, a blank line between."""
-    pinned = (framed(pin) for pin in pins(settings))
-    return "\n\n".join(str(part) for part in (settings.get("system"), settings.get(KEY), *pinned) if part)
+def system_prompt(settings: Choices) -> str:
+    """Return the system prompt in force: the user's, the project's instructions, the pins, with blank lines between."""
+    pinned = (frame_pin(pin) for pin in list_pins(settings))
+    return "\n\n".join(str(part) for part in (settings.get("system"), settings.get(INSTRUCTIONS_KEY), *pinned) if part)

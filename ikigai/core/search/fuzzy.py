@@ -1,12 +1,12 @@
-"""Finding names by a part of them or by letters in their order: the best of a few, or of a hundred thousand in slices.
+"""This module finds names by a part of them or by letters in their order, among a few or among 100,000 in slices.
 
-    names       the texts among a few that `typed` may mean
-    scattered   how long a stretch of a text the letters of `typed` take, in their order
-    Names       many paths, kept so that looking through them is fast
-    Search      the best of those for what was typed, slice by slice
+    match_names   the texts among a few that `typed` may mean
+    match_span    the length of the stretch of a text that has the letters of `typed`, in their order
+    PathIndex     many paths, kept so that looking through them is fast
+    FuzzySearch   the best of those for `typed`, slice by slice
 
-Case and accents do not matter. Nothing here looks at a clock: whoever steps through a Search decides when it is long
-enough.
+Case and accents do not matter. Nothing here looks at a clock: the caller that steps through a FuzzySearch decides when
+to stop.
 """
 
 import re
@@ -16,41 +16,45 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-SLICE = 2_000
+PATHS_PER_STEP = 2_000
 """Paths looked through in one step: about a millisecond."""
-ENOUGH = 1_000
-"""Paths that fit from which no others are looked for that fit less well."""
-ACCENTS = "[\u0300-\u036f]+"
-"""What they are made of where they stand apart from their letters."""
+ENOUGH_MATCHES = 1_000
+"""The number of matches of one rank at which paths of lower ranks are no longer looked for."""
+COMBINING_ACCENTS = "[\u0300-\u036f]+"
+"""Combining characters, the accents of decomposed letters."""
 _BEGINS, _IN_NAME, _IN_NAME_APART, _IN_PATH, _APART = range(5)
-"""How a path fits, best first: its last part begins with what was typed, holds it, has its letters; or all of it."""
+"""The ranks of a path, best first: its last part begins with `typed`, holds it, has its letters; or the whole path
+holds it, has its letters.
+"""
 
 
-def names(typed: str, known: Iterable[str]) -> list[str]:
-    """Those that begin with `typed` as it is written, then those that hold it; if there are none, with letters between.
+def match_names(typed: str, known: Iterable[str]) -> list[str]:
+    """Return the names that begin with `typed` as it is written, then those that hold it; if there are none, with
+    letters between.
 
     Within each the order of `known` is kept; each text comes once.
     """
     all = list(dict.fromkeys(known))
-    bare = plain(typed)
+    bare = fold_text(typed)
     first = [text for text in all if text.startswith(typed)]
-    within = [text for text in all if bare in plain(text)]
+    within = [text for text in all if bare in fold_text(text)]
     if first or within:
         return list(dict.fromkeys(first + within))
-    spans = [(span, text) for text in all if (span := scattered(bare, plain(text)))]
+    spans = [(span, text) for text in all if (span := match_span(bare, fold_text(text)))]
     return [text for _, text in sorted(spans, key=lambda found: found[0])]
 
 
-def plain(text: str) -> str:
-    """The text as it is compared: in small letters, and those without accents."""
+def fold_text(text: str) -> str:
+    """Return the text as it is compared: in small letters without accents."""
     low = text.lower()
-    return low if low.isascii() else re.sub(ACCENTS, "", unicodedata.normalize("NFD", low))
+    return low if low.isascii() else re.sub(COMBINING_ACCENTS, "", unicodedata.normalize("NFD", low))
 
 
-def scattered(typed: str, text: str) -> int:
-    """The characters from the first to the last letter of `typed` in `text`, in their order; 0 where they are not.
+def match_span(typed: str, text: str) -> int:
+    """Return the characters from the first to the last letter of `typed` in `text`, in their order; 0 where they are
+    not.
 
-    Of several places the one that ends first, taken as short as it can be.
+    Of several places it is the one that ends first, taken as short as it can be.
     """
     at = -1
     for letter in typed:
@@ -61,7 +65,7 @@ def scattered(typed: str, text: str) -> int:
 
 
 def _start(typed: str, text: str, last: int, least: int = 0) -> int:
-    """Where the letters of `typed` begin that end at `last`, as late as can be."""
+    """Return the latest start of the letters of `typed` that end at `last`."""
     at = last + 1
     for letter in reversed(typed):
         at = text.rfind(letter, least, at)
@@ -69,11 +73,11 @@ def _start(typed: str, text: str, last: int, least: int = 0) -> int:
 
 
 class _Slice:
-    """Some paths, and what is looked at: all of it plain, a line break and a slash before each."""
+    """Some paths, and their searched text: all of it plain, a line break and a slash before each."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths
-        lines = ["\n/" + plain(path).replace("\n", "\0") for path in paths]
+        lines = ["\n/" + fold_text(path).replace("\n", "\0") for path in paths]
         self.text = "".join(lines) + "\n"
         self.starts = array("L")
         at = 0
@@ -83,13 +87,13 @@ class _Slice:
         self.starts.append(at)
 
     def line(self, at: int) -> tuple[int, int, int]:
-        """The number of the path at a place of the text, where its line begins, and where it ends."""
+        """Return the number of the path at a place of the text, and the start and the end of its line."""
         number = bisect_right(self.starts, at) - 1
         return number, self.starts[number], self.starts[number + 1]
 
 
-class Names:
-    """Paths in slices; more can be added at any time, also while a Search looks through them."""
+class PathIndex:
+    """Paths in slices; more can be added at any time, also while a FuzzySearch looks through them."""
 
     def __init__(self) -> None:
         self.slices: list[_Slice] = []
@@ -97,41 +101,41 @@ class Names:
 
     def add(self, paths: Iterable[str]) -> None:
         paths = iter(paths)
-        while taken := list(islice(paths, SLICE)):
+        while taken := list(islice(paths, PATHS_PER_STEP)):
             self.slices.append(_Slice(taken))
             self.count += len(taken)
 
 
-class Search:
-    """What `typed` may mean of `names`; every step of the iteration looks through one slice.
+class FuzzySearch:
+    """The search for `typed` in `names`; every step of the iteration looks through one slice.
 
-    Best first: what was typed begins the last part of the path, stands in it, its letters do, it stands anywhere in the
-    path, its letters do. Among equals, those with the very accents, those of `recent` in its order, then the tightest,
-    then the shortest path.
+    Best first: `typed` begins the last part of the path, stands in it, its letters do, it stands anywhere in the path,
+    its letters do. Among equals, those with the very accents, those of `recent` in its order, then the tightest, then
+    the shortest path.
     """
 
-    def __init__(self, names: Names, typed: str, recent: Mapping[str, int]) -> None:
-        self._names, self._typed, self._recent = names, plain(typed).replace("\n", "\0"), recent
+    def __init__(self, names: PathIndex, typed: str, recent: Mapping[str, int]) -> None:
+        self._names, self._typed, self._recent = names, fold_text(typed).replace("\n", "\0"), recent
         self._accented = "" if typed.isascii() else typed.casefold()
         self._ranks: dict[str, tuple[int, bool, int, int, int, str]] = {}
-        self._steps = self._looked()
+        self._steps = self._searched()
 
     def __iter__(self) -> Iterator[None]:
         return self._steps
 
-    def best(self, most: int) -> list[str]:
-        """The best of what was found until now."""
-        return sorted(self._ranks, key=self._ranks.__getitem__)[:most]
+    def best(self, limit: int) -> list[str]:
+        """Return the best `limit` matches until now."""
+        return sorted(self._ranks, key=self._ranks.__getitem__)[:limit]
 
-    def _looked(self) -> Iterator[None]:
-        ways = (self._begun, self._held, self._apart) if self._typed else (self._all,)
+    def _searched(self) -> Iterator[None]:
+        ways = (self._prefix_matches, self._substring_matches, self._scattered_matches) if self._typed else (self._all,)
         for way in ways:
             done = 0
             while done < len(self._names.slices):
                 way(self._names.slices[done])
                 done += 1
                 yield
-                if len(self._ranks) >= ENOUGH:
+                if len(self._ranks) >= ENOUGH_MATCHES:
                     return
 
     def _rank(self, path: str, how: int, span: int) -> None:
@@ -144,24 +148,24 @@ class Search:
         for path in slice.paths:
             self._rank(path, path.count("/"), 0)
 
-    def _begun(self, slice: _Slice) -> None:
-        """Where a part of the path begins with what was typed."""
+    def _prefix_matches(self, slice: _Slice) -> None:
+        """Add the paths of which a part begins with `typed`."""
         self._places(slice, "/" + self._typed, _BEGINS, _IN_PATH)
 
-    def _held(self, slice: _Slice) -> None:
+    def _substring_matches(self, slice: _Slice) -> None:
         self._places(slice, self._typed, _IN_NAME, _IN_PATH)
 
-    def _places(self, slice: _Slice, wanted: str, in_name: int, in_path: int) -> None:
-        text, size = slice.text, len(wanted)
-        at = text.find(wanted)
+    def _places(self, slice: _Slice, part: str, in_name: int, in_path: int) -> None:
+        text, size = slice.text, len(part)
+        at = text.find(part)
         while at >= 0:
             number, start, end = slice.line(at)
-            last = text.rfind(wanted, start, end)
+            last = text.rfind(part, start, end)
             self._rank(slice.paths[number], in_path if text.find("/", last + size, end) >= 0 else in_name, size)
-            at = text.find(wanted, end)
+            at = text.find(part, end)
 
-    def _apart(self, slice: _Slice) -> None:
-        """Where all letters of what was typed stand in their order."""
+    def _scattered_matches(self, slice: _Slice) -> None:
+        """Add the paths that have all letters of `typed` in their order."""
         text, typed = slice.text, self._typed
         for found in _lines_with(typed).finditer(text):
             number, start, end = slice.line(found.start())
@@ -169,12 +173,14 @@ class Search:
             if path in self._ranks:
                 continue
             name = text.rfind("/", start, end)
-            within = scattered(typed, text[name + 1 : end])
+            within = match_span(typed, text[name + 1 : end])
             last = found.end() - 1
             span = within or last + 1 - _start(typed, text, last, start)
             self._rank(path, _IN_NAME_APART if within else _APART, span)
 
 
 def _lines_with(letters: str) -> re.Pattern[str]:
-    """A line in which these letters come in their order, up to the last of them; it never looks at a place twice."""
+    """Return the pattern of a line with these letters in their order, up to the last of them; it never looks at a place
+    twice.
+    """
     return re.compile("\n" + "".join(f"[^\n{re.escape(letter)}]*+{re.escape(letter)}" for letter in letters))

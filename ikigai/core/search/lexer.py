@@ -1,4 +1,4 @@
-"""What the index of words holds of a text: folded words, pairs of characters where there are no spaces, pieces.
+"""This module computes the index keys of a text: folded words, pairs of characters where there are no spaces, pieces.
 
 Everything is folded on both sides: case, accents and compatibility forms (é = e, ß = ss, ﬁ = fi) make no difference.
 Writing without spaces (Chinese, Japanese, Thai …; also Korean, and emoji) is held as pairs of characters, so that any
@@ -11,21 +11,21 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from ikigai.core.search.stop_words import COMMON
+from ikigai.core.search.stop_words import STOP_WORDS
 
-LONGEST_KEY = 64
-"""Characters of a key; what is longer between two spaces is in the index as several."""
-JOIN = "+"
+MAX_KEY_CHARACTERS = 64
+"""Most characters of a key; a longer word is in the index as several keys."""
+PAIR_JOINER = "+"
 PIECE, OVERLAP = 16_000, 200
 """Characters of a piece, and how many of them the next one begins with: with both no piece is above 64 KB."""
 
 # Scripts that put no spaces between words, Hangul with its particles, and symbols with a meaning of their own.
-UNSPACED = (
+UNSPACED_SCRIPTS = (
     "\u0e00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2190-\u2bff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f"
     "\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U0001f000-\U0001faff"
     "\U00020000-\U0003fffd"
 )
-WORD = r"\w\u0900-\u0dff"  # vowel signs of Indic scripts are no \w, and stand within words
+WORD_CHARACTERS = r"\w\u0900-\u0dff"  # vowel signs of Indic scripts are no \w, and stand within words
 _ASCII_WORDS = re.compile("[a-z0-9]+")
 _FOREIGN = re.compile("[^\x00-\x7f]+")
 
@@ -38,13 +38,13 @@ class _Patterns(NamedTuple):
     marks: re.Pattern[str]
 
 
-@cache  # compiled when the first text is looked at: that takes milliseconds, and the start has none
+@cache  # compiled with the first text: that takes milliseconds, and the start has none
 def _patterns() -> _Patterns:
     return _Patterns(
-        re.compile(f"[{WORD}]+"),
-        re.compile(f"[{WORD}{UNSPACED}]+"),
-        re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+"),
-        re.compile(f"[{UNSPACED}]"),
+        re.compile(f"[{WORD_CHARACTERS}]+"),
+        re.compile(f"[{WORD_CHARACTERS}{UNSPACED_SCRIPTS}]+"),
+        re.compile(f"[{UNSPACED_SCRIPTS}]+|[^{UNSPACED_SCRIPTS}]+"),
+        re.compile(f"[{UNSPACED_SCRIPTS}]"),
         re.compile(
             "[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u1ab0-\u1aff\u1dc0-\u1dff\ufe00-\ufe0f]"
         ),
@@ -55,7 +55,7 @@ _OTHER_LETTERS = {"æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł":
 
 
 class _Folds(dict[int, str]):
-    """What each character is folded to; filled as characters are met."""
+    """The folded form of each character; filled as characters are met."""
 
     def __missing__(self, code: int) -> str:
         bare = _patterns().marks.sub("", unicodedata.normalize("NFKD", chr(code)))
@@ -67,8 +67,8 @@ class _Folds(dict[int, str]):
 _FOLDS = _Folds()
 
 
-def places_changed(text: str) -> list[tuple[int, int]]:
-    """Where folding a text in normal form makes it longer or shorter: the place, and by how many characters."""
+def fold_offsets(text: str) -> list[tuple[int, int]]:
+    """Return the places where folding a text in normal form changes its length, each with the number of characters."""
     found: list[tuple[int, int]] = []
     for run in () if text.isascii() else _FOREIGN.finditer(text):
         found += [(run.start() + n, len(_FOLDS[ord(each)]) - 1) for n, each in enumerate(run[0])]
@@ -76,7 +76,7 @@ def places_changed(text: str) -> list[tuple[int, int]]:
 
 
 def fold(text: str) -> str:
-    """The text as it is compared; underscores, which join words, become spaces."""
+    """Return the text as it is compared; underscores, which join words, become spaces."""
     folded = text.lower().replace("_", " ")
     if folded.isascii():
         return folded
@@ -89,12 +89,12 @@ def _folded(found: re.Match[str]) -> str:
 
 
 def is_unspaced(token: str) -> bool:
-    """Whether a token is writing without spaces."""
+    """Return True if a token is writing without spaces."""
     return bool(_patterns().unspaced.match(token))
 
 
-def tokens(folded: str) -> list[str]:
-    """The words of a folded text in order; a run of writing without spaces is one."""
+def split_tokens(folded: str) -> list[str]:
+    """Return the words of a folded text in order; a run of writing without spaces is one."""
     if folded.isascii():
         return _ASCII_WORDS.findall(folded)
     patterns = _patterns()
@@ -103,40 +103,42 @@ def tokens(folded: str) -> list[str]:
     return [token for run in patterns.run.findall(folded) for token in patterns.token.findall(run)]
 
 
-def keys(folded: str) -> set[str]:
-    """What an index holds of a folded text."""
-    words = tokens(folded)
+def index_keys(folded: str) -> set[str]:
+    """Return the index keys of a folded text."""
+    words = split_tokens(folded)
     found = set(words)
     unspaced = [] if folded.isascii() else [token for token in found if is_unspaced(token)]
     found.difference_update(unspaced)
     for token in unspaced:
         found.update(token[n : n + 2] for n in range(len(token)))  # the last is a single one
-    for token in [token for token in found if len(token) > LONGEST_KEY]:
+    for token in [token for token in found if len(token) > MAX_KEY_CHARACTERS]:
         found.remove(token)
-        found.update(token[n : n + LONGEST_KEY] for n in range(0, len(token), LONGEST_KEY))
-    found.update(pairs(words))
+        found.update(token[n : n + MAX_KEY_CHARACTERS] for n in range(0, len(token), MAX_KEY_CHARACTERS))
+    found.update(pair_keys(words))
     return found
 
 
 @cache
 def _common() -> frozenset[str]:
-    return frozenset(map(fold, COMMON))
+    return frozenset(map(fold, STOP_WORDS))
 
 
-def pairs(words: Sequence[str]) -> list[str]:
-    """Keys for two common words in a row."""
+def pair_keys(words: Sequence[str]) -> list[str]:
+    """Return the keys for two common words in a row."""
     every = _common()
     common = [word in every for word in words]
-    return [f"{words[n]}{JOIN}{words[n + 1]}" for n in range(len(words) - 1) if common[n] and common[n + 1]]
+    return [f"{words[n]}{PAIR_JOINER}{words[n + 1]}" for n in range(len(words) - 1) if common[n] and common[n + 1]]
 
 
-def searchable(kind: str, content: str) -> str:
-    """The content of an event as people mean it, every character in its place: JSON's escapes are no letters."""
+def searchable_text(kind: str, content: str) -> str:
+    """Return the content of an event in the form that is searched, every character in its place: JSON's escapes are no
+    letters.
+    """
     return re.sub(r'\\[bfnrt"\\/]', "  ", content) if kind == "tool_call" else content
 
 
-def pieces(text: str) -> Iterator[tuple[int, str]]:
-    """A long text in pieces with their places, cut between words where that can be."""
+def split_pieces(text: str) -> Iterator[tuple[int, str]]:
+    """Split a long text into pieces with their places, cut between words where possible."""
     start = 0
     while len(text) - start > PIECE + OVERLAP:
         end = _space(text, start + PIECE - 1_000, start + PIECE)
@@ -147,6 +149,6 @@ def pieces(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _space(text: str, first: int, last: int) -> int:
-    """Behind the last space in between, or `last`."""
+    """Return the place behind the last space in between, or `last`."""
     found = max(text.rfind(" ", first, last), text.rfind("\n", first, last))
     return found + 1 if found >= 0 else last

@@ -1,4 +1,4 @@
-"""What a search shows of a hit: where the terms stand in its text, how well they fit, and a line around them."""
+"""This module shows a search hit: the places of the terms in its text, its score, and a line around them."""
 
 import re
 import unicodedata
@@ -12,29 +12,29 @@ import msgspec
 
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean
-from ikigai.core.search.lexer import fold, places_changed
+from ikigai.core.search.lexer import fold, fold_offsets
 from ikigai.core.search.query import Term
 
-Place: TypeAlias = tuple[int, int]
-"""First character, and the one behind the last."""
+CharacterSpan: TypeAlias = tuple[int, int]
+"""The first character, and the one behind the last."""
 
 MOST_PLACES = 500
-"""Of each term that are looked at."""
-BEFORE = 40
+"""The most places of each term that are looked at."""
+LEADING_CHARACTERS = 40
 """Characters in front of the first place in a snippet."""
 
 
-class Marked(Record, frozen=True):
-    """A text on one line, safe for a terminal, and the places in it that were searched for."""
+class MarkedText(Record, frozen=True):
+    """A text on one line, safe for a terminal, and the places of the terms in it."""
 
     text: str
-    places: tuple[Place, ...] = ()
+    places: tuple[CharacterSpan, ...] = ()
 
 
-class Hit(Record, frozen=True):
-    """An event that was searched for. `agent` is a name, `agent_id` its id; `at` is seconds since 1970.
+class SearchHit(Record, frozen=True):
+    """An event that a search found. `agent` is a name, `agent_id` its id; `at` is seconds since 1970.
 
-    `snippet` is what stands around the terms, or all of a short text.
+    `snippet` is the text around the terms, or all of a short text.
     """
 
     id: int
@@ -42,11 +42,11 @@ class Hit(Record, frozen=True):
     agent_id: str
     at: float
     kind: str
-    snippet: Marked
+    snippet: MarkedText
 
 
-class Finder:
-    """Finds terms in many texts."""
+class TermFinder:
+    """A finder of terms in many texts."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
         self._words = [word for term in terms for word in term.words or (term.text,)]
@@ -54,12 +54,12 @@ class Finder:
         self._whole = [re.compile(msgspec.structs.replace(term, begins=True, ends=True).pattern) for term in terms]
 
     def finds(self, text: str) -> bool:
-        """Whether the text holds every term."""
+        """Return True if the text holds every term."""
         folded = fold(text)
         return all(word in folded for word in self._words) and all(each.search(folded) for each in self._patterns)
 
     def score(self, text: str) -> float:
-        """How much the text is about the terms: more for whole words, for many, for terms close by, in a short text."""
+        """Return the score of the text: higher for whole words, for many, for terms close by, in a short text."""
         folded = fold(text)
         found = 0.0
         firsts: list[int] = []
@@ -71,22 +71,22 @@ class Finder:
         close = len(firsts) > 1 and max(firsts) - min(firsts) < 100
         return found * (1.3 if close else 1.0) / (1 + 0.2 * log(1 + len(folded) / 500))
 
-    def snippet(self, text: str, width: int) -> Marked:
-        """About `width` characters of the text, where most of the terms stand together."""
+    def snippet(self, text: str, width: int) -> MarkedText:
+        """Return about `width` characters of the text, where most of the terms stand together."""
         text = unicodedata.normalize("NFC", text)
         folded = fold(text)
         unfolded = _unfolded(text)
         every = [[(unfolded(a), unfolded(b - 1) + 1) for a, b in _places(each, folded)] for each in self._patterns]
         start = _best(every, width)
-        start = 0 if len(text) <= width else max(0, start - BEFORE)
+        start = 0 if len(text) <= width else max(0, start - LEADING_CHARACTERS)
         end = min(len(text), start + width)
         start, end = _widen(text, start, end)
         within = sorted({place for places in every for place in places if start <= place[0] and place[1] <= end})
         return _marked(text, start, end, _joined(within))
 
 
-def _places(pattern: re.Pattern[str], folded: str) -> list[Place]:
-    found: list[Place] = []
+def _places(pattern: re.Pattern[str], folded: str) -> list[CharacterSpan]:
+    found: list[CharacterSpan] = []
     for match in pattern.finditer(folded):
         if match.end() > match.start():
             found.append(match.span())
@@ -96,11 +96,11 @@ def _places(pattern: re.Pattern[str], folded: str) -> list[Place]:
 
 
 def _unfolded(text: str) -> Callable[[int], int]:
-    """From a place in the folded text to that in the text, which is in normal form."""
-    changed = places_changed(text)
+    """Return a function from a place in the folded text to that in the text, which is in normal form."""
+    changed = fold_offsets(text)
     if not changed:
         return lambda at: at
-    # What stands behind each change in the folded text, and how far that has been moved.
+    # The places behind each change in the folded text, and the offset from there on.
     moved = list(accumulate(more for _, more in changed))
     behind = [at + 1 + more for (at, _), more in zip(changed, moved, strict=True)]
 
@@ -112,14 +112,14 @@ def _unfolded(text: str) -> Callable[[int], int]:
     return unfolded
 
 
-def _best(every: Sequence[Sequence[Place]], width: int) -> int:
-    """The first place of the stretch of text that holds most of the terms, of several the first one."""
+def _best(every: Sequence[Sequence[CharacterSpan]], width: int) -> int:
+    """Return the first place of the stretch of text that holds most of the terms, of several the first one."""
     places = sorted((place[0], place[1], n) for n, places in enumerate(every) for place in places)
     best, start = 0, places[0][0] if places else 0
     last = 0
     for first, (at, _, _) in enumerate(places):
         last = max(last, first)
-        while last < len(places) and places[last][1] <= at + width - BEFORE:
+        while last < len(places) and places[last][1] <= at + width - LEADING_CHARACTERS:
             last += 1
         held = len({n for _, _, n in places[first : min(last, first + 64)]})
         if held > best:
@@ -127,8 +127,8 @@ def _best(every: Sequence[Sequence[Place]], width: int) -> int:
     return start
 
 
-def _widen(text: str, start: int, end: int) -> Place:
-    """Whole words at both ends, if they are not too long."""
+def _widen(text: str, start: int, end: int) -> CharacterSpan:
+    """Widen to whole words at both ends, if they are not too long."""
     for _ in range(20):
         if start > 0 and not text[start - 1].isspace():
             start -= 1
@@ -137,9 +137,9 @@ def _widen(text: str, start: int, end: int) -> Place:
     return start, end
 
 
-def _joined(places: Sequence[Place]) -> list[Place]:
-    """Ascending places without overlaps."""
-    found: list[Place] = []
+def _joined(places: Sequence[CharacterSpan]) -> list[CharacterSpan]:
+    """Join ascending places, so that none overlap."""
+    found: list[CharacterSpan] = []
     for first, last in places:
         if found and first <= found[-1][1]:
             found[-1] = found[-1][0], max(last, found[-1][1])
@@ -148,10 +148,10 @@ def _joined(places: Sequence[Place]) -> list[Place]:
     return found
 
 
-def _marked(text: str, start: int, end: int, places: Sequence[Place]) -> Marked:
-    """This stretch of the text on one line. What stands in a place and beside it is made safe by itself."""
+def _marked(text: str, start: int, end: int, places: Sequence[CharacterSpan]) -> MarkedText:
+    """Return this stretch of the text on one line. The text in a place and the text beside it are each made safe."""
     made = "… " if start > 0 else ""
-    marked: list[Place] = []
+    marked: list[CharacterSpan] = []
     at = start
     for first, last in (*places, (end, end)):
         made = _with(made, text[at:first])
@@ -160,10 +160,10 @@ def _marked(text: str, start: int, end: int, places: Sequence[Place]) -> Marked:
         if len(made) > begin:
             marked.append((begin, len(made)))
         at = last
-    return Marked(made.rstrip() + (" …" if end < len(text) else ""), tuple(marked))
+    return MarkedText(made.rstrip() + (" …" if end < len(text) else ""), tuple(marked))
 
 
 def _with(made: str, more: str) -> str:
-    """`more` behind what is made, every run of white space one space."""
+    """Append `more` to `made`, every run of white space as one space."""
     more = re.sub(r"\s+", " ", clean(more))
     return made + (more.lstrip() if not made or made.endswith(" ") else more)

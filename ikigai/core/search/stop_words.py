@@ -1,7 +1,7 @@
-"""Words that are in every other text: a phrase of them says something only by their order.
+"""This module lists words that are in every other text: a phrase of them says something only by their order.
 
 Two of them in a row are a key of the index of their own, so that "to be or not to be" need not be looked for in every
-text that has these words. The index is made with this list: whoever changes it has the index made anew.
+text that has these words. The index is built with this list: a change of the list needs a new index.
 """
 
 _ENGLISH = """
@@ -49,4 +49,4 @@ zo zou
 очень по под при с со так также такой там те тем то того тоже той только том ты у уже хотя чего чем что чтобы чья эта
 эти это я
 """
-COMMON = frozenset(f"{_ENGLISH} {_PROGRAMMING} {_OTHER}".split())
+STOP_WORDS = frozenset(f"{_ENGLISH} {_PROGRAMMING} {_OTHER}".split())

@@ -1,20 +1,20 @@
-"""The one fold: what each stored event makes of memory.
+"""This module provides the one fold: it turns stored events into memory.
 
-`evolve` is the only place where a stored event changes memory. Live use folds the rows that the append returned;
-replay folds the rows that loading read; both arrive at the same value.
+`evolve` is the only place where a stored event changes memory. Live use folds the rows that the append returned.
+Replay folds the rows that loading read. Both arrive at the same value.
 
     status              means                                    accepts, besides what is always accepted
     idle                no open turn                             user, clear, mark, rewind, filter, summary, undo
     waiting for model   the open turn wants a reply              user (steering), assistant, tool_call, mail_taken,
                                                                  turn_end
-    running tools       calls of the open turn lack results      the same but user, and tool_started, filter_plan,
-                                                                 tool_result
+    running tools       calls of the open turn lack results      assistant, tool_call, mail_taken, turn_end,
+                                                                 tool_started, filter_plan, tool_result
 
-A row that its state does not accept is a damaged log: it changes nothing, and is shown like any other. So is a second
-call under one id, and a start or a result of what is not pending.
+A row that its state does not accept belongs to a damaged log. It changes nothing, and is shown like any other row. A
+second call under one id is such a row, and so is a start or a result of a call that is not pending.
 
-Rows that a filter took away are passed over, but for the place of a user's message. What is not in force never gets
-here: `loading` leaves it out.
+The fold skips rows that a filter removed, but keeps the place of a user's message. Events that are not in force never
+get here: `loading` leaves them out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,303 +44,315 @@ from ikigai.core.events import (
     UserMessage,
 )
 from ikigai.core.messages import ToolCall, ToolResult
-from ikigai.core.request.build import closed
-from ikigai.core.state.memory import Act, Mark, Memory, Summary, envelope, measured, notice_size, offered, replace
-from ikigai.core.state.open_turn import IDLE, READ_RESULT, Growing, OpenTurn, Status
-from ikigai.core.state.run_config import Run
-from ikigai.core.state.window import Turn, Window, fit, overflow
+from ikigai.core.request.build import close_turn
+from ikigai.core.state.intervals import excluded_by
+from ikigai.core.state.memory import (
+    Mark,
+    Memory,
+    Summary,
+    UndoableChange,
+    envelope,
+    measure,
+    notice_size,
+    offered_tools,
+    replace,
+)
+from ikigai.core.state.open_turn import IDLE, READ_RESULT, RUNNING_TOOLS, WAITING, AgentStatus, OpenTurn, TurnBuilder
+from ikigai.core.state.run_config import RunConfig
+from ikigai.core.state.window import Turn, Window, fit_window, overflowing_window
 
-ACCEPTS: dict[Status, frozenset[type]] = {
-    Status.IDLE: frozenset({UserMessage, Cleared, Marked, Rewound, Filtered, Summarised, Undone}),
-    Status.WAITING: frozenset({UserMessage, AssistantMessage, ToolCall, MailTaken, TurnEnded}),
-    Status.RUNNING_TOOLS: frozenset(
+ACCEPTED_EVENTS: dict[AgentStatus, frozenset[type]] = {
+    IDLE: frozenset({UserMessage, Cleared, Marked, Rewound, Filtered, Summarised, Undone}),
+    WAITING: frozenset({UserMessage, AssistantMessage, ToolCall, MailTaken, TurnEnded}),
+    RUNNING_TOOLS: frozenset(
         {AssistantMessage, ToolCall, ToolStarted, FilterPlanned, MailTaken, ToolResult, TurnEnded}
     ),
 }
 
-
-RESTRICTED = frozenset[type]().union(*ACCEPTS.values())
-
-
-GROWTH = frozenset[type]({UserMessage, AssistantMessage, ToolCall, ToolStarted, FilterPlanned, MailTaken, ToolResult})
-"""What an open turn is made of."""
+STATUS_BOUND_EVENTS = frozenset[type]().union(*ACCEPTED_EVENTS.values())
 
 
-REMOVED = "[removed]"
-"""What stands for a user's message that a filter took away, so that user and model go on taking turns."""
+TURN_EVENTS = frozenset[type](
+    {UserMessage, AssistantMessage, ToolCall, ToolStarted, FilterPlanned, MailTaken, ToolResult}
+)
+"""Events that an open turn is made of."""
 
 
-def blank(run: Run, agent: str) -> Memory:
-    """The memory of an agent before its first event."""
-    return _settled(Memory(run, agent, {}, 0), {}, run.resolve({}))
+REMOVED_TEXT = "[removed]"
+"""Text in the place of a user's message that a filter removed, so that user and model go on taking turns."""
 
 
-def accepts(memory: Memory, event: Event) -> bool:
-    """Whether a sound log may go on with this event: the table above."""
-    if type(event) not in RESTRICTED:
+def empty_memory(run: RunConfig, agent: str) -> Memory:
+    """Return the memory of `agent` before its first event."""
+    return _with_settings(Memory(run, agent, {}, 0), {}, run.resolve({}))
+
+
+def is_accepted(memory: Memory, event: Event) -> bool:
+    """Return True if a sound log may continue with this event, by the table above."""
+    if type(event) not in STATUS_BOUND_EVENTS:
         return True
-    return type(event) in ACCEPTS[memory.status] and (type(event) not in GROWTH or _growing(memory).admits(event))
+    return type(event) in ACCEPTED_EVENTS[memory.status] and (
+        type(event) not in TURN_EVENTS or _builder(memory).admits(event)
+    )
 
 
 def evolve(memory: Memory, stored: StoredEvent) -> Memory:
-    """The memory after one more stored event."""
+    """Return memory after one more stored event."""
     folded = _fold(memory, (stored,))
     return folded if folded.open is memory.open else _make_room(folded)
 
 
 def replay(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
-    """The memory after these stored events: what `evolve` comes to with one after the other.
+    """Return memory after these stored events. The result equals `evolve` for one row after the other.
 
     Turns that end among them are folded at once: an open turn makes room in `window`, and its end goes by `full`.
     """
     rows = tuple(rows)
     ends = (n for n in range(len(rows), 0, -1) if isinstance(rows[n - 1].event, TurnEnded))
-    ended = next((n for n in ends if not memory.thinned(rows[n - 1].id, rows[n - 1].id)), 0)
+    ended = next((n for n in ends if not memory.has_removed(rows[n - 1].id, rows[n - 1].id)), 0)
     return reduce(evolve, rows[ended:], _fold(memory, rows[:ended]))
 
 
-def ended_turn(memory: Memory, rows: Sequence[StoredEvent]) -> Turn | None:
-    """The turn that these rows come to, of which the last is a turn_end: what `replay` puts into the window for them.
+def build_turn(memory: Memory, rows: Sequence[StoredEvent]) -> Turn | None:
+    """Return the turn that `replay` puts into the window for these rows; None if they make no turn.
 
-    It depends on what memory has settled, and not on the turns before it. None where the rows make none.
+    The last row is a turn_end. The turn depends on the settings in memory, and not on the turns before it.
     """
     folded, end = _fold(memory, rows[:-1]), rows[-1]
-    return _ended(folded, end.id, end.event) if folded.open and isinstance(end.event, TurnEnded) else None
+    return _build_ended(folded, end.id, end.event) if folded.open and isinstance(end.event, TurnEnded) else None
 
 
 def _fold(memory: Memory, rows: Iterable[StoredEvent]) -> Memory:
-    """The memory after these events, but for the room that an open turn takes."""
-    growing: Growing | None = None
+    """Return memory after these events. No older turn makes room for the open one yet."""
+    builder: TurnBuilder | None = None
     status, accepted = None, frozenset[type]()
     for stored in rows:
         event = stored.event
-        if memory.removed and memory.thinned(stored.id, stored.id):
+        if memory.removed_ids and memory.has_removed(stored.id, stored.id):
             if not isinstance(event, UserMessage):
                 continue
-            event = UserMessage(REMOVED)
-        if type(event) in GROWTH:
-            growing = growing or _growing(memory)
-            if status is not growing.status:
-                status, accepted = growing.status, ACCEPTS[growing.status]
-            if type(event) in accepted and growing.admits(event):
-                if status is IDLE and type(event) is UserMessage and _special(event):
-                    memory = _begun(memory, stored.id, event)
-                    growing = _growing(memory)
-                growing.add(stored.id, event)
+            event = UserMessage(REMOVED_TEXT)
+        if type(event) in TURN_EVENTS:
+            builder = builder or _builder(memory)
+            if status is not builder.status:
+                status, accepted = builder.status, ACCEPTED_EVENTS[builder.status]
+            if type(event) in accepted and builder.admits(event):
+                if status is IDLE and type(event) is UserMessage and _is_special(event):
+                    memory = _begin_special(memory, stored.id, event)
+                    builder = _builder(memory)
+                builder.add(stored.id, event)
             continue
-        memory, growing = _grown(memory, growing), None
-        if accepts(memory, event):
+        memory, builder = _with_builder(memory, builder), None
+        if is_accepted(memory, event):
             memory = _apply(memory, stored)
-    return _grown(memory, growing)
+    return _with_builder(memory, builder)
 
 
-def _special(event: UserMessage) -> bool:
-    """Whether it begins a turn of a kind of its own."""
+def _is_special(event: UserMessage) -> bool:
+    """Return True if the message begins a planning talk, a turn without a reply, or the turn of another agent."""
     return bool(event.planning or event.alone or event.sender)
 
 
-def _growing(memory: Memory) -> Growing:
-    readable = any(tool.name == READ_RESULT for tool in offered(memory))
+def _builder(memory: Memory) -> TurnBuilder:
+    readable = any(tool.name == READ_RESULT for tool in offered_tools(memory))
     measure = memory.run.encoder(memory.model).message
-    most = memory.turn_room if memory.budget else None
-    return Growing(memory.open, memory.run.rules.caps, readable, measure, most)
+    max_bytes = memory.turn_room if memory.budget else None
+    return TurnBuilder(memory.open, memory.run.rules.result_limits, readable, measure, max_bytes)
 
 
-def _grown(memory: Memory, growing: Growing | None) -> Memory:
-    turn = growing.turn() if growing else memory.open
+def _with_builder(memory: Memory, builder: TurnBuilder | None) -> Memory:
+    turn = builder.turn() if builder else memory.open
     return memory if turn is memory.open else replace(memory, open=turn)
 
 
 def _apply(memory: Memory, stored: StoredEvent) -> Memory:
     match stored.event:
         case TurnEnded():
-            return _close(memory, _ended(memory, stored.id, stored.event))
+            return _add_ended(memory, _build_ended(memory, stored.id, stored.event))
         case Cleared(own):
-            fresh = Memory(memory.run, memory.agent, {}, 0, cleared=stored.id, acts=_acts(memory, stored, "clear")[-1:])
-            return _settled(fresh, own, memory.run.resolve(own))
+            changes = _changes(memory, stored, "clear")[-1:]
+            fresh = Memory(memory.run, memory.agent, {}, 0, cleared=stored.id, changes=changes)
+            return _with_settings(fresh, own, memory.run.resolve(own))
         case Marked(label):
             return replace(memory, marks=(*memory.marks, Mark(stored.id, label)))
         case Rewound(to):
             kept = tuple(mark for mark in memory.marks if mark.id <= to)
-            gone, acts = (*memory.gone, (to, stored.id)), _acts(memory, stored, "rewind")
             left = tuple(summary for summary in memory.summaries if summary.id <= to)
-            return _framed(replace(memory, marks=kept, gone=gone, summaries=left, acts=acts, stale=True))
-        case Filtered():
-            return _without(memory, stored, stored.event)
+            memory = replace(_exclude(memory, stored), marks=kept, summaries=left)
+            return _with_envelope(replace(memory, changes=_changes(memory, stored, "rewind"), stale=True))
+        case Filtered(ranges=ranges, ids=ids):
+            changes = _changes(memory, stored, "filter", empty=not ranges and not ids)
+            return replace(_exclude(memory, stored), changes=changes, stale=True)
         case Summarised():
-            return _condensed(memory, stored, stored.event)
+            return _with_summary(memory, stored, stored.event)
         case Undone():
-            return replace(memory, acts=_acts(memory, stored, "undo"), stale=True)
+            return replace(memory, changes=_changes(memory, stored, "undo"), stale=True)
         case SettingsChanged(values, origins):
             mine = {key: value for key, value in values.items() if origins.get(key) == "agent"}
             own: Choices = {key: value for key, value in {**memory.own, **mine}.items() if value is not None}
             taken_back = {key: memory.run.resolve(own).get(key) for key, value in mine.items() if value is None}
-            return replace(_settled(memory, own, {**memory.settings, **values, **taken_back}), stale=True)
+            return replace(_with_settings(memory, own, {**memory.settings, **values, **taken_back}), stale=True)
         case Forked():
             return replace(memory, marks=())  # marks are their agent's own
         case _:
             return memory
 
 
-def _acts(memory: Memory, stored: StoredEvent, kind: str, empty: bool = False) -> tuple[Act, ...]:
-    return (*memory.acts, Act(stored.id, kind, empty)) if stored.agent == memory.agent else memory.acts
+def _changes(memory: Memory, stored: StoredEvent, kind: str, empty: bool = False) -> tuple[UndoableChange, ...]:
+    return (*memory.changes, UndoableChange(stored.id, kind, empty)) if stored.agent == memory.agent else memory.changes
 
 
-def _without(memory: Memory, stored: StoredEvent, filtered: Filtered) -> Memory:
-    """What a filter names leaves memory, and so does the talk that planned it, which ends right before it."""
-    gone = [(first - 1, end + 1) for first, end in filtered.ranges]
-    if filtered.planning:
-        gone.append((filtered.planning - 1, stored.id))
-    removed = tuple(sorted({*memory.removed, *filtered.ids}))
-    acts = _acts(memory, stored, "filter", empty=not filtered.ranges and not filtered.ids)
-    return replace(memory, gone=(*memory.gone, *gone), removed=removed, acts=acts, stale=True)
+def _exclude(memory: Memory, stored: StoredEvent) -> Memory:
+    """Return memory without the events that a rewind or a filter excludes."""
+    excluded = excluded_by(stored.id, stored.event)
+    removed = tuple(sorted({*memory.removed_ids, *excluded.ids}))
+    return replace(memory, excluded_intervals=(*memory.excluded_intervals, *excluded.intervals), removed_ids=removed)
 
 
-def _condensed(memory: Memory, stored: StoredEvent, event: Summarised) -> Memory:
-    """A summary stands for what it covers; what tells of a cleared epoch changes nothing."""
+def _with_summary(memory: Memory, stored: StoredEvent, event: Summarised) -> Memory:
+    """Return memory in which a summary replaces what it covers. The summary of a cleared epoch replaces nothing."""
     if event.closed:
         return replace(memory, stale=True)
-    summary, acts = Summary(stored.id, event.upto, event.text, event.turns), _acts(memory, stored, "summary")
-    return _framed(replace(memory, summaries=(*memory.summaries, summary), acts=acts, stale=True))
+    summary, changes = Summary(stored.id, event.upto, event.text, event.turns), _changes(memory, stored, "summary")
+    return _with_envelope(replace(memory, summaries=(*memory.summaries, summary), changes=changes, stale=True))
 
 
-def _begun(memory: Memory, id: int, event: UserMessage) -> Memory:
-    """A turn of a kind of its own, before its message; what frames a planning talk is measured while that lasts."""
-    criteria = event.text if event.planning else ""
-    attended = event.attended or not event.sender
+def _begin_special(memory: Memory, id: int, event: UserMessage) -> Memory:
+    """Return memory with a special turn opened, still without its message.
+
+    A planning talk has other tools, so the envelope is measured anew for as long as the talk lasts.
+    """
+    criteria, attended = event.text if event.planning else "", event.attended or not event.sender
     opened = OpenTurn(
-        id,
-        id,
-        planning=event.planning,
-        criteria=criteria,
-        alone=event.alone,
-        sender=event.sender,
-        attended=attended,
+        id, id, planning=event.planning, criteria=criteria, alone=event.alone, sender=event.sender, attended=attended
     )
-    begun = replace(memory, open=opened)
-    return _framed(begun) if event.planning else begun
+    memory = replace(memory, open=opened)
+    return _with_envelope(memory) if event.planning else memory
 
 
-def _settled(memory: Memory, own: Choices, settings: Choices) -> Memory:
-    """Memory under these settings, its envelope measured anew; turns are measured anew by loading."""
-    run = memory.run.under(str(settings.get("profile") or ""))
+def _with_settings(memory: Memory, own: Choices, settings: Choices) -> Memory:
+    """Return memory under these settings, its envelope measured anew. Loading measures turns anew."""
+    run = memory.run.with_profile(str(settings.get("profile") or ""))
     settled = replace(memory, run=run, own=own, settings=settings)
-    return _framed(replace(settled, limits=settled.run.limits(settled.model)))
+    return _with_envelope(replace(settled, limits=settled.run.limits(settled.model)))
 
 
-def _framed(memory: Memory) -> Memory:
-    """Memory with its envelope measured anew, and what an open turn may take beside it."""
-    framed = replace(memory, envelope=envelope(memory))
-    # What is dropped of an open turn depends on the turn alone, so that it comes to the same whatever stands before it:
-    # the longest notice is reckoned with.
-    room = _bytes(framed, framed.room) - framed.envelope - notice_size(framed, MANY)
-    return replace(framed, turn_room=room)
+def _with_envelope(memory: Memory) -> Memory:
+    """Return memory with its envelope measured anew, and the bytes that an open turn may take beside it."""
+    measured = replace(memory, envelope=envelope(memory))
+    # Iterations that an open turn drops must depend on the turn alone, and not on the turns before it: so this counts
+    # the longest notice.
+    room = _bytes(measured, measured.room) - measured.envelope - notice_size(measured, ANY_NUMBER)
+    return replace(measured, turn_room=room)
 
 
-MANY = 10**12
-"""More messages than any notice will name."""
+ANY_NUMBER = 10**12
+"""A number of messages above any that a notice will name."""
 
 
 def _make_room(memory: Memory) -> Memory:
-    """While a turn is open it may exceed the budget by its own size, but never the room: older turns leave at once."""
+    """Remove older turns at once when the open turn and they exceed the room.
+
+    An open turn may exceed the budget by its own size, but never the room.
+    """
     if not memory.budget or memory.open is None:
         return memory
     allowed = _bytes(memory, memory.room) - memory.envelope - memory.open.size
-    return replace(memory, window=_fit(memory, memory.window, allowed, least=0))
+    return replace(memory, window=_fit(memory, memory.window, allowed, min_turns=0))
 
 
-def _ended(memory: Memory, end: int, event: TurnEnded) -> Turn:
+def _build_ended(memory: Memory, end: int, event: TurnEnded) -> Turn:
     assert memory.open
-    messages = closed(memory.open.messages, memory.open.started, event.ending)
-    whole = messages == memory.open.messages  # then it is measured already
-    size = memory.open.size if whole else measured(memory, messages)
-    if not memory.thinned(memory.open.first, end):
+    messages = close_turn(memory.open.messages, memory.open.started, event.ending)
+    is_measured = messages == memory.open.messages
+    size = memory.open.size if is_measured else measure(memory, messages)
+    if not memory.has_removed(memory.open.first, end):
         size = counted_size(memory, event) or size
-    # As many messages as the log has: what was dropped depends on the model, and a stored count must not.
+    # Count the messages of the log: the number dropped depends on the model, and a stored count must not.
     count = len(messages) + 2 * memory.open.iterations
     after = event.before + Totals(1, count, event.size)
     return Turn(memory.open.first, end, messages, size, event.before, event.before_previous, after)
 
 
-def _close(memory: Memory, turn: Turn) -> Memory:
+def _add_ended(memory: Memory, turn: Turn) -> Memory:
     planned, memory = bool(memory.open and memory.open.planning), replace(memory, open=None)
-    return with_turns(_framed(memory) if planned else memory, (turn,))
+    return prepend_turns(_with_envelope(memory) if planned else memory, (turn,))
 
 
-def with_turns(memory: Memory, turns: Iterable[Turn]) -> Memory:
-    """The memory with these turns behind those that have ended, one after the other; none is open then."""
-    window, slides, ceiling = memory.full, bool(memory.budget), _bytes(memory, memory.ceiling)
-    allowed, step = history_room(memory), int(memory.run.rules.prune_fraction * ceiling)
-    fits = allowed - notice_size(memory, MANY)  # whatever the notice says
+def prepend_turns(memory: Memory, turns: Iterable[Turn]) -> Memory:
+    """Return memory with these turns added, one after the other, behind those that have ended. No turn is open then."""
+    window, slides, ceiling = memory.full_window, bool(memory.budget), _bytes(memory, memory.ceiling)
+    allowed, step = history_bytes(memory), int(memory.run.rules.prune_fraction * ceiling)
+    fits = allowed - notice_size(memory, ANY_NUMBER)
     for turn in turns:
         window = window.push(turn)
         if not slides:
-            window = overflow(window, allowed)
+            window = overflowing_window(window, allowed)
         elif step or window.size > fits:
-            window = _fit(memory, window, allowed, least=1, step=step)
-    return replace(memory, open=None, window=window, full=window)
+            window = _fit(memory, window, allowed, min_turns=1, step=step)
+    return replace(memory, open=None, window=window, full_window=window)
 
 
-def history_room(memory: Memory) -> int:
-    """Bytes that turns which have ended may take, the notice included."""
+def history_bytes(memory: Memory) -> int:
+    """Return the bytes that ended turns may take, the notice included."""
     allowed = _bytes(memory, memory.ceiling) - memory.envelope
     cap = memory.run.rules.max_history
     return min(allowed, _bytes(memory, cap)) if cap and memory.budget else allowed
 
 
-def _fit(memory: Memory, window: Window, allowed: int, least: int, step: int = 0) -> Window:
+def _fit(memory: Memory, window: Window, allowed: int, min_turns: int, step: int = 0) -> Window:
     keep_first = memory.run.rules.keep_first_turn
-    return fit(window, allowed, lambda older: notice_size(memory, older), least, step, keep_first)
+    return fit_window(window, allowed, lambda older: notice_size(memory, older), min_turns, step, keep_first)
 
 
 def _bytes(memory: Memory, ceiling: int) -> int:
-    return tokens.most_bytes(memory.provider, memory.model, ceiling)
+    return tokens.max_bytes(memory.provider, memory.model, ceiling)
 
 
 def counted_size(memory: Memory, event: TurnEnded) -> int:
-    """The size of a turn by the tokens stored with its end, 0 where plain bytes hold."""
-    counter = memory.run.counted(memory.model)
+    """Return the size of a turn in bytes by the tokens stored with its end; 0 if plain bytes hold."""
+    counter = memory.run.counter_of(memory.model)
     holds = counter and event.counted == counter and event.tokens > 0
     return event.tokens * tokens.BYTES_PER_TOKEN if holds else 0
 
 
-def calibrated(memory: Memory, size: int, usage: UsageReported | None) -> int:
-    """Tokens of an ending turn of `size` bytes, at the rate that the provider's own figure for its last request shows.
+def calibrated_tokens(memory: Memory, size: int, usage: UsageReported | None) -> int:
+    """Return the tokens of an ending turn of `size` bytes, at the rate of the provider's figure for its last request.
 
-    Without a figure the rate of the newest turn holds; 0, plain bytes, where that has none either. Both are rates of
-    plain bytes: one of sizes that were calibrated themselves would undo the calibration.
+    Without a figure the rate of the newest turn holds. Return 0, which means plain bytes, if that turn has none either.
+    Both are rates of plain bytes: a rate of calibrated sizes would undo the calibration.
     """
     if usage and usage.usage.input > 0 and usage.size > 0:
         rate = usage.usage.input / usage.size
     else:
-        newest = memory.full.turns[-1] if memory.full.turns else None
-        plain = measured(memory, newest.messages) if newest else 0
+        newest = memory.full_window.turns[-1] if memory.full_window.turns else None
+        plain = measure(memory, newest.messages) if newest else 0
         if newest is None or not plain or newest.size == plain:
             return 0
         rate = newest.size / tokens.BYTES_PER_TOKEN / plain
-    return max(1, round(size * min(max(rate, LEAST_RATE), MOST_RATE)))
+    return max(1, round(size * min(max(rate, MIN_TOKENS_PER_BYTE), MAX_TOKENS_PER_BYTE)))
 
 
-LEAST_RATE, MOST_RATE = 0.02, 2.0
-"""Tokens per byte that a calibration can come to: long runs of spaces, and random bytes as base64."""
+MIN_TOKENS_PER_BYTE, MAX_TOKENS_PER_BYTE = 0.02, 2.0
+"""Limits of a calibrated rate: long runs of spaces, and random bytes as base64."""
 
 
-def ended(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str = "", counted: int = 0) -> TurnEnded:
-    """The end of the open turn, were `said` its last events: the fact that `evolve` closes it by.
+def end_turn(memory: Memory, last: tuple[Event, ...], ending: Ending, reason: str = "", counted: int = 0) -> TurnEnded:
+    """Return the event by which `evolve` closes the open turn, with `last` as its last events.
 
-    `counted` is what the provider counted, in tokens, if it was asked.
+    `counted` is the provider's count of the turn in tokens, 0 if the provider was not asked.
     """
     assert memory.open
-    growing = _growing(memory)
-    for fact in said:
-        growing.add(memory.open.last, fact)
-    turn = growing.turn() or memory.open
-    messages = closed(turn.messages, turn.started, ending)
-    size, place = measured(memory, messages), memory.full
+    builder = _builder(memory)
+    for event in last:
+        builder.add(memory.open.last, event)
+    turn = builder.turn() or memory.open
+    messages = close_turn(turn.messages, turn.started, ending)
+    size, place = measure(memory, messages), memory.full_window
     if memory.run.counter == "calibrated":
-        usage = next((fact for fact in reversed(said) if isinstance(fact, UsageReported)), None)
-        counted = calibrated(memory, size, usage)
+        usage = next((event for event in reversed(last) if isinstance(event, UsageReported)), None)
+        counted = calibrated_tokens(memory, size, usage)
     if memory.run.counter == "bytes" or counted <= 0:
         return TurnEnded(ending, reason, memory.open.first, size, place.total, place.before_newest)
-    by = memory.run.counted(memory.model)
+    by = memory.run.counter_of(memory.model)
     return TurnEnded(ending, reason, memory.open.first, size, place.total, place.before_newest, counted, by)

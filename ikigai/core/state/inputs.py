@@ -1,61 +1,61 @@
-"""What can happen to an agent, and what can be under way for it: the nouns of `machine`."""
+"""This module defines the inputs that `machine` decides on, and the jobs that it wants under way."""
 
 from typing import TypeAlias, TypeGuard, get_args
 
 from ikigai.core.agents.mail import Mail
 from ikigai.core.events import ApprovalDecided, Choices, FilterPlanned, MailSent, MailTaken, Summarised, UsageReported
-from ikigai.core.messages import Image, ReplyBlock, StopReason, ToolCall, ToolResult
+from ikigai.core.messages import Image, ReplyBlock, StopReason, ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.state.memory import Beginning
+from ikigai.core.state.memory import MemoryStart
 
 
-class Wanted(Record, frozen=True):
-    """The events from `first` to `last`, both included; or, with `back`, that many of the newest turns."""
+class EventRange(Record, frozen=True):
+    """The events from `first` to `last`, both included; or, with `newest_turns`, as many of the newest turns."""
 
     first: int = 0
     last: int = 0
-    back: int = 0
+    newest_turns: int = 0
 
 
 class CallModel(Record, frozen=True):
-    """Ask the model; `asked_by` is the id of the newest event it has not answered."""
+    """Ask the model; `asked_by` is the id of the newest event that it has not answered."""
 
     asked_by: int
 
 
 class StartTool(Record, frozen=True):
-    """See whether the call may run; `asked_by` is the id of its tool_call."""
+    """Check if the call may run; `asked_by` is the id of its tool_call."""
 
     asked_by: int
     call: ToolCall
 
 
 class RunTool(Record, frozen=True):
-    """Run the call, whose start is stored."""
+    """Run the call. Its start is stored already."""
 
     asked_by: int
     call: ToolCall
 
 
-class Note(Record, frozen=True):
+class CloseNote(Record, frozen=True):
     """End the turn that asks for no reply; `asked_by` is the id of its message."""
 
     asked_by: int
 
 
-Job: TypeAlias = CallModel | StartTool | RunTool | Note
-"""What should be under way. Equal jobs are the same job: it is neither started twice nor cancelled."""
+Job: TypeAlias = CallModel | StartTool | RunTool | CloseNote
+"""Work that should be under way. Equal jobs are one job: it is neither started twice nor cancelled."""
 
 
 class Opened(Record, frozen=True):
-    """The program has taken the pen of this agent; `draft` is what a dead one left of a streaming reply."""
+    """The process acquired the write lock of this agent; `draft` is the part of a reply that a killed process left."""
 
     draft: Draft | None = None
 
 
 class Submitted(Record, frozen=True):
-    """A message; `sender` is the name of the agent that wants it, "" for the user; `attended` as in `UserMessage`."""
+    """A message; `sender` is the name of the agent that sent it, "" for the user; `attended` as in `UserMessage`."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -64,41 +64,39 @@ class Submitted(Record, frozen=True):
 
 
 class Steered(Record, frozen=True):
-    """A message that is meant for the turn under way: it goes in behind the results that turn waits for."""
+    """A message for the turn under way: it follows the results that the turn waits for."""
 
     text: str
     images: tuple[Image, ...] = ()
 
 
-class Mailed(Record, frozen=True):
-    """Messages of other agents have come to an agent that does nothing: together they begin a turn. One of the user's
-    comes alone.
-    """
+class MailDelivered(Record, frozen=True):
+    """Messages of other agents came to an idle agent: together they begin a turn. One by the user comes alone."""
 
     mails: tuple[Mail, ...]
 
 
-class Heard(Record, frozen=True):
-    """There may be mail: the loop looks when the turn has ended."""
+class MailArrived(Record, frozen=True):
+    """There may be mail: the loop checks when the turn has ended."""
 
 
 class Send(Record, frozen=True):
-    """The user sends a message to another agent, beside whatever this one does."""
+    """The user sends a message to another agent, whatever this one is doing."""
 
     mail: MailSent
 
 
 class Interrupted(Record, frozen=True):
-    """The user stopped the turn; `said` is what the reply had come to, `usage` what the request took."""
+    """The user stopped the turn; `blocks` is the reply so far, `usage` the usage of the request."""
 
-    said: tuple[ReplyBlock, ...] = ()
+    blocks: tuple[ReplyBlock, ...] = ()
     usage: UsageReported | None = None
 
 
 class Replied(Record, frozen=True):
-    """The reply is whole; `counted` is the provider's count of the turn in tokens, where it was asked for one."""
+    """The reply is complete; `counted` is the provider's count of the turn in tokens, 0 if it was not asked."""
 
-    to: CallModel
+    job: CallModel
     blocks: tuple[ReplyBlock, ...]
     stop: StopReason
     usage: UsageReported
@@ -106,90 +104,92 @@ class Replied(Record, frozen=True):
 
 
 class Failed(Record, frozen=True):
-    """No whole reply comes; `usage` is None when nothing was sent."""
+    """No complete reply comes; `usage` is None if nothing was sent."""
 
-    to: CallModel
+    job: CallModel
     reason: str
     blocks: tuple[ReplyBlock, ...]
     usage: UsageReported | None = None
 
 
-class Exceeded(Record, frozen=True):
-    """The provider says that the request is larger than the model's context; nothing was said yet."""
+class ContextOverflowed(Record, frozen=True):
+    """The provider refused the request as larger than the model's context; no part of a reply came."""
 
-    to: CallModel
+    job: CallModel
     reason: str
     usage: UsageReported | None = None
 
 
-class Used(Record, frozen=True):
-    """A request was sent that no reply comes of: an attempt that failed and is made again, or a side call."""
+class UsageRecorded(Record, frozen=True):
+    """A request without a reply was sent: an attempt that failed and is repeated, or a one-shot call."""
 
     usage: UsageReported
 
 
 class Approved(Record, frozen=True):
-    """The call may run, as `decision` says; None where nobody had to decide."""
+    """The call may run, as `decision` says; None if no decision was needed."""
 
-    to: StartTool
+    job: StartTool
     decision: ApprovalDecided | None = None
 
 
 class Denied(Record, frozen=True):
     """The call does not run; `result` tells the model why."""
 
-    to: StartTool
+    job: StartTool
     result: ToolResult
     decision: ApprovalDecided | None = None
 
 
-Also: TypeAlias = FilterPlanned | MailSent | MailTaken
-"""What a call can come to besides its result."""
+AdditionalEvent: TypeAlias = FilterPlanned | MailSent | MailTaken
+"""Events that a call can produce besides its result."""
 
 
 class ToolDone(Record, frozen=True):
-    """`also` are facts that the call came to, stored with its result."""
+    """The call has run; `events` are further events that it produced, stored with its result."""
 
-    of: RunTool
+    job: RunTool
     result: ToolResult
-    also: tuple[Also, ...] = ()
+    events: tuple[AdditionalEvent, ...] = ()
 
 
-class Noted(Record, frozen=True):
-    to: Note
+class NoteClosed(Record, frozen=True):
+    """The turn that asks for no reply can end."""
+
+    job: CloseNote
 
 
 class Clear(Record, frozen=True):
-    pass
+    """Begin memory anew: all events before it leave."""
 
 
 class SetMark(Record, frozen=True):
-    """An empty label asks for a number."""
+    """Set a mark; an empty label means the next number."""
 
     label: str = ""
 
 
 class RewindTo(Record, frozen=True):
-    """Back to the newest mark (with that label); an empty label means any."""
+    """Go back to the newest mark with this label; an empty label means any."""
 
     label: str = ""
 
 
 class RewindAt(Record, frozen=True):
-    """Back to the end of a turn, the event `to`: somebody has looked that it is in memory."""
+    """Go back to the end of a turn, the event `to`. The loop has checked that it is in memory."""
 
     to: int
 
 
 class Forget(Record, frozen=True):
-    """Forget what is named by ids; the loop looks what that is and asks, and makes a Filter of it."""
+    """Forget the events with these ids. The loop looks them up, asks the user, and turns this into a Filter."""
 
-    wanted: tuple[Wanted, ...]
+    selected: tuple[EventRange, ...]
     criteria: str = ""
 
 
 class Filter(Record, frozen=True):
-    """Forget these turns and events, as somebody has found them in memory and the user has confirmed."""
+    """Forget these turns and events. The loop found them in memory, and the user confirmed."""
 
     ranges: tuple[tuple[int, int], ...]
     ids: tuple[int, ...]
@@ -198,44 +198,46 @@ class Filter(Record, frozen=True):
 
 
 class Plan(Record, frozen=True):
-    """Talk with the model about what to "forget" or to "remember", by criteria in words."""
+    """Plan with the model what to "forget" or to "remember" (`mode`), by criteria in words."""
 
     mode: str
     criteria: str
 
 
 class Condense(Record, frozen=True):
-    """Have the oldest turns summarised, with `focus` in mind; the loop looks what is to be, and has it made."""
+    """Summarize the oldest turns, with `focus` in mind. The loop chooses them and has the summary made."""
 
     focus: str = ""
 
 
 class Condensed(Record, frozen=True):
-    """A summary was made, while memory began like this; None for that of a cleared epoch."""
+    """A summary was made while memory began like `start`; None for the summary of a cleared epoch."""
 
     summary: Summarised
-    begins: Beginning | None = None
+    start: MemoryStart | None = None
 
 
 class Quote(Record, frozen=True):
-    """Bring a text into the conversation, without asking for a reply.
+    """Add a text to the conversation without asking for a reply.
 
-    With `ran` it tells what a command of the user's has done: it is stored however the turn under way ends.
+    With `is_command_output` it reports a shell command of the user: it is stored however the turn under way ends. `id`
+    is the `event_id` that it is stored under, if it is saved outside of the log until then.
     """
 
     text: str
-    ran: bool = False
+    is_command_output: bool = False
+    id: str = ""
 
 
-class Ran(Record, frozen=True):
-    """A command that changed nothing in memory was answered."""
+class CommandFinished(Record, frozen=True):
+    """A command finished that changed nothing in memory."""
 
     line: str
     output: str = ""
 
 
 class Undo(Record, frozen=True):
-    """Take back the newest clear, rewind, filter or summary; or the event `id`, which may be an undo, too."""
+    """Undo the newest clear, rewind, filter or summary; or the event `id`, which may be an undo, too."""
 
     id: int = 0
 
@@ -245,48 +247,52 @@ class Retry(Record, frozen=True):
 
 
 class Edit(Record, frozen=True):
-    """Go back to before the newest turn; the loop gives its message back to the input line."""
+    """Go back to before the newest turn; the loop returns its message to the input line."""
 
 
 class Change(Record, frozen=True):
-    """The agent's own choice of settings; None takes a choice back."""
+    """Change the agent's own choices of settings; None takes a choice back."""
 
     values: Choices
 
 
-class Instructed(Record, frozen=True):
-    """The project's instructions are these now (`core/instructions.py`), "" for none: the run has them from here on."""
+class InstructionsChanged(Record, frozen=True):
+    """The project's instructions changed to `value`, "" for none. The run has these from here on."""
 
     value: str
+
+
+class Offered(Record, frozen=True):
+    """The tools of the run changed; the loop loads memory anew under them."""
+
+    tools: tuple[ToolSpec, ...]
 
 
 Command: TypeAlias = (
     Clear | SetMark | RewindTo | RewindAt | Forget | Filter | Plan | Condense | Quote | Undo | Retry | Edit | Change
 )
 
-
-Happened: TypeAlias = (
-    Mailed
-    | Heard
+Outcome: TypeAlias = (
+    MailDelivered
+    | MailArrived
+    | Offered
     | Send
     | Interrupted
-    | Ran
+    | CommandFinished
     | Replied
     | Failed
-    | Exceeded
-    | Used
+    | ContextOverflowed
+    | UsageRecorded
     | Approved
     | Denied
     | ToolDone
-    | Noted
+    | NoteClosed
 )
 
+Input: TypeAlias = Opened | Submitted | Steered | InstructionsChanged | Condensed | Outcome | Command
 
-Input: TypeAlias = Opened | Submitted | Steered | Instructed | Condensed | Happened | Command
-
-
-NEEDS_IDLE = (Submitted, Mailed, Instructed, Condensed, *get_args(Command))
+NEEDS_IDLE = (Submitted, MailDelivered, InstructionsChanged, Condensed, *get_args(Command))
 
 
-def is_command(happened: Input) -> TypeGuard[Command]:
-    return isinstance(happened, get_args(Command))
+def is_command(incoming: Input) -> TypeGuard[Command]:
+    return isinstance(incoming, get_args(Command))

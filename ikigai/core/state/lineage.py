@@ -1,15 +1,16 @@
-"""Walk backwards over an agent's ancestors, play forwards the spans that result: planning only, no events."""
+"""This module plans a replay: it walks back over an agent's ancestors, and returns the spans to read forwards."""
 
 from collections.abc import Iterable
 
 from ikigai.core.record import Record
+from ikigai.core.state.intervals import Interval
 
 
 class Ancestor(Record, frozen=True):
     """One agent on the way from a leaf to the root.
 
-    `upto` is the last of its events that the leaf shares, None for no limit (0 is a limit: nothing is shared);
-    `cleared` is its last clear within that limit, `undos` are the ids of all undos within it, each with what it names.
+    `upto` is the last of its events that the leaf shares, None for no limit. 0 is a limit: nothing is shared. `cleared`
+    is its last clear within that limit. `undos` are the ids of all undos within it, each with the id that it undoes.
     """
 
     agent: str
@@ -19,15 +20,15 @@ class Ancestor(Record, frozen=True):
 
 
 class Span(Record, frozen=True):
-    """Events of one agent by id, both ends included; `last` None means that it is still growing."""
+    """Events of one agent by id, both ends included; `last` None means that the span still grows."""
 
     agent: str
     first: int
     last: int | None
 
 
-def void(undos: Iterable[tuple[int, int]]) -> frozenset[int]:
-    """What is not in force: each undo names an event, and counts unless a later one that counts names it."""
+def undone_ids(undos: Iterable[tuple[int, int]]) -> frozenset[int]:
+    """Return the ids that are not in force. An undo counts unless a later undo that counts names it."""
     found: set[int] = set()
     for id, of in sorted(undos, reverse=True):
         if id not in found:
@@ -35,8 +36,8 @@ def void(undos: Iterable[tuple[int, int]]) -> frozenset[int]:
     return frozenset(found)
 
 
-def spans(leaf_to_root: Iterable[Ancestor]) -> tuple[Span, ...]:
-    """What replay reads of each agent, oldest first: nothing lies before the first clear met on the way back.
+def lineage_spans(leaf_to_root: Iterable[Ancestor]) -> tuple[Span, ...]:
+    """Return the spans of each agent that replay reads, oldest first. The first clear on the way back is the start.
 
     The clears have to be in force.
     """
@@ -48,19 +49,19 @@ def spans(leaf_to_root: Iterable[Ancestor]) -> tuple[Span, ...]:
     return tuple(reversed(found))
 
 
-def live(spans: Iterable[Span], gone: Iterable[tuple[int, int]]) -> tuple[Span, ...]:
-    """The spans without the open intervals that rewinds and filters took away, oldest first.
+def live_spans(spans: Iterable[Span], excluded: Iterable[Interval]) -> tuple[Span, ...]:
+    """Return the spans without the open intervals that rewinds and filters exclude, oldest first.
 
     Ids ascend along a lineage.
     """
     pieces = list(spans)
-    for low, high in gone:
+    for low, high in excluded:
         pieces = [piece for span in pieces for piece in _without(span, low, high)]
     return tuple(pieces)
 
 
 def _without(span: Span, low: int, high: int) -> Iterable[Span]:
-    """What is left of the span when low < id < high is taken out."""
+    """Yield what is left of the span without the events low < id < high."""
     if (span.last is not None and span.last <= low) or span.first >= high:
         yield span
         return

@@ -1,7 +1,7 @@
-"""Loading an agent: which rows to ask for, and when there are enough.
+"""This module loads the memory of an agent: it says which rows to ask for, and when there are enough.
 
 A `Loading` is a generator that yields questions and is sent the answers, so the same steps run over PostgreSQL and over
-a list in memory. What it costs grows with the window and the number of control events, not with the history.
+a list in memory. Its cost grows with the window and the number of control events, not with the history.
 """
 
 from collections.abc import Generator, Sequence
@@ -10,34 +10,34 @@ from typing import TypeAlias, TypeVar, cast
 from ikigai.core.events import AssistantMessage, Event, Filtered, StoredEvent, TurnEnded, Undone, UserMessage
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
-from ikigai.core.state.fold import blank, counted_size, ended_turn, history_room, replay, with_turns
-from ikigai.core.state.lineage import Ancestor, Span, live, spans, void
+from ikigai.core.state.fold import build_turn, counted_size, empty_memory, history_bytes, prepend_turns, replay
+from ikigai.core.state.lineage import Ancestor, Span, lineage_spans, live_spans, undone_ids
 from ikigai.core.state.memory import Memory, replace
-from ikigai.core.state.run_config import Run
-from ikigai.core.state.tool_results import MASK, Ends, ends
-from ikigai.core.state.window import NO_TURNS, Origin, Turn, Window
+from ikigai.core.state.run_config import RunConfig
+from ikigai.core.state.tool_results import MASK_START, TextEnds, ends_to_read
+from ikigai.core.state.window import NO_TURNS, MemoryOrigin, Turn, Window
 
 CONTROL_KINDS = ("clear", "mark", "rewind", "filter", "summary", "undo", "settings", "fork")
-"""Kinds that say what memory is; few and small, read whole within the spans."""
+"""Kinds that define memory; their events are few and small, and all of the spans are read."""
 TURN_KINDS = ("user", "assistant", "tool_call", "tool_started", "filter_plan", "mail_taken", "tool_result", "turn_end")
-"""Kinds that turns are made of; read backwards, as far as the window reaches."""
+"""Kinds that turns are made of; their events are read backwards, as far as the window reaches."""
 FIRST_PAGE = 16
-"""Rows asked for of the first turn at first: most have fewer."""
-PAGE = 128
-"""Rows asked for at a time: a 100,000-token window is about six of these, and while one is folded the server looks for
-the next.
+"""Rows of the first turn in the first question: most first turns have fewer."""
+PAGE_ROWS = 128
+"""Rows of one question: a 100,000-token window takes about six pages, and the server reads the next page while one is
+folded.
 """
 
-MORE = 8
-"""Times as many pieces of the lineage that are asked for at once when those before held less than a page: a chain of
-many short forks is read in a few questions.
+SPAN_GROWTH = 8
+"""Factor by which the pieces of lineage in one question grow while they hold less than a page: a chain of many short
+forks is read in a few questions.
 """
 
 NEXT_ID = 2**63 - 1
-"""The id of an event that is not stored yet: above all others."""
+"""An id for an event that is not stored yet: above all others."""
 
 TYPICAL_ROW = 1_000
-"""Bytes that a row adds to a request, as a guess before any was read: so many had rows of text and tools on average."""
+"""Bytes that a row adds to a request, as a guess before any was read: the average of rows of text and tools."""
 
 
 class AskAncestry(Record, frozen=True):
@@ -62,30 +62,30 @@ class AskControls(Record, frozen=True):
 class AskPage(Record, frozen=True):
     """Wants the newest `limit` events of TURN_KINDS in this span as tuple[StoredEvent, …], descending.
 
-    With `ascending` it wants the oldest ones, ascending. `more` says that as many before them will probably be asked
-    for next: whoever answers may begin to look for them. Of long tool results the `ends` are enough, if these are
-    given.
+    With `ascending` it wants the oldest ones, ascending. `prefetch` says that the next question will probably ask for
+    as many before them, so the reader may begin to fetch them. With `ends`, the ends of long tool results are enough.
     """
 
     span: Span
-    limit: int = PAGE
+    limit: int = PAGE_ROWS
     ascending: bool = False
-    more: bool = False
-    ends: Ends | None = None
+    prefetch: bool = False
+    ends: TextEnds | None = None
 
 
 class AskSpans(Record, frozen=True):
-    """Wants the newest `limit` events of TURN_KINDS in all of these spans, which follow one another oldest first, as
-    tuple[StoredEvent, …], descending. `ends` as above.
+    """Wants the newest `limit` events of TURN_KINDS in all of these spans as tuple[StoredEvent, …], descending.
+
+    The spans follow one another, oldest first. `ends` as above.
     """
 
     spans: tuple[Span, ...]
-    limit: int = 2 * PAGE
-    ends: Ends | None = None
+    limit: int = 2 * PAGE_ROWS
+    ends: TextEnds | None = None
 
 
 class AskEvents(Record, frozen=True):
-    """Wants the events of these ids, whosever they are, as tuple[StoredEvent, …], ascending, if there are any."""
+    """Wants the events of these ids, of any agent, as tuple[StoredEvent, …], ascending; missing ones are left out."""
 
     ids: tuple[int, ...]
 
@@ -98,181 +98,177 @@ Loading: TypeAlias = Reading[Memory]
 
 
 class Reach(Record, frozen=True):
-    """What of the log belongs to the memory of an agent: `pieces` are what is live of its lineage, oldest first.
+    """The part of the log that belongs to the memory of an agent: `pieces` are its live lineage, oldest first.
 
-    `settled` is memory without its turns. `irregular` says that filters, summaries or undos have changed what the
-    totals stored with turns counted. `deep` are the pieces with what summaries stand for.
+    `settled` is memory without its turns. `irregular` is True if filters, summaries or undos changed the events that
+    the totals stored with turns had counted. `pieces_with_summarized` are the pieces with the events that summaries
+    replace.
     """
 
     settled: Memory
     pieces: tuple[Span, ...]
     irregular: bool
-    deep: tuple[Span, ...] = ()
+    pieces_with_summarized: tuple[Span, ...] = ()
 
 
-def reaching(run: Run, agent: str, next_event: Event | None = None) -> Reading[Reach]:
-    """Walk backwards, and find out what is in force: an undo counts only in the agent that it belongs to.
+def find_reach(run: RunConfig, agent: str, next_event: Event | None = None) -> Reading[Reach]:
+    """Walk back over the lineage and find the events in force. An undo counts only in the agent that it belongs to.
 
-    `next_event` is taken as stored behind all others; it is of CONTROL_KINDS.
+    `next_event`, of CONTROL_KINDS, is treated as stored behind all others.
     """
     line: list[Ancestor] = []
     for ancestor in cast("tuple[Ancestor, ...]", (yield AskAncestry(agent))):
-        out = void(ancestor.undos)
-        cleared = ancestor.cleared
-        while cleared in out:
-            found = cast("tuple[int, ...]", (yield AskClear(ancestor.agent, cleared)))
-            cleared = found[0] if found else None
+        undone, cleared = undone_ids(ancestor.undos), ancestor.cleared
+        while cleared in undone:
+            earlier = cast("tuple[int, ...]", (yield AskClear(ancestor.agent, cleared)))
+            cleared = earlier[0] if earlier else None
         line.append(replace(ancestor, cleared=cleared))
         if cleared is not None:
             break
-    plan = spans(line)
+    plan = lineage_spans(line)
     controls = cast("tuple[StoredEvent, ...]", (yield AskControls(plan)))
-    out = void(undo for ancestor in line for undo in ancestor.undos)
-    inforce = [stored for stored in controls if stored.id not in out]
+    undone = undone_ids(undo for ancestor in line for undo in ancestor.undos)
+    in_force = [stored for stored in controls if stored.id not in undone]
     if next_event:
-        inforce.append(StoredEvent(NEXT_ID, agent, 0, 0.0, next_event))
-    settled = replace(replay(blank(run, agent), inforce), stale=False)
-    # An undo of the past changed what totals counted even when it is out of force itself.
-    irregular = any(isinstance(stored.event, Undone) for stored in controls)
-    irregular = irregular or any(isinstance(stored.event, Filtered) for stored in inforce)
-    irregular = irregular or bool(settled.summaries)
-    return Reach(settled, live(plan, settled.out), irregular, live(plan, settled.gone))
+        in_force.append(StoredEvent(NEXT_ID, agent, 0, 0.0, next_event))
+    settled = replace(replay(empty_memory(run, agent), in_force), stale=False)
+    # An undo of the past changed the totals even when it is out of force itself.
+    irregular = any(isinstance(stored.event, Undone) for stored in controls) or bool(settled.summaries)
+    irregular = irregular or any(isinstance(stored.event, Filtered) for stored in in_force)
+    return Reach(settled, live_spans(plan, settled.excluded), irregular, live_spans(plan, settled.excluded_intervals))
 
 
-def loading(run: Run, agent: str, next_event: Event | None = None) -> Loading:
-    """Ask for what the memory of `agent` takes, and return it; with `next_event` as it will be behind that."""
-    return (yield from filling((yield from reaching(run, agent, next_event))))
+def load_memory(run: RunConfig, agent: str, next_event: Event | None = None) -> Loading:
+    """Load and return the memory of `agent`; with `next_event` as it will be once that is stored."""
+    return (yield from load_reach((yield from find_reach(run, agent, next_event))))
 
 
-def filling(found: Reach) -> Loading:
-    """The same when it is known how far it reaches."""
-    settled, pieces = found.settled, found.pieces
+def load_reach(reach: Reach) -> Loading:
+    """Load and return the memory of an agent whose live part of the log is already known."""
+    settled, pieces = reach.settled, reach.pieces
     keep = settled.run.rules.keep_first_turn and settled.budget > 0
-    start = (yield from _first_turn(settled, pieces)) if keep or found.irregular else []
-    origin = (yield from _origin(settled, pieces, start)) if found.irregular else None
+    start = (yield from _first_turn(settled, pieces)) if keep or reach.irregular else []
+    origin = (yield from _origin(settled, pieces, start)) if reach.irregular else None
     start = start if keep else []
-    apart = replay(settled, start).window
-    reach, wanted = _Reach(settled, apart.size), ends(settled.run.rules.caps)
-    left, many = list(pieces), 1  # what is not read yet, and how many pieces of it are asked for at once
-    while left and not reach.enough:
-        behind = tuple(left[-many:])
-        alone = len(behind) == 1
-        asked = AskPage(behind[0], more=reach.far(PAGE), ends=wanted) if alone else AskSpans(behind, ends=wanted)
-        page = cast("tuple[StoredEvent, ...]", (yield asked))
-        reach.add(page)
-        if len(page) < asked.limit:
-            del left[-many:]
-            many *= MORE
+    first = replay(settled, start).window
+    reader, ends = _BackwardReader(settled, first.size), ends_to_read(settled.run.rules.result_limits)
+    left, count = list(pieces), 1  # the pieces that are not read yet, and how many of them one question asks for
+    while left and not reader.enough:
+        spans = tuple(left[-count:])
+        single = len(spans) == 1
+        question = (
+            AskPage(spans[0], prefetch=reader.needs(PAGE_ROWS), ends=ends) if single else AskSpans(spans, ends=ends)
+        )
+        page = cast("tuple[StoredEvent, ...]", (yield question))
+        reader.add(page)
+        if len(page) < question.limit:
+            del left[-count:]
+            count *= SPAN_GROWTH
         else:
-            left, many = _before(left, page[-1]), 1
-    turns, rows = reach.whole()
+            left, count = _before(left, page[-1]), 1
+    turns, rows = reader.finish()
     if origin:
-        if origin.second > reach.newest_end:  # of the open turn
+        if origin.second > reader.newest_end:  # of the open turn
             origin = replace(origin, second=0)
-        begun = replace(settled.window, origin=origin)
-        settled = replace(settled, window=begun, full=begun)
-    if start and reach.oldest > start[-1].id:
-        if reach.oldest > origin.second if origin else reach.before_oldest > 1:
-            first, total, before_newest = apart.turns[0], apart.total, apart.before_newest
-            kept = Window(NO_TURNS, apart.size, total, before_newest, first, origin)
-            settled = replace(settled, window=kept, full=kept)
-        else:  # nothing lies between
-            turns = [*apart.turns, *turns]
-    return replay(with_turns(settled, turns), rows)
+        window = replace(settled.window, origin=origin)
+        settled = replace(settled, window=window, full_window=window)
+    if start and reader.oldest > start[-1].id:
+        if reader.oldest > origin.second if origin else reader.before_oldest > 1:
+            window = Window(NO_TURNS, first.size, first.total, first.before_newest, first.turns[0], origin)
+            settled = replace(settled, window=window, full_window=window)
+        else:  # no turns lie between
+            turns = [*first.turns, *turns]
+    return replay(prepend_turns(settled, turns), rows)
 
 
 def _before(pieces: list[Span], row: StoredEvent) -> list[Span]:
-    """What of the pieces lies before this row of one of them."""
-    number = next(n for n in range(len(pieces) - 1, -1, -1) if _holds(pieces[n], row))
+    """Return the part of the pieces before this row, which belongs to one of them."""
+    number = max(n for n, piece in enumerate(pieces) if piece.agent == row.agent and piece.first <= row.id)
     piece = pieces[number]
     return [*pieces[:number], Span(piece.agent, piece.first, row.id - 1)]
 
 
-def _holds(piece: Span, row: StoredEvent) -> bool:
-    return piece.agent == row.agent and piece.first <= row.id
-
-
-def _origin(settled: Memory, pieces: tuple[Span, ...], start: list[StoredEvent]) -> Reading[Origin]:
-    """Where live memory begins; `start` are the rows of its first turn."""
+def _origin(settled: Memory, pieces: tuple[Span, ...], start: list[StoredEvent]) -> Reading[MemoryOrigin]:
+    """Return the place where live memory begins; `start` are the rows of its first turn."""
     if not start:
-        return Origin()
+        return MemoryOrigin()
     first = replay(settled, start).window.turns[0]
     for span in pieces:
         if span.last is None or span.last > first.end:
             behind = Span(span.agent, max(span.first, first.end + 1), span.last)
             if found := cast("tuple[StoredEvent, ...]", (yield AskPage(behind, limit=1, ascending=True))):
-                return Origin(first.id, first.before, found[0].id)
-    return Origin(first.id, first.before)
+                return MemoryOrigin(first.id, first.before, found[0].id)
+    return MemoryOrigin(first.id, first.before)
 
 
 def _first_turn(settled: Memory, pieces: tuple[Span, ...]) -> Generator[Question, Answer, list[StoredEvent]]:
-    """The rows of the first live turn; empty while none has ended. Damaged rows that make no turn are passed over."""
-    found: list[StoredEvent] = []
-    wanted = ends(settled.run.rules.caps)
+    """Return the rows of the first live turn; none while none has ended. Damaged rows that make no turn are skipped."""
+    rows: list[StoredEvent] = []
+    ends = ends_to_read(settled.run.rules.result_limits)
     for span in pieces:
-        asked = AskPage(span, limit=FIRST_PAGE, ascending=True, ends=wanted)
+        question = AskPage(span, limit=FIRST_PAGE, ascending=True, ends=ends)
         while True:
-            page = cast("tuple[StoredEvent, ...]", (yield asked))
+            page = cast("tuple[StoredEvent, ...]", (yield question))
             for stored in page:
-                found.append(stored)
+                rows.append(stored)
                 if isinstance(stored.event, TurnEnded):
-                    if replay(settled, found).window.turns:
-                        return found
-                    found = []
-            if len(page) < asked.limit:
+                    if replay(settled, rows).window.turns:
+                        return rows
+                    rows = []
+            if len(page) < question.limit:
                 break
-            behind = Span(span.agent, page[-1].id + 1, span.last)
-            asked = AskPage(behind, limit=4 * asked.limit, ascending=True, ends=wanted)
+            rest = Span(span.agent, page[-1].id + 1, span.last)
+            question = AskPage(rest, limit=4 * question.limit, ascending=True, ends=ends)
     return []
 
 
-class _Reach:
-    """What was read backwards so far, and whether it reaches beyond the window. `taken` bytes of it are taken already.
+class _BackwardReader:
+    """Collects rows read backwards until they reach beyond the window. `taken` bytes of the window are taken already.
 
-    A turn is folded when its first row is reached, by itself: what it comes to does not depend on what is before it.
+    A turn is folded by itself when its first row is reached: it does not depend on the turns before it.
     """
 
     def __init__(self, settled: Memory, taken: int) -> None:
         self._settled = settled
-        self._allowed = history_room(settled) - taken
-        self._open: list[StoredEvent] | None = None  # the rows behind the newest turn_end, once that is met
+        self._allowed = history_bytes(settled) - taken
+        self._open: list[StoredEvent] | None = None  # the rows behind the newest turn_end, once that is read
         self._turns: list[Turn] = []  # newest first
         self._size = 0  # their bytes
         self._read = 0  # rows
         self._rows: list[StoredEvent] = []  # of the turn being read, newest first
-        self._least: _Least | None = None  # what it has at least, once that was looked at
+        self._least: _LeastBytes | None = None  # its least size, once that was asked for
         self.newest_end = 0  # id of the newest turn_end
-        self.oldest = 0  # id of the oldest row that is not left out
+        self.oldest = 0  # id of the oldest row of the turns that were read whole
         self.before_oldest = 0  # turns of live memory before the oldest turn
         self.enough = False
 
     def add(self, page: tuple[StoredEvent, ...]) -> None:
         self._read += len(page)
-        start, thinned = 0, self._settled.thinned
+        start, thinned = 0, self._settled.has_removed
         ends = [n for n, row in enumerate(page) if type(row.event) is TurnEnded and not thinned(row.id, row.id)]
         for end in ends:
             self._rows += page[start:end]
             start = end
-            self._take()
+            self._finish_turn()
             if self.enough:
                 return
             self.newest_end = self.newest_end or page[end].id
         self._rows += page[start:]
-        self._look()
+        self._check_partial_turn()
 
-    def far(self, rows: int) -> bool:
-        """Whether so many rows more will probably not be enough, by what those before them came to."""
-        row = self._size / self._read if self._read else TYPICAL_ROW
-        return self._size + rows * row <= self._allowed
+    def needs(self, rows: int) -> bool:
+        """Return True if `rows` more rows will probably not be enough, by the average size of those before them."""
+        average = self._size / self._read if self._read else TYPICAL_ROW
+        return self._size + rows * average <= self._allowed
 
-    def whole(self) -> tuple[list[Turn], list[StoredEvent]]:
-        """The turns that were read whole, and the rows behind them, both in order; to be called once, at the end."""
+    def finish(self) -> tuple[list[Turn], list[StoredEvent]]:
+        """Return the turns that were read whole, and the rows behind them, both in order. Call it once, at the end."""
         if not self.enough:
-            self._take()
+            self._finish_turn()
         return self._turns[::-1], self._open or []
 
-    def _take(self) -> None:
-        """A turn_end, or nothing more: what was read since the last one is whole."""
+    def _finish_turn(self) -> None:
+        """Fold the rows read since the last turn_end: the next row is a turn_end, or there is none."""
         rows, self._rows, self._least = self._rows[::-1], [], None
         if rows:
             self.oldest = rows[0].id
@@ -281,65 +277,65 @@ class _Reach:
         elif rows:
             end = rows[-1].event
             self.before_oldest = end.before.turns if isinstance(end, TurnEnded) else 0
-            if turn := ended_turn(self._settled, rows):
+            if turn := build_turn(self._settled, rows):
                 self._turns.append(turn)
                 self._size += turn.size
-        # With one turn beyond the ceiling in hand nothing older can matter.
+        # With one turn beyond the ceiling nothing older can matter.
         self.enough = bool(self._turns) and self._size > self._allowed
 
-    def _look(self) -> None:
-        """See whether the part read of a turn proves that it is too much, by its rows or the count stored with its end.
+    def _check_partial_turn(self) -> None:
+        """Stop if the part read of a turn proves that the turn is too large, by its rows or the count at its end.
 
         The newest turn is read whole, whatever its size, and without a budget so is the one that overflows.
         """
         if not self._settled.budget or not self._turns or not self._rows:
             return
         if self._least is None:
-            self._least = _Least(self._settled, self._rows[0])
+            self._least = _LeastBytes(self._settled, self._rows[0])
         self._least.add(self._rows)
         self.enough = self._size + self._least.bytes > self._allowed
 
 
-class _Least:
-    """What the rows of one turn, met from its end, surely add to a request: `bytes`.
+class _LeastBytes:
+    """The `bytes` that the rows of one turn, read from its end, add to a request at the least.
 
-    Where a count was stored with the turn's end, and no filter took from it since, that is it. Else: of the iterations
-    before its newest nothing is sure, they may have been dropped. A result may have been cut, to no less than `most`
-    characters, or masked, to no less than MASK; but for the last few, which never are.
+    A count stored with the turn's end is exact, unless a filter removed something of the turn since. Without it only
+    the newest iteration is sure, for older ones may have been dropped. A result may have been cut to no less than
+    `most` characters. It may have been masked, to no less than MASK_START, but for the last few.
     """
 
     def __init__(self, settled: Memory, end: StoredEvent) -> None:
         self._settled = settled
         self.bytes = 0
-        if isinstance(end.event, TurnEnded) and not settled.thinned(end.event.first, end.id):
+        if isinstance(end.event, TurnEnded) and not settled.has_removed(end.event.first, end.id):
             self.bytes = counted_size(settled, end.event)
-        self._by_rows = not self.bytes
-        caps = settled.run.rules.caps
-        self._most, self._unmasked = caps.most, caps.keep_last
-        self._called = self._older = False
+        self._count_rows = not self.bytes
+        caps = settled.run.rules.result_limits
+        self._max_characters, self._unmasked = caps.max_tokens, caps.keep_last
+        self._has_called = self._is_older = False
         self._seen = 0
 
     def add(self, rows: Sequence[StoredEvent]) -> None:
-        """These rows of the turn, newest first; those seen before are passed over."""
-        if self._by_rows:
-            new, thinned = rows[self._seen :], self._settled.thinned
-            self.bytes += sum(self._of(stored) for stored in new if not thinned(stored.id, stored.id))
+        """Count the rows of the turn, newest first. Those counted before are skipped."""
+        if self._count_rows:
+            new, thinned = rows[self._seen :], self._settled.has_removed
+            self.bytes += sum(self._least_of(stored) for stored in new if not thinned(stored.id, stored.id))
         self._seen = len(rows)
 
-    def _of(self, stored: StoredEvent) -> int:
+    def _least_of(self, stored: StoredEvent) -> int:
         match stored.event:
             case UserMessage(text):
                 return len(text)
-            case AssistantMessage() as said if not self._older:
-                return len(said.text)
+            case AssistantMessage() as reply if not self._is_older:
+                return len(reply.text)
             case ToolCall():  # its arguments may be sent in a shorter form
-                self._called = True
+                self._has_called = True
                 return 0
             case ToolResult(content=text):
-                self._older = self._older or self._called
+                self._is_older = self._is_older or self._has_called
                 self._unmasked -= 1
-                if self._older:
+                if self._is_older:
                     return 0
-                return min(len(text), self._most if self._unmasked >= 0 else MASK)
+                return min(len(text), self._max_characters if self._unmasked >= 0 else MASK_START)
             case _:
                 return 0

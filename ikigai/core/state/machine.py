@@ -1,38 +1,40 @@
-"""The agent without IO: what happened → which facts follow, and which jobs should be under way.
+"""This module decides for an agent, without IO: which events follow from an input, and which jobs should be under way.
 
-    happened        while idle                    while a turn is open
+    input           while idle                    while a turn is open
     Opened          settings, if they differ      the draft as interrupted reply, turn_end interrupted, settings
     Submitted, Plan, Quote   user                 refused (the loop queues it)
     Steered         user                          user; refused while results are awaited (the loop keeps it)
     Replied         -                             the reply; turn_end completed behind it without calls or if refused,
-                                                  failed behind the third in a row that calls only what is not there
-    Failed          -                             what was said as interrupted reply, turn_end failed
-    Exceeded        -                             usage (the loop has sent less by then, or makes a Failed of it)
-    Used, Ran       usage, command                usage, command
+                                                  failed behind the third in a row that calls only missing tools
+    Failed          -                             the partial text as interrupted reply, turn_end failed
+    ContextOverflowed   -                         usage (the loop sends less, or turns it into a Failed)
+    UsageRecorded   usage                         usage
+    CommandFinished command                       command
     Send            mail_sent                     mail_sent
-    Heard           -                             -
-    Mailed          user, mail_taken of each      refused (the loop looks while idle)
+    MailArrived, Offered   -                      -
+    MailDelivered   user, mail_taken of each      refused (the loop checks while idle)
     Approved        -                             approval, tool_started
     Denied          -                             approval, tool_result
     ToolDone        -                             tool_result
-    Noted           -                             turn_end completed
-    Interrupted     -                             what was said as interrupted reply, turn_end interrupted
-    Clear, SetMark, RewindTo, RewindAt, Filter, Undo, Edit, Change   the fact, refused while busy (the loop queues it)
-    Condensed       summary, refused if what it covers has changed since    refused while busy (the loop queues it)
-    Instructed      settings, if they differ         refused (the loop looks while idle)
+    NoteClosed      -                             turn_end completed
+    Interrupted     -                             the partial text as interrupted reply, turn_end interrupted
+    Clear, SetMark, RewindTo, RewindAt, Filter, Undo, Edit, Change   the event; refused while busy (the loop queues it)
+    Condensed       summary; refused if the covered turns changed since   refused while busy (the loop queues it)
+    InstructionsChanged   settings, if they differ   refused (the loop checks while idle)
     Retry           rewind, user                  refused (the loop queues it)
 
-Behind the turn_end of a turn that another agent began, or that has taken work, stands what came of it, as mail to whom
-this agent works for and to whoever gave the work.
-Behind the turn_end of a talk that plans a filter stands the filter, however the talk ended: what was planned, and the
-talk itself, leave memory.
+The result of a turn follows its turn_end as mail, if another agent began the turn or the turn took work. It goes to the
+agent that this one works for, and to the agents that gave the work.
+The filter of a planning talk follows the turn_end, however the talk ended: the planned events and the talk itself leave
+memory.
 
-A Replied, Failed, Exceeded, Approved or ToolDone whose job is no longer wanted is late, and nothing follows from it.
+A Replied, Failed, ContextOverflowed, Approved or ToolDone whose job is no longer wanted is late: no event follows from
+it.
 """
 
 from ikigai.core import tokens
-from ikigai.core.agents.mail import together
-from ikigai.core.errors import Refused
+from ikigai.core.agents.mail import join_messages
+from ikigai.core.errors import Rejected
 from ikigai.core.events import (
     Cleared,
     CommandRan,
@@ -46,37 +48,38 @@ from ikigai.core.events import (
     UserMessage,
 )
 from ikigai.core.messages import Image, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall
-from ikigai.core.request.build import grow
-from ikigai.core.request.reply import facts, interrupted, storable_blocks
+from ikigai.core.request.build import append_event
+from ikigai.core.request.reply import interrupted_events, reply_events, storable_blocks
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
-from ikigai.core.state.fold import ended
+from ikigai.core.state.fold import end_turn
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,
     Change,
     Clear,
+    CloseNote,
     Command,
+    CommandFinished,
     Condense,
     Condensed,
+    ContextOverflowed,
     Denied,
     Edit,
-    Exceeded,
     Failed,
     Filter,
     Forget,
-    Heard,
     Input,
-    Instructed,
+    InstructionsChanged,
     Interrupted,
     Job,
-    Mailed,
-    Note,
-    Noted,
+    MailArrived,
+    MailDelivered,
+    NoteClosed,
+    Offered,
     Opened,
     Plan,
     Quote,
-    Ran,
     Replied,
     Retry,
     RewindAt,
@@ -89,210 +92,213 @@ from ikigai.core.state.inputs import (
     Submitted,
     ToolDone,
     Undo,
-    Used,
+    UsageRecorded,
 )
 from ikigai.core.state.memory import (
-    Beginning,
+    AgentStatus,
     Memory,
-    Status,
-    measured,
-    offered,
+    MemoryStart,
+    measure,
+    offered_tools,
     replace,
     used_with_summary,
     used_without_open,
 )
-from ikigai.core.state.rewind import before_newest, next_number, rewound, rewound_at, undone
-from ikigai.core.state.settings import chosen, reconfigured, reinstructed
-from ikigai.core.state.turn_report import report
+from ikigai.core.state.rewind import next_label, rewind_newest, rewind_to_mark, rewind_to_turn, undo_change
+from ikigai.core.state.settings import changed_instructions, chosen_settings, settings_of_run
+from ikigai.core.state.turn_report import report_turn
 
-CERTAINLY = 4
-"""Times the model's context from which a message is refused unsent: below that, bytes may have counted too many."""
+SURE_OVERFLOW_FACTOR = 4
+"""Multiple of the model's context from which a message is refused unsent: below it, bytes may have counted too many."""
 
 
 def work(memory: Memory) -> frozenset[Job]:
-    """The jobs that should be under way, as a function of memory alone."""
+    """Return the jobs that should be under way, as a function of memory alone."""
     turn = memory.open
     if turn is None:
         return frozenset()
     if turn.alone:
-        return frozenset({Note(turn.first)})
+        return frozenset({CloseNote(turn.first)})
     if not turn.pending:
         return frozenset({CallModel(turn.last)})
     return frozenset(RunTool(id, call) if call.id in turn.started else StartTool(id, call) for id, call in turn.pending)
 
 
-def decide(memory: Memory, happened: Input) -> tuple[Event, ...]:
-    """The facts that follow, to be stored in one transaction. Raises Refused."""
+def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
+    """Return the events that follow from the input, to be stored in one transaction. Raise Rejected if refused."""
     assert not memory.stale
-    match happened:
+    match incoming:
         case Opened(draft):
-            return (*_recovered(memory, draft), *reconfigured(memory))
-        case Replied(to=job) | Failed(to=job) | Exceeded(to=job) if job not in work(memory):
+            return (*_recover_turn(memory, draft), *settings_of_run(memory))
+        case Replied(job=job) | Failed(job=job) | ContextOverflowed(job=job) if job not in work(memory):
             return ()
-        case Approved(to=job) | Denied(to=job) | ToolDone(of=job) | Noted(to=job) if job not in work(memory):
+        case Approved(job=job) | Denied(job=job) | ToolDone(job=job) | NoteClosed(job=job) if job not in work(memory):
             return ()
-        case Used(usage):
+        case UsageRecorded(usage):
             return (usage,)
-        case Heard():
+        case MailArrived() | Offered():
             return ()
         case Send(mail):
             return (replace(mail, text=storable(mail.text)),)
-        case Ran(line, output):
+        case CommandFinished(line, output):
             return (CommandRan(storable(line), storable(output)),)
-        case Exceeded(_, _, usage):  # the loop sends less, or says that it failed
+        case ContextOverflowed(_, _, usage):  # the loop sends less, or comes with a Failed
             return (usage,) if usage else ()
-        case Interrupted(said, usage):
+        case Interrupted(blocks, usage):
             spent = (usage,) if usage else ()
             if memory.open is None:
                 return spent
-            return _stopped(memory, (*interrupted(said, memory.model), *spent), Ending.INTERRUPTED)
+            return _end_turn(memory, (*interrupted_events(blocks, memory.model), *spent), Ending.INTERRUPTED)
         case Replied(_, blocks, stop, usage, counted):
-            said = (*facts(_distinct(memory, blocks), stop, memory.model), usage)
-            calls = tuple(fact for fact in said if isinstance(fact, ToolCall))
+            reply = (*reply_events(_with_unique_ids(memory, blocks), stop, memory.model), usage)
+            calls = tuple(event for event in reply if isinstance(event, ToolCall))
             if not calls or stop is StopReason.REFUSED:  # asked again it would refuse again
-                return _stopped(memory, said, Ending.COMPLETED, counted=counted)
-            if why := _astray(memory, calls):
-                return _stopped(memory, said, Ending.FAILED, why)
-            return said
+                return _end_turn(memory, reply, Ending.COMPLETED, counted=counted)
+            if reason := _unknown_tools_reason(memory, calls):
+                return _end_turn(memory, reply, Ending.FAILED, reason)
+            return reply
         case Failed(_, reason, blocks, usage):
             spent = (usage,) if usage else ()
-            return _stopped(memory, (*interrupted(blocks, memory.model), *spent), Ending.FAILED, reason)
+            return _end_turn(memory, (*interrupted_events(blocks, memory.model), *spent), Ending.FAILED, reason)
         case Approved(StartTool(_, call), decision):
             return (*((decision,) if decision else ()), ToolStarted(call.id))
         case Denied(_, result, decision):
             return (*((decision,) if decision else ()), result)
         case ToolDone(_, result, also):
             return (*also, result)
-        case Noted():
-            return _stopped(memory, (), Ending.COMPLETED)
+        case NoteClosed():
+            return _end_turn(memory, (), Ending.COMPLETED)
         case Steered(text, images):
-            if memory.status is Status.RUNNING_TOOLS:
-                raise Refused("The turn waits for the results of its tools.", "Send it when they have come.")
+            if memory.status is AgentStatus.RUNNING_TOOLS:
+                raise Rejected("The turn waits for the results of its tools.", "Send it when they have come.")
             return _submitted(memory, text, images)
-        case _ if memory.status is not Status.IDLE:
-            raise Refused(f"The agent is busy ({memory.status.value}).", "Esc stops it.")
+        case _ if memory.status is not AgentStatus.IDLE:
+            raise Rejected(f"The agent is busy ({memory.status.value}).", "Esc stops it.")
         case _:
-            return _while_idle(memory, happened)
+            return _decide_while_idle(memory, incoming)
 
 
-def _while_idle(memory: Memory, happened: Submitted | Instructed | Mailed | Condensed | Command) -> tuple[Event, ...]:
-    """The facts that follow from what the loop queues while a turn is open. Raises Refused."""
-    match happened:
-        case Instructed(value):
-            return reinstructed(memory, value)
+def _decide_while_idle(
+    memory: Memory, incoming: Submitted | InstructionsChanged | MailDelivered | Condensed | Command
+) -> tuple[Event, ...]:
+    """Return the events that follow from an input that needs an idle agent. Raise Rejected if it is refused."""
+    match incoming:
+        case InstructionsChanged(value):
+            return changed_instructions(memory, value)
         case Submitted(text, images, sender, attended):
             return _submitted(memory, text, images, sender, attended)
-        case Mailed(mails):
-            begun = _submitted(memory, together(mails), (), ", ".join(dict.fromkeys(mail.shown for mail in mails)))
-            return (*begun, *(mail.taken for mail in mails))
+        case MailDelivered(mails):
+            senders = ", ".join(dict.fromkeys(mail.shown for mail in mails))
+            return (*_submitted(memory, join_messages(mails), (), senders), *(mail.taken for mail in mails))
         case Clear():
             return (Cleared(memory.own),)
         case SetMark(label):
-            return (Marked(label or next_number(memory)),)
+            return (Marked(label or next_label(memory)),)
         case RewindTo(label):
-            return (rewound(memory, label),)
+            return (rewind_to_mark(memory, label),)
         case RewindAt(to):
-            return (rewound_at(memory, to),)
+            return (rewind_to_turn(memory, to),)
         case Forget():
-            raise Refused("Nobody has looked what these ids are.", "Name them again.")
+            raise Rejected("Nobody has looked what these ids are.", "Name them again.")
         case Condense():
-            raise Refused("Nobody has made a summary.", "Ask for it again.")
+            raise Rejected("Nobody has made a summary.", "Ask for it again.")
         case Condensed(summary, begins):
-            return (_summarised(memory, summary, begins),)
+            return (_finish_summary(memory, summary, begins),)
         case Filter(ranges, ids, messages, criteria):
             return (Filtered("forget", criteria, ranges, ids, 0, messages, memory.used, memory.used),)
         case Plan(mode, criteria):
             if not memory.run.planning():
-                raise Refused("Nothing here can look for messages by criteria.", "/forget takes ids, too.")
+                raise Rejected("Nothing here can look for messages by criteria.", "/forget takes ids, too.")
             if not memory.limits.tools:
-                raise Refused(
+                raise Rejected(
                     f"{memory.model} takes no tools, and looks for no messages by criteria.",
                     "/forget takes ids, too; /model chooses another model.",
                 )
-            asked = _submitted(memory, criteria, ())
-            return tuple(replace(fact, planning=mode) for fact in asked)
+            return tuple(replace(event, planning=mode) for event in _submitted(memory, criteria, ()))
         case Quote(text):
             return (UserMessage(storable(text), alone=True),)
         case Undo(id):
-            return (undone(memory, id),)
+            return (undo_change(memory, id),)
         case Retry():
-            back, text, images = before_newest(memory)
+            back, text, images = rewind_newest(memory)
             return (back, *_submitted(memory, text, images))
         case Edit():
-            return before_newest(memory)[:1]
+            return rewind_newest(memory)[:1]
         case Change(values):
-            return chosen(memory, values)
+            return chosen_settings(memory, values)
 
 
-def _stopped(
-    memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str = "", counted: int = 0
+def _end_turn(
+    memory: Memory, last: tuple[Event, ...], ending: Ending, reason: str = "", counted: int = 0
 ) -> tuple[Event, ...]:
-    """The end of the turn; of a planning talk, with the filter that it came to."""
+    """Return the `last` events of the turn and its end; for a planning talk, also its filter."""
     turn = memory.open
     assert turn
-    facts = (*said, ended(memory, said, ending, reason, counted), *report(memory, said, ending, reason))
+    events = (*last, end_turn(memory, last, ending, reason, counted), *report_turn(memory, last, ending, reason))
     if not turn.planning:
-        return facts
+        return events
     plan = turn.plan or FilterPlanned()
-    named, used = (plan.ranges, plan.ids, turn.first, plan.messages), used_without_open(memory)
-    return (*facts, Filtered(turn.planning, turn.criteria, *named, used, used))
+    planned, used = (plan.ranges, plan.ids, turn.first, plan.messages), used_without_open(memory)
+    return (*events, Filtered(turn.planning, turn.criteria, *planned, used, used))
 
 
-def _astray(memory: Memory, calls: tuple[ToolCall, ...]) -> str:
-    """Why a turn is given up whose replies call only tools that are not offered, ASTRAY in a row; "" to go on."""
-    known = {tool.name for tool in offered(memory)}
+def _unknown_tools_reason(memory: Memory, calls: tuple[ToolCall, ...]) -> str:
+    """Return why a turn ends after MAX_UNKNOWN_TOOL_ROUNDS replies that call only unknown tools; "" if it goes on."""
+    known = {tool.name for tool in offered_tools(memory)}
     turn = memory.open
-    if turn is None or turn.requests < ASTRAY - 1:
+    if turn is None or turn.requests < MAX_UNKNOWN_TOOL_ROUNDS - 1:
         return ""
-    replies = [message.calls for message in turn.messages if message.role is Role.ASSISTANT][1 - ASTRAY :]
+    replies = [message.calls for message in turn.messages if message.role is Role.ASSISTANT]
+    replies = replies[1 - MAX_UNKNOWN_TOOL_ROUNDS :]
     earlier = [call for reply in replies for call in reply]
-    if len(replies) < ASTRAY - 1:  # older ones had to make room
+    if len(replies) < MAX_UNKNOWN_TOOL_ROUNDS - 1:  # older ones had to make room
         earlier = [call for _, call in turn.calls]
     if any(call.name in known for call in (*earlier, *calls)):
         return ""
-    names = ", ".join(dict.fromkeys(call.name[:NAMED] for call in calls[:NAMES]))
+    names = ", ".join(dict.fromkeys(call.name[:MAX_TOOL_NAME] for call in calls[:MAX_LISTED_TOOLS]))
     return f"{memory.model} keeps calling tools that do not exist ({names}). /model chooses another."
 
 
-ASTRAY = 3
-"""Rounds after which a model that was told each time which tools there are will not find one."""
-NAMES, NAMED = 5, 40
-"""Names of such tools that are said, and characters of each."""
+MAX_UNKNOWN_TOOL_ROUNDS = 3
+"""Rounds after which a model that got the list of tools each time will not find one."""
+MAX_LISTED_TOOLS, MAX_TOOL_NAME = 5, 40
+"""Unknown tools that the reason names, and characters of each name."""
 
 
-def _recovered(memory: Memory, draft: Draft | None) -> tuple[Event, ...]:
-    """Close the turn that a dead program left open, with what it had said."""
+def _recover_turn(memory: Memory, draft: Draft | None) -> tuple[Event, ...]:
+    """Close the turn that a killed process left open, with the part of the reply in its draft."""
     if memory.open is None:
         return ()
-    said: tuple[Event, ...] = ()
-    if draft and CallModel(draft.asked_by) in work(memory):
-        said = interrupted((Thinking(draft.thinking), Text(draft.text)), memory.model)
     if memory.open.alone:
-        return _stopped(memory, (), Ending.COMPLETED)
-    return _stopped(memory, said, Ending.INTERRUPTED, "the program ended")
+        return _end_turn(memory, (), Ending.COMPLETED)
+    reply: tuple[Event, ...] = ()
+    if draft and CallModel(draft.asked_by) in work(memory):
+        reply = interrupted_events((Thinking(draft.thinking), Text(draft.text)), memory.model)
+    return _end_turn(memory, reply, Ending.INTERRUPTED, "the program ended")
 
 
-def _distinct(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBlock, ...]:
-    """The same blocks, each call under an id of its own: results are matched by it, and vendors refuse it twice."""
-    taken = _ids(memory) if any(isinstance(block, ToolCall) for block in blocks) else set[str]()
-    found: list[ReplyBlock] = []
+def _with_unique_ids(memory: Memory, blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBlock, ...]:
+    """Return the blocks, each call under a unique id: results are matched by it, and vendors refuse an id twice."""
+    taken = _call_ids(memory) if any(isinstance(block, ToolCall) for block in blocks) else set[str]()
+    unique: list[ReplyBlock] = []
     for block in storable_blocks(blocks):
         if isinstance(block, ToolCall):
-            given = block.id or "call"
-            id, n = given, 1
+            id, n = block.id or "call", 1
             while id in taken:
                 n += 1
-                id = f"{given}_{n}"
+                id = f"{block.id or 'call'}_{n}"
             taken.add(id)
             block = ToolCall(id, block.name, block.arguments, block.malformed)
-        found.append(block)
-    return tuple(found)
+        unique.append(block)
+    return tuple(unique)
 
 
-def _ids(memory: Memory) -> set[str]:
-    """The ids of all calls in context, and of those of the open turn that were dropped from it."""
-    first = (memory.full.first,) if memory.full.first else ()
-    ended = {call.id for turn in (*first, *memory.full.turns) for message in turn.messages for call in message.calls}
+def _call_ids(memory: Memory) -> set[str]:
+    """Return the ids of all calls in context, and of the calls that were dropped from the open turn."""
+    first = (memory.full_window.first,) if memory.full_window.first else ()
+    ended = {
+        call.id for turn in (*first, *memory.full_window.turns) for message in turn.messages for call in message.calls
+    }
     return ended | {call.id for _, call in memory.open.calls} if memory.open else ended
 
 
@@ -301,30 +307,31 @@ def _submitted(
 ) -> tuple[Event, ...]:
     text, sender = storable(text), storable(sender)
     if not memory.model:
-        raise Refused("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup")
-    asked = measured(memory, grow((), UserMessage(text, images, sender=sender)))
-    alone = tokens.count(memory.provider, memory.model, memory.envelope + asked)
-    if alone > CERTAINLY * memory.limits.context:
-        raise Refused(
-            f"This message takes about {tokens.short(alone)} tokens, and {memory.model} takes"
-            f" {tokens.short(memory.limits.context)} in all.",
+        raise Rejected("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup")
+    message_bytes = measure(memory, append_event((), UserMessage(text, images, sender=sender)))
+    size = tokens.count_tokens(memory.provider, memory.model, memory.envelope + message_bytes)
+    if size > SURE_OVERFLOW_FACTOR * memory.limits.context:
+        raise Rejected(
+            f"This message takes about {tokens.format_tokens(size)} tokens, and {memory.model} takes"
+            f" {tokens.format_tokens(memory.limits.context)} in all.",
             "Send less of it, or choose a model with a larger context with /model.",
         )
     if not memory.budget:
-        size = tokens.count(memory.provider, memory.model, memory.size + asked)
+        size = tokens.count_tokens(memory.provider, memory.model, memory.size + message_bytes)
         if memory.window.turns and size > memory.room:
-            raise Refused(
-                f"Context full: {tokens.short(size)} of {tokens.short(memory.room)} tokens, and the window is off.",
+            raise Rejected(
+                f"Context full: {tokens.format_tokens(size)} of {tokens.format_tokens(memory.room)} tokens, "
+                "and the window is off.",
                 "Use /clear or /rewind, or switch the window on with /budget 100k.",
             )
     return (UserMessage(text, images, sender=sender, attended=attended),)
 
 
-def _summarised(memory: Memory, summary: Summarised, begins: Beginning | None) -> Summarised:
-    """The summary with what it saves, if all that it covers is still in memory as it was."""
+def _finish_summary(memory: Memory, summary: Summarised, begins: MemoryStart | None) -> Summarised:
+    """Return the summary with the sizes before and after it. Raise Rejected if the events that it covers changed."""
     summary = replace(summary, text=storable(summary.text), focus=storable(summary.focus))
     if summary.closed:
         return summary
-    if memory.begins(summary.upto) != begins:
-        raise Refused("The summary was discarded: memory begins otherwise now.", "/condense makes another.")
+    if memory.start_up_to(summary.upto) != begins:
+        raise Rejected("The summary was discarded: memory begins otherwise now.", "/condense makes another.")
     return replace(summary, before=memory.used, after=used_with_summary(memory, summary))

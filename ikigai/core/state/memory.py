@@ -1,4 +1,4 @@
-"""Memory: what the log means now for one agent, and what a request made of it holds and takes."""
+"""This module defines memory: the meaning of an agent's log now, and the content and size of the next request."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -8,25 +8,28 @@ import msgspec
 from ikigai.core import tokens
 from ikigai.core.events import Choices, Summarised
 from ikigai.core.messages import Message, ToolSpec
-from ikigai.core.model import Limits
+from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
-from ikigai.core.request.build import Request, notice, paired, summarised
-from ikigai.core.request.system_prompt import system
-from ikigai.core.state.open_turn import OpenTurn, Status
-from ikigai.core.state.project_limits import ALL
-from ikigai.core.state.run_config import Run
+from ikigai.core.request.build import Request, pair_calls, summary_as_messages, window_notice
+from ikigai.core.request.system_prompt import system_prompt
+from ikigai.core.state.intervals import Interval, up_to, within
+from ikigai.core.state.open_turn import AgentStatus, OpenTurn
+from ikigai.core.state.run_config import RunConfig
 from ikigai.core.state.window import Turn, Window
+from ikigai.core.tool_selection import ToolSelection
 
 replace = msgspec.structs.replace
 
 
 class Mark(Record, frozen=True):
+    """A mark that a rewind can go back to; `id` is its event's."""
+
     id: int
     label: str
 
 
-class Act(Record, frozen=True):
-    """What this agent did to its memory and can undo: the event's id, and its kind. An `empty` filter took nothing."""
+class UndoableChange(Record, frozen=True):
+    """A change of its memory that this agent can undo: the event's id and kind. An `empty` filter removed nothing."""
 
     id: int
     kind: str
@@ -34,7 +37,7 @@ class Act(Record, frozen=True):
 
 
 class Summary(Record, frozen=True):
-    """What stands for everything at or before the event `upto`, which is so many turns; `id` is its event's."""
+    """The text that replaces all events up to `upto`, that one included: so many `turns`; `id` is its own event's."""
 
     id: int
     upto: int
@@ -42,55 +45,55 @@ class Summary(Record, frozen=True):
     turns: int
 
 
-class Beginning(Record, frozen=True):
-    """How memory begins: equal as long as nothing up to a certain event has left it, or come back."""
+class MemoryStart(Record, frozen=True):
+    """The beginning of memory: equal as long as no event up to a certain one left memory, or came back."""
 
     cleared: int | None
     summaries: tuple[int, ...]
-    gone: frozenset[tuple[int, int]]
+    gone: frozenset[Interval]
     removed: tuple[int, ...]
 
 
 class Memory(Record, frozen=True):
-    """What the log means now. Status and what is pending are derived; sizes are kept as bytes.
+    """The meaning of the log now. Status and pending calls are derived; sizes are bytes.
 
-    `window` are the turns that are sent, `full` those that were before the open turn grew: what had to make room for it
-    is sent again if that comes to less once it has ended. `gone` are the open id intervals that rewinds and filters
-    took away, `removed` the single events that filters did, ascending; `acts` what of all that is in force and this
-    agent's own, since the clear. `cleared` is the clear that memory begins behind, `stale` says that the past changed
-    and memory has to be loaded before anything else is decided. `limits` are the model's as they were known when memory
-    was loaded: whoever learns others loads it again, for the fold must not change under the turns that it has folded.
-    `turn_room` are the bytes that an open turn may take by them. `summaries` are those that no rewind went behind; the
-    newest is sent, and counts with `envelope`.
+    `window` are the turns that are sent. `full_window` are those before the open turn grew: turns that made room for it
+    are sent again if it takes less once it has ended. `excluded_intervals` are the open id intervals that rewinds and
+    filters exclude. `removed_ids` are the single events that filters exclude, ascending. `changes` are the changes
+    since the clear that are in force and this agent's own. `cleared` is the clear that memory begins behind. `stale`
+    says that the past changed and memory has to be loaded before the next decision. `limits` are the model's limits as
+    known when memory was loaded. A caller that learns others loads memory again, for the fold must not change under the
+    turns that it has folded. `turn_room` is the number of bytes that an open turn may take by them. `summaries` are
+    those that no rewind went behind. The newest one is sent, and counts with `envelope`.
     """
 
-    run: Run
+    run: RunConfig
     agent: str
     settings: Choices
     envelope: int
     own: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
     window: Window = Window()
-    full: Window = Window()
+    full_window: Window = Window()
     open: OpenTurn | None = None
     marks: tuple[Mark, ...] = ()
-    gone: tuple[tuple[int, int], ...] = ()
-    removed: tuple[int, ...] = ()
+    excluded_intervals: tuple[Interval, ...] = ()
+    removed_ids: tuple[int, ...] = ()
     summaries: tuple[Summary, ...] = ()
-    acts: tuple[Act, ...] = ()
+    changes: tuple[UndoableChange, ...] = ()
     cleared: int | None = None
     stale: bool = False
-    limits: Limits = Limits(0, 0)
+    limits: ModelLimits = ModelLimits(0, 0)
     turn_room: int = 0
 
     @property
-    def status(self) -> Status:
+    def status(self) -> AgentStatus:
         if self.open is None:
-            return Status.IDLE
-        return Status.RUNNING_TOOLS if len(self.open.calls) > len(self.open.answered) else Status.WAITING
+            return AgentStatus.IDLE
+        return AgentStatus.RUNNING_TOOLS if len(self.open.calls) > len(self.open.answered) else AgentStatus.WAITING
 
     @property
     def model(self) -> str:
-        """The model in force, "provider/name"; empty when there is none."""
+        """The model in force, "provider/name"; "" for none."""
         return str(self.settings.get("model") or "")
 
     @property
@@ -99,7 +102,7 @@ class Memory(Record, frozen=True):
 
     @property
     def budget(self) -> int:
-        """The sliding budget in tokens; 0 means that nothing slides out."""
+        """The sliding budget in tokens; 0 means that no turn slides out."""
         budget = self.settings.get("budget")
         return int(budget) if isinstance(budget, int) else 0
 
@@ -116,24 +119,26 @@ class Memory(Record, frozen=True):
 
     @property
     def summary(self) -> Summary | None:
-        """The one that is sent."""
+        """The summary that is sent."""
         return self.summaries[-1] if self.summaries else None
 
     @property
-    def covered(self) -> int:
-        """The last event that a summary stands for; 0 for none."""
+    def summarized_upto(self) -> int:
+        """The id of the last event that a summary replaces; 0 for none."""
         return max((summary.upto for summary in self.summaries), default=0)
 
     @property
-    def out(self) -> tuple[tuple[int, int], ...]:
-        """`gone`, and what summaries stand for."""
-        return (*self.gone, (-1, self.covered + 1)) if self.covered else self.gone
+    def excluded(self) -> tuple[Interval, ...]:
+        """The intervals of `excluded_intervals`, and the one that summaries replace."""
+        return (
+            (*self.excluded_intervals, up_to(self.summarized_upto)) if self.summarized_upto else self.excluded_intervals
+        )
 
-    def begins(self, upto: int) -> Beginning:
-        """How memory begins, up to this event."""
-        gone = frozenset((low, min(high, upto + 1)) for low, high in self.gone if low < upto)
-        removed = tuple(id for id in self.removed if id <= upto)
-        return Beginning(self.cleared, tuple(summary.id for summary in self.summaries), gone, removed)
+    def start_up_to(self, upto: int) -> MemoryStart:
+        """Return the beginning of memory up to the event `upto`."""
+        gone = frozenset((low, min(high, upto + 1)) for low, high in self.excluded_intervals if low < upto)
+        removed = tuple(id for id in self.removed_ids if id <= upto)
+        return MemoryStart(self.cleared, tuple(summary.id for summary in self.summaries), gone, removed)
 
     @property
     def size(self) -> int:
@@ -143,12 +148,12 @@ class Memory(Record, frozen=True):
 
     @property
     def used(self) -> int:
-        """The same in tokens."""
-        return tokens.count(self.provider, self.model, self.size)
+        """Tokens of the request as it stands."""
+        return tokens.count_tokens(self.provider, self.model, self.size)
 
     @property
     def used_at_least(self) -> int:
-        """Tokens of the request without the turns that can slide out: a kept first turn and the newest never do."""
+        """Tokens of the request without the turns that can slide out. A kept first turn and the newest never do."""
         if not self.budget:
             return self.used
         turns = self.window.turns
@@ -156,19 +161,19 @@ class Memory(Record, frozen=True):
         newest = turns[-1] if turns and not self.open else None
         staying = (first,) if first is newest else (first, newest)
         size = self.size - self.window.size + sum(turn.size for turn in staying if turn)
-        return tokens.count(self.provider, self.model, size)
+        return tokens.count_tokens(self.provider, self.model, size)
 
     @property
     def cutoff(self) -> int | None:
-        """Id of the first event in context when something is out of it; None when everything is in."""
-        turn = self.first_behind_rule
+        """Id of the first event in context when older events are out of it; None when all events are in."""
+        turn = self.first_after_rule
         if turn is None or not (self.window.older.turns or self.summaries):
             return None
         return turn.first if isinstance(turn, OpenTurn) else turn.id
 
     @property
-    def first_behind_rule(self) -> Turn | OpenTurn | None:
-        """The turn that the rule stands before; None where nothing is sent.
+    def first_after_rule(self) -> Turn | OpenTurn | None:
+        """The turn right after the context rule; None if no turn is sent.
 
         A first turn that is kept stands before the rule only if turns are left out between it and the others.
         """
@@ -177,98 +182,99 @@ class Memory(Record, frozen=True):
             return kept
         return self.window.turns[0] if self.window.turns else self.open
 
-    def remembers(self, id: int) -> bool:
-        """Whether the event `id` of this lineage is in context."""
+    def has_in_context(self, id: int) -> bool:
+        """Return True if the event `id` of this lineage is in context."""
         start, first = self.cutoff or (self.cleared or 0), self.window.first
         inside = id >= start or (first is not None and first.id <= id <= first.end)
-        return inside and not any(low < id < high for low, high in self.out) and not self.thinned(id, id)
+        return inside and not within(id, self.excluded) and not self.has_removed(id, id)
 
-    def thinned(self, first: int, last: int) -> bool:
-        """Whether a filter took single events from between these two, both included."""
-        if not self.removed:
+    def has_removed(self, first: int, last: int) -> bool:
+        """Return True if a filter removed single events between `first` and `last`, both included."""
+        if not self.removed_ids:
             return False
-        place = bisect_left(self.removed, first)
-        return place < len(self.removed) and self.removed[place] <= last
+        place = bisect_left(self.removed_ids, first)
+        return place < len(self.removed_ids) and self.removed_ids[place] <= last
 
 
-def output_reserve(limits: Limits) -> int:
-    """Tokens kept free for the reply: the longest the model gives, but no more than a quarter of its context."""
+def output_reserve(limits: ModelLimits) -> int:
+    """Return the tokens kept free for the reply: the model's longest, but at most a quarter of its context."""
     return min(limits.max_output, limits.context // 4)
 
 
-def measured(memory: Memory, messages: Iterable[Message]) -> int:
-    """Bytes that these messages add to a request."""
+def measure(memory: Memory, messages: Iterable[Message]) -> int:
+    """Return the bytes that these messages add to a request."""
     measure = memory.run.encoder(memory.model).message
     return sum(measure(message) for message in messages)
 
 
 def notice_size(memory: Memory, older: int) -> int:
-    message = notice(older)
+    """Return the bytes of the notice about `older` messages that are left out."""
+    message = window_notice(older)
     return memory.run.encoder(memory.model).message(message) if message else 0
 
 
 def summary_messages(memory: Memory) -> tuple[Message, ...]:
-    """What of a request stands for what was condensed."""
+    """Return the messages of a request that replace the condensed turns."""
     summary = memory.summary
-    return summarised(summary.text, summary.turns) if summary else ()
+    return summary_as_messages(summary.text, summary.turns) if summary else ()
 
 
 def envelope(memory: Memory) -> int:
-    """Bytes of a request that no turn adds: its frame, and the summary."""
-    return memory.run.encoder(memory.model).envelope(frame(memory)) + measured(memory, summary_messages(memory))
+    """Return the bytes of a request that no turn adds: its frame, and the summary."""
+    return memory.run.encoder(memory.model).envelope(request_frame(memory)) + measure(memory, summary_messages(memory))
 
 
 def used_without_open(memory: Memory) -> int:
-    """Tokens of the request as it stood before the open turn began."""
-    idle = replace(memory, open=None, window=memory.full)
+    """Return the tokens of the request as it stood before the open turn began."""
+    idle = replace(memory, open=None, window=memory.full_window)
     return replace(idle, envelope=envelope(idle)).used
 
 
 def used_with_summary(memory: Memory, event: Summarised) -> int:
-    """Tokens of the request once this summary stands for what it covers, as far as the window knows."""
+    """Return the tokens of the request once this summary replaces what it covers, as far as the window knows."""
     summary = Summary(0, event.upto, event.text, event.turns)
     summed = replace(memory, summaries=(*memory.summaries, summary), open=None)
-    first = (memory.full.first,) if memory.full.first else ()
-    kept = sum(turn.size for turn in (*first, *memory.full.turns) if turn.id > event.upto)
-    return tokens.count(memory.provider, memory.model, envelope(summed) + kept)
+    first = (memory.full_window.first,) if memory.full_window.first else ()
+    kept = sum(turn.size for turn in (*first, *memory.full_window.turns) if turn.id > event.upto)
+    return tokens.count_tokens(memory.provider, memory.model, envelope(summed) + kept)
 
 
 def plain_size(memory: Memory) -> int:
-    """Bytes of the request as it stands, whatever its turns count for: what `UsageReported.size` says of it."""
-    return memory.envelope + measured(memory, _turns(memory))
+    """Return the plain bytes of the request as it stands, for `UsageReported.size`, whatever its turns count for."""
+    return memory.envelope + measure(memory, _turns(memory))
 
 
-def offered(memory: Memory) -> tuple[ToolSpec, ...]:
-    """The tools that the model has now."""
+def offered_tools(memory: Memory) -> tuple[ToolSpec, ...]:
+    """Return the tools that the model has now."""
     if not memory.limits.tools:
         return ()
     if memory.open and memory.open.planning:
         return memory.run.planning()
-    off = str(memory.settings.get("tools_off") or "").split(",")
-    if ALL in off:
-        return ()
-    return tuple(tool for tool in memory.run.tools if tool.set not in off) if off != [""] else memory.run.tools
+    selection = ToolSelection.of(memory.settings)
+    if not selection.off:
+        return memory.run.tools
+    return tuple(tool for tool in memory.run.tools if not selection.is_off(tool.set))
 
 
-def frame(memory: Memory) -> Request:
-    """The next request without its messages."""
+def request_frame(memory: Memory) -> Request:
+    """Return the next request without its messages."""
     return Request(
         model=memory.model.partition("/")[2],
-        system=system(memory.settings),
-        tools=offered(memory),
+        system=system_prompt(memory.settings),
+        tools=offered_tools(memory),
         level=str(memory.settings.get("level") or ""),
         max_output=output_reserve(memory.limits),
     )
 
 
-def request(memory: Memory) -> Request:
-    """What the model is sent now: summary, notice, window, open turn; every call with its result."""
-    return replace(frame(memory), messages=(*summary_messages(memory), *_turns(memory)))
+def next_request(memory: Memory) -> Request:
+    """Return the next request: summary, notice, window, open turn; every call with its result."""
+    return replace(request_frame(memory), messages=(*summary_messages(memory), *_turns(memory)))
 
 
 def _turns(memory: Memory) -> tuple[Message, ...]:
-    older = notice(memory.window.older.messages)
+    older = window_notice(memory.window.older.messages)
     first = memory.window.first.messages if memory.window.first else ()
     turns = [message for turn in memory.window.turns for message in turn.messages]
-    opened = paired(memory.open.messages, memory.open.started) if memory.open else ()
+    opened = pair_calls(memory.open.messages, memory.open.started) if memory.open else ()
     return (*first, *((older,) if older else ()), *turns, *opened)

@@ -1,11 +1,11 @@
-"""The turn under way: how it grows event by event, and what of it a model is not sent any more.
+"""This module builds the open turn event by event, and leaves out what a model is not sent any more.
 
     a tool result longer than a result may be     is cut when it comes
     results between the first and the last few    are masked, some at a time
     the oldest iterations (a reply with calls,    are dropped, as the last resort, when the turn alone is too large
     their results)                                for the model; the newest iteration stays
 
-What was cut, masked or dropped stays so in later requests, and the size is of that form. The log keeps everything.
+Later requests keep the cuts, masks and drops, and the size is the size of that form. The log keeps everything.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from ikigai.core.events import Event, FilterPlanned, MailTaken, ToolStarted, Use
 from ikigai.core.messages import ASSISTANT, TOOL, Block, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.build import join
-from ikigai.core.state.tool_results import Caps, capped, edge, masked
+from ikigai.core.state.tool_results import ToolResultLimits, cap_result, mask_result, masked_edge
 
 replace = msgspec.structs.replace
 
@@ -26,27 +26,29 @@ Measure: TypeAlias = Callable[[Message], int]
 """Bytes of one message in a request."""
 
 READ_RESULT = "read_result"
-"""The tool that shows a model what was cut or masked; where it is offered, what stands instead names the result."""
+"""The tool that shows a model a result that was cut or masked. If it is offered, the replacement names the result."""
 
 
-class Status(StrEnum):
+class AgentStatus(StrEnum):
+    """The state of an agent's turn."""
+
     IDLE = "idle"
     WAITING = "waiting for the model"
     RUNNING_TOOLS = "running tools"
 
 
-IDLE, WAITING, RUNNING_TOOLS = Status.IDLE, Status.WAITING, Status.RUNNING_TOOLS
-"""Found at once, where one found in its class takes a quarter of a microsecond up to Python 3.11."""
+IDLE, WAITING, RUNNING_TOOLS = AgentStatus.IDLE, AgentStatus.WAITING, AgentStatus.RUNNING_TOOLS
+"""Module names, because a lookup in the class takes a quarter of a microsecond up to Python 3.11."""
 
 
 class OpenTurn(Record, frozen=True):
     """The turn under way. `calls` are its tool calls with the ids of their events, `last` its newest message event.
 
-    `results` have come so far; those before `edge` are masked but for the first few, `dropped` of them are gone with
-    `iterations` that were dropped. `planning` and `criteria` are those of a talk that plans a filter, `plan` what it
-    came to. `alone` says that no reply is wanted; `sender` is the name of the agent whose message began it. `reply_to`
-    are the agents, by id, whose work it has taken from mail. `attended` says that the user asked for it: by a word of
-    theirs, or through an agent above.
+    `results` counts the results so far. Those before `edge` are masked but for the first few. `dropped` of them left
+    with the `iterations` that were dropped. `planning` and `criteria` are those of a planning talk, `plan` is its
+    filter. `alone` says that no reply is wanted. `sender` is the name of the agent whose message began the turn.
+    `reply_to` are the ids of the agents whose work the turn has taken from mail. `attended` says that the user asked
+    for the turn, by a message or through an agent above.
     """
 
     first: int
@@ -70,12 +72,12 @@ class OpenTurn(Record, frozen=True):
 
     @property
     def requests(self) -> int:
-        """How many replies the turn has had."""
+        """Number of replies that the turn has had."""
         return self.iterations + sum(message.role is ASSISTANT for message in self.messages)
 
     @property
-    def running(self) -> bool:
-        """Whether a call has started and has no result yet; the others wait for it, or for the user's answer."""
+    def has_running_calls(self) -> bool:
+        """True if a call has started and has no result yet. Other calls wait for it, or for the user's answer."""
         return not self.started <= self.answered
 
     @property
@@ -83,28 +85,28 @@ class OpenTurn(Record, frozen=True):
         return tuple((id, call) for id, call in self.calls if call.id not in self.answered)
 
 
-NOTHING = OpenTurn(0, 0)
-"""What a turn grows from."""
+EMPTY_TURN = OpenTurn(0, 0)
+"""The turn before its first event."""
 
 
-class Growing:
-    """The open turn, or none yet, while one event after another comes to it.
+class TurnBuilder:
+    """Adds one event after another to an open turn, or to a turn that has not begun.
 
-    A message is measured when somebody has to know how big it is. `OpenTurn` says so exactly; whether the turn still
-    takes no more than `most` mostly shows without, by what a message takes at the most. So a turn that is folded at
-    once is measured at its end, and comes to the same as one that is folded event by event.
+    A message is measured only when its exact size is needed. `OpenTurn` has the exact size. An upper limit of each
+    message mostly shows that the turn takes no more than `limit`. So a turn that is folded at once is measured at
+    its end, and equals one that is folded event by event.
 
-    `readable` says that READ_RESULT is offered. Beyond `most` bytes iterations are dropped; with None none ever is.
+    `readable` says that READ_RESULT is offered. Beyond `limit` bytes iterations are dropped; with None none ever is.
     """
 
     def __init__(
-        self, turn: OpenTurn | None, caps: Caps, readable: bool, measure: Measure, most: int | None = None
+        self, turn: OpenTurn | None, caps: ToolResultLimits, readable: bool, measure: Measure, limit: int | None = None
     ) -> None:
         self._turn = turn
-        self._caps, self._readable, self._measure, self._most = caps, readable, measure, most
+        self._caps, self._readable, self._measure, self._limit = caps, readable, measure, limit
         self._changed = False
         self.status = WAITING if turn else IDLE
-        turn = turn or NOTHING
+        self._begun = turn = turn or EMPTY_TURN
         self._first, self._last = turn.first, turn.last
         self._messages = list(turn.messages)
         self._calls = list(turn.calls)
@@ -112,17 +114,15 @@ class Growing:
         self._started, self._answered = set(turn.started), set(turn.answered)
         self._results, self._edge, self._dropped = turn.results, turn.edge, turn.dropped
         self._iterations = turn.iterations
-        self._kind = turn.planning, turn.criteria
-        self._plan, self._alone, self._sender = turn.plan, turn.alone, turn.sender
-        self._reply_to, self._attended = turn.reply_to, turn.attended
-        self._size = turn.size  # of those measured, the first `_measured`
+        self._plan, self._reply_to, self._attended = turn.plan, turn.reply_to, turn.attended
+        self._size = turn.size  # bytes of the messages that are measured, the first `_measured`
         self._measured = len(self._messages)
-        self._most_more = 0  # bytes that the others take at the most
+        self._unmeasured_limit = 0  # bytes that the others take at the most
         if self._pending:
             self.status = RUNNING_TOOLS
 
     def admits(self, event: Event) -> bool:
-        """Whether its id fits: no call comes twice, and nothing starts or is answered that is not pending."""
+        """Return True if the id of the event fits: a call must be new, a start and a result need a pending call."""
         if type(event) is ToolCall:
             return event.id not in self._pending and event.id not in self._answered
         if type(event) is ToolResult or type(event) is ToolStarted:
@@ -130,7 +130,7 @@ class Growing:
         return True
 
     def add(self, id: int, event: Event) -> None:
-        """One more event under the id `id`; that it belongs here is not looked at again."""
+        """Add the event stored as `id`. It is not checked again that it belongs here."""
         if self.status is IDLE:
             self._first, self.status = id, WAITING
         self._changed = True
@@ -156,134 +156,130 @@ class Growing:
             self._answered.add(event.call_id)
             if not self._pending:
                 self.status = WAITING
-            if len(event.content) > self._caps.most:
-                content = capped(event.content, self._caps, self._place(event.call_id), event.whole)
+            if len(event.content) > self._caps.max_tokens:
+                content = cap_result(event.content, self._caps, self._pointer(event.call_id), event.whole)
                 event = replace(event, content=content, whole=0)
             self._join(event)
             self._results += 1
-            until = edge(self._results, self._caps)
-            if until > self._edge:
-                self._mask(until)
+            edge = masked_edge(self._results, self._caps)
+            if edge > self._edge:
+                self._mask(edge)
         else:
             if type(event) is UserMessage and not event.sender:
                 self._attended = True
             self._join(event)
-        if self._most is not None and self._size + self._most_more > self._most and len(self._calls) > 1:
-            self.shrink(self._most)
+        if self._limit is not None and self._size + self._unmeasured_limit > self._limit and len(self._calls) > 1:
+            self.shrink(self._limit)
 
     def turn(self) -> OpenTurn | None:
-        """The turn as it is now; the very one that it began with if nothing came."""
+        """Return the turn as it is now; the identical value that it began with if no event came."""
         if not self._changed:
             return self._turn
-        self._weigh()
-        return OpenTurn(
-            self._first,
-            self._last,
-            tuple(self._messages),
-            self._size,
-            tuple(self._calls),
-            frozenset(self._started),
-            frozenset(self._answered),
-            self._results,
-            self._edge,
-            self._dropped,
-            self._iterations,
-            *self._kind,
-            self._plan,
-            self._alone,
-            self._sender,
-            self._reply_to,
-            self._attended,
+        self._measure_rest()
+        return replace(
+            self._begun,
+            first=self._first,
+            last=self._last,
+            messages=tuple(self._messages),
+            size=self._size,
+            calls=tuple(self._calls),
+            started=frozenset(self._started),
+            answered=frozenset(self._answered),
+            results=self._results,
+            edge=self._edge,
+            dropped=self._dropped,
+            iterations=self._iterations,
+            plan=self._plan,
+            reply_to=self._reply_to,
+            attended=self._attended,
         )
 
-    def shrink(self, most: int) -> None:
-        """Drop the oldest whole iterations, as many as it takes to come to `most` bytes; the newest stays."""
-        self._weigh()
-        while self._size > most:
+    def shrink(self, max_bytes: int) -> None:
+        """Drop the oldest whole iterations until the turn takes `max_bytes` at most. The newest iteration stays."""
+        self._measure_rest()
+        while self._size > max_bytes:
             messages = self._messages
             starts = [n for n, message in enumerate(messages) if message.calls]
             if len(starts) < 2:
                 return
             start = starts[0]
-            asked = {call.id for call in messages[start].calls}
-            gone = [n for n in range(start, starts[1]) if n == start or messages[n].role is TOOL]
-            lost = [block for n in gone[1:] for block in messages[n].blocks]
-            answers = {block.call_id for block in lost if isinstance(block, ToolResult)}
-            if not asked <= self._answered or answers != asked:
+            calls = {call.id for call in messages[start].calls}
+            dropped = [n for n in range(start, starts[1]) if n == start or messages[n].role is TOOL]
+            results = [block for n in dropped[1:] for block in messages[n].blocks]
+            answers = {block.call_id for block in results if isinstance(block, ToolResult)}
+            if not calls <= self._answered or answers != calls:
                 return  # not whole: some of its results are still to come, or stand elsewhere
-            self._size -= sum(self._measure(messages[n]) for n in gone)
-            self._messages = [message for n, message in enumerate(messages) if n not in gone]
+            self._size -= sum(self._measure(messages[n]) for n in dropped)
+            self._messages = [message for n, message in enumerate(messages) if n not in dropped]
             self._measured = len(self._messages)
-            self._dropped += len(lost)
+            self._dropped += len(results)
             self._iterations += 1
             self._changed = True
 
     def _join(self, event: Event) -> None:
         messages = self._messages
-        newest = messages[-1] if self._measured and len(messages) == self._measured else None  # and it is measured
+        newest = messages[-1] if self._measured and len(messages) == self._measured else None  # only a measured one
         blocks = join(messages, event)
         if newest is not None and len(messages) == self._measured and messages[-1] is not newest:
             self._size -= self._measure(newest)
             self._measured -= 1
             blocks = messages[-1].blocks
-        if self._most is not None and blocks:
-            self._most_more += MOST_OF_MESSAGE + most_of(blocks)
+        if self._limit is not None and blocks:
+            self._unmeasured_limit += MAX_MESSAGE_BYTES + max_bytes(blocks)
 
-    def _mask(self, until: int) -> None:
-        """Mask the results that the edge has passed on its way to `until`."""
+    def _mask(self, edge: int) -> None:
+        """Move the masked edge to `edge`, and mask the results that it passes."""
         since = max(self._edge, self._caps.keep_first, self._dropped)
-        self._edge = until
-        if until <= since:
+        self._edge = edge
+        if edge <= since:
             return
         place = self._dropped
         for n, message in enumerate(self._messages):
             if message.role is TOOL:
                 here = range(place, place + len(message.blocks))
                 place = here.stop
-                blocks = tuple(
-                    _masked(block, self._place(block.call_id))
-                    if isinstance(block, ToolResult) and since <= index < until
-                    else block
-                    for index, block in zip(here, message.blocks, strict=True)
-                )
-                if blocks != message.blocks:
-                    self._put(n, Message(message.role, blocks))
+                blocks = list(message.blocks)
+                for index, block in zip(here, message.blocks, strict=True):
+                    if isinstance(block, ToolResult) and since <= index < edge:
+                        blocks[index - here.start] = _mask_block(block, self._pointer(block.call_id))
+                if tuple(blocks) != message.blocks:
+                    self._replace_message(n, Message(message.role, tuple(blocks)))
 
-    def _put(self, n: int, message: Message) -> None:
+    def _replace_message(self, n: int, message: Message) -> None:
         if n < self._measured:
             self._size += self._measure(message) - self._measure(self._messages[n])
-        elif self._most is not None:
-            self._most_more += most_of(message.blocks)
+        elif self._limit is not None:
+            self._unmeasured_limit += max_bytes(message.blocks)
         self._messages[n] = message
 
-    def _weigh(self) -> None:
+    def _measure_rest(self) -> None:
         for message in self._messages[self._measured :]:
             self._size += self._measure(message)
-        self._measured, self._most_more = len(self._messages), 0
+        self._measured, self._unmeasured_limit = len(self._messages), 0
 
-    def _place(self, call_id: str) -> str:
+    def _pointer(self, call_id: str) -> str:
         return f" [{READ_RESULT} {call_id}]" if self._readable else ""
 
 
 NOT_SHOWN = " [masked: its picture is not shown any more]"
-"""Behind what was said of a picture; shorter than any of them."""
+"""Text behind the masked description of an image; shorter than any image."""
 
 
-def _masked(result: ToolResult, whole: str) -> ToolResult:
-    """What stands for an old result; its pictures are gone from it."""
-    content = masked(result.content, whole)
+def _mask_block(result: ToolResult, pointer: str) -> ToolResult:
+    """Return the replacement of an old result, without its images."""
+    content = mask_result(result.content, pointer)
     return replace(result, content=content + NOT_SHOWN if result.images else content, images=())
 
 
-MOST_OF_CHARACTER, MOST_OF_MESSAGE, MOST_OF_BLOCK = 12, 1_000, 1_000
-"""Bytes that a measure comes to at the most: a character as \\u0000 takes six of them, and ids may be said twice."""
-MOST_OF_IMAGE = 2**62
-"""Nothing is sure of an image: it is counted by its vendor's formula."""
+MAX_CHARACTER_BYTES, MAX_MESSAGE_BYTES, MAX_BLOCK_BYTES = 12, 1_000, 1_000
+"""Upper limits of a measure in bytes: a character such as \\u0000 takes six, and ids may be written twice."""
+MAX_IMAGE_BYTES = 2**62
+"""An image has no useful limit: it is counted by its vendor's formula."""
 
 
-def most_of(blocks: tuple[Block, ...]) -> int:
-    """Bytes that these blocks take at the most, whoever the message with them is for; what it says besides left out."""
-    most = 0
+def max_bytes(blocks: tuple[Block, ...]) -> int:
+    """Return the most bytes that these blocks take for any model, without the rest of the message."""
+    total = 0
     for block in blocks:
         if type(block) is ToolCall:
             characters = len(block.id) + len(block.name) + len(block.arguments)
@@ -294,6 +290,6 @@ def most_of(blocks: tuple[Block, ...]) -> int:
         elif type(block) is Thinking:
             characters = len(block.text) + len(block.signature)
         else:
-            return MOST_OF_IMAGE
-        most += MOST_OF_BLOCK + MOST_OF_CHARACTER * characters
-    return most
+            return MAX_IMAGE_BYTES
+        total += MAX_BLOCK_BYTES + MAX_CHARACTER_BYTES * characters
+    return total

@@ -1,19 +1,19 @@
-"""A request that a provider finds larger than the model's context: what it says the limit is, and what to do then."""
+"""This module handles context overflow: it reads the limit from the provider's message, and words the failure."""
 
 import re
 from functools import cache
 
 from ikigai.core import tokens
 from ikigai.core.messages import Role, ToolResult
-from ikigai.core.state.memory import Memory, measured, replace
+from ikigai.core.state.memory import Memory, measure, replace
 
-TRIES = 3
-"""How often a request is made smaller and sent again."""
-STEP = 0.75
-"""What is left of a request that was too large although it was thought to fit: the count was too low by then."""
+MAX_SHRINKS = 3
+"""Times that a request is made smaller and sent again."""
+SHRINK_FACTOR = 0.75
+"""Share that is left of a request that was too large although its count fitted: the count was too low."""
 
 _COUNT = r"(\d[\d,._]{0,14}\d|\d)"
-LIMITS = (
+LIMIT_MESSAGES = (
     r"tokens? > # maximum",  # Anthropic: prompt is too long: 210000 tokens > 200000 maximum
     r"maximum (?:context|prompt) length (?:is|of)(?: only)? #",  # OpenAI and many that speak like it
     r"maximum number of tokens allowed \(#\)",  # Google
@@ -24,30 +24,31 @@ LIMITS = (
     r"# tokens? (?:limit|maximum)",
     r"range of input length should be \[\d+, ?#\]",  # Qwen
 )
-LEAST, MOST = 256, 100_000_000
-"""Tokens that a context can have; other numbers are something else."""
+MIN_CONTEXT, MAX_CONTEXT = 256, 100_000_000
+"""Tokens that a context can have; other numbers mean something else."""
 
 
-def stated(message: str) -> int | None:
-    """The context in tokens that an error message names as the most, None if it names none."""
+def stated_limit(message: str) -> int | None:
+    """Return the largest context in tokens that an error message names, None if it names none."""
     for pattern in _limits():
-        if (found := pattern.search(message)) and LEAST <= (limit := int(re.sub(r"\D", "", found[1]))) <= MOST:
+        found = pattern.search(message)
+        if found and MIN_CONTEXT <= (limit := int(re.sub(r"\D", "", found[1]))) <= MAX_CONTEXT:
             return limit
     return None
 
 
 @cache
 def _limits() -> tuple[re.Pattern[str], ...]:
-    """Compiled when one is wanted: a start does without."""
-    return tuple(re.compile(each.replace("#", _COUNT), re.IGNORECASE | re.DOTALL) for each in LIMITS)
+    """Return the compiled patterns; compiled on first use, because a start does without."""
+    return tuple(re.compile(each.replace("#", _COUNT), re.IGNORECASE | re.DOTALL) for each in LIMIT_MESSAGES)
 
 
-def learned(memory: Memory, message: str) -> int:
-    """The context in tokens to go by from now on, so that the next request is smaller than the one refused."""
-    limit, limits = stated(message), memory.limits
+def learned_context(memory: Memory, message: str) -> int:
+    """Return the context in tokens to use from now on, so that the next request is smaller than the refused one."""
+    limit, limits = stated_limit(message), memory.limits
     if limit and _room(memory, limit) < memory.used:
         return min(limit, limits.context)
-    room = STEP * memory.used
+    room = SHRINK_FACTOR * memory.used
     largest = (room + limits.max_output) / 0.9  # the inverse of Memory.room
     return min(int(largest if largest / 4 >= limits.max_output else room / 0.65), limits.context)
 
@@ -56,22 +57,22 @@ def _room(memory: Memory, context: int) -> int:
     return replace(memory, limits=replace(memory.limits, context=context)).room
 
 
-def complaint(memory: Memory, reason: str) -> str:
-    """What a turn fails with that cannot be made to fit: what the provider said, what is too big, what helps."""
+def overflow_message(memory: Memory, reason: str) -> str:
+    """Return the reason of a turn that cannot fit: the provider's message, the largest part, and a remedy."""
     if not memory.budget:
         return (
             f"{reason} The window is off, so nothing leaves by itself: /budget 100k switches it on, /clear empties it."
         )
     parts = dict(_parts(memory))
     largest = max(parts, key=lambda part: parts[part])
-    size = tokens.short(tokens.count(memory.provider, memory.model, parts[largest]))
-    return f"{reason} The largest part is {largest} (about {size} tokens). {HELP[largest]}"
+    size = tokens.format_tokens(tokens.count_tokens(memory.provider, memory.model, parts[largest]))
+    return f"{reason} The largest part is {largest} (about {size} tokens). {REMEDY_OF_PART[largest]}"
 
 
 SYSTEM, MESSAGE, RESULT, REPLIES = "the system prompt with the tools", "your message", "a tool result", "what was said"
-FIRST = "the first turn, which is kept"
-HELP = {
-    FIRST: "keep_first_turn = false in the configuration lets it leave, /clear begins anew.",
+KEPT_FIRST_TURN = "the first turn, which is kept"
+REMEDY_OF_PART = {
+    KEPT_FIRST_TURN: "keep_first_turn = false in the configuration lets it leave, /clear begins anew.",
     SYSTEM: "/system makes it shorter, /model chooses a model with a larger context.",
     MESSAGE: "Send less of it, or choose a model with a larger context with /model.",
     RESULT: "max_tool_result_tokens in the configuration cuts results shorter; /model chooses a larger model.",
@@ -80,17 +81,12 @@ HELP = {
 
 
 def _parts(memory: Memory) -> list[tuple[str, int]]:
-    """The parts of a request that cannot leave it, with their bytes."""
+    """Return the parts of a request that cannot leave it, with their bytes."""
     messages = memory.open.messages if memory.open else ()
-    users = sum(measured(memory, [message]) for message in messages if message.role is Role.USER)
+    users = sum(measure(memory, [message]) for message in messages if message.role is Role.USER)
     results = [block for message in messages for block in message.blocks if isinstance(block, ToolResult)]
     largest = max((len(result.content.encode(errors="surrogatepass")) for result in results), default=0)
-    replies = sum(measured(memory, [message]) for message in messages if message.role is not Role.USER)
+    replies = sum(measure(memory, [message]) for message in messages if message.role is not Role.USER)
     first = memory.window.first.size if memory.window.first else 0
-    return [
-        (FIRST, first),
-        (SYSTEM, memory.envelope),
-        (MESSAGE, users),
-        (RESULT, largest),
-        (REPLIES, max(0, replies - largest)),
-    ]
+    parts = [(KEPT_FIRST_TURN, first), (SYSTEM, memory.envelope), (MESSAGE, users), (RESULT, largest)]
+    return [*parts, (REPLIES, max(0, replies - largest))]

@@ -1,51 +1,42 @@
-"""What a project that the user trusts bounds of the settings: they become stricter by it, never looser.
+"""This module applies the limits that a trusted project sets: settings become stricter by them, never looser.
 
-The bounds hold against an agent's own choices and the configuration; what a flag or a variable says for this run is the
-user's word, given after the project's, and goes before it.
+The limits hold against an agent's own choices and the configuration. A flag or a variable of this run is the user's
+word, given after the project's, and takes precedence.
 """
 
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.events import Choices
 from ikigai.core.record import Record
-
-MODES = ("read-only", "ask", "edits", "auto", "yolo")
-"""Approval modes from the strictest on."""
-ALL = "*"
-"""For all sets of tools."""
+from ikigai.core.tool_selection import ToolSelection
 
 
-class Bounds(Record, frozen=True):
-    """The loosest `approval` mode, sets of tools that are off (`ALL` for every one), the largest `budget` in tokens.
+class ProjectLimits(Record, frozen=True):
+    """The loosest `approval` mode, the tool sets that are off, the largest `budget` in tokens.
 
-    "", () and 0 bound nothing. `origins` names by setting the place that says so.
+    YOLO, no sets and 0 limit nothing. `origins` names, by setting, the place that the limit comes from.
     """
 
-    approval: str = ""
-    tools_off: tuple[str, ...] = ()
+    approval: ApprovalMode = ApprovalMode.YOLO
+    tools_off: ToolSelection = ToolSelection()
     budget: int = 0
     origins: dict[str, str] = {}  # noqa: RUF012  (msgspec gives every record its own)
 
 
-def stricter(mode: str, other: str) -> str:
-    """The one of two approval modes that lets less run; one that is none asks."""
-    return min(mode, other, key=lambda each: MODES.index(each if each in MODES else "ask"))
-
-
-def smaller(budget: object, other: int) -> int:
-    """The smaller one of two budgets in tokens; 0, which is none at all, is the larger."""
+def smaller_budget(budget: object, other: int) -> int:
+    """Return the smaller one of two budgets in tokens; 0 means no budget, and counts as the larger."""
     own = budget if isinstance(budget, int) else 0
     return min(own or other, other or own)
 
 
-def bounded(settings: Choices, bounds: Bounds) -> Choices:
-    """The settings as these bounds leave them."""
-    found = dict(settings)
-    approval, budget = str(settings.get("approval") or "ask"), settings.get("budget")
-    if bounds.approval and stricter(approval, bounds.approval) != approval:
-        found["approval"] = bounds.approval
-    if bounds.budget:
-        found["budget"] = smaller(budget, bounds.budget)
-    off = set(filter(None, str(settings.get("tools_off") or "").split(",")))
-    if not off >= set(bounds.tools_off):
-        off |= set(bounds.tools_off)
-        found["tools_off"] = ALL if ALL in off else ",".join(sorted(off))
-    return found
+def apply_limits(settings: Choices, limits: ProjectLimits) -> Choices:
+    """Return the settings within these limits."""
+    limited = dict(settings)
+    approval = ApprovalMode.of(settings)
+    if (stricter := approval.stricter(limits.approval)) != approval:
+        limited["approval"] = stricter.value
+    if limits.budget:
+        limited["budget"] = smaller_budget(settings.get("budget"), limits.budget)
+    off = ToolSelection.of(settings)
+    if not off.covers(limits.tools_off):
+        limited["tools_off"] = off.tightened(limits.tools_off).text
+    return limited

@@ -1,70 +1,70 @@
-"""Ways back: to a mark or an event, to before the newest turn, and to before what took something away."""
+"""This module finds the events that go back: to a mark, to a turn, to before the newest turn, and undos."""
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.events import Rewound, Undone
 from ikigai.core.messages import Image
-from ikigai.core.request.build import mailed, plans
-from ikigai.core.state.fold import REMOVED
+from ikigai.core.request.build import is_mail, is_planning
+from ikigai.core.state.fold import REMOVED_TEXT
 from ikigai.core.state.memory import Mark, Memory
 
 
-def next_number(memory: Memory) -> str:
-    """The label of a mark that is given none."""
+def next_label(memory: Memory) -> str:
+    """Return the label for a mark that is set without one."""
     numbers = (int(mark.label) for mark in memory.marks if mark.label.isdecimal())
     return str(max(numbers, default=0) + 1)
 
 
-def marked(memory: Memory, label: str) -> Mark | None:
-    """The newest mark, or the newest with this label."""
+def find_mark(memory: Memory, label: str) -> Mark | None:
+    """Return the newest mark with this label, or the newest of all if the label is ""."""
     return next((mark for mark in reversed(memory.marks) if label in ("", mark.label)), None)
 
 
-def rewound(memory: Memory, label: str) -> Rewound:
-    """The way back to a mark. Raises Refused."""
-    if mark := marked(memory, label):
+def rewind_to_mark(memory: Memory, label: str) -> Rewound:
+    """Return the rewind to the newest mark with this label. Raise Rejected if there is none."""
+    if mark := find_mark(memory, label):
         return Rewound(mark.id, mark.label)
     if label and memory.marks:
         known = ", ".join(dict.fromkeys(mark.label for mark in reversed(memory.marks)))
-        raise Refused(f"There is no mark {label!r} here.", f"Marks, newest first: {known}")
-    raise Refused("There is no mark to go back to.", "/mark sets one; /rewind ID goes back to any turn.")
+        raise Rejected(f"There is no mark {label!r} here.", f"Marks, newest first: {known}")
+    raise Rejected("There is no mark to go back to.", "/mark sets one; /rewind ID goes back to any turn.")
 
 
-def rewound_at(memory: Memory, to: int) -> Rewound:
-    """The way back to the end of a turn. Raises Refused where that would change nothing."""
-    newest = memory.full.turns[-1].end if memory.full.turns else 0
+def rewind_to_turn(memory: Memory, to: int) -> Rewound:
+    """Return the rewind to the end of a turn, the event `to`. Raise Rejected if that would change nothing."""
+    newest = memory.full_window.turns[-1].end if memory.full_window.turns else 0
     if to >= newest and not any(mark.id > to for mark in memory.marks):
-        raise Refused(f"Nothing in the context comes after event {to}.", "/rewind with an earlier one goes back.")
+        raise Rejected(f"Nothing in the context comes after event {to}.", "/rewind with an earlier one goes back.")
     return Rewound(to)
 
 
-def before_newest(memory: Memory) -> tuple[Rewound, str, tuple[Image, ...]]:
-    """The way back to before the newest turn, and the message that began it. Raises Refused."""
-    newest = memory.full.turns[-1] if memory.full.turns else None
+def rewind_newest(memory: Memory) -> tuple[Rewound, str, tuple[Image, ...]]:
+    """Return the rewind to before the newest turn, and the text and images of its message. Raise Rejected."""
+    newest = memory.full_window.turns[-1] if memory.full_window.turns else None
     if newest is None:
-        raise Refused("There is no turn to go back before.", "Send a message first.")
-    asked = newest.messages[0]
-    if asked.text == REMOVED:
-        raise Refused("The message of the newest turn was forgotten.", "/undo may bring it back.")
-    if plans(asked.text):  # its filter was undone
-        raise Refused("The newest turn is a talk about what to forget.", "Type that command again, or /rewind ID.")
-    if mailed(asked.text):
-        raise Refused("The newest turn began with a message of another agent.", "/rewind ID goes back before it.")
-    return Rewound(newest.id - 1), asked.text, tuple(block for block in asked.blocks if isinstance(block, Image))
+        raise Rejected("There is no turn to go back before.", "Send a message first.")
+    message = newest.messages[0]
+    if message.text == REMOVED_TEXT:
+        raise Rejected("The message of the newest turn was forgotten.", "/undo may bring it back.")
+    if is_planning(message.text):  # its filter was undone
+        raise Rejected("The newest turn is a talk about what to forget.", "Type that command again, or /rewind ID.")
+    if is_mail(message.text):
+        raise Rejected("The newest turn began with a message of another agent.", "/rewind ID goes back before it.")
+    return Rewound(newest.id - 1), message.text, tuple(block for block in message.blocks if isinstance(block, Image))
 
 
-def newest_text(memory: Memory) -> str:
-    """The message that began the newest turn. Raises Refused as `Edit` does."""
-    return before_newest(memory)[1]
+def newest_user_text(memory: Memory) -> str:
+    """Return the message that began the newest turn. Raise Rejected as `Edit` does."""
+    return rewind_newest(memory)[1]
 
 
-def undone(memory: Memory, id: int) -> Undone:
-    """What `Undo` takes back. Raises Refused."""
+def undo_change(memory: Memory, id: int) -> Undone:
+    """Return the undo of the event `id`, or of the newest change for 0. Raise Rejected if nothing can be undone."""
     if id:
-        found = [act for act in memory.acts if act.id == id]
-        how = "A clear, rewind, filter, summary or undo of this agent can be, as long as it is in force."
+        changes = [change for change in memory.changes if change.id == id]
+        remedy = "A clear, rewind, filter, summary or undo of this agent can be, as long as it is in force."
     else:
-        found = [act for act in memory.acts if act.kind != "undo" and not act.empty]
-        how = "/clear, /rewind, /forget, /remember and /condense can be undone."
-    if not found:
-        raise Refused(f"Event {id} cannot be undone." if id else "There is nothing to undo.", how)
-    return Undone(found[-1].id, found[-1].kind)
+        changes = [change for change in memory.changes if change.kind != "undo" and not change.empty]
+        remedy = "/clear, /rewind, /forget, /remember and /condense can be undone."
+    if not changes:
+        raise Rejected(f"Event {id} cannot be undone." if id else "There is nothing to undo.", remedy)
+    return Undone(changes[-1].id, changes[-1].kind)

@@ -1,4 +1,4 @@
-"""What one run of the program brings to memory: settings, tools, and how the window is kept and measured."""
+"""This module describes what a run gives to memory: settings, tools, and how the window is pruned and measured."""
 
 from collections.abc import Callable
 
@@ -6,98 +6,98 @@ import msgspec
 
 from ikigai.core.events import Choices
 from ikigai.core.messages import ToolSpec
-from ikigai.core.model import Encoder, Limits
+from ikigai.core.model import Encoder, ModelLimits
 from ikigai.core.record import Record
-from ikigai.core.state.project_limits import Bounds, bounded
-from ikigai.core.state.tool_results import Caps
+from ikigai.core.state.project_limits import ProjectLimits, apply_limits
+from ikigai.core.state.tool_results import ToolResultLimits
 
 
-class Rules(Record, frozen=True):
-    """How the window is kept, besides the budget (`[context]`): tokens, and shares of the ceiling.
+class WindowRules(Record, frozen=True):
+    """The rules of the window besides the budget (`[context]`).
 
-    `prune_fraction` is the step by which the cutoff moves, `max_history` caps what the turns that have ended take
-    (0: nothing does), `caps` say what of tool results is sent.
+    `prune_fraction` is the step by which the cutoff moves, as a share of the ceiling. `max_history` caps the tokens of
+    ended turns (0: no cap). `result_limits` limit the tool results that are sent.
     """
 
     prune_fraction: float = 0.0
     keep_first_turn: bool = False
     max_history: int = 0
-    caps: Caps = Caps()
+    result_limits: ToolResultLimits = ToolResultLimits()
 
 
-class Profile(Record, frozen=True):
-    """What an agent has by choosing it: `settings` go above `Run.below`; `rules` and `counter` are the run's then."""
+class RunProfile(Record, frozen=True):
+    """A profile of an agent: its `settings` go above `RunConfig.below`; `rules` and `counter` replace the run's."""
 
     settings: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
-    rules: Rules = Rules()
+    rules: WindowRules = WindowRules()
     counter: str = "bytes"
 
 
-class Run(Record, frozen=True):
-    """What this run of the program brings to memory: configuration, tools, and how to measure for a model.
+class RunConfig(Record, frozen=True):
+    """The configuration of one run, its tools, and how to measure for a model.
 
-    `above` (flags, environment) wins over an agent's own choices, `below` (profile, configuration, defaults) yields to
-    them; `origins` names for each key of both where its value came from. `limits` and `encoder` take a model as
-    settings name it, "provider/name". `profiles` go by their names, "" is what there is without one: the setting
-    `profile` says which is in force, and `under` makes a run of it.
+    `above` (flags, environment) wins over an agent's own choices. `below` (profile, configuration, defaults) yields to
+    them. `origins` names for each key of both where its value came from. `limits` and `encoder` take a model as
+    settings name it, "provider/name". `planning` gives the tools of a planning talk. `counter` says how ended turns are
+    counted: "bytes", "provider" or "calibrated". `profiles` go by their names, "" stands for no profile. The setting
+    `profile` says which is in force, and `with_profile` applies it.
     """
 
     below: Choices
-    limits: Callable[[str], Limits]
+    limits: Callable[[str], ModelLimits]
     encoder: Callable[[str], Encoder]
     above: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
     origins: dict[str, str] = {}  # noqa: RUF012  (msgspec gives every record its own)
     tools: tuple[ToolSpec, ...] = ()
-    planning: Callable[[], tuple[ToolSpec, ...]] = (
-        tuple  # gives the tools of a talk that plans a filter, for the others
-    )
-    counter: str = "bytes"  # or "provider", "calibrated": how turns that have ended are counted
-    rules: Rules = Rules()
-    profiles: dict[str, Profile] = {}  # noqa: RUF012  (msgspec gives every record its own)
-    bounds: Bounds = Bounds()
+    planning: Callable[[], tuple[ToolSpec, ...]] = tuple
+    counter: str = "bytes"
+    rules: WindowRules = WindowRules()
+    profiles: dict[str, RunProfile] = {}  # noqa: RUF012  (msgspec gives every record its own)
+    project_limits: ProjectLimits = ProjectLimits()
 
-    def under(self, profile: str) -> "Run":
-        """The same with the rules of this profile in force; those of the configuration where it is not there."""
-        found = self.profiles.get(profile) or self.profiles.get("")
-        return msgspec.structs.replace(self, rules=found.rules, counter=found.counter) if found else self
+    def with_profile(self, profile: str) -> "RunConfig":
+        """Return the run with the rules of this profile; with those of the configuration if it does not exist."""
+        chosen = self.profiles.get(profile) or self.profiles.get("")
+        return msgspec.structs.replace(self, rules=chosen.rules, counter=chosen.counter) if chosen else self
 
     def profile(self, own: Choices) -> str:
-        """The profile in force; "" for none."""
-        return str({**self.below, **self._heeded(own), **self.above}.get("profile") or "")
+        """Return the profile in force; "" for none."""
+        return str({**self.below, **self._effective_choices(own), **self.above}.get("profile") or "")
 
-    def counted(self, model: str) -> str:
-        """Whose count of a turn of this model holds, as `TurnEnded.counted` says it; empty for plain bytes."""
+    def counter_of(self, model: str) -> str:
+        """Return the counter of turns of this model, as `TurnEnded.counted` stores it; "" for plain bytes."""
         return "" if self.counter == "bytes" else f"{self.counter} {model}"
 
     def resolve(self, own: Choices) -> Choices:
-        """The settings in force: what is wanted within the project's bounds, and what this run says before all."""
-        return {**bounded(self.wanted(own), self.bounds), **self.above}
+        """Return the settings in force: within the project's limits, but those of flags and variables first."""
+        return {**apply_limits(self.resolve_unlimited(own), self.project_limits), **self.above}
 
-    def wanted(self, own: Choices) -> Choices:
-        """The settings without those bounds. A level belongs to the model it was chosen for: with another it goes."""
-        named = "model" in own or "model" in self.above
-        below = {**self.below, **self._profiled(own)}
-        if named and below.get("level"):
+    def resolve_unlimited(self, own: Choices) -> Choices:
+        """Return the settings without the project's limits. A level belongs to the model that it was chosen for."""
+        below = {**self.below, **self._profile_settings(own)}
+        if ("model" in own or "model" in self.above) and below.get("level"):
             below["level"] = ""
-        return {**below, **self._heeded(own), **self.above}
+        return {**below, **self._effective_choices(own), **self.above}
 
     def origin(self, key: str, own: Choices) -> str:
-        if key in self.bounds.origins and self.resolve(own).get(key) != self.wanted(own).get(key):
-            return self.bounds.origins[key]
+        """Return the name of the place that the value of `key` comes from."""
+        if key in self.project_limits.origins and self.resolve(own).get(key) != self.resolve_unlimited(own).get(key):
+            return self.project_limits.origins[key]
         if key in self.above:
             return self.origins.get(key, "default")
-        if key in self._heeded(own):
+        if key in self._effective_choices(own):
             return "agent"
-        return f"profile {self.profile(own)}" if key in self._profiled(own) else self.origins.get(key, "default")
+        has_profile = key in self._profile_settings(own)
+        return f"profile {self.profile(own)}" if has_profile else self.origins.get(key, "default")
 
-    def _profiled(self, own: Choices) -> Choices:
-        found = self.profiles.get(self.profile(own))
-        return found.settings if found else {}
+    def _profile_settings(self, own: Choices) -> Choices:
+        profile = self.profiles.get(self.profile(own))
+        return profile.settings if profile else {}
 
-    def _heeded(self, own: Choices) -> Choices:
-        """The agent's own choices without its level, where this run names another model than the agent's own.
+    def _effective_choices(self, own: Choices) -> Choices:
+        """Return the agent's own choices, without a profile that does not exist any more.
 
-        Without its profile where that is not there (any more), too.
+        The level is left out, too, if this run names another model than the agent's own.
         """
         if own.get("profile", "") not in ("", *self.profiles):
             own = {key: value for key, value in own.items() if key != "profile"}

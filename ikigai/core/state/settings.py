@@ -1,67 +1,66 @@
-"""The settings in force: what follows from an agent's own choice, a new run, and the project's instructions."""
+"""This module returns the events that change settings: by the agent's own choice, a new run, or new instructions."""
 
-from ikigai.core.errors import Refused, nearest
+from ikigai.core.errors import Rejected, closest_names
 from ikigai.core.events import Choices, Event, SettingsChanged
-from ikigai.core.request.system_prompt import KEY, ORIGIN
+from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, INSTRUCTIONS_ORIGIN
 from ikigai.core.state.memory import Memory
 
 
-def reconfigured(memory: Memory) -> tuple[Event, ...]:
-    """This run's settings as a fact, where they differ from those in force."""
+def settings_of_run(memory: Memory) -> tuple[Event, ...]:
+    """Return the event with the settings of this run that differ from those in force, if there are any."""
     changed, origins = _differing(memory, memory.own)
     return (SettingsChanged(changed, origins),) if changed else ()
 
 
 def _differing(memory: Memory, own: Choices) -> tuple[Choices, dict[str, str]]:
-    """What is in force with these choices of the agent's own and is not now, and who wants each."""
-    wanted = memory.run.resolve(own)
-    keys = {**memory.settings, **wanted}  # what was in force and is wanted by nobody now ends, too
-    changed = {key: wanted.get(key) for key in keys if memory.settings.get(key) != wanted.get(key)}
+    """Return the settings that these own choices change, and the origin of each."""
+    resolved = memory.run.resolve(own)
+    keys = {**memory.settings, **resolved}  # a setting that no place names any more ends, too
+    changed = {key: resolved.get(key) for key in keys if memory.settings.get(key) != resolved.get(key)}
     return changed, {key: memory.run.origin(key, own) for key in changed}
 
 
-def reinstructed(memory: Memory, value: str) -> tuple[Event, ...]:
-    """The setting alone: all else of this run is what it was when memory was loaded."""
-    if (memory.settings.get(KEY) or "") == value:
+def changed_instructions(memory: Memory, value: str) -> tuple[Event, ...]:
+    """Return the change of this setting alone: the rest of the run is as it was when memory was loaded."""
+    if (memory.settings.get(INSTRUCTIONS_KEY) or "") == value:
         return ()
-    return (SettingsChanged({KEY: value or None}, {KEY: ORIGIN}),)
+    return (SettingsChanged({INSTRUCTIONS_KEY: value or None}, {INSTRUCTIONS_KEY: INSTRUCTIONS_ORIGIN}),)
 
 
-def chosen(memory: Memory, values: Choices) -> tuple[Event, ...]:
-    """The agent's own choice of these, with what comes with another profile. Raises Refused."""
-    overruled = [key for key in values if key in memory.run.above]
-    if overruled:
-        key = overruled[0]
-        raise Refused(
+def chosen_settings(memory: Memory, values: Choices) -> tuple[Event, ...]:
+    """Return the change to the agent's own choices `values`, with the settings of a new profile. Raise Rejected."""
+    if key := next((key for key in values if key in memory.run.above), ""):
+        raise Rejected(
             f"{key} is set by {memory.run.origins.get(key, 'a flag or variable')} for this run.",
             "Start without it to choose here.",
         )
-    level, wanted = values.get("level"), memory.run.resolve({**memory.own, **values})
-    if level is not None and level != wanted.get("level"):
-        raise Refused(
+    level, resolved = values.get("level"), memory.run.resolve({**memory.own, **values})
+    if level is not None and level != resolved.get("level"):
+        raise Rejected(
             f"Level {level} would go with {memory.own.get('model')}, the agent's own model, and that of this run is"
             f" {memory.model}, set by {memory.run.origins.get('model', 'a flag or variable')}.",
             f"Start with {memory.model}:{level} instead, or without a model.",
         )
-    free = memory.run.wanted({**memory.own, **values})
-    for key, where in memory.run.bounds.origins.items():
-        if key in values and wanted.get(key) != free.get(key) and (values[key] is not None or key not in memory.own):
+    unlimited = memory.run.resolve_unlimited({**memory.own, **values})
+    for key, origin in memory.run.project_limits.origins.items():
+        limited = key in values and resolved.get(key) != unlimited.get(key)
+        if limited and (values[key] is not None or key not in memory.own):
             name = {"tools_off": "Which tools are off"}.get(key, key.capitalize())
-            raise Refused(f"{name} is bounded here by the {where}.", "/trust no and a new start take that away.")
+            raise Rejected(f"{name} is bounded here by the {origin}.", "/trust no and a new start take that away.")
     values = {key: value for key, value in values.items() if memory.own.get(key) != value}
     if not values:
-        raise Refused("That is chosen already.", "Nothing was changed.")
-    others, origins = _following(memory, values) if "profile" in values else ({}, {})
+        raise Rejected("That is chosen already.", "Nothing was changed.")
+    others, origins = _profile_settings(memory, values) if "profile" in values else ({}, {})
     return (SettingsChanged({**values, **others}, {**origins, **dict.fromkeys(values, "agent")}),)
 
 
-def _following(memory: Memory, values: Choices) -> tuple[Choices, dict[str, str]]:
-    """What else is in force with another profile, and who wants each."""
-    name, there = values.get("profile"), [each for each in memory.run.profiles if each]
-    if name is not None and name not in there:
-        near = nearest(str(name), there) or there
-        how = f"There are: {', '.join(near)}" if near else "Write [profiles.NAME] in the configuration."
-        raise Refused(f"There is no profile {str(name)!r}.", f"Did you mean {near[0]}?" if len(near) == 1 else how)
+def _profile_settings(memory: Memory, values: Choices) -> tuple[Choices, dict[str, str]]:
+    """Return the settings that come with a new profile, and the origin of each. Raise Rejected if it is unknown."""
+    name, names = values.get("profile"), [each for each in memory.run.profiles if each]
+    if name is not None and name not in names:
+        near = closest_names(str(name), names) or names
+        remedy = f"There are: {', '.join(near)}" if near else "Write [profiles.NAME] in the configuration."
+        raise Rejected(f"There is no profile {str(name)!r}.", f"Did you mean {near[0]}?" if len(near) == 1 else remedy)
     own: Choices = {key: value for key, value in {**memory.own, **values}.items() if value is not None}
     others, origins = _differing(memory, own)
     return {key: value for key, value in others.items() if key not in values}, origins

@@ -1,8 +1,8 @@
-"""Tool results as a model sees them: cut when they are long, masked when they are old. The log keeps the whole text.
+"""This module cuts long tool results and masks old ones for the model. The log keeps the whole text.
 
-A result is capped once, when it comes (`capped`). Of a turn's results the first few and the last few stay readable,
-those between are masked (`masked`, `edge`); the edge advances in steps, so that the prefix of a request does not change
-with every call. Both are idempotent and never make a text longer.
+A result is capped once, when it comes (`cap_result`). The first few and the last few results of a turn stay readable.
+Those between are masked (`mask_result`, `masked_edge`). The edge advances in steps, so that the prefix of a request
+does not change with every call. Both are idempotent and never make a text longer.
 """
 
 import re
@@ -11,87 +11,85 @@ from ikigai.core.record import Record
 from ikigai.core.tokens import BYTES_PER_TOKEN
 
 
-class Caps(Record, frozen=True):
-    """How much of a turn's tool results a model sees (`[context]`): tokens of one result, which part of it is kept.
+class ToolResultLimits(Record, frozen=True):
+    """The part of a turn's tool results that a model sees (`[context]`): `max_tokens` tokens of one result, `part` of
+    it.
 
-    Both `keep_first` and `keep_last` 0 mean that nothing is masked.
+    `part` is "head", "tail" or "both". If both `keep_first` and `keep_last` are 0, nothing is masked.
     """
 
-    most: int = 8000
-    part: str = "head"  # "head", "tail" or "both"
+    max_tokens: int = 8000
+    part: str = "head"
     keep_first: int = 2
     keep_last: int = 5
 
 
-class Ends(Record, frozen=True):
-    """What is read of a text that takes more than `most` bytes: so many characters of its head and of its tail."""
+class TextEnds(Record, frozen=True):
+    """The part to read of a text that takes more than `max_bytes` bytes: characters of its `head` and of its `tail`."""
 
-    most: int
+    max_bytes: int
     head: int
     tail: int
 
 
-LITTLE = 1 << 16
-"""Bytes that may be read in vain: of a text that is not much longer than what is needed of it, all is read."""
+SHORT_READ_BYTES = 1 << 16
+"""Bytes that may be read in vain: a text that is not much longer than its needed part is read whole."""
 
 
-def ends(caps: Caps) -> Ends:
-    """What `capped` takes of a text: all the same becomes of these ends, and the size of the whole."""
-    room = caps.most * BYTES_PER_TOKEN  # no character takes less than a byte
-    head, tail = {"tail": (0, room), "both": (room // 2, room // 2)}.get(caps.part, (room, 0))
-    return Ends(room + LITTLE, head, tail)
+def ends_to_read(limits: ToolResultLimits) -> TextEnds:
+    """Return the ends of a text that `cap_result` needs: they and the size give the same result as the whole text."""
+    room = limits.max_tokens * BYTES_PER_TOKEN  # no character takes less than a byte
+    head, tail = {"tail": (0, room), "both": (room // 2, room // 2)}.get(limits.part, (room, 0))
+    return TextEnds(room + SHORT_READ_BYTES, head, tail)
 
 
-def capped(text: str, caps: Caps, whole: str = "", size: int = 0) -> str:
-    """The text, or what is kept of it with a line that says so; `whole` says where the rest is.
+def cap_result(text: str, limits: ToolResultLimits, pointer: str = "", size: int = 0) -> str:
+    """Return the text, or its kept part with a line that says so; `pointer` says where the rest is.
 
-    `size` is that of all in bytes, where the text is but its `ends`. A cut that would not save as much again as its own
-    line takes is not made.
+    `size` is the size of the whole text in bytes, if `text` holds only its ends. The text is not cut if that would not
+    save at least twice the line.
     """
-    room = caps.most * BYTES_PER_TOKEN
+    room = limits.max_tokens * BYTES_PER_TOKEN
     if len(text) * 4 <= room:  # no character takes more than 4 bytes
         return text
     data = text.encode(errors="surrogatepass")
     size = size or len(data)
-    line = {"tail": "last", "both": "first+last"}.get(caps.part, "first")
-    total = size // BYTES_PER_TOKEN
-    line = f"[truncated: kept {line} ~{caps.most} of ~{total} tokens ({caps.part})]{whole}"
+    kept = {"tail": "last", "both": "first+last"}.get(limits.part, "first")
+    line = (
+        f"[truncated: kept {kept} ~{limits.max_tokens} of ~{size // BYTES_PER_TOKEN} tokens ({limits.part})]{pointer}"
+    )
     if size <= room + 2 * (len(line.encode()) + 4):
         return text
-    match caps.part:
-        case "tail":
-            return f"{line}\n\n{_last(data, room)}"
-        case "both":
-            return f"{_first(data, room // 2)}\n\n{line}\n\n{_last(data, room // 2)}"
-        case _:
-            return f"{_first(data, room)}\n\n{line}"
+    if limits.part == "both":
+        return f"{_first(data, room // 2)}\n\n{line}\n\n{_last(data, room // 2)}"
+    return f"{line}\n\n{_last(data, room)}" if limits.part == "tail" else f"{_first(data, room)}\n\n{line}"
 
 
-def _first(data: bytes, most: int) -> str:
-    return data[:most].decode(errors="ignore")
+def _first(data: bytes, length: int) -> str:
+    return data[:length].decode(errors="ignore")
 
 
-def _last(data: bytes, most: int) -> str:
-    return data[len(data) - most :].decode(errors="ignore")
+def _last(data: bytes, length: int) -> str:
+    return data[len(data) - length :].decode(errors="ignore")
 
 
-def masked(text: str, whole: str = "") -> str:
-    """What stands for an old result."""
+def mask_result(text: str, pointer: str = "") -> str:
+    """Return the replacement of an old result."""
     size = len(text.encode(errors="surrogatepass"))
-    mask = f"[result masked — ~{size // BYTES_PER_TOKEN} tokens removed]{whole}"
-    return text if MASKED.fullmatch(text.removesuffix(whole)) or len(mask.encode()) >= size else mask
+    mask = f"[result masked — ~{size // BYTES_PER_TOKEN} tokens removed]{pointer}"
+    return text if MASKED_RESULT.fullmatch(text.removesuffix(pointer)) or len(mask.encode()) >= size else mask
 
 
-MASKED = re.compile(r"\[result masked — ~\d+ tokens removed\]")
-MASK = len("[result masked — ~0 tokens removed]")
+MASKED_RESULT = re.compile(r"\[result masked — ~\d+ tokens removed\]")
+MASK_START = len("[result masked — ~0 tokens removed]")
 
 
-def edge(results: int, caps: Caps) -> int:
-    """How many of a turn's results, counted from its first, lie before the masked edge: [keep_first, edge) are masked.
+def masked_edge(results: int, limits: ToolResultLimits) -> int:
+    """Return the masked edge of a turn with this many results: those in [keep_first, edge) are masked.
 
-    It moves by `keep_last` at a time, at least by one, and never leaves fewer than `keep_last` behind it.
+    The edge moves by `keep_last` at a time, at least by one. It never leaves fewer than `keep_last` behind it.
     """
-    if not caps.keep_first and not caps.keep_last:
+    if not limits.keep_first and not limits.keep_last:
         return 0
-    step = max(1, caps.keep_last)
-    return caps.keep_first + max(0, results - caps.keep_first - caps.keep_last) // step * step
+    step = max(1, limits.keep_last)
+    return limits.keep_first + max(0, results - limits.keep_first - limits.keep_last) // step * step

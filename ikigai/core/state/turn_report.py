@@ -1,4 +1,4 @@
-"""What an agent reports when a turn ends: to the one that it works for, and to whoever gave it work."""
+"""This module writes the mail that an agent sends when a turn ends, to the agents that it works for."""
 
 from ikigai.core.agents.mail import WORKS_FOR, cut
 from ikigai.core.events import AssistantMessage, Ending, Event, MailSent
@@ -7,31 +7,31 @@ from ikigai.core.sanitize import storable
 from ikigai.core.state.memory import Memory
 
 
-def maker(memory: Memory) -> str:
-    """The id of the agent that this one works for; "" for nobody."""
+def working_for(memory: Memory) -> str:
+    """Return the id of the agent that this one works for; "" for none."""
     made_by, _, agent = str(memory.own.get(WORKS_FOR) or "").partition(" ")
     return made_by if agent == memory.agent else ""
 
 
-def report(memory: Memory, said: tuple[Event, ...], ending: Ending, reason: str) -> tuple[MailSent, ...]:
-    """What is sent when the open turn ends, were `said` its last events: its last words, or why it failed.
+def report_turn(memory: Memory, last: tuple[Event, ...], ending: Ending, reason: str) -> tuple[MailSent, ...]:
+    """Return the mail at the end of the open turn, with `last` as its last events: its last text, or why it failed.
 
-    To its maker only of turns that another agent began: what the user talks about with this one stays here, unless
-    work was taken within it.
+    The agent that made this one gets mail only about turns that another agent began. A talk with the user stays here,
+    unless the turn took work.
     """
     turn = memory.open
-    to = (*((maker(memory),) if turn.sender else ()), *turn.reply_to) if turn else ()
-    if not (turn and any(to)):
+    to = (working_for(memory) if turn.sender else "", *turn.reply_to) if turn else ()
+    receivers = dict.fromkeys(filter(None, to))
+    if not (turn and receivers):
         return ()
-    spoken = [
+    replies = [
         "".join(block.text for block in message.blocks if isinstance(block, Text))
         for message in turn.messages
         if message.role is Role.ASSISTANT
     ]
-    spoken += [fact.text for fact in said if isinstance(fact, AssistantMessage)]
-    words = next((text for text in reversed(spoken) if text.strip()), "")
+    replies += [event.text for event in last if isinstance(event, AssistantMessage)]
+    text = next((text for text in reversed(replies) if text.strip()), "")
     if ending is not Ending.COMPLETED:
-        words = f"[the turn did not end as it should: {reason or ending.value}]\n{words}".rstrip()
-    words = storable(cut(words or "[no words]"))
-    each_once = dict.fromkeys(filter(None, to))
-    return tuple(MailSent(each, words, ending=ending.value, attended=turn.attended) for each in each_once)
+        text = f"[the turn did not end as it should: {reason or ending.value}]\n{text}".rstrip()
+    text = storable(cut(text or "[no words]"))
+    return tuple(MailSent(to, text, ending=ending.value, attended=turn.attended) for to in receivers)

@@ -1,8 +1,8 @@
-"""The sliding window: the newest whole turns whose request fits under a ceiling.
+"""This module keeps the sliding window: the newest whole turns whose request fits under a ceiling.
 
     window = the longest run of newest whole turns whose request fits; at least the newest turn
 
-That is what "remove the oldest turn until it fits" arrives at, whichever way memory came about, because sizes only add:
+"Remove the oldest turn until it fits" gives the same window, whichever way memory came about, because sizes only add:
 a run that does not fit today cannot fit once another turn has been added.
 """
 
@@ -16,7 +16,7 @@ from ikigai.core.record import Record
 
 
 class Turn(Record, frozen=True):
-    """One ended turn as a model is sent it. `id` and `end` are its first event and its turn_end; `size` is bytes.
+    """One ended turn as a model is sent it. `id` and `end` are its first event and its turn_end, `size` its bytes.
 
     `before`, `before_previous` and `after` place it in live memory since the last clear (see `TurnEnded`).
     """
@@ -33,8 +33,8 @@ class Turn(Record, frozen=True):
 class Turns(Sequence[Turn]):
     """An immutable sequence of turns that grows at one end and shrinks at the other in constant time.
 
-    Values share one list and see a slice of it each. Pushing on the value that ends where the list ends extends the
-    list in place, which no other value can see; any other push copies its own slice first.
+    Values share one list, and each sees a slice of it. A push on the value that ends where the list ends extends the
+    list in place, which no other value can see. Any other push copies its own slice first.
     """
 
     __slots__ = ("_shared", "_start", "_stop")
@@ -50,7 +50,7 @@ class Turns(Sequence[Turn]):
 
     def push(self, turn: Turn) -> "Turns":
         if self._stop != len(self._shared) or self._start > 64 + len(self):
-            # Somebody else went on from here, or most of the list is turns that left: copying pays for itself.
+            # Another value was pushed on from here, or most of the list is turns that left: copying pays for itself.
             return self._slice([*self, turn], 0, len(self) + 1)
         self._shared.append(turn)
         return self._slice(self._shared, self._start, self._stop + 1)
@@ -86,11 +86,11 @@ class Turns(Sequence[Turn]):
 NO_TURNS = Turns()
 
 
-class Origin(Record, frozen=True):
-    """Where live memory begins, once filters or undos have changed what the stored totals counted.
+class MemoryOrigin(Record, frozen=True):
+    """The start of live memory, once filters or undos changed the events that the stored totals had counted.
 
-    `first` is the id of the first live turn and `before` the totals stored with it; `second` is the id of the turn
-    behind it. Both are 0 while there is none.
+    `first` is the id of the first live turn and `before` the totals stored with it. `second` is the id of the turn
+    behind it. Both ids are 0 while there is no such turn.
     """
 
     first: int = 0
@@ -99,9 +99,9 @@ class Origin(Record, frozen=True):
 
 
 class Window(Record, frozen=True):
-    """The turns that are sent, their size in bytes, and where live memory ends.
+    """The turns that are sent, their size in bytes, and the totals of live memory.
 
-    `turns` is the run of newest turns; `first` is the first live turn where it is kept apart from them. `total` is all
+    `turns` is the run of newest turns. `first` is the first live turn, if it is kept apart from them. `total` is all
     live memory up to the newest turn, `before_newest` all before it; both survive when turns leave. `origin` None means
     that totals count from the first live turn.
     """
@@ -111,70 +111,70 @@ class Window(Record, frozen=True):
     total: Totals = Totals()
     before_newest: Totals = Totals()
     first: Turn | None = None
-    origin: Origin | None = None
+    origin: MemoryOrigin | None = None
 
     @property
     def older(self) -> Totals:
-        """What the window leaves out of live memory; what was forgotten in between counts with it."""
+        """Totals of the live turns that the window leaves out; turns forgotten in between count with them."""
         before = self.turns[0].before if self.turns else self.total
         if self.origin is None:
             return before - self.first.after if self.first else before
-        out = self.origin.second if self.first else self.origin.first  # the first that can be left out
-        if not out or (self.turns and self.turns[0].id <= out):
+        removable = self.origin.second if self.first else self.origin.first  # the oldest turn that can be left out
+        if not removable or (self.turns and self.turns[0].id <= removable):
             return Totals()
-        left = before - (self.first.after if self.first else self.origin.before)
-        # Totals were stored under other filters; something is left out all the same.
-        return Totals(max(1, left.turns), max(1, left.messages), max(0, left.bytes))
+        older = before - (self.first.after if self.first else self.origin.before)
+        # Totals were stored under other filters: they may count 0 although at least one turn is left out.
+        return Totals(max(1, older.turns), max(1, older.messages), max(0, older.bytes))
 
     def push(self, turn: Turn) -> "Window":
         origin = self.origin
         if origin and not origin.first:
-            origin = Origin(turn.id, turn.before)
+            origin = MemoryOrigin(turn.id, turn.before)
         elif origin and not origin.second and turn.id > origin.first:
-            origin = Origin(origin.first, origin.before, turn.id)
+            origin = MemoryOrigin(origin.first, origin.before, turn.id)
         return Window(self.turns.push(turn), self.size + turn.size, turn.after, turn.before, self.first, origin)
 
     def without_oldest(self, keep_first: bool = False) -> "Window":
-        """Without the oldest turn of the run; with `keep_first` the first live turn stands apart instead of leaving."""
+        """Return the window without its oldest turn. With `keep_first` the first live turn is kept apart."""
         oldest = self.turns[0]
-        begins = oldest.id == self.origin.first if self.origin else not oldest.before.turns
-        kept = oldest if keep_first and begins else self.first
-        size = self.size if kept is oldest else self.size - oldest.size
-        return Window(self.turns.without_oldest(), size, self.total, self.before_newest, kept, self.origin)
+        is_first = oldest.id == self.origin.first if self.origin else not oldest.before.turns
+        first = oldest if keep_first and is_first else self.first
+        size = self.size if first is oldest else self.size - oldest.size
+        return Window(self.turns.without_oldest(), size, self.total, self.before_newest, first, self.origin)
 
 
-def fit(
+def fit_window(
     window: Window,
     allowed: int,
     notice_size: Callable[[int], int],
-    least: int,
+    min_turns: int,
     step: int = 0,
     keep_first: bool = False,
 ) -> Window:
-    """Drop the oldest turns until turns and notice together take `allowed` bytes at most; `least` turns stay.
+    """Drop the oldest turns until turns and notice together take `allowed` bytes at most; `min_turns` turns stay.
 
     `notice_size` gives the bytes of the notice for a number of older messages, 0 for none. Where turns had to leave,
-    `step` in bytes cuts further, to the first turn that opens a step of live memory: so the cutoff stands still for
-    many turns, and the caches of providers hold. With `keep_first` the first live turn stays whatever it takes.
+    `step` in bytes cuts further, to the first turn that opens a step of live memory. So the cutoff stands still for
+    many turns, and the caches of providers hold. With `keep_first` the first live turn stays, whatever its size.
     """
-    while len(window.turns) > least and window.size + notice_size(window.older.messages) > allowed:
+    while len(window.turns) > min_turns and window.size + notice_size(window.older.messages) > allowed:
         window = window.without_oldest(keep_first)
     if step and window.older.turns:
-        opening = (n for n, turn in enumerate(window.turns) if opens(turn, step))
+        opening = (n for n, turn in enumerate(window.turns) if opens_step(turn, step))
         for _ in range(next(opening, 0)):
             window = window.without_oldest(keep_first)
     return window
 
 
-def opens(turn: Turn, step: int) -> bool:
-    """Whether live memory before this turn lies in another step than before the turn preceding it."""
+def opens_step(turn: Turn, step: int) -> bool:
+    """Return True if live memory before this turn lies in another step than before the preceding turn."""
     return turn.before.bytes // step != turn.before_previous.bytes // step
 
 
-def overflow(window: Window, allowed: int) -> Window:
-    """With the sliding off: keep the shortest run that takes more than `allowed` bytes, or all of it.
+def overflowing_window(window: Window, allowed: int) -> Window:
+    """With the window off, keep the shortest run of newest turns that takes more than `allowed` bytes, or all turns.
 
-    Nothing leaves silently, and no more than one turn beyond what can be sent is held: input is refused there.
+    No turn leaves silently. At most one turn beyond the sendable size is held, because input is refused there.
     """
     while len(window.turns) > 1 and window.size - window.turns[0].size > allowed:
         window = window.without_oldest()

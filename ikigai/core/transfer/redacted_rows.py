@@ -1,4 +1,4 @@
-"""Takes ikigai's own keys out of rows that are imported."""
+"""This module takes ikigai's own keys out of rows that are imported."""
 
 from collections.abc import Callable
 
@@ -7,10 +7,10 @@ import msgspec
 from ikigai.core import codec
 from ikigai.core.events import AssistantMessage
 from ikigai.core.messages import Text, Thinking
-from ikigai.core.transfer.renumber import Raw
+from ikigai.core.transfer.renumber import RawRow
 
 
-def redacted(row: Raw, own: Callable[[str], str]) -> Raw:
+def redact_row(row: RawRow, own: Callable[[str], str]) -> RawRow:
     """Return the row with `own` applied to all its texts; the identical one where that changes nothing.
 
     Signed thinking that is changed loses its signature: its vendor would refuse it.
@@ -18,10 +18,10 @@ def redacted(row: Raw, own: Callable[[str], str]) -> Raw:
     content, data = row.content and own(row.content), row.data and own(row.data)
     if (content, data) == (row.content, row.data):
         return row
-    said = codec.decode(row.kind, row.content, row.data)
-    if isinstance(said, AssistantMessage):  # its data counts the characters of its content
-        blocks = tuple(_block(block, own) for block in said.blocks)
-        _, content, data = codec.encode(msgspec.structs.replace(said, blocks=blocks))
+    event = codec.decode(row.kind, row.content, row.data)
+    if isinstance(event, AssistantMessage):  # its data counts the characters of its content
+        blocks = tuple(_block(block, own) for block in event.blocks)
+        _, content, data = codec.encode(msgspec.structs.replace(event, blocks=blocks))
     return row._replace(content=content, data=data)
 
 

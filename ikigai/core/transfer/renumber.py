@@ -1,18 +1,18 @@
-"""What becomes of a row that moves to another log: the ids that it names are those of the other log.
+"""This module renumbers a row that moves to another log: its references become ids of the other log.
 
-Ids only ever name what came before. Where the other log has only a part of this one, what is named may not be there:
+Ids only ever name earlier events. Where the other log has only a part of this one, a named event may be missing there:
 
-    SAME      that very event; 0, which names none, where it is not there
-    STILL     that very event; -1, which is the id of none and not 0, where it is not there
-    UPTO      a place, behind the event; behind the last one before it where it is not there, 0 for the beginning
-    EACH      events by themselves; those that are not there are left out
-    RANGES    first and last events of stretches; each is cut to what is there of it
-    NOBODY    the agent that a message is for: nobody, it has been on its way once
-    NOTHING   left out: which message has come, where one of another log says nothing
+    SAME      that very event; 0, the id of none, where it is missing
+    STILL     that very event; -1, which is the id of none and not 0, where it is missing
+    UPTO      a place, behind the event; behind the last one before it where it is missing, 0 for the beginning
+    EACH      events by themselves; missing ones are left out
+    RANGES    first and last events of stretches; each is cut to the part that is there
+    NOBODY    the agent that a message is for: emptied, for the message has been on its way once
+    NOTHING   left out: the message that has come, where one of another log says nothing
 
-Whoever adds a kind of event that names others adds it here: a test looks at the fields of every event. Text is left as
-it is, whatever ids people have written in it. What an agent was allowed to do without a question does not move with it:
-that is for whoever owns the other log to say.
+A new kind of event that names others is added here: a test looks at the fields of every event. Text is left as it is,
+whatever ids people have written in it. An agent's approvals without a question do not move with it: the owner of the
+other log decides about them.
 """
 
 import json
@@ -24,13 +24,14 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.codec import Row
 
 
-class Raw(NamedTuple):
-    """A row of the log as it stands there, with the name of its agent.
+class RawRow(NamedTuple):
+    """A row as the log stores it, with the name of its agent.
 
-    `at` is when it was stored, in seconds since 1970; `data` is JSON text of an object, or None.
+    `at` is the time of storing, in seconds since 1970; `data` is JSON text of an object, or None.
     """
 
     id: int
@@ -42,14 +43,14 @@ class Raw(NamedTuple):
     data: str | None
 
 
-class Numbers:
-    """Ids of the one log, ascending, each with its id in the other; 16 bytes for each."""
+class IdMap:
+    """The ids of the one log, ascending, each with its id in the other; 16 bytes for each."""
 
     def __init__(self) -> None:
         self._old, self._new = array("q"), array("q")
 
     def add(self, old: int, new: int) -> None:
-        """One more event, behind all others in both logs."""
+        """Add one event, behind all others in both logs."""
         self._old.append(old)
         self._new.append(new)
 
@@ -61,48 +62,48 @@ class Numbers:
         place = bisect_right(self._old, id)
         return self._new[place - 1] if place else 0
 
-    def stretch(self, first: int, last: int) -> tuple[int, int] | None:
-        """What is there of the events from `first` to `last`; None for nothing."""
+    def map_range(self, first: int, last: int) -> tuple[int, int] | None:
+        """Return the mapped ids of the events from `first` to `last`; None where none of them is there."""
         start, end = bisect_left(self._old, first), bisect_right(self._old, last)
         return (self._new[start], self._new[end - 1]) if start < end else None
 
 
-_Moved: TypeAlias = Callable[[Numbers, Any], Any]
+_Moved: TypeAlias = Callable[[IdMap, Any], Any]
 
 
-def _same(numbers: Numbers, value: Any) -> Any:
+def _same(numbers: IdMap, value: Any) -> Any:
     return numbers.same(value) if _is_id(value) else value
 
 
-def _still(numbers: Numbers, value: Any) -> Any:
+def _still(numbers: IdMap, value: Any) -> Any:
     return numbers.same(value) or -1 if _is_id(value) and value else value
 
 
-def _upto(numbers: Numbers, value: Any) -> Any:
+def _upto(numbers: IdMap, value: Any) -> Any:
     return numbers.upto(value) if _is_id(value) else value
 
 
-def _each(numbers: Numbers, value: Any) -> Any:
+def _each(numbers: IdMap, value: Any) -> Any:
     return [new for id in _items(value) if _is_id(id) and (new := numbers.same(id))]
 
 
-def _ranges(numbers: Numbers, value: Any) -> Any:
+def _ranges(numbers: IdMap, value: Any) -> Any:
     ends = [_items(item) for item in _items(value)]
-    cut = [numbers.stretch(*item) for item in ends if len(item) == 2 and all(map(_is_id, item))]
+    cut = [numbers.map_range(*item) for item in ends if len(item) == 2 and all(map(_is_id, item))]
     return [list(stretch) for stretch in cut if stretch]
 
 
-def _nobody(numbers: Numbers, value: Any) -> Any:
+def _nobody(numbers: IdMap, value: Any) -> Any:
     return "" if isinstance(value, str) else value
 
 
-def _nothing(numbers: Numbers, value: Any) -> Any:
+def _nothing(numbers: IdMap, value: Any) -> Any:
     return msgspec.UNSET
 
 
 SAME, STILL, UPTO, EACH, RANGES, NOBODY, NOTHING = _same, _still, _upto, _each, _ranges, _nobody, _nothing
 
-NAMED: dict[str, dict[str, _Moved]] = {
+ID_FIELDS: dict[str, dict[str, _Moved]] = {
     "turn_end": {"first": SAME},
     "rewind": {"to": UPTO},
     "filter_plan": {"ranges": RANGES, "ids": EACH},
@@ -115,21 +116,22 @@ NAMED: dict[str, dict[str, _Moved]] = {
 }
 """The fields of data, by kind, that name events by id, and agents."""
 
-CHOICES = {"settings": "values", "clear": "own"}
+SETTINGS_FIELDS = {"settings": "values", "clear": "own"}
 """The fields of data, by kind, that hold settings."""
-APPROVAL, SAFE, ASK = "approval", ("ask", "read-only"), "ask"
-"""The setting that says what runs without a question, what of it may come from elsewhere, and what stands instead."""
+ASK = ApprovalMode.ASK.value
+APPROVAL, SAFE = "approval", ApprovalMode.ASK.up_to()
+"""The setting of the approval mode, and the modes that may come from elsewhere; ASK replaces all others."""
 PROFILE, OWN = "profile", "agent"
-"""The setting that names a profile, and the origin of what an agent has chosen itself."""
+"""The setting that names a profile, and the origin of an agent's own choices."""
 
 
-def moved(row: Row, numbers: Numbers) -> Row:
-    """The row as the other log takes it; `numbers` hold the events before it.
+def renumber_row(row: Row, numbers: IdMap) -> Row:
+    """Return the row as the other log takes it; `numbers` hold the events before it.
 
-    Fields that are none of their kind stay as they are: such a row is an Unknown event there as well as here. Raises
-    ValueError where data is no JSON.
+    Fields of unexpected types stay as they are: such a row is an Unknown event there as well as here. Raise ValueError
+    where data is no JSON.
     """
-    named, choices = NAMED.get(row.kind, {}), CHOICES.get(row.kind, "")
+    named, choices = ID_FIELDS.get(row.kind, {}), SETTINGS_FIELDS.get(row.kind, "")
     if row.data is None or not (named or choices):
         return row
     # As decimals numbers come back exactly as they were, whatever their size.
@@ -144,9 +146,10 @@ def moved(row: Row, numbers: Numbers) -> Row:
 
 
 def _restrain(fields: dict[str, Any], choices: str, settings: dict[str, Any]) -> None:
-    """Have what asked for more ask here. A profile of that name may be here, and allow more: the choice goes before it.
+    """Replace an approval mode that asks less. A profile of that name may be here, and allow more: the choice goes
+    before it.
 
-    So does one that was taken back, for what stands behind it may be such a profile.
+    A choice that was taken back is replaced, too, for such a profile may stand behind it.
     """
     profiled = settings.get(PROFILE) is not None
     if settings.get(APPROVAL, None if profiled else ASK) not in SAFE:

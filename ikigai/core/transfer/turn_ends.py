@@ -1,8 +1,8 @@
-"""Ends for the turns of a history that has none, as one that another program made.
+"""This module ends the turns of a history that has no turn ends, as one that another program made.
 
 A log whose turns never end is one turn, which no window can leave out. So a message that comes behind a reply ends the
-turn of that reply, and so does what stands between turns (a clear, a mark). In what ikigai exported every turn has its
-end already, and nothing is added.
+turn of that reply. An event that stands between turns (a clear, a mark) ends it, too. In an export of ikigai every turn
+has its end already, and nothing is added.
 """
 
 from array import array
@@ -26,18 +26,18 @@ from ikigai.core.events import (
     UserMessage,
 )
 from ikigai.core.messages import Message, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.request.build import closed, join
+from ikigai.core.request.build import close_turn, join
 from ikigai.core.state.memory import replace
-from ikigai.core.transfer.renumber import Raw
+from ikigai.core.transfer.renumber import RawRow
 
-BETWEEN = (Cleared, Marked, Rewound, Filtered, Summarised, Undone)
+EVENTS_BETWEEN_TURNS = (Cleared, Marked, Rewound, Filtered, Summarised, Undone)
 """Events that stand between turns."""
-PLAIN = 32
-"""Bytes that a block takes beside its words: about those of its JSON."""
+BLOCK_OVERHEAD_BYTES = 32
+"""The bytes of a block beside its words: about those of its JSON."""
 
 
-class _Turn:
-    """The open turn: its first event, what a model is sent of it, and how far it has come."""
+class _ImportedTurn:
+    """The open turn: its first event, its messages to a model, and its progress."""
 
     def __init__(self, first: int, alone: bool) -> None:
         self.first, self.alone = first, alone
@@ -64,14 +64,14 @@ class _Turn:
         return Ending.COMPLETED if self.replied or self.alone else Ending.INTERRUPTED
 
     def whole(self, ending: Ending) -> tuple[Message, ...]:
-        return closed(tuple(self.messages), frozenset(self.started), ending)
+        return close_turn(tuple(self.messages), frozenset(self.started), ending)
 
 
 class TurnEnds:
-    """Of one history. `added` is how many turns were ended."""
+    """The ends of one history. `added` is the number of turns that were ended."""
 
     def __init__(self) -> None:
-        self._turn: _Turn | None = None
+        self._turn: _ImportedTurn | None = None
         self._ends: list[tuple[int, Totals, Totals]] = []  # ids of the ends of live turns, and the totals behind each
         self._places = array("q")  # of those added, among all rows
         self._count = 0
@@ -80,37 +80,39 @@ class TurnEnds:
     def added(self) -> int:
         return len(self._places)
 
-    def given(self, number: int) -> int:
-        """The number, counted from 1, that a row has among those that were there."""
+    def original_number(self, number: int) -> int:
+        """Return the number, counted from 1, that a row has among the original ones."""
         return number - bisect_left(self._places, number)
 
-    def rows(self, rows: Iterator[Raw]) -> Iterator[Raw]:
-        """The rows with the ends that lack; each has the id of the row before it, for what names a place by that."""
-        before: Raw | None = None
+    def rows(self, rows: Iterator[RawRow]) -> Iterator[RawRow]:
+        """Yield the rows with the missing ends; each end has the id of the row before it, for references to a place by
+        that id.
+        """
+        before: RawRow | None = None
         for raw in rows:
             event = codec.decode(raw.kind, raw.content, raw.data)
             if before and self._turn and self._ends_turn(event, self._turn):
-                yield self._added(before)
+                yield self._add_end(before)
             self._count += 1
             before = raw
-            yield self._taken(raw, event)
+            yield self._stored_row(raw, event)
         if before and self._turn and self._turn.replied and not self._turn.pending:
-            yield self._added(before)
+            yield self._add_end(before)
 
     @staticmethod
-    def _ends_turn(event: Event, turn: _Turn) -> bool:
+    def _ends_turn(event: Event, turn: _ImportedTurn) -> bool:
         if isinstance(event, UserMessage):  # else it is one more of the same turn
             return turn.replied or turn.alone or bool(turn.pending)
-        return isinstance(event, BETWEEN)
+        return isinstance(event, EVENTS_BETWEEN_TURNS)
 
-    def _taken(self, raw: Raw, event: Event) -> Raw:
-        """The row as it is stored: an end that says nothing of its turn's place is told it."""
+    def _stored_row(self, raw: RawRow, event: Event) -> RawRow:
+        """Return the row as it is stored: an end without totals gets those of its place."""
         match event:
             case UserMessage() if self._turn is None:
-                self._turn = _Turn(raw.id, event.alone)
+                self._turn = _ImportedTurn(raw.id, event.alone)
             case TurnEnded() if self._turn:
                 if not (event.first or event.size or event.before.turns):
-                    event = self._placed(self._turn, event)
+                    event = self._place_end(self._turn, event)
                     raw = raw._replace(data=codec.encode(event).data)
                 self._end(raw.id, self._turn, event)
                 return raw
@@ -125,27 +127,27 @@ class TurnEnds:
             self._turn.add(event)
         return raw
 
-    def _added(self, before: Raw) -> Raw:
+    def _add_end(self, before: RawRow) -> RawRow:
         assert self._turn
-        event = self._placed(self._turn, TurnEnded(self._turn.ending))
+        event = self._place_end(self._turn, TurnEnded(self._turn.ending))
         self._end(before.id, self._turn, event)
         self._count += 1
         self._places.append(self._count)
-        return Raw(before.id, before.agent, 0, before.at, *codec.encode(event))
+        return RawRow(before.id, before.agent, 0, before.at, *codec.encode(event))
 
-    def _placed(self, turn: _Turn, event: TurnEnded) -> TurnEnded:
+    def _place_end(self, turn: _ImportedTurn, event: TurnEnded) -> TurnEnded:
         _, total, newest = self._ends[-1] if self._ends else (0, Totals(), Totals())
         size = sum(map(_size, turn.whole(event.ending)))
         return replace(event, first=turn.first, size=size, before=total, before_previous=newest)
 
-    def _end(self, id: int, turn: _Turn, event: TurnEnded) -> None:
+    def _end(self, id: int, turn: _ImportedTurn, event: TurnEnded) -> None:
         after = event.before + Totals(1, len(turn.whole(event.ending)), event.size)
         self._ends.append((id, after, event.before))
         self._turn = None
 
 
 def _size(message: Message) -> int:
-    """Bytes of a message, about as it is sent; what is in memory is measured exactly."""
+    """Return the bytes of a message, about as it is sent; messages in memory are measured exactly."""
     words = 0
     for block in message.blocks:
         match block:
@@ -159,4 +161,4 @@ def _size(message: Message) -> int:
                 words += len(block.content.encode())
             case _:
                 pass
-    return words + PLAIN * len(message.blocks)
+    return words + BLOCK_OVERHEAD_BYTES * len(message.blocks)

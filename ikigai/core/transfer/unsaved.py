@@ -1,7 +1,8 @@
-"""Events that the database did not take, as a file keeps them: under their ids, behind the event that they follow.
+"""This module defines the file of unsaved events: the events with their ids, behind the event that they follow.
 
-JSON lines: one that says what the file is, and one for each event. An event has the id that it was to be stored under,
-so that it is stored once however often somebody tries.
+It has JSON lines: one that says that the file holds unsaved events, and one for each event. An event has the id that it
+was to be stored under, so that it is stored once however often storing is tried. The first line has the checksum of all
+other data, and is itself not part of it.
 """
 
 from typing import Annotated, NoReturn, TypeAlias
@@ -9,13 +10,14 @@ from typing import Annotated, NoReturn, TypeAlias
 import msgspec
 
 from ikigai.core import codec
-from ikigai.core.errors import Refused
-from ikigai.core.events import Event, Unknown
+from ikigai.core.errors import Rejected
+from ikigai.core.events import Event, Unknown, UserMessage
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line
+from ikigai.core.transfer.checksum import Checksum
 
 FORMAT, VERSION = "ikigai-unsaved", 1
-NOTHING = "Nothing was recovered."
+NOTHING_RECOVERED = "Nothing was recovered."
 
 Uuid: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\\Z")]
 
@@ -23,7 +25,8 @@ Uuid: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}
 class Unsaved(Record, frozen=True):
     """The `events` of the agent with the id `agent`, called `name` then, under the `ids` that they are stored by.
 
-    `behind` is the `event_id` of the event that they follow, None where the agent had none.
+    `behind` is the `event_id` of the event that they follow, None where the agent had none. `has_checksum` says that
+    the file had a checksum and matched it.
     """
 
     agent: Uuid
@@ -31,15 +34,26 @@ class Unsaved(Record, frozen=True):
     behind: Uuid | None
     ids: tuple[Uuid, ...]
     events: tuple[Event, ...]
+    has_checksum: bool = True
+
+    @property
+    def output(self) -> str | None:
+        """The output of a command of the user, if there is nothing else: it is a turn of its own, behind any other."""
+        match self.events:
+            case (UserMessage(text, alone=True),):
+                return text
+            case _:
+                return None
 
 
-class _Head(msgspec.Struct):
+class _UnsavedHead(msgspec.Struct, omit_defaults=True):
     format: str
     version: int
     agent: Uuid
     name: str
     behind: Uuid | None
     count: int
+    sha256: str | None = None
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
@@ -49,19 +63,22 @@ class _Line(msgspec.Struct, omit_defaults=True):
     data: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_HEAD, _LINE = msgspec.json.Decoder(_Head), msgspec.json.Decoder(_Line)
+_HEAD, _LINE = msgspec.json.Decoder(_UnsavedHead), msgspec.json.Decoder(_Line)
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def text_of(unsaved: Unsaved) -> bytes:
-    """Return what the file holds."""
-    head = _Head(FORMAT, VERSION, unsaved.agent, unsaved.name, unsaved.behind, len(unsaved.events))
+def serialize(unsaved: Unsaved) -> bytes:
+    """Return the content of the file."""
+    head = _UnsavedHead(FORMAT, VERSION, unsaved.agent, unsaved.name, unsaved.behind, len(unsaved.events))
     rows = map(codec.encode, unsaved.events)
     lines = [_Line(id, *row[:2], msgspec.Raw(row.data or b"null")) for id, row in zip(unsaved.ids, rows, strict=True)]
-    return b"".join(msgspec.json.encode(line) + b"\n" for line in (head, *lines))
+    texts = [msgspec.json.encode(line) for line in (head, *lines)]
+    head.sha256 = _checksum(texts[0], texts[1:])
+    return b"".join(text + b"\n" for text in (msgspec.json.encode(head), *texts[1:]))
 
 
 def read(name: str, text: bytes) -> Unsaved:
-    """Return what a file called `name` holds. Raise Refused, with the line, where it cannot be read."""
+    """Return the events in a file called `name`. Raise Rejected, with the line, where it cannot be read."""
     first, _, rest = text.partition(b"\n")
     try:
         head = _HEAD.decode(first)
@@ -80,8 +97,20 @@ def read(name: str, text: bytes) -> Unsaved:
         )
     if len({id for id, _ in found}) < len(found):
         _refuse(f"{name} holds an event twice.", "Take one of the two lines out, and count again.")
+    if head.sha256 is not None and head.sha256 != _checksum(first, lines):
+        what = f"{name} is damaged or was changed: its checksum is another."
+        _refuse(what, "If you changed it yourself, take `sha256` out of line 1.")
     ids, events = tuple(id for id, _ in found), tuple(event for _, event in found)
-    return Unsaved(head.agent, clean_line(head.name), head.behind, ids, events)
+    return Unsaved(head.agent, clean_line(head.name), head.behind, ids, events, head.sha256 is not None)
+
+
+def _checksum(head: bytes, lines: list[bytes]) -> str:
+    """Return the checksum of the whole file except the checksum itself."""
+    checksum = Checksum()
+    fields = {name: value for name, value in _FIELDS.decode(head).items() if name != "sha256"}
+    for text in (msgspec.json.encode(fields), *lines):
+        checksum.add(text)
+    return checksum.digits
 
 
 def _event(name: str, number: int, line: bytes) -> tuple[str, Event]:
@@ -105,4 +134,4 @@ def _foreign(name: str) -> NoReturn:
 
 
 def _refuse(what: str, remedy: str) -> NoReturn:
-    raise Refused(f"{what} {NOTHING}", remedy)
+    raise Rejected(f"{what} {NOTHING_RECOVERED}", remedy)

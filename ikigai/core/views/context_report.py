@@ -1,4 +1,4 @@
-"""What is in the window, by part, and what /context tells of it: figures and text; and when there is no room for it.
+"""This module reports the parts of the window, as /context shows them in numbers and text, and warns if they fill it.
 
 The parts of a request add up to its size. A turn that was counted by something better than bytes is shared out among
 its messages by their bytes.
@@ -12,24 +12,24 @@ from ikigai.core import tokens
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import Image, Message, Role, Text, ToolResult
 from ikigai.core.record import Record
-from ikigai.core.request.pins import pins, without
-from ikigai.core.request.system_prompt import system as system_prompt
-from ikigai.core.state.memory import Memory, frame, measured, notice_size, summary_messages
+from ikigai.core.request.pins import list_pins, without_pins
+from ikigai.core.request.system_prompt import system_prompt as system_prompt
+from ikigai.core.state.memory import Memory, measure, notice_size, request_frame, summary_messages
 
 replace = msgspec.structs.replace
 
-CELLS = 8
+BAR_WIDTH = 8
 """Width of a part's bar."""
-SPACE = 1000
+MIN_CONVERSATION_TOKENS = 1000
 """Tokens that a conversation needs beside system prompt and tools: a few short turns."""
-COUNTERS = {
+COUNTER_NAMES = {
     "bytes": "bytes, four to a token",
     "provider": "each turn by its provider, the rest by bytes",
     "calibrated": "bytes, at the rate the provider's figures show",
 }
 
 
-class Part(Record, frozen=True):
+class RequestPart(Record, frozen=True):
     """One part of the next request; `share` is of the ceiling."""
 
     name: str
@@ -37,20 +37,21 @@ class Part(Record, frozen=True):
     share: float
 
 
-class Compared(Record, frozen=True):
-    """What was counted for the last request of which both are known, and what its provider said, in tokens."""
+class CountComparison(Record, frozen=True):
+    """The counted tokens of the last request of which both are known, and the tokens that its provider reported."""
 
     model: str
     counted: int
     reported: int
 
 
-class Context(Record, frozen=True):
-    """Figures are tokens. `context` is the model's own, `learned` says that its provider has corrected it.
+class ContextReport(Record, frozen=True):
+    """The window in numbers, in tokens. `context` is the model's own, `learned` says that its provider has corrected
+    it.
 
     `takes_tools` is false for a model that can be offered none.
 
-    `turns` are sent whole, `turns_out` and `messages_out` are not; `images` is what all pictures take of the parts.
+    `turns` are sent whole, `turns_out` and `messages_out` are not. `images` is the size of all pictures in the parts.
     """
 
     model: str
@@ -61,7 +62,7 @@ class Context(Record, frozen=True):
     context: int
     learned: bool
     room: int
-    parts: tuple[Part, ...]
+    parts: tuple[RequestPart, ...]
     turns: int
     turns_out: int
     messages_out: int
@@ -72,15 +73,15 @@ class Context(Record, frozen=True):
     max_history_tokens: int
     counter: str
     takes_tools: bool
-    compared: Compared | None = None
+    compared: CountComparison | None = None
 
 
-def context(memory: Memory, learned: bool = False, last: UsageReported | None = None) -> Context:
-    """The window of this memory; `last` is the agent's newest request with a provider's figure."""
+def build_report(memory: Memory, learned: bool = False, last: UsageReported | None = None) -> ContextReport:
+    """Return the report of this memory; `last` is the agent's newest request with a provider's count."""
     older, rules = memory.window.older, memory.run.rules
     pictures, images = _images(memory)
     turns = len(memory.window.turns) + (memory.window.first is not None)
-    return Context(
+    return ContextReport(
         model=memory.model,
         used=memory.used,
         ceiling=memory.ceiling,
@@ -104,57 +105,59 @@ def context(memory: Memory, learned: bool = False, last: UsageReported | None = 
     )
 
 
-def _parts(memory: Memory) -> tuple[Part, ...]:
+def _parts(memory: Memory) -> tuple[RequestPart, ...]:
     sizes = {name: size for name, size in _sizes(memory).items() if size}
-    made, total, before = list[Part](), 0, 0
+    made, total, before = list[RequestPart](), 0, 0
     for name, size in sizes.items():
         total += size
         upto = _tokens(memory, total)  # rounded as they add up, so that the parts are the whole
-        made.append(Part(name, upto - before, _share(upto - before, memory.ceiling)))
+        made.append(RequestPart(name, upto - before, _share(upto - before, memory.ceiling)))
         before = upto
     return tuple(made)
 
 
 def _sizes(memory: Memory) -> dict[str, int]:
-    """Bytes of each part, in the order of the request; the frame is what even an empty one has: model, limits."""
-    encoder, asked = memory.run.encoder(memory.model), frame(memory)
-    bare = encoder.envelope(replace(asked, system="", tools=()))
-    unpinned = replace(asked, system=system_prompt(without(memory.settings)), tools=())
+    """Return the bytes of each part, in the order of the request; the frame is common to all requests: model,
+    limits.
+    """
+    encoder, request = memory.run.encoder(memory.model), request_frame(memory)
+    bare = encoder.envelope(replace(request, system="", tools=()))
+    unpinned = replace(request, system=system_prompt(without_pins(memory.settings)), tools=())
     system = encoder.envelope(unpinned) - bare
-    pinned = encoder.envelope(replace(asked, tools=())) - bare - system
+    pinned = encoder.envelope(replace(request, tools=())) - bare - system
     window, first = memory.window, memory.window.first
-    summary = measured(memory, summary_messages(memory))
-    kept, kept_results = _split(memory, first.messages, first.size) if first else (0, 0)
-    said = results = 0
+    summary = measure(memory, summary_messages(memory))
+    first_words, first_results = _split(memory, first.messages, first.size) if first else (0, 0)
+    words = results = 0
     for turn in window.turns:
-        turn_said, turn_results = _split(memory, turn.messages, turn.size)
-        said, results = said + turn_said, results + turn_results
-    opened, open_results = _split(memory, memory.open.messages, memory.open.size) if memory.open else (0, 0)
+        turn_words, turn_results = _split(memory, turn.messages, turn.size)
+        words, results = words + turn_words, results + turn_results
+    open_words, open_results = _split(memory, memory.open.messages, memory.open.size) if memory.open else (0, 0)
     return {
         "request frame": bare,
         "system prompt": system,
         "pins": pinned,
         "tools": memory.envelope - bare - system - pinned - summary,
         "summary": summary,
-        "first turn": kept + kept_results,
+        "first turn": first_words + first_results,
         "notice": notice_size(memory, window.older.messages),
-        "messages": said,
+        "messages": words,
         "tool results": results,
-        "open turn": opened,
+        "open turn": open_words,
         "its results": open_results,
     }
 
 
 def _split(memory: Memory, messages: tuple[Message, ...], size: int) -> tuple[int, int]:
-    """What of a turn of `size` bytes was said, and what tools gave."""
-    plain = measured(memory, messages)
-    results = measured(memory, [message for message in messages if message.role is Role.TOOL])
+    """Return the sizes of the words and of the tool results in a turn of `size` bytes."""
+    plain = measure(memory, messages)
+    results = measure(memory, [message for message in messages if message.role is Role.TOOL])
     results = results * size // plain if plain else 0
     return size - results, results
 
 
 def _images(memory: Memory) -> tuple[int, int]:
-    """How many pictures there are, and the bytes they count for."""
+    """Return the number of pictures, and the bytes they count for."""
     first, opened = memory.window.first, memory.open
     sent = (
         *(first.messages if first else ()),
@@ -163,43 +166,43 @@ def _images(memory: Memory) -> tuple[int, int]:
     )
     found = [message for message in sent if message.images]
     bare = [Message(each.role, _without(each)) for each in found]
-    return sum(len(each.images) for each in found), measured(memory, found) - measured(memory, bare)
+    return sum(len(each.images) for each in found), measure(memory, found) - measure(memory, bare)
 
 
 def _without(message: Message) -> tuple[Any, ...]:
-    kept = (block for block in message.blocks if not isinstance(block, Image))
+    blocks = (block for block in message.blocks if not isinstance(block, Image))
     return tuple(
-        msgspec.structs.replace(each, images=()) if isinstance(each, ToolResult) else each for each in kept
+        msgspec.structs.replace(each, images=()) if isinstance(each, ToolResult) else each for each in blocks
     ) or (Text(""),)
 
 
 def _tokens(memory: Memory, size: int) -> int:
-    return tokens.count(memory.provider, memory.model, size)
+    return tokens.count_tokens(memory.provider, memory.model, size)
 
 
 def _share(part: int, whole: int) -> float:
     return round(part / whole, 4) if whole else 0.0
 
 
-def _compared(memory: Memory, last: UsageReported | None) -> Compared | None:
+def _compared(memory: Memory, last: UsageReported | None) -> CountComparison | None:
     if last is None or not last.size or not last.usage.input:
         return None
     provider = last.model.partition("/")[0]
-    return Compared(last.model, tokens.count(provider, last.model, last.size), last.usage.input)
+    return CountComparison(last.model, tokens.count_tokens(provider, last.model, last.size), last.usage.input)
 
 
-def told(of: Context) -> str:
-    """What /context prints: a table of the parts, then a line for each thing worth knowing; 38 columns do."""
+def format_report(of: ContextReport) -> str:
+    """Return the text of /context: a table of the parts, then a line for each thing worth knowing; 38 columns do."""
     lines = [f"{_short(of.used)} of {_short(of.ceiling)} tokens in the next request", ""]
     free = max(0, of.ceiling - of.used)
-    lines += [_row(part) for part in (*of.parts, Part("free", free, _share(free, of.ceiling)))]
+    lines += [_row(part) for part in (*of.parts, RequestPart("free", free, _share(free, of.ceiling)))]
     rows = {
-        "turns": _turns(of),
+        "turns": _describe_turns(of),
         "budget": _budget(of),
         "model takes": f"{_short(of.context)}, replies included" + " (as its provider said)" * of.learned,
         "room": f"{_short(of.room)} for a request: less the reply and a tenth",
-        "leaving": _leaving(of),
-        "counted": COUNTERS[of.counter],
+        "leaving": _describe_leaving(of),
+        "counted": COUNTER_NAMES[of.counter],
         "compared": _comparison(of.compared),
     }
     if not of.takes_tools:
@@ -209,66 +212,68 @@ def told(of: Context) -> str:
     return "\n".join((*lines, "", *(f"{name:<12} {value}" for name, value in rows.items())))
 
 
-def _row(part: Part) -> str:
-    filled = min(CELLS, round(part.share * CELLS))
-    bar = "█" * filled + "░" * (CELLS - filled)
+def _row(part: RequestPart) -> str:
+    filled = min(BAR_WIDTH, round(part.share * BAR_WIDTH))
+    bar = "█" * filled + "░" * (BAR_WIDTH - filled)
     return f"{part.name:<13} {_short(part.tokens):>6} {part.share * 100:>4.0f}% {bar}"
 
 
-def _turns(of: Context) -> str:
+def _describe_turns(of: ContextReport) -> str:
     if not of.turns_out:
         return f"{of.turns:,} in, none out"
     messages = "1 message" if of.messages_out == 1 else f"{of.messages_out:,} messages"
     return f"{of.turns:,} in, {of.turns_out:,} out ({messages})"
 
 
-def _budget(of: Context) -> str:
+def _budget(of: ContextReport) -> str:
     origin = "your choice" if of.budget_from == "agent" else f"from {of.budget_from}"
     if not of.budget:
         return f"off ({origin}): nothing leaves by itself"
     return f"{_short(of.budget)} ({origin})"
 
 
-def _leaving(of: Context) -> str:
+def _describe_leaving(of: ContextReport) -> str:
     if not of.budget:
         return "never: the window is off"
-    said = [f"by {of.prune_fraction:g} of the ceiling" if of.prune_fraction else "turn by turn"]
+    clauses = [f"by {of.prune_fraction:g} of the ceiling" if of.prune_fraction else "turn by turn"]
     if of.keep_first_turn:
-        said.append("the first turn stays")
+        clauses.append("the first turn stays")
     if of.max_history_tokens:
-        said.append(f"ended turns take {_short(of.max_history_tokens)} at most")
-    return "; ".join(said)
+        clauses.append(f"ended turns take {_short(of.max_history_tokens)} at most")
+    return "; ".join(clauses)
 
 
-def _comparison(compared: Compared | None) -> str:
+def _comparison(compared: CountComparison | None) -> str:
     if compared is None:
         return "no provider has counted a request yet"
     off = compared.counted / compared.reported - 1
     return f"last request {_short(compared.counted)}; {compared.model} said {_short(compared.reported)} ({off:+.0%})"
 
 
-def cramped(memory: Memory) -> str:
-    """What is to be said when what every request has takes all that one may; "" when it leaves room for turns."""
+def cramped_notice(memory: Memory) -> str:
+    """Return the warning that the fixed parts of a request take all of the ceiling; "" when they leave room
+    for turns.
+    """
     least = _tokens(memory, memory.envelope)
     if least < memory.ceiling:
         return ""
-    asked = frame(memory)
-    system, tools = bool(asked.system), bool(asked.tools)
-    what = {
+    request = request_frame(memory)
+    system, tools = bool(request.system), bool(request.tools)
+    subject = {
         (True, True): "System prompt and tools take",
         (True, False): "The system prompt takes",
         (False, True): "The tools take",
         (False, False): "An empty request takes",
     }[system, tools]
-    works = least + SPACE
-    helps = f"The smallest /budget that works is {works}."
-    if works > memory.room:  # no budget helps
-        unpin = "/unpin takes files away, " * bool(pins(memory.settings))
-        helps = unpin + "/system makes it shorter, " * system + "/model chooses a model with a larger context."
+    budget = least + MIN_CONVERSATION_TOKENS
+    advice = f"The smallest /budget that works is {budget}."
+    if budget > memory.room:  # no budget helps
+        unpin = "/unpin takes files away, " * bool(list_pins(memory.settings))
+        advice = unpin + "/system makes it shorter, " * system + "/model chooses a model with a larger context."
     return (
-        f"{what} {_short(least)} tokens, and a request may have {_short(memory.ceiling)}:"
-        f" only the newest turn will be sent. {helps}"
+        f"{subject} {_short(least)} tokens, and a request may have {_short(memory.ceiling)}:"
+        f" only the newest turn will be sent. {advice}"
     )
 
 
-_short = tokens.short
+_short = tokens.format_tokens

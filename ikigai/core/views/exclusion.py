@@ -1,18 +1,18 @@
-"""Why an event is not in the context: cleared away, rewound past, forgotten, in a summary, slid out; or is undone."""
+"""This module tells why an event is not in the context: cleared, rewound, forgotten, summarised, out of the window or
+undone.
+"""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from ikigai.core.events import Cleared, Filtered, Rewound, StoredEvent, Undone
 from ikigai.core.record import Record
-from ikigai.core.state.lineage import void
+from ikigai.core.state.intervals import Interval, excluded_by, up_to, within
+from ikigai.core.state.lineage import undone_ids
 from ikigai.core.state.memory import Memory, Summary
 
-CONTROLS = (Cleared, Rewound, Filtered, Undone)
-"""Facts that say so."""
 
-
-class Why(StrEnum):
+class ExclusionReason(StrEnum):
     CLEARED = "cleared"
     REWOUND = "rewound"
     SUMMARISED = "summarised"
@@ -21,60 +21,62 @@ class Why(StrEnum):
     UNDONE = "undone"
 
 
-class Outside(Record, frozen=True):
-    """`by` is the event that took it away, 0 where the window did. What is UNDONE says nothing any more."""
+WHYS: dict[type, ExclusionReason] = {
+    Filtered: ExclusionReason.FORGOTTEN,
+    Rewound: ExclusionReason.REWOUND,
+    Cleared: ExclusionReason.CLEARED,
+}
+"""The reason that each kind of event gives; where several apply, the first of these is shown."""
+CONTROL_EVENTS = (*WHYS, Undone)
+"""Kinds of events that `Exclusions` are made of."""
 
-    why: Why
+
+class Exclusion(Record, frozen=True):
+    """The reason why an event is not in the context. `by` is the event that took it away, 0 where the window did. An
+    UNDONE event has no effect any more.
+    """
+
+    reason: ExclusionReason
     by: int = 0
 
 
-class Reasons:
-    """Over the clears, rewinds, filters and undos of a lineage, in any order; those not in force count for nothing."""
+class Exclusions:
+    """The exclusions by the clears, rewinds, filters and undos of a lineage, in any order; events out of force do not
+    count.
+    """
 
     def __init__(self, controls: Iterable[StoredEvent]) -> None:
         known = {stored.id: stored for stored in controls}
         self.controls = tuple(known[id] for id in sorted(known))
         undos = [(stored.id, stored.event.of) for stored in self.controls if isinstance(stored.event, Undone)]
-        out = void(undos)
-        self._undone = {of: Outside(Why.UNDONE, id) for id, of in undos if id not in out}
-        self._cleared = 0
+        out = undone_ids(undos)
+        self._undone = {of: Exclusion(ExclusionReason.UNDONE, id) for id, of in undos if id not in out}
         self._removed: dict[int, int] = {}
-        self._gone: list[tuple[int, int, Outside]] = []  # open intervals, oldest event first
-        for stored in self.controls:
-            if stored.id not in out:
-                self._add(stored)
+        self._gone: list[tuple[Interval, Exclusion]] = []  # by WHYS, then the newest event first
+        inforce = [stored for stored in reversed(self.controls) if stored.id not in out]
+        for kind, why in WHYS.items():
+            for stored in (each for each in inforce if isinstance(each.event, kind)):
+                excluded = excluded_by(stored.id, stored.event)
+                self._gone += ((interval, Exclusion(why, stored.id)) for interval in excluded.intervals)
+                for id in excluded.ids:
+                    self._removed.setdefault(id, stored.id)
+                if why is ExclusionReason.CLEARED:
+                    break  # the newest covers those before it
 
-    def _add(self, stored: StoredEvent) -> None:
-        match stored.event:
-            case Cleared():
-                self._cleared = stored.id
-            case Rewound(to):
-                self._gone.append((to, stored.id, Outside(Why.REWOUND, stored.id)))
-            case Filtered(ranges=ranges, ids=ids, planning=planning):
-                forgotten = Outside(Why.FORGOTTEN, stored.id)
-                self._gone += ((first - 1, end + 1, forgotten) for first, end in ranges)
-                if planning:
-                    self._gone.append((planning - 1, stored.id, forgotten))
-                self._removed |= dict.fromkeys(ids, stored.id)
-            case _:
-                pass
+    def find(self, ids: Sequence[int], memory: Memory) -> dict[int, Exclusion]:
+        """Return the exclusions of these ascending events, as far as they are not in the context of `memory`, or are
+        undone.
 
-    def over(self, ids: Sequence[int], memory: Memory) -> dict[int, Outside]:
-        """Of these events, ascending, those that are not in the context of `memory`, and why; those that are undone.
-
-        What was forgotten is so whatever else happened to it.
+        FORGOTTEN goes before every other reason.
         """
-        near = [each for each in self._gone if ids and each[0] < ids[-1] and each[1] > ids[0]]
-        found = {id: self._why(id, near, memory.summaries) for id in ids if not memory.remembers(id)}
+        near = [(gone, why) for gone, why in self._gone if ids and gone[0] < ids[-1] and gone[1] > ids[0]]
+        found = {id: self._why(id, near, memory.summaries) for id in ids if not memory.has_in_context(id)}
         return found | {id: self._undone[id] for id in ids if id in self._undone}
 
-    def _why(self, id: int, near: Sequence[tuple[int, int, Outside]], summaries: Sequence[Summary]) -> Outside:
+    def _why(self, id: int, near: Sequence[tuple[Interval, Exclusion]], summaries: Sequence[Summary]) -> Exclusion:
         if by := self._removed.get(id):
-            return Outside(Why.FORGOTTEN, by)
-        taken = [outside for low, high, outside in near if low < id < high]
-        if taken:
-            return next((each for each in reversed(taken) if each.why is Why.FORGOTTEN), taken[-1])
-        if id < self._cleared:
-            return Outside(Why.CLEARED, self._cleared)
-        covering = next((summary.id for summary in reversed(summaries) if id <= summary.upto), 0)
-        return Outside(Why.SUMMARISED, covering) if covering else Outside(Why.OUT)
+            return Exclusion(ExclusionReason.FORGOTTEN, by)
+        if outside := next((outside for interval, outside in near if within(id, (interval,))), None):
+            return outside
+        covering = next((each.id for each in reversed(summaries) if within(id, (up_to(each.upto),))), 0)
+        return Exclusion(ExclusionReason.SUMMARISED, covering) if covering else Exclusion(ExclusionReason.OUT)

@@ -1,4 +1,6 @@
-"""What /model, /think and /status answer: memory in a few lines of plain text, and as figures for programs."""
+"""This module builds the answers of /model, /think and /status: memory in a few lines of plain text, and as JSON
+values.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,8 +9,8 @@ from ikigai.core import tokens
 from ikigai.core.state.memory import Memory
 
 
-def model(memory: Memory) -> str:
-    """The model in force, who chose it, and what it takes."""
+def format_model(memory: Memory) -> str:
+    """Return the model in force, its origin, and its limits."""
     if not memory.model:
         return (
             "There is no model. /model PROVIDER/NAME chooses one; `ikigai login` stores a key,"
@@ -17,14 +19,15 @@ def model(memory: Memory) -> str:
     limits = memory.limits
     return (
         f"{_model(memory)} (from {_origin(memory, 'model')})\n"
-        f"context {tokens.short(limits.context)} tokens, replies up to {tokens.short(limits.max_output)}"
-        + ", no tools"
-        * (not limits.tools)
+        f"context {tokens.format_tokens(limits.context)} tokens, "
+        f"replies up to {tokens.format_tokens(limits.max_output)}" + ", no tools" * (not limits.tools)
     )
 
 
-def model_figures(memory: Memory) -> dict[str, Any]:
-    """The same: "" for no model and for no level, "agent" as the origin of its own choice; tokens."""
+def model_as_dict(memory: Memory) -> dict[str, Any]:
+    """Return the model for programs: "" for no model and for no level, "agent" as the origin of its own
+    choice; tokens.
+    """
     limits = memory.limits
     return {
         "model": memory.model,
@@ -36,8 +39,8 @@ def model_figures(memory: Memory) -> dict[str, Any]:
     }
 
 
-def thinking(memory: Memory, levels: Sequence[str]) -> str:
-    """The thinking level in force, who chose it, and the model's `levels`."""
+def format_thinking(memory: Memory, levels: Sequence[str]) -> str:
+    """Return the thinking level in force, its origin, and the model's `levels`."""
     if not memory.model:
         return "There is no model. /model PROVIDER/NAME chooses one."
     level = memory.settings.get("level")
@@ -57,25 +60,25 @@ def _origin(memory: Memory, key: str) -> str:
     return "your choice" if origin == "agent" else origin
 
 
-def status(memory: Memory, agent: str, state: str, database: str) -> str:
-    """Where the user is, a line for each thing."""
+def format_status(memory: Memory, agent: str, state: str, database: str) -> str:
+    """Return agent, model, context and database, a line for each."""
     older = memory.window.older
-    budget = tokens.short(memory.budget) if memory.budget else "off"
+    budget = tokens.format_tokens(memory.budget) if memory.budget else "off"
     rows = (
         ("agent", agent),
         ("model", _model(memory) or "none"),
         ("state", state),
-        ("context", f"{tokens.short(memory.used)} of {tokens.short(memory.ceiling)} tokens"),
-        ("window", f"{_turns(_in(memory))} in, {older.turns:,} out; budget {budget}"),
-        ("model takes", f"{tokens.short(memory.limits.context)} tokens, replies included"),
+        ("context", f"{tokens.format_tokens(memory.used)} of {tokens.format_tokens(memory.ceiling)} tokens"),
+        ("window", f"{_turns(_turns_in_window(memory))} in, {older.turns:,} out; budget {budget}"),
+        ("model takes", f"{tokens.format_tokens(memory.limits.context)} tokens, replies included"),
         ("marks", ", ".join(mark.label for mark in memory.marks) or "none"),
         ("database", database),
     )
     return "\n".join(f"{name:<12} {value}" for name, value in rows)
 
 
-def status_figures(memory: Memory, agent: str, id: str, state: str, database: str) -> dict[str, Any]:
-    """The same; tokens."""
+def status_as_dict(memory: Memory, agent: str, id: str, state: str, database: str) -> dict[str, Any]:
+    """Return the status for programs, with sizes in tokens."""
     return {
         "agent": agent,
         "id": id,
@@ -86,15 +89,15 @@ def status_figures(memory: Memory, agent: str, id: str, state: str, database: st
         "ceiling": memory.ceiling,
         "budget": memory.budget,
         "context": memory.limits.context,
-        "turns": _in(memory),
+        "turns": _turns_in_window(memory),
         "turns_out": memory.window.older.turns,
         "marks": [mark.label for mark in memory.marks],
         "database": database,
     }
 
 
-def _in(memory: Memory) -> int:
-    """How many turns that have ended are in the window."""
+def _turns_in_window(memory: Memory) -> int:
+    """Return the number of ended turns in the window."""
     return len(memory.window.turns) + (memory.window.first is not None)
 
 

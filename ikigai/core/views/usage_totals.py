@@ -1,4 +1,4 @@
-"""What requests took, added up: exactly, and never with a guess for what nobody knows the price of."""
+"""This module adds up the usage of requests: exactly, and without a guess where the price is unknown."""
 
 from collections.abc import Iterable
 from decimal import Decimal
@@ -7,18 +7,18 @@ from ikigai.core import tokens
 from ikigai.core.events import UsageReported
 from ikigai.core.record import Record
 
-INTERRUPTED = "interrupted"
-"""How a request failed that the user stopped."""
+INTERRUPTED_FAILURE = "interrupted"
+"""The failure of a request that the user stopped."""
 
 ZERO, CENT = Decimal(0), Decimal("0.01")
 
 
-class Spent(Record, frozen=True):
+class UsageTotals(Record, frozen=True):
     """The sum of some rows of the ledger. Tokens as in `Usage`; `cost` in US dollars.
 
-    `failed` leaves out what the user `interrupted`; `retried` are requests that were sent again. `unpriced` are those
-    whose cost nobody knows: they are not in `cost`. `prunes` says how often turns had left the window since the request
-    before, `pruned` how many turns in all; both are sums over groups, and no row of the ledger has them by itself.
+    `failed` leaves out the requests that the user `interrupted`; `retried` are requests that were sent again.
+    `unpriced` are those of unknown cost: they are not in `cost`. `prunes` counts the requests before which turns had
+    left the window, `pruned` these turns. Both are sums over groups, and no row of the ledger has them by itself.
     """
 
     requests: int = 0
@@ -35,22 +35,22 @@ class Spent(Record, frozen=True):
     prunes: int = 0
     pruned: int = 0
 
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(*(getattr(self, name) + getattr(other, name) for name in Spent.__struct_fields__))
+    def __add__(self, other: "UsageTotals") -> "UsageTotals":
+        return UsageTotals(*(getattr(self, name) + getattr(other, name) for name in UsageTotals.__struct_fields__))
 
     @property
     def known_cost(self) -> Decimal | None:
-        """The cost as far as it is known; None when it is not at all."""
+        """The known part of the cost; None when none of it is known."""
         return None if self.unpriced and self.unpriced == self.requests else self.cost
 
 
-def spent(report: UsageReported) -> Spent:
-    """One row of the ledger."""
+def totals_of(report: UsageReported) -> UsageTotals:
+    """Return the totals of one row of the ledger."""
     usage = report.usage
-    return Spent(
+    return UsageTotals(
         requests=1,
-        failed=int(report.failure not in ("", INTERRUPTED)),
-        interrupted=int(report.failure == INTERRUPTED),
+        failed=int(report.failure not in ("", INTERRUPTED_FAILURE)),
+        interrupted=int(report.failure == INTERRUPTED_FAILURE),
         retried=int(report.attempt > 1),
         input=usage.input,
         cached=usage.cached,
@@ -62,29 +62,32 @@ def spent(report: UsageReported) -> Spent:
     )
 
 
-def total(of: Iterable[Spent]) -> Spent:
-    return sum(of, Spent())
+def sum_totals(of: Iterable[UsageTotals]) -> UsageTotals:
+    return sum(of, UsageTotals())
 
 
-def dollars(cost: Decimal) -> str:
-    """An amount as people read it: $12.30, below a dollar with four places: $0.0123, <$0.0001."""
+def format_dollars(cost: Decimal) -> str:
+    """Return an amount as people read it: $12.30, below a dollar with four places: $0.0123, <$0.0001."""
     if 0 < cost <= CENT / 200:
         return "<$0.0001"
     return f"${cost:,.2f}" if cost >= 1 or not cost else f"${cost:.4f}"
 
 
-def short(of: Spent) -> str:
-    """Tokens and cost in a few characters, `↑12.3k ↓4.5k $0.12`; empty before the first request.
+def format_short(of: UsageTotals) -> str:
+    """Return tokens and cost in a few characters, `↑12.3k ↓4.5k $0.12`; empty before the first request.
 
-    What has no price is a question mark: `$0.12+?`, or `$?` when nothing has one. What is free shows no price.
+    A question mark stands for unpriced requests: `$0.12+?`, or `$?` when nothing has a price. A free request shows no
+    price.
     """
     if not of.requests:
         return ""
-    return " ".join(filter(None, (f"↑{tokens.short(of.input)} ↓{tokens.short(of.output)}", money(of))))
+    return " ".join(
+        filter(None, (f"↑{tokens.format_tokens(of.input)} ↓{tokens.format_tokens(of.output)}", format_money(of)))
+    )
 
 
-def money(of: Spent) -> str:
-    """The cost alone, to the cent, as in `short`."""
+def format_money(of: UsageTotals) -> str:
+    """Return the cost alone, to the cent, as in `format_short`."""
     if not of.cost:
         return "$?" if of.unpriced else ""
     amount = f"${of.cost:,.2f}" if of.cost > CENT / 2 else "<$0.01"

@@ -1,4 +1,4 @@
-"""Anthropic's Messages format: Request → body, chunk of a stream → deltas. Pure, no SDK."""
+"""This module speaks Anthropic's Messages format: Request → body, chunk of a stream → deltas. Pure, no SDK."""
 
 import json
 from collections.abc import Callable
@@ -19,124 +19,133 @@ from ikigai.core.messages import (
     Usage,
 )
 from ikigai.core.request.build import Request
-from ikigai.core.request.cross_model import EMPTY, Dialect
-from ikigai.core.request.reply import Broke, Counted, Delta, Finished, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
+from ikigai.core.request.reply import (
+    Delta,
+    StreamFailed,
+    StreamFinished,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    UsageUpdate,
+)
 from ikigai.providers import failures
-from ikigai.providers.anthropic import models as claude
+from ikigai.providers.anthropic import models
 from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.encoding import BodyEncoder, dumps
-from ikigai.providers.failures import Target, reported
-from ikigai.providers.json_shape import mapping, string
-from ikigai.providers.models import Traits
+from ikigai.providers.failures import RequestTarget, failure_in_stream
+from ikigai.providers.json_shape import as_mapping, as_string
+from ikigai.providers.models import ModelTraits
 
-VENDOR = "anthropic"
-REDACTED = "#redacted"
-"""Behind the vendor of thinking that only its vendor can read: it has a signature and no text."""
-UNSEEN = ("thinking", "redacted_thinking")
+ANTHROPIC_VENDOR = "anthropic"
+REDACTED_SUFFIX = "#redacted"
+"""Suffix of the vendor of thinking that only its vendor can read: it has a signature and no text."""
+THINKING_TYPES = ("thinking", "redacted_thinking")
 
-CACHED = {"type": "ephemeral"}
-"""A cache breakpoint. Three of the four that a request may have: behind the tools, behind the system prompt, and, at
-the top of the body, behind the last block, where the server puts it: so the bytes of a message never change."""
+CACHE_BREAKPOINT = {"type": "ephemeral"}
+"""A cache breakpoint. A request may have four and has three: after the tools, after the system prompt, and, at the top
+of the body, after the last block, where the server puts it. So the bytes of a message never change.
+"""
 
-BINDING = "thinking-binding-controls-2026-08-01"
+THINKING_BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """The beta that `block_binding` belongs to, for the header anthropic-beta."""
 
-STOPS = {
+MESSAGES_STOPS = {
     "max_tokens": StopReason.LENGTH,
     "model_context_window_exceeded": StopReason.LENGTH,
     "refusal": StopReason.REFUSED,
 }
-"""stop_reason → why; whatever else a server says is an ordinary end, or tools when it called some."""
+"""stop_reason → why; any other is an ordinary end, or tools if the model called some."""
 
-COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
 class MessagesEncoder(BodyEncoder):
     """Bodies of requests to one model.
 
-    `thoughts` says whether its thinking goes back to it; without, no budget for thinking is asked for either, as then a
-    tool turn has to begin with the thinking before it. `binding` see `models.thinking`.
+    With `thoughts` its thinking goes back to it. Without, no budget for thinking is asked for either, as then a tool
+    turn has to begin with the thinking before it. `binding` see `models.thinking_parameters`.
     """
 
     def __init__(
-        self, model: str, traits: Traits | None = None, *, thoughts: bool = True, binding: bool = True
+        self, model: str, traits: ModelTraits | None = None, *, thoughts: bool = True, binding: bool = True
     ) -> None:
-        self._traits = traits or Traits()
-        super().__init__(Dialect(f"{VENDOR}/{model}" if thoughts else "", self._traits.images))
+        self._traits = traits or ModelTraits()
+        super().__init__(CrossModelFormat(f"{ANTHROPIC_VENDOR}/{model}" if thoughts else "", self._traits.images))
         self._model = model
         self._thoughts = thoughts
         self._binding = binding
 
     def head(self, request: Request) -> dict[str, Any]:
-        most = self._traits.max_output
-        output = min(request.max_output, most or request.max_output) or most or claude.OUTPUT
-        asked = claude.thinking(self._model, self._traits, request.level, self._binding)
+        max_output = self._traits.max_output
+        output = min(request.max_output, max_output or request.max_output) or max_output or models.DEFAULT_MAX_TOKENS
+        parameters = models.thinking_parameters(self._model, self._traits, request.level, self._binding)
         if self._traits.thinking == "budget" and request.level:
             level = request.level if self._thoughts else "off"
-            output, budget = claude.budget(level, output, most)
-            asked["thinking"] = {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
-        if request.schema and claude.keeps_to_schemas(self._model):
+            output, budget = models.output_budget(level, output, max_output)
+            parameters["thinking"] = {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
+        if request.schema and models.supports_schemas(self._model):
             form = {"type": "json_schema", "schema": msgspec.Raw(request.schema.encode())}
-            asked["output_config"] = asked.get("output_config", {}) | {"format": form}
-        head: dict[str, Any] = {"model": request.model, "max_tokens": output, "stream": True} | asked
+            parameters["output_config"] = parameters.get("output_config", {}) | {"format": form}
+        head: dict[str, Any] = {"model": request.model, "max_tokens": output, "stream": True} | parameters
         if request.tools:
             head["tools"] = [
                 {"name": tool.name, "description": tool.description, "input_schema": msgspec.Raw(tool.schema.encode())}
                 for tool in request.tools
             ]
-            head["tools"][-1]["cache_control"] = CACHED
+            head["tools"][-1]["cache_control"] = CACHE_BREAKPOINT
         if request.system.strip():
-            head["system"] = [{"type": "text", "text": request.system, "cache_control": CACHED}]
-        head["cache_control"] = CACHED
+            head["system"] = [{"type": "text", "text": request.system, "cache_control": CACHE_BREAKPOINT}]
+        head["cache_control"] = CACHE_BREAKPOINT
         return head
 
     def beta(self, request: Request) -> str:
-        """What the header anthropic-beta has to say for this request; often nothing."""
-        asked = claude.thinking(self._model, self._traits, request.level, self._binding)
-        return BINDING if "block_binding" in asked.get("thinking", {}) else ""
+        """Return the value of the header anthropic-beta for this request; often ""."""
+        parameters = models.thinking_parameters(self._model, self._traits, request.level, self._binding)
+        return THINKING_BINDING_BETA if "block_binding" in parameters.get("thinking", {}) else ""
 
     def countable(self, request: Request) -> bytes:
-        """The body for the counting endpoint.
+        """Return the body for the counting endpoint.
 
-        Behind a model's words stands one more of the user's, a few tokens: newer models do not continue their own.
+        A user message of a few tokens follows a last message of the model: newer models do not continue their own.
         """
         head = {key: value for key, value in self.head(request).items() if key not in ("max_tokens", "stream")}
         pieces = self._pieces(request)
         if request.messages and request.messages[-1].role is ASSISTANT:
-            pieces.append(dumps({"role": "user", "content": [_text(EMPTY)]}))
+            pieces.append(dumps({"role": "user", "content": [_text(EMPTY_TEXT)]}))
         return self._framed(head, [], pieces)
 
     def entries(self, message: Message) -> list[Any]:
         role = "assistant" if message.role is ASSISTANT else "user"
         content = [part for block in message.blocks for part in _parts(block)]
-        if not content or content[-1]["type"] in UNSEEN:  # thinking must not come last
-            content.append(_text(EMPTY))
+        if not content or content[-1]["type"] in THINKING_TYPES:  # thinking must not come last
+            content.append(_text(EMPTY_TEXT))
         return [{"role": role, "content": content}]
 
     def image_tokens(self, image: Image) -> int:
-        return claude.image_tokens(self._model, image)
+        return models.image_tokens(self._model, image)
 
 
 def _parts(block: Block) -> list[dict[str, Any]]:
-    """What one block is in the content of its entry; words that are only blanks are refused, so they are left out."""
+    """Return the parts of one block in the content of its entry. Blank text is left out, because it is refused."""
     match block:
         case Text(text):
             return [_text(text)] if text.strip() else []
         case Image(media_type, data):
             return [{"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}]
-        case Thinking(_, signature, vendor) if vendor.endswith(REDACTED):
+        case Thinking(_, signature, vendor) if vendor.endswith(REDACTED_SUFFIX):
             return [{"type": "redacted_thinking", "data": signature}]
         case Thinking(text, signature):
             return [{"type": "thinking", "thinking": text, "signature": signature}]
         case ToolCall(id, name, arguments):
             return [{"type": "tool_use", "id": id, "name": name, "input": _object(arguments)}]
         case ToolResult(call_id, content, is_error):
-            said = content if content.strip() else EMPTY
-            shown = [part for image in block.images for part in _parts(image)]
+            text = content if content.strip() else EMPTY_TEXT
+            images = [part for image in block.images for part in _parts(image)]
             result = {
                 "type": "tool_result",
                 "tool_use_id": call_id,
-                "content": [_text(said), *shown] if shown else said,
+                "content": [_text(text), *images] if images else text,
             }
             return [result | {"is_error": True} if is_error else result]
 
@@ -146,7 +155,9 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _object(arguments: str) -> msgspec.Raw:
-    """Arguments byte for byte, as the model wrote them; what is no object would break the whole body."""
+    """Return arguments byte for byte, as the model wrote them; {} if they are no object, which would break the whole
+    body.
+    """
     try:
         msgspec.json.decode(arguments, type=dict[str, object])
     except (ValueError, RecursionError):
@@ -154,8 +165,10 @@ def _object(arguments: str) -> msgspec.Raw:
     return msgspec.Raw(arguments.encode())
 
 
-class _Begun:
-    """A content block that has begun: which call it is (-1 for none), and what is to be said when it ends."""
+class _OpenBlock:
+    """A content block that has begun: the number of its call (-1 for none), and what remains to be passed on when it
+    ends.
+    """
 
     def __init__(self, call: int = -1, arguments: str = "", signature: str = "") -> None:
         self.call = call
@@ -164,137 +177,144 @@ class _Begun:
 
 
 class MessagesReader:
-    """What has been read of one stream so far: the blocks begun, why it stopped, the usage (`streaming.Reader`).
+    """The state of one stream so far: the blocks begun, the stop reason, the usage (`streaming.StreamReader`).
 
     `taken` are ids of earlier calls. A call without an id of its own, or with one that is taken, gets a new one.
     """
 
     def __init__(
         self,
-        target: Target,
+        target: RequestTarget,
         taken: frozenset[str] = frozenset(),
         new_id: Callable[[], str] = lambda: new_id("toolu"),
     ) -> None:
         self.target = target
         self.request_id = ""
         self.whole = False
-        self._vendor = f"{VENDOR}/{target.model}"
+        self._vendor = f"{ANTHROPIC_VENDOR}/{target.model}"
         self._ids = CallIds(taken, new_id)
-        self._begun: dict[object, _Begun] = {}
+        self._blocks: dict[object, _OpenBlock] = {}
         self._calls = 0
-        self._said = False
+        self._has_output = False
         self._stop = ""
-        self._tokens = dict.fromkeys((*COUNTS, "thinking"), 0)
+        self._tokens = dict.fromkeys((*USAGE_FIELDS, "thinking"), 0)
 
-    def events(self, chunk: object) -> list[Delta | Counted | Broke]:
-        """What one chunk says; a Broke is the last. After a stop_reason only counts and the end are believed."""
+    def events(self, chunk: object) -> list[Delta | UsageUpdate | StreamFailed]:
+        """Return the events of one chunk; a StreamFailed is the last. After a stop_reason only counts and the end are
+        accepted.
+        """
         if not isinstance(chunk, dict) or self.whole:
             return []
         kind = chunk.get("type")
         if kind == "error" or chunk.get("error"):
-            return [reported(self.target, chunk, self.request_id)]
+            return [failure_in_stream(self.target, chunk, self.request_id)]
         if kind == "message_start":
-            return [*self._counted(mapping(mapping(chunk.get("message")).get("usage")))]
+            return [*self._store_counts(as_mapping(as_mapping(chunk.get("message")).get("usage")))]
         if kind == "message_delta":
-            return [*self._stopped(mapping(chunk.get("delta"))), *self._counted(mapping(chunk.get("usage")))]
+            return [
+                *self._store_stop(as_mapping(chunk.get("delta"))),
+                *self._store_counts(as_mapping(chunk.get("usage"))),
+            ]
         if kind == "message_stop":
             self.whole = bool(self._stop)
-        found: list[Delta] = []
+        deltas: list[Delta] = []
         if not self._stop:
             if kind == "content_block_start":
-                found = self._start(chunk.get("index"), mapping(chunk.get("content_block")))
+                deltas = self._start(chunk.get("index"), as_mapping(chunk.get("content_block")))
             elif kind == "content_block_delta":
-                found = self._delta(chunk.get("index"), mapping(chunk.get("delta")))
+                deltas = self._delta(chunk.get("index"), as_mapping(chunk.get("delta")))
             elif kind == "content_block_stop":
-                found = self._closed(chunk.get("index"))
-        self._said = self._said or any(isinstance(event, TextDelta | ToolCallDelta) for event in found)
-        return [*found]
+                deltas = self._close_blocks(chunk.get("index"))
+        self._has_output = self._has_output or any(isinstance(event, TextDelta | ToolCallDelta) for event in deltas)
+        return [*deltas]
 
-    def end(self) -> Finished | Broke:
-        """The last event of a stream that has ended: whole only if message_stop came, and a stop_reason before it."""
+    def end(self) -> StreamFinished | StreamFailed:
+        """Return the last event of a stream that has ended: whole only if message_stop came, and a stop_reason before
+        it.
+        """
         if not self.whole:
             return failures.cut(self.target, self.request_id)
-        stop = STOPS.get(self._stop, StopReason.END)
+        stop = MESSAGES_STOPS.get(self._stop, StopReason.END)
         if self._calls and stop is StopReason.END:
             stop = StopReason.TOOLS
-        return Finished(stop, self._usage(), self.request_id)
+        return StreamFinished(stop, self._usage(), self.request_id)
 
     def _start(self, index: object, block: dict[str, Any]) -> list[Delta]:
-        thoughts = [key for key, begun in self._begun.items() if begun.call < 0]
-        found = self._closed(*thoughts)  # a signature stands before what comes behind it, or nowhere
+        thoughts = [key for key, open_block in self._blocks.items() if open_block.call < 0]
+        deltas = self._close_blocks(*thoughts)  # a signature must precede the blocks after it
         for key in thoughts:
-            del self._begun[key]
+            del self._blocks[key]
         match block.get("type"):
             case "text":
-                self._begun[_key(index)] = _Begun()
-                return [*found, *_spoken(block)]
+                self._blocks[_key(index)] = _OpenBlock()
+                return [*deltas, *_text_delta(block)]
             case "thinking":
-                self._begun[_key(index)] = _Begun(signature=string(block.get("signature")))
-                # Said even when it is empty: thinking may be silent for minutes.
-                return [*found, ThinkingDelta(string(block.get("thinking")), vendor=self._vendor)]
-            case "redacted_thinking" if data := string(block.get("data")):
-                return [*found, ThinkingDelta("", data, self._vendor + REDACTED)]
+                self._blocks[_key(index)] = _OpenBlock(signature=as_string(block.get("signature")))
+                # Passed on even when it is empty: thinking may be silent for minutes.
+                return [*deltas, ThinkingDelta(as_string(block.get("thinking")), vendor=self._vendor)]
+            case "redacted_thinking" if data := as_string(block.get("data")):
+                return [*deltas, ThinkingDelta("", data, self._vendor + REDACTED_SUFFIX)]
             case "tool_use":
-                id, given = self._ids.own(string(block.get("id"))), block.get("input")
-                arguments = json.dumps(given) if isinstance(given, dict) and given else string(given)
-                self._begun[_key(index)] = _Begun(self._calls, arguments)
+                id, input = self._ids.own(as_string(block.get("id"))), block.get("input")
+                arguments = json.dumps(input) if isinstance(input, dict) and input else as_string(input)
+                self._blocks[_key(index)] = _OpenBlock(self._calls, arguments)
                 self._calls += 1
-                return [*found, ToolCallDelta(self._calls - 1, id, string(block.get("name")))]
-        return found
+                return [*deltas, ToolCallDelta(self._calls - 1, id, as_string(block.get("name")))]
+        return deltas
 
     def _delta(self, index: object, delta: dict[str, Any]) -> list[Delta]:
-        begun = self._begun.get(_key(index))
+        block = self._blocks.get(_key(index))
         match delta.get("type"):
             case "text_delta":
-                return _spoken(delta)
-            case "thinking_delta" if thought := string(delta.get("thinking")):
+                return _text_delta(delta)
+            case "thinking_delta" if thought := as_string(delta.get("thinking")):
                 return [ThinkingDelta(thought, vendor=self._vendor)]
-            case "signature_delta" if begun:
-                begun.signature = string(delta.get("signature"))
-            case "input_json_delta" if begun and begun.call >= 0 and (piece := string(delta.get("partial_json"))):
-                begun.arguments = ""  # what stood at the beginning was a stand-in
-                return [ToolCallDelta(begun.call, arguments=piece)]
+            case "signature_delta" if block:
+                block.signature = as_string(delta.get("signature"))
+            case "input_json_delta" if block and block.call >= 0 and (piece := as_string(delta.get("partial_json"))):
+                block.arguments = ""  #  the first value was a placeholder
+                return [ToolCallDelta(block.call, arguments=piece)]
         return []
 
-    def _closed(self, *indexes: object) -> list[Delta]:
-        """What is left to say of blocks that end: a whole signature, arguments that came all at once."""
-        found: list[Delta] = []
-        for begun in [self._begun[_key(index)] for index in indexes if _key(index) in self._begun]:
-            if begun.signature:
-                found.append(ThinkingDelta("", begun.signature, self._vendor))
-            if begun.arguments:
-                found.append(ToolCallDelta(begun.call, arguments=begun.arguments))
-            begun.signature = begun.arguments = ""
-        return found
+    def _close_blocks(self, *indexes: object) -> list[Delta]:
+        """Return the remaining deltas of blocks that end: a whole signature, arguments that came all at once."""
+        deltas: list[Delta] = []
+        for open_block in [self._blocks[_key(index)] for index in indexes if _key(index) in self._blocks]:
+            if open_block.signature:
+                deltas.append(ThinkingDelta("", open_block.signature, self._vendor))
+            if open_block.arguments:
+                deltas.append(ToolCallDelta(open_block.call, arguments=open_block.arguments))
+            open_block.signature = open_block.arguments = ""
+        return deltas
 
-    def _stopped(self, delta: dict[str, Any]) -> list[Delta]:
-        if self._stop or not string(delta.get("stop_reason")):
+    def _store_stop(self, delta: dict[str, Any]) -> list[Delta]:
+        if self._stop or not as_string(delta.get("stop_reason")):
             return []
-        found = self._closed(*self._begun)
-        self._stop = string(delta.get("stop_reason"))
-        why = string(mapping(delta.get("stop_details")).get("explanation"))
-        if self._stop == "refusal" and why and not self._said:
-            found.append(TextDelta(why))
-        return found
+        deltas = self._close_blocks(*self._blocks)
+        self._stop = as_string(delta.get("stop_reason"))
+        why = as_string(as_mapping(delta.get("stop_details")).get("explanation"))
+        if self._stop == "refusal" and why and not self._has_output:
+            deltas.append(TextDelta(why))
+        return deltas
 
-    def _counted(self, usage: dict[str, Any]) -> list[Counted]:
-        """Take the tokens as the server counted them: each figure's last report stands."""
-        details = mapping(usage.get("output_tokens_details"))
+    def _store_counts(self, usage: dict[str, Any]) -> list[UsageUpdate]:
+        """Store the server's token counts: the last report of each figure counts."""
+        details = as_mapping(usage.get("output_tokens_details"))
         for name, value in (*usage.items(), ("thinking", details.get("thinking_tokens"))):
             if name in self._tokens and isinstance(value, int) and 0 <= value < 2**53:
                 self._tokens[name] = value
-        return [Counted(self._usage(), self.request_id)] if usage else []
+        return [UsageUpdate(self._usage(), self.request_id)] if usage else []
 
     def _usage(self) -> Usage:
-        fresh, cached, written, output = (self._tokens[name] for name in COUNTS)
+        fresh, cached, written, output = (self._tokens[name] for name in USAGE_FIELDS)
         return Usage(fresh + cached + written, output, cached, self._tokens["thinking"], written)
 
 
-def _spoken(part: dict[str, Any]) -> list[Delta]:
-    text = string(part.get("text"))
+def _text_delta(part: dict[str, Any]) -> list[Delta]:
+    text = as_string(part.get("text"))
     return [TextDelta(text)] if text else []
 
 
 def _key(index: object) -> object:
-    """An index as a key: servers count blocks, and nothing else is believed."""
+    """Return an index as a key: an integer, None for anything else."""
     return index if isinstance(index, int) else None

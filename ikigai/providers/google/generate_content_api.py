@@ -1,11 +1,11 @@
-"""Google's generateContent format: Request → body, chunk of a stream → deltas. Pure, no SDK.
+"""This module speaks Google's generateContent format: Request → body, chunk of a stream → deltas. Pure, no SDK.
 
-A picture of a tool's stands within the functionResponse, for models with a thinkingLevel (Gemini 3 and later, which
-alone take it there: ai.google.dev/gemini-api/docs/function-calling, "Multimodal function responses"). For others it
-comes in a content of its own: beside the responses it would be one too many for as many calls, which they refuse.
+For models with a thinkingLevel (Gemini 3 and later) a tool's picture goes within the functionResponse. Only they take
+it there (ai.google.dev/gemini-api/docs/function-calling, "Multimodal function responses"). For others it goes in a
+content of its own: beside the responses it would be one too many for as many calls, which they refuse.
 
 A thought signature is Google's opaque text on a part of a reply, which must come back on the same part. Here it is the
-signature of a `Thinking` block right before the block whose part carries it; with none behind it, of an empty text.
+signature of a `Thinking` block right before the block whose part carries it, or of an empty text if no block follows.
 """
 
 import json
@@ -27,59 +27,60 @@ from ikigai.core.messages import (
     Usage,
 )
 from ikigai.core.request.build import Request
-from ikigai.core.request.cross_model import Dialect
+from ikigai.core.request.cross_model import CrossModelFormat
 from ikigai.core.request.reply import (
-    Broke,
-    Counted,
     Delta,
-    Failure,
-    Finished,
+    FailureKind,
+    StreamFailed,
+    StreamFinished,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
+    UsageUpdate,
 )
 from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.encoding import BodyEncoder
-from ikigai.providers.failures import Target, reported
-from ikigai.providers.json_shape import mapping, number, sequence, string
-from ikigai.providers.models import Traits
+from ikigai.providers.failures import RequestTarget, failure_in_stream
+from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
+from ikigai.providers.models import ModelTraits
 
-LEVELS = {"off": "MINIMAL", "min": "MINIMAL", "low": "LOW", "med": "MEDIUM", "high": "HIGH"}
+GEMINI_LEVELS = {"off": "MINIMAL", "min": "MINIMAL", "low": "LOW", "med": "MEDIUM", "high": "HIGH"}
 """Levels → thinkingLevel, of models that cannot do without thinking."""
 
-BUDGETS = {"off": 0, "min": 512, "low": 2048, "med": 8192, "high": 24576}
+GEMINI_BUDGETS = {"off": 0, "min": 512, "low": 2048, "med": 8192, "high": 24576}
 """Levels → thinkingBudget in tokens: within what every model of the 2.5 series takes (Flash-Lite from 512, Flash to
 24576)."""
 
-UNSIGNED = "skip_thought_signature_validator"
-"""Google's word for a call that it did not make itself: models with a thinkingLevel refuse a step of the present turn
-whose first call has no signature (ai.google.dev/gemini-api/docs/thought-signatures)."""
+UNSIGNED_CALL = "skip_thought_signature_validator"
+"""Google's signature for a call that it did not make itself. Models with a thinkingLevel refuse a step of the present
+turn whose first call has no signature (ai.google.dev/gemini-api/docs/thought-signatures).
+"""
 
 TILE, TILES = 258, (256, 768)
-"""Tokens of a tile, and pixels that its side has at least and at most before it is scaled."""
-SMALL = 384
+"""Tokens of a tile, and the minimum and maximum pixels of its side before it is scaled."""
+SMALL_IMAGE_PIXELS = 384
 """Pixels up to which both sides make one tile."""
-FIXED = 1120
+FIXED_IMAGE_TOKENS = 1120
 """Tokens of any image for models with a thinkingLevel, unless asked for another media resolution."""
 
-STOPS = {"STOP": StopReason.END, "MAX_TOKENS": StopReason.LENGTH, "CONTINUATION": StopReason.LENGTH}
+GEMINI_STOPS = {"STOP": StopReason.END, "MAX_TOKENS": StopReason.LENGTH, "CONTINUATION": StopReason.LENGTH}
 """finishReason → why; every other is a filter of Google's (SAFETY, RECITATION, BLOCKLIST, PROHIBITED_CONTENT, SPII …)
 or unknown, and counts as a refusal."""
 
-BROKEN = {
+MALFORMED_CALLS = {
     "MALFORMED_FUNCTION_CALL": "wrote a tool call that cannot be read",
     "UNEXPECTED_TOOL_CALL": "called a tool that was not offered",
     "TOO_MANY_TOOL_CALLS": "called tools without end",
     "MALFORMED_RESPONSE": "wrote a reply that cannot be read",
 }
-"""finishReason → what the model did wrong, which it may do right when asked again."""
+"""finishReason → the model's error, which a retry may avoid."""
 
-UNSET = "FINISH_REASON_UNSPECIFIED"
+UNSET_FINISH_REASON = "FINISH_REASON_UNSPECIFIED"
 
 
-def vendor(model: str) -> str:
-    """Who thought, in `Thinking.vendor`."""
+def thinking_vendor(model: str) -> str:
+    """Return the `Thinking.vendor` of a model's thoughts."""
     return f"google/{model}"
 
 
@@ -88,8 +89,8 @@ class ContentsEncoder(BodyEncoder):
 
     array = "contents"
 
-    def __init__(self, model: str, traits: Traits, thoughts: bool = True) -> None:
-        super().__init__(Dialect(vendor(model) if thoughts else "", traits.images))
+    def __init__(self, model: str, traits: ModelTraits, thoughts: bool = True) -> None:
+        super().__init__(CrossModelFormat(thinking_vendor(model) if thoughts else "", traits.images))
         self._traits = traits
 
     def head(self, request: Request) -> dict[str, Any]:
@@ -109,7 +110,7 @@ class ContentsEncoder(BodyEncoder):
                     ]
                 }
             ]
-        head["generationConfig"] = self._config(request)  # never left out: something must stand before the contents
+        head["generationConfig"] = self._config(request)  # never left out: a key must precede the contents
         return head
 
     def _config(self, request: Request) -> dict[str, Any]:
@@ -123,11 +124,11 @@ class ContentsEncoder(BodyEncoder):
         match self._traits.thinking:
             case "level":
                 if request.level:
-                    thinking["thinkingLevel"] = LEVELS.get(request.level, request.level.upper())
+                    thinking["thinkingLevel"] = GEMINI_LEVELS.get(request.level, request.level.upper())
                 config["thinkingConfig"] = thinking
             case "budget":
-                if request.level in BUDGETS:
-                    thinking["thinkingBudget"] = BUDGETS[request.level]
+                if request.level in GEMINI_BUDGETS:
+                    thinking["thinkingBudget"] = GEMINI_BUDGETS[request.level]
                 if request.level == "off":  # thoughts of a model that does not think are refused
                     del thinking["includeThoughts"]
                 config["thinkingConfig"] = thinking
@@ -141,7 +142,7 @@ class ContentsEncoder(BodyEncoder):
         return entries
 
     def _parts(self, message: Message) -> Iterator[dict[str, Any]]:
-        signature, called = "", False
+        signature, has_call = "", False
         for block in message.blocks:
             if isinstance(block, Thinking):
                 if signature:
@@ -152,9 +153,9 @@ class ContentsEncoder(BodyEncoder):
             if isinstance(block, ToolResult) and block.images and self._traits.thinking == "level":
                 part["functionResponse"]["parts"] = list(map(_part, block.images))
             if isinstance(block, ToolCall):
-                if not called and self._traits.thinking == "level":
-                    signature = signature or UNSIGNED
-                called = True
+                if not has_call and self._traits.thinking == "level":
+                    signature = signature or UNSIGNED_CALL
+                has_call = True
             if signature:
                 part["thoughtSignature"] = signature
                 signature = ""
@@ -163,11 +164,12 @@ class ContentsEncoder(BodyEncoder):
             yield {"text": "", "thoughtSignature": signature}
 
     def image_tokens(self, image: Image) -> int:
-        """As Google documents it: small images are one tile, larger ones as many as two thirds of the shorter side fit
-        into both (ai.google.dev/gemini-api/docs/image-understanding)."""
+        """Return the tokens as Google documents them: a small image is one tile; a larger one has as many tiles as two
+        thirds of its shorter side fit into both sides (ai.google.dev/gemini-api/docs/image-understanding).
+        """
         if self._traits.thinking == "level":
-            return FIXED
-        if max(image.width, image.height) <= SMALL:
+            return FIXED_IMAGE_TOKENS
+        if max(image.width, image.height) <= SMALL_IMAGE_PIXELS:
             return TILE
         least, most = TILES
         side = min(max(min(image.width, image.height) * 2 // 3, least), most)
@@ -188,106 +190,107 @@ def _part(block: Text | Image | ToolCall | ToolResult) -> dict[str, Any]:
 
 
 class ContentsReader:
-    """What has been read of one stream so far (`streaming.Reader`): the calls, the end marker, the usage.
+    """The state of one stream so far (`streaming.StreamReader`): the calls, the end marker, the usage.
 
     `taken` are ids of earlier calls. A call without an id of its own, or with one that is taken, gets a new one.
     """
 
     def __init__(
-        self,
-        target: Target,
-        taken: frozenset[str] = frozenset(),
-        new_id: Callable[[], str] = new_id,
+        self, target: RequestTarget, taken: frozenset[str] = frozenset(), new_id: Callable[[], str] = new_id
     ) -> None:
         self.request_id = ""
         self._target = target
         self._ids = CallIds(taken, new_id)
-        self._vendor = vendor(target.model)
+        self._vendor = thinking_vendor(target.model)
         self._finish = ""
         self._calls = 0
-        self._signed = False  # whether the last part was a text with a signature
-        self._said = False
+        self._signed = False  # True if the last part was a text with a signature
+        self._has_text = False
         self._usage = Usage()
 
     @property
     def whole(self) -> bool:
         return bool(self._finish)
 
-    def events(self, chunk: object) -> list[Delta | Counted | Broke]:
-        """What one chunk of a stream says; a Broke is the last. A chunk of an unknown shape says nothing."""
+    def events(self, chunk: object) -> list[Delta | UsageUpdate | StreamFailed]:
+        """Return the events of one chunk; a StreamFailed is the last. A chunk of an unknown shape has none."""
         if not isinstance(chunk, dict):
             return []
-        self.request_id = self.request_id or string(chunk.get("responseId"))
-        found: list[Delta | Counted | Broke] = []
-        usage = _counted(mapping(chunk.get("usageMetadata")))
+        self.request_id = self.request_id or as_string(chunk.get("responseId"))
+        events: list[Delta | UsageUpdate | StreamFailed] = []
+        usage = _read_usage(as_mapping(chunk.get("usageMetadata")))
         if usage not in (self._usage, Usage()):
             self._usage = usage
-            found.append(Counted(usage, self.request_id))
+            events.append(UsageUpdate(usage, self.request_id))
         if self._finish:
-            return found
+            return events
         if chunk.get("error"):
-            return [*found, reported(self._target, chunk, self.request_id)]
-        if blocked := string(mapping(chunk.get("promptFeedback")).get("blockReason")):
-            return [*found, self._broke(Failure.REFUSED, f"refused the request: it was blocked ({blocked})")]
-        candidate = mapping(next(iter(sequence(chunk.get("candidates"))), None))
-        for part in sequence(mapping(candidate.get("content")).get("parts")):
-            found += self._deltas(mapping(part))
-        finish = string(candidate.get("finishReason"))
-        return [*found, *self._ended("" if finish == UNSET else finish)]
+            return [*events, failure_in_stream(self._target, chunk, self.request_id)]
+        if blocked := as_string(as_mapping(chunk.get("promptFeedback")).get("blockReason")):
+            return [*events, self._fail(FailureKind.REFUSED, f"refused the request: it was blocked ({blocked})")]
+        candidate = as_mapping(next(iter(as_sequence(chunk.get("candidates"))), None))
+        for part in as_sequence(as_mapping(candidate.get("content")).get("parts")):
+            events += self._deltas(as_mapping(part))
+        finish = as_string(candidate.get("finishReason"))
+        return [*events, *self._store_end("" if finish == UNSET_FINISH_REASON else finish)]
 
-    def end(self) -> Finished | Broke:
-        """The last event of a stream that has ended: whole only if the end marker came."""
+    def end(self) -> StreamFinished | StreamFailed:
+        """Return the last event of a stream that has ended: whole only if the end marker came."""
         if not self._finish:
             return failures.cut(self._target, self.request_id)
-        stop = STOPS.get(self._finish, StopReason.REFUSED)
+        stop = GEMINI_STOPS.get(self._finish, StopReason.REFUSED)
         if self._calls and stop is StopReason.END:
             stop = StopReason.TOOLS
-        return Finished(stop, self._usage, self.request_id)
+        return StreamFinished(stop, self._usage, self.request_id)
 
     def _deltas(self, part: dict[str, Any]) -> Iterator[Delta]:
-        text, signature = string(part.get("text")), string(part.get("thoughtSignature"))
+        text, signature = as_string(part.get("text")), as_string(part.get("thoughtSignature"))
         if part.get("thought") is True:
             if text or signature:
                 self._signed = False
                 yield ThinkingDelta(text, signature, self._vendor)
             return
-        if signature or (text and self._signed):  # what is not signed must not join what is
+        if signature or (text and self._signed):  # unsigned text must not join signed text
             yield ThinkingDelta("", signature, self._vendor)
         if text:
-            self._said = True
+            self._has_text = True
             yield TextDelta(text)
         if isinstance(call := part.get("functionCall"), dict):
             yield self._call(call)
         self._signed = bool(text and signature)
 
     def _call(self, call: dict[str, Any]) -> ToolCallDelta:
-        id = self._ids.own(string(call.get("id")))
+        id = self._ids.own(as_string(call.get("id")))
         self._calls += 1
         arguments = call.get("args")
-        written = "" if arguments is None else json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
-        return ToolCallDelta(self._calls - 1, id, string(call.get("name")), written)
+        text = "" if arguments is None else json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+        return ToolCallDelta(self._calls - 1, id, as_string(call.get("name")), text)
 
-    def _ended(self, finish: str) -> Iterator[Broke]:
-        """Take the end marker; a Broke if nothing can be made of a reply that ends so."""
-        if finish in BROKEN:
-            yield self._broke(Failure.CUT, BROKEN[finish])
-        elif finish and finish not in STOPS and (self._calls or not self._said):
-            # Its calls must not run, and a reply without words would leave the user without any.
-            yield self._broke(Failure.REFUSED, f"withheld its reply ({finish})")
+    def _store_end(self, finish: str) -> Iterator[StreamFailed]:
+        """Store the end marker; yield a StreamFailed if it makes the reply unusable."""
+        if finish in MALFORMED_CALLS:
+            yield self._fail(FailureKind.CUT, MALFORMED_CALLS[finish])
+        elif finish and finish not in GEMINI_STOPS and (self._calls or not self._has_text):
+            # Its calls must not run, and a reply without text would leave the user without any.
+            yield self._fail(FailureKind.REFUSED, f"withheld its reply ({finish})")
         else:
             self._finish = finish
 
-    def _broke(self, kind: Failure, what: str) -> Broke:
-        remedy = "Send the message again." if kind is Failure.CUT else "Say it in other words, or choose another model."
-        return Broke(kind, f"{self._target.name} {what}.", remedy, request_id=self.request_id)
+    def _fail(self, kind: FailureKind, what: str) -> StreamFailed:
+        remedy = (
+            "Send the message again." if kind is FailureKind.CUT else "Say it in other words, or choose another model."
+        )
+        return StreamFailed(kind, f"{self._target.name} {what}.", remedy, request_id=self.request_id)
 
 
-def _counted(usage: dict[str, Any]) -> Usage:
-    """Google counts cached tokens within the prompt, thoughts beside the reply, and tools' own prompts apart."""
-    thinking = number(usage.get("thoughtsTokenCount"))
+def _read_usage(usage: dict[str, Any]) -> Usage:
+    """Return the usage. Google counts cached tokens within the prompt, thoughts beside the reply, and tools' own
+    prompts apart.
+    """
+    thinking = as_count(usage.get("thoughtsTokenCount"))
     return Usage(
-        input=number(usage.get("promptTokenCount")) + number(usage.get("toolUsePromptTokenCount")),
-        output=number(usage.get("candidatesTokenCount")) + thinking,
-        cached=number(usage.get("cachedContentTokenCount")),
+        input=as_count(usage.get("promptTokenCount")) + as_count(usage.get("toolUsePromptTokenCount")),
+        output=as_count(usage.get("candidatesTokenCount")) + thinking,
+        cached=as_count(usage.get("cachedContentTokenCount")),
         thinking=thinking,
     )

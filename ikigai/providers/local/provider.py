@@ -1,4 +1,4 @@
-"""The local model as a provider: its server is started when it is first needed, and again when it has died."""
+"""This module makes the local model a provider: its server starts on first use, and again after it was killed."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from pathlib import Path
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Failure, ProviderEvent
+from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
 from ikigai.providers.local.server import LocalServer
 from ikigai.providers.vendor import Vendor
 
@@ -26,20 +26,20 @@ class LocalModel(Record, frozen=True):
         return weights.find(self.data_dir, self.model_file or None)
 
     def takes_tools(self) -> bool:
-        """Whether the model is told of tools; one whose file is not here may be."""
+        """Return True if the model gets tools; a model without a file here may."""
         from ikigai.providers.local import chat_template
 
         try:
-            found = self.weights()
-        except ConfigError:  # the first request says it
+            weights = self.weights()
+        except ConfigError:  # the first request reports it
             return True
-        return found is None or chat_template.takes_tools(found)
+        return weights is None or chat_template.takes_tools(weights)
 
 
-class Local:
-    """The local model: its server is started by the first request, or ahead of it by `warm`.
+class LocalProvider:
+    """The local model: the first request, or `warm` before it, starts its server.
 
-    `client` makes what speaks to a server at an address, with a key.
+    `client` makes the client of a server at an address, with a key.
     """
 
     def __init__(self, settings: LocalModel, client: Callable[[str, str], Vendor]) -> None:
@@ -53,7 +53,7 @@ class Local:
         try:
             client = await self._ready()
         except IkigaiError as error:
-            yield Broke(Failure.UNAVAILABLE, error.what, error.remedy)
+            yield StreamFailed(FailureKind.UNAVAILABLE, error.what, error.remedy)
             return
         async with contextlib.aclosing(client.stream(request)) as events:
             async for event in events:
@@ -63,7 +63,7 @@ class Local:
         return None
 
     async def warm(self) -> None:
-        with contextlib.suppress(IkigaiError):  # the first request says it
+        with contextlib.suppress(IkigaiError):  # the first request reports it
             await (await self._ready()).warm()
 
     def expect(self) -> None:
@@ -80,15 +80,15 @@ class Local:
         async with self._starting:
             if self._client and self._server and self._server.alive:
                 return self._client
-            found = await asyncio.to_thread(self._settings.weights)
-            if found is None:
+            weights = await asyncio.to_thread(self._settings.weights)
+            if weights is None:
                 raise IkigaiError("The local model's weights are not here.", "Run: ikigai setup")
-            # Cancelled meanwhile, the server goes on loading for the next request; a dead one is replaced.
+            # After a cancellation the server goes on loading for the next request; an ended one is replaced.
             if self._server is None or not self._server.alive:
                 if self._client:
                     await self._client.close()
                     self._client = None
-                self._server = await asyncio.to_thread(LocalServer, found, self._settings.context)
+                self._server = await asyncio.to_thread(LocalServer, weights, self._settings.context)
                 self._loaded = asyncio.ensure_future(asyncio.to_thread(self._server.ready))
             await asyncio.shield(self._loaded)
             self._client = self._connect(self._server.base_url, self._server.api_key)

@@ -1,9 +1,8 @@
-"""Running a local model: llama.cpp's own HTTP server for one GGUF file, on a loopback port, behind a key of its own.
+"""This module runs a local model: llama.cpp's own HTTP server for one GGUF file, on a loopback port, with its own key.
 
-It is a child process. xllamacpp holds Python's global lock while it loads a model and while it stops, so that in this
-process keys and screen would stand still for a third of a second with the smallest model there is, for far longer with
-a real one, and for ever when it is stopped under a connected client; and where llama.cpp aborts over a file, it would
-take the terminal with it.
+It is a child process. xllamacpp holds Python's global lock while it loads a model and while it stops. In this process
+keys and screen would freeze for a third of a second with the smallest model, far longer with a real one, and for ever
+when it is stopped under a connected client. An abort of llama.cpp over a file would kill the terminal's program.
 """
 
 from __future__ import annotations
@@ -39,7 +38,9 @@ class LocalServer:
     """
 
     def __init__(self, model: Path, context: int = 8192) -> None:
-        """Begin to load `model`; returns at once, `ready` waits. ConfigError: extra not installed, no such file."""
+        """Begin to load `model` and return at once; `ready` waits. Raise ConfigError if the extra or the file is
+        missing.
+        """
         if importlib.util.find_spec("xllamacpp") is None:
             raise ConfigError(
                 "The local model needs the package xllamacpp, which is not installed.",
@@ -64,7 +65,7 @@ class LocalServer:
 
     @classmethod
     def start(cls, model: Path, context: int = 8192) -> Self:
-        """Load `model` and wait until it answers, which takes the small one 0.4 s. Errors as of the two steps."""
+        """Load `model` and wait until it answers, which takes the small one 0.4 s. Raise as the two steps do."""
         server = cls(model, context)
         try:
             server.ready()
@@ -76,14 +77,14 @@ class LocalServer:
     def ready(self) -> None:
         """Wait until the model answers. Call it once, from any thread; `close` from another one ends the wait.
 
-        ConfigError when the file cannot be loaded.
+        Raise ConfigError if the file cannot be loaded.
         """
         child = self._child
         assert child.stdin and child.stdout and child.stderr
-        order = {"model": str(self._model), "name": self.name, "context": self.context, "api_key": self.api_key}
+        options = {"model": str(self._model), "name": self.name, "context": self.context, "api_key": self.api_key}
         with child.stdout, child.stderr:
             try:
-                child.stdin.write(json.dumps(order).encode() + b"\n")
+                child.stdin.write(json.dumps(options).encode() + b"\n")
                 child.stdin.flush()
                 line = child.stdout.readline()
             except OSError:
@@ -100,16 +101,16 @@ class LocalServer:
         return self._child.poll() is None
 
     def close(self) -> None:
-        """Stop the server at once, whatever it is doing. May be called twice, and from any thread."""
+        """Stop the server at once, whatever it is doing. It may be called twice, and from any thread."""
         self._closed = True
         self._child.kill()
         self._child.wait()
 
-    def _failure(self, complaint: str) -> IkigaiError:
+    def _failure(self, output: str) -> IkigaiError:
         status = self._child.wait()
         if self._closed:
             return IkigaiError("The local model was stopped while it was loading.")
-        reason = _reason(complaint) or (signal.strsignal(-status) if status < 0 else f"exit status {status}")
+        reason = _reason(output) or (signal.strsignal(-status) if status < 0 else f"exit status {status}")
         return ConfigError(
             f"The model file {self._model} could not be loaded ({reason}).",
             "Configure another GGUF file, or a provider with a key.",
@@ -117,18 +118,18 @@ class LocalServer:
 
 
 def _environment() -> dict[str, str]:
-    """What the child may know of the environment: how to find Python, libraries and devices, but no key or password."""
-    kept = {
+    """Return the child's environment: it can find Python, libraries and devices, but has no key or password."""
+    passed = {
         name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
     }
-    return kept | {
+    return passed | {
         "GGML_NO_BACKTRACE": "1",  # an aborting llama.cpp would start a debugger
         "GOMP_SPINCOUNT": "2000",  # its threads would burn what the one they wait for needs, on a busy machine
     }
 
 
-def _reason(complaint: str) -> str:
-    """The telling part of what the child wrote: llama.cpp's first error ("TIME E place: text"), else the last line."""
-    lines = [line for line in complaint.splitlines() if line.strip()]
+def _reason(output: str) -> str:
+    """Return the reason in the child's output: llama.cpp's first error ("TIME E place: text"), else the last line."""
+    lines = [line for line in output.splitlines() if line.strip()]
     errors = [line.partition(": ")[2] for line in lines if " E " in line]
     return errors[0] if errors else lines[-1] if lines else ""

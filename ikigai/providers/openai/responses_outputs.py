@@ -1,21 +1,21 @@
-"""The outputs of a reply in the Responses format: which of them an event of the stream is about."""
+"""This module keeps the outputs of a reply in the Responses format, and finds the one that an event is about."""
 
 from typing import Any
 
 from ikigai.core.request.reply import Delta
-from ikigai.providers.json_shape import mapping, string
+from ikigai.providers.json_shape import as_mapping, as_string
 
 
-class Output:
-    """One output: what of it came, and what of that waits until the outputs before it are through.
+class ResponseOutput:
+    """One output: the pieces that came, and the deltas that wait for earlier outputs.
 
-    `kind` is its item's type, `call` counts the calls before it.
+    `kind` is its item's type, `call` the number of calls before it.
     """
 
     def __init__(self, kind: str, call: int) -> None:
         self.kind = kind
         self.call = call
-        self.came: list[str] = []
+        self.pieces: list[str] = []
         self.part: tuple[str, object] = ("", 0)
         self.name = ""
         self.phase = ""
@@ -24,50 +24,50 @@ class Output:
         self.waiting: list[Delta] = []
 
 
-class Outputs:
+class ResponseOutputs:
     """The outputs that have begun, by their index and by their id; `calls` of them are calls."""
 
     def __init__(self) -> None:
         self.calls = 0
-        self._placed: dict[int, Output] = {}
-        self._named: dict[str, Output] = {}
+        self._placed: dict[int, ResponseOutput] = {}
+        self._named: dict[str, ResponseOutput] = {}
 
-    def in_order(self) -> list[Output]:
+    def in_order(self) -> list[ResponseOutput]:
         return [output for _, output in sorted(self._placed.items())]
 
-    def about(self, event: dict[str, Any], kind: str = "") -> Output:
-        """The output that an event is about, made if there is none yet.
+    def about(self, event: dict[str, Any], kind: str = "") -> ResponseOutput:
+        """Return the output that an event is about; make it if there is none yet.
 
-        Servers that leave out its index, or give the same one to all, are understood by its id, or else it is the last
-        of its kind.
+        Some servers leave out its index, or give the same one to all. There the id decides, or else it is the last of
+        its kind.
         """
-        item = mapping(event.get("item"))
-        kind = kind or string(item.get("type"))
+        item = as_mapping(event.get("item"))
+        kind = kind or as_string(item.get("type"))
         place = event.get("output_index") if isinstance(event.get("output_index"), int) else None
-        id = string(event.get("item_id")) or string(item.get("id"))
+        id = as_string(event.get("item_id")) or as_string(item.get("id"))
         if place is None and not id:
-            id = string(item.get("call_id"))
+            id = as_string(item.get("call_id"))
         begins = event.get("type") == "response.output_item.added"
-        found = self._named.get(id)
-        if found and begins and found.known and (found.done or place not in (None, *self._placed)):
-            found = None  # one id for several
-        if found is None and place is not None:
-            found = self._placed.get(place)
-            if found and begins and found.known:
-                found = None  # one index for all
-        elif found is None and not id and not begins:
-            found = next((o for o in reversed(self._placed.values()) if o.kind == kind and not o.done), None)
-        if found is None:
-            found = self._made(kind, place)
+        output = self._named.get(id)
+        if output and begins and output.known and (output.done or place not in (None, *self._placed)):
+            output = None  # one id for several
+        if output is None and place is not None:
+            output = self._placed.get(place)
+            if output and begins and output.known:
+                output = None  # one index for all
+        elif output is None and not id and not begins:
+            output = next((o for o in reversed(self._placed.values()) if o.kind == kind and not o.done), None)
+        if output is None:
+            output = self._make_output(kind, place)
         if id:
-            self._named[id] = found
-        return found
+            self._named[id] = output
+        return output
 
-    def _made(self, kind: str, place: int | None) -> Output:
-        """A new one: at this place, or behind all others where there is none or it is taken."""
-        made = Output(kind, self.calls)
+    def _make_output(self, kind: str, place: int | None) -> ResponseOutput:
+        """Return a new output at this place, or after all others if there is none or it is taken."""
+        output = ResponseOutput(kind, self.calls)
         self.calls += kind == "function_call"
         if place is None or place in self._placed:
             place = max(self._placed, default=-1) + 1
-        self._placed[place] = made
-        return made
+        self._placed[place] = output
+        return output

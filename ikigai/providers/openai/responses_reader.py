@@ -1,7 +1,7 @@
-"""Streams in the Responses format: event → deltas. Pure, no SDK.
+"""This module reads streams in the Responses format: event → deltas. Pure, no SDK.
 
-A reply is a row of outputs (reasoning, messages, calls). They are passed on in their order, so that thinking stays in
-front of what it led to; what a server leaves out of the pieces is taken from the whole that ends them.
+A reply is a row of outputs (reasoning, messages, calls). They are passed on in their order, so that thinking precedes
+its result. Parts that a server leaves out of the pieces are taken from the whole item that ends them.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,35 +11,35 @@ import msgspec
 
 from ikigai.core.messages import StopReason, Usage
 from ikigai.core.request.reply import (
-    Broke,
-    Counted,
     Delta,
-    Failure,
-    Finished,
+    FailureKind,
+    StreamFailed,
+    StreamFinished,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
+    UsageUpdate,
 )
 from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
-from ikigai.providers.failures import Target, reported
-from ikigai.providers.json_shape import mapping, number, sequence, string
-from ikigai.providers.openai.responses_api import PHASE, Reasoning
-from ikigai.providers.openai.responses_outputs import Output, Outputs
+from ikigai.providers.failures import RequestTarget, failure_in_stream
+from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
+from ikigai.providers.openai.responses_api import PHASE_SUFFIX, ReasoningItem
+from ikigai.providers.openai.responses_outputs import ResponseOutput, ResponseOutputs
 
-PIECES = {
+DELTA_KINDS = {
     "response.output_text.delta": "message",
     "response.refusal.delta": "message",
     "response.reasoning_summary_text.delta": "reasoning",
     "response.reasoning_text.delta": "reasoning",
     "response.function_call_arguments.delta": "function_call",
 }
-"""Type of an event that brings a piece → what kind of output it is a piece of."""
+"""Type of an event with a piece → kind of the output that it belongs to."""
 
-BREAK = "\n\n"
-"""Between two parts of thinking, and between two messages."""
+PART_SEPARATOR = "\n\n"
+"""Separator of two parts of thinking, and of two messages."""
 
-REFUSALS = frozenset(
+REFUSAL_CODES = frozenset(
     {
         "bio_policy",
         "data_residency_mismatch",
@@ -60,19 +60,19 @@ REFUSALS = frozenset(
         "unsupported_image_media_type",
     }
 )
-"""Codes with which a request will fail again (the SDK's `ResponseError`); its other codes may pass."""
+"""Codes of refusals that a retry cannot change (the SDK's `ResponseError`); its other codes may pass."""
 
 
 class ResponsesReader:
-    """What has been read of one stream so far (`streaming.Reader`): the outputs, the end marker, the usage.
+    """The state of one stream so far (`streaming.StreamReader`): the outputs, the end marker, the usage.
 
-    `vendor` is what the model's thoughts are signed with, `taken` are ids of earlier calls. A call without an id of its
-    own, or with one that is taken, gets a new one.
+    `vendor` signs the model's thoughts, `taken` are ids of earlier calls. A call without an id of its own, or with one
+    that is taken, gets a new one.
     """
 
     def __init__(
         self,
-        target: Target,
+        target: RequestTarget,
         vendor: str,
         taken: frozenset[str] = frozenset(),
         new_id: Callable[[], str] = new_id,
@@ -81,9 +81,9 @@ class ResponsesReader:
         self._target = target
         self._vendor = vendor
         self._ids = CallIds(taken, new_id)
-        self._outputs = Outputs()
-        self._speaking: Output | None = None
-        self._shown = False
+        self._outputs = ResponseOutputs()
+        self._current_message: ResponseOutput | None = None
+        self._has_output = False
         self._refused = False
         self._cut = False  # within a call, which then must not run
         self._stop: StopReason | None = None
@@ -93,98 +93,98 @@ class ResponsesReader:
     def whole(self) -> bool:
         return self._stop is not None
 
-    def events(self, chunk: object) -> list[Delta | Counted | Broke]:
-        """What one event of a stream says; a Broke is the last. An event of an unknown shape says nothing."""
-        event = mapping(chunk)
-        kind = string(event.get("type"))
-        response = mapping(event.get("response"))
+    def events(self, chunk: object) -> list[Delta | UsageUpdate | StreamFailed]:
+        """Return the events of one chunk; a StreamFailed is the last. A chunk of an unknown shape has none."""
+        event = as_mapping(chunk)
+        kind = as_string(event.get("type"))
+        response = as_mapping(event.get("response"))
         if self.whole:
-            return []  # what a server says after the end is not believed
+            return []  # everything after the end is ignored
         if kind == "response.failed":
-            return [*self._counted(response), self._failed(mapping(response.get("error")))]
+            return [*self._store_counts(response), self._failure(as_mapping(response.get("error")))]
         if kind == "error" or event.get("error"):
             error = event.get("error")
-            return [self._failed(error if isinstance(error, dict) else {"message": error} if error else event)]
-        broke = None
-        if kind in PIECES:
+            return [self._failure(error if isinstance(error, dict) else {"message": error} if error else event)]
+        failure = None
+        if kind in DELTA_KINDS:
             self._piece(kind, event)
         elif kind == "response.output_item.added":
-            self._begun(self._outputs.about(event), mapping(event.get("item")))
+            self._start_output(self._outputs.about(event), as_mapping(event.get("item")))
         elif kind == "response.output_item.done":
-            broke = self._ended(self._outputs.about(event), mapping(event.get("item")))
+            failure = self._finish_output(self._outputs.about(event), as_mapping(event.get("item")))
         elif kind in ("response.completed", "response.incomplete"):
-            broke = self._completed(response, kind)
-        return [*self._through(), broke] if broke else list(self._through())
+            failure = self._store_response(response, kind)
+        return [*self._release_outputs(), failure] if failure else list(self._release_outputs())
 
-    def end(self) -> Finished | Broke:
-        """The last event of a stream that has ended: whole only if the end marker came."""
+    def end(self) -> StreamFinished | StreamFailed:
+        """Return the last event of a stream that has ended: whole only if the end marker came."""
         if self._stop is None:
             return failures.cut(self._target, self.request_id)
-        return Finished(self._stop, self._usage, self.request_id)
+        return StreamFinished(self._stop, self._usage, self.request_id)
 
     def _piece(self, type: str, event: dict[str, Any]) -> None:
-        output = self._outputs.about(event, PIECES[type])
-        piece = string(event.get("delta"))
-        if output.done or output.kind != PIECES[type] or not piece:
+        output = self._outputs.about(event, DELTA_KINDS[type])
+        piece = as_string(event.get("delta"))
+        if output.done or output.kind != DELTA_KINDS[type] or not piece:
             return
         if output.kind == "reasoning":
             part = (type, event.get("summary_index", event.get("content_index")))
-            if output.came and part != output.part:
-                self._add(output, BREAK)
+            if output.pieces and part != output.part:
+                self._add(output, PART_SEPARATOR)
             output.part = part
         self._refused = self._refused or type == "response.refusal.delta"
         self._add(output, piece)
 
-    def _add(self, output: Output, piece: str) -> None:
+    def _add(self, output: ResponseOutput, piece: str) -> None:
         if not piece:
             return
         match output.kind:
             case "message":
-                if output.phase and not output.came:
-                    output.waiting.append(ThinkingDelta("", output.phase, self._vendor + PHASE))
+                if output.phase and not output.pieces:
+                    output.waiting.append(ThinkingDelta("", output.phase, self._vendor + PHASE_SUFFIX))
                 output.waiting.append(TextDelta(piece))
             case "reasoning":
                 output.waiting.append(ThinkingDelta(piece, vendor=self._vendor))
             case _:
                 output.waiting.append(ToolCallDelta(output.call, arguments=piece))
-        output.came.append(piece)
+        output.pieces.append(piece)
 
-    def _begun(self, output: Output, item: dict[str, Any]) -> None:
+    def _start_output(self, output: ResponseOutput, item: dict[str, Any]) -> None:
         """Take what an output is called."""
-        if output.kind == "reasoning" and not output.known and self._shown:
+        if output.kind == "reasoning" and not output.known and self._has_output:
             output.waiting.append(ThinkingDelta("", vendor=self._vendor))  # from here on silence is patience
-        output.phase = output.phase or string(item.get("phase"))
+        output.phase = output.phase or as_string(item.get("phase"))
         if output.kind == "function_call":
-            id = "" if output.known else self._ids.own(string(item.get("call_id")) or string(item.get("id")))
-            name = "" if output.name else string(item.get("name"))
+            id = "" if output.known else self._ids.own(as_string(item.get("call_id")) or as_string(item.get("id")))
+            name = "" if output.name else as_string(item.get("name"))
             if id or name:
                 output.waiting.append(ToolCallDelta(output.call, id, name))
             output.name = output.name or name
         output.known = True
 
-    def _ended(self, output: Output, item: dict[str, Any]) -> Broke | None:
+    def _finish_output(self, output: ResponseOutput, item: dict[str, Any]) -> StreamFailed | None:
         """Take what is missing of an output from the whole of it."""
         if output.done or output.kind != item.get("type"):
             return None
-        self._begun(output, item)
+        self._start_output(output, item)
         output.done = True
-        came, whole, signature = "".join(output.came), "", ""
+        came, whole, signature = "".join(output.pieces), "", ""
         match output.kind:
             case "message":
-                parts = [mapping(part) for part in sequence(item.get("content"))]
-                whole = "".join(string(part.get("text")) or string(part.get("refusal")) for part in parts)
-                self._refused = self._refused or any(string(part.get("refusal")) for part in parts)
+                parts = [as_mapping(part) for part in as_sequence(item.get("content"))]
+                whole = "".join(as_string(part.get("text")) or as_string(part.get("refusal")) for part in parts)
+                self._refused = self._refused or any(as_string(part.get("refusal")) for part in parts)
             case "reasoning":
-                parts = sequence(item.get("summary")) or sequence(item.get("content"))
-                texts = tuple(string(mapping(part).get("text")) for part in parts)
-                whole = BREAK.join(texts)
+                parts = as_sequence(item.get("summary")) or as_sequence(item.get("content"))
+                texts = tuple(as_string(as_mapping(part).get("text")) for part in parts)
+                whole = PART_SEPARATOR.join(texts)
                 signature = _signature(item)
             case "function_call":
-                whole = string(item.get("arguments"))
+                whole = as_string(item.get("arguments"))
                 self._cut = self._cut or item.get("status") == "incomplete"
                 if whole and not whole.startswith(came) and not _same(came, whole):
                     text = f"{self._target.name} sent a call in two versions."
-                    return Broke(Failure.CUT, text, "Send the message again.", request_id=self.request_id)
+                    return StreamFailed(FailureKind.CUT, text, "Send the message again.", request_id=self.request_id)
             case _:
                 return None
         if whole.startswith(came):
@@ -193,16 +193,16 @@ class ResponsesReader:
             output.waiting.append(ThinkingDelta("", signature, self._vendor))
         return None
 
-    def _completed(self, response: dict[str, Any], kind: str) -> Broke | None:
+    def _store_response(self, response: dict[str, Any], kind: str) -> StreamFailed | None:
         if not self._outputs.in_order():  # a server that sends no pieces
-            for item in sequence(response.get("output")):
+            for item in as_sequence(response.get("output")):
                 event = {"item": item}
-                if broke := self._ended(self._outputs.about(event), mapping(item)):
-                    return broke
+                if failure := self._finish_output(self._outputs.about(event), as_mapping(item)):
+                    return failure
         for output in self._outputs.in_order():
             output.done = True
-        self._counted(response)
-        reason = string(mapping(response.get("incomplete_details")).get("reason"))
+        self._store_counts(response)
+        reason = as_string(as_mapping(response.get("incomplete_details")).get("reason"))
         if self._refused or (reason == "content_filter" and not self._cut):
             self._stop = StopReason.REFUSED
         elif reason or kind == "response.incomplete":
@@ -211,52 +211,55 @@ class ResponsesReader:
             self._stop = StopReason.TOOLS if self._outputs.calls else StopReason.END
         return None
 
-    def _through(self) -> Iterator[Delta]:
-        """What waits of the outputs up to the first that is not done."""
+    def _release_outputs(self) -> Iterator[Delta]:
+        """Yield the waiting deltas of the outputs up to the first that is not done."""
         for output in self._outputs.in_order():
             for delta in output.waiting:
                 if isinstance(delta, TextDelta):
-                    if self._speaking not in (None, output):
-                        yield TextDelta(BREAK)
-                    self._speaking = output
+                    if self._current_message not in (None, output):
+                        yield TextDelta(PART_SEPARATOR)
+                    self._current_message = output
                 else:
-                    self._speaking = None
-                self._shown = True
+                    self._current_message = None
+                self._has_output = True
                 yield delta
             output.waiting = []
             if not output.done:
                 return
 
-    def _counted(self, response: dict[str, Any]) -> list[Counted]:
-        if not (usage := mapping(response.get("usage"))):
+    def _store_counts(self, response: dict[str, Any]) -> list[UsageUpdate]:
+        if not (usage := as_mapping(response.get("usage"))):
             return []
-        given, made = mapping(usage.get("input_tokens_details")), mapping(usage.get("output_tokens_details"))
-        self._usage = Usage(
-            input=number(usage.get("input_tokens")),
-            output=number(usage.get("output_tokens")),
-            cached=number(given.get("cached_tokens")),
-            thinking=number(made.get("reasoning_tokens")),
-            written=number(given.get("cache_write_tokens")),
+        inputs, outputs = (
+            as_mapping(usage.get("input_tokens_details")),
+            as_mapping(usage.get("output_tokens_details")),
         )
-        return [Counted(self._usage, self.request_id)]
+        self._usage = Usage(
+            input=as_count(usage.get("input_tokens")),
+            output=as_count(usage.get("output_tokens")),
+            cached=as_count(inputs.get("cached_tokens")),
+            thinking=as_count(outputs.get("reasoning_tokens")),
+            written=as_count(inputs.get("cache_write_tokens")),
+        )
+        return [UsageUpdate(self._usage, self.request_id)]
 
-    def _failed(self, error: dict[str, Any]) -> Broke:
-        if string(error.get("code")) in REFUSALS:
+    def _failure(self, error: dict[str, Any]) -> StreamFailed:
+        if as_string(error.get("code")) in REFUSAL_CODES:
             error = error | {"type": "invalid_request_error"}
-        return reported(self._target, {"error": error} if error else {}, self.request_id)
+        return failure_in_stream(self._target, {"error": error} if error else {}, self.request_id)
 
 
 def _signature(item: dict[str, Any]) -> str:
-    """All that the API wants back of a reasoning item; "" where the server gave nothing to send back."""
-    encrypted = string(item.get("encrypted_content"))
+    """Return the part of a reasoning item that the API wants back; "" if the server gave nothing to send back."""
+    encrypted = as_string(item.get("encrypted_content"))
     if not encrypted:
         return ""
-    summary = tuple(string(mapping(part).get("text")) for part in sequence(item.get("summary")))
-    return msgspec.json.encode(Reasoning(string(item.get("id")), summary, encrypted)).decode()
+    summary = tuple(as_string(as_mapping(part).get("text")) for part in as_sequence(item.get("summary")))
+    return msgspec.json.encode(ReasoningItem(as_string(item.get("id")), summary, encrypted)).decode()
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two texts are the same JSON."""
+    """Return True if two texts are the same JSON."""
     try:
         return msgspec.json.decode(one) == msgspec.json.decode(other)
     except (ValueError, RecursionError):

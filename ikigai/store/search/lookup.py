@@ -1,7 +1,7 @@
-"""One search through the index, the newest stretch of ids first, for as long as it may go on.
+"""This module runs one search through the index, the newest segment of ids first, as long as it has time.
 
-Each stretch is asked by itself, so that no query, however common its words, costs more than a stretch at a time. What
-the index cannot prove (phrases, parts of words, punctuation) is looked for in the text of what it offers.
+Each segment is asked by itself, so that no query, however common its words, costs more than a segment at a time.
+Phrases, parts of words and punctuation, which the index cannot prove, are searched in the text of its candidates.
 """
 
 import asyncio
@@ -9,25 +9,25 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
-from ikigai.core.search import lexer as lexemes
-from ikigai.core.search.query import How, Term
-from ikigai.core.search.snippets import Finder
+from ikigai.core.search import lexer
+from ikigai.core.search.query import MatchMode, Term
+from ikigai.core.search.snippets import TermFinder
 from ikigai.store.connection import Cursor
-from ikigai.store.search.indexer import SEGMENT_BITS, agent_key, kind_key, prefix, segment
-from ikigai.store.sql import search as queries
+from ikigai.store.search.indexer import SEGMENT_BITS, agent_key, kind_key, segment_of, segment_prefix
+from ikigai.store.sql import search
 
-WITHIN = 2.0
-"""Seconds that a search may go on; what is under way then is finished."""
-MOST_WORDS = 200
-"""Words of a stretch that hold a part: with more of them its texts are read instead."""
-CHUNK = 200
+SEARCH_TIMEOUT = 2.0
+"""Seconds that a search may take; the step under way then is finished."""
+MAX_LISTED_WORDS = 200
+"""Limit of the words of a segment that contain a part: above it the texts are read instead."""
+TEXTS_PER_READ = 200
 """Texts that are read at once."""
-MOST_PROVEN = 1_000
-"""Pieces of a stretch, the newest, that are hits by the index alone."""
+MAX_PROVEN_PIECES = 1_000
+"""Limit of the newest pieces of a segment that are hits by the index alone."""
 
 
-class Which(NamedTuple):
-    """What may be found: `agents` with the last of their events (None: all events of all), `kinds` (empty: all)."""
+class SearchScope(NamedTuple):
+    """The scope of a search: `agents` with the last of their events (None: all events of all), `kinds` (empty: all)."""
 
     agents: dict[str, int | None] | None
     kinds: tuple[str, ...]
@@ -36,13 +36,13 @@ class Which(NamedTuple):
 
     @property
     def keys(self) -> list[list[str]]:
-        """Keys of the index; one of each list has to be met."""
+        """Keys of the index; a piece needs one of each list."""
         agents = [agent_key(agent) for agent in self.agents or ()]
         return [each for each in (agents, [kind_key(kind) for kind in self.kinds]) if each]
 
 
-class Row(NamedTuple):
-    """A piece that was found, with its text."""
+class PieceRow(NamedTuple):
+    """A piece that matches, with its text."""
 
     id: int
     agent: str
@@ -53,16 +53,16 @@ class Row(NamedTuple):
 
     @property
     def said(self) -> str:
-        return lexemes.searchable(self.kind, self.text)
+        return lexer.searchable_text(self.kind, self.text)
 
 
 class Lookup:
-    """One search of a list of terms, newest stretches first."""
+    """One search of a list of terms, newest segments first."""
 
-    def __init__(self, cursor: Cursor, terms: tuple[Term, ...], which: Which, until: float | None = None) -> None:
+    def __init__(self, cursor: Cursor, terms: tuple[Term, ...], which: SearchScope, until: float | None = None) -> None:
         self._cursor, self._terms, self._which = cursor, terms, which
-        self._until = until or time.monotonic() + WITHIN
-        self.finder = Finder(terms)
+        self._until = until or time.monotonic() + SEARCH_TIMEOUT
+        self.finder = TermFinder(terms)
         self.proven = all(term.proven for term in terms)
         self.reached: int | None = None
         self.share = 0  # of all ids, how many were looked through
@@ -72,7 +72,7 @@ class Lookup:
         return time.monotonic() > self._until
 
     async def first(self, most: int) -> list[tuple[int, int]]:
-        """The newest pieces that may hold every term."""
+        """Return the newest pieces that may hold every term."""
         found: list[tuple[int, int]] = []
         async for places in self.places():
             found += places
@@ -80,16 +80,16 @@ class Lookup:
                 break
         return found[:most]
 
-    async def rows(self, limit: int) -> AsyncIterator[Row]:
-        """The pieces that hold every term, of each event the first, newest events first; at most `limit`."""
-        last, count, chunk = 0, 0, limit if self.proven else CHUNK // 4
+    async def rows(self, limit: int) -> AsyncIterator[PieceRow]:
+        """Yield the pieces that hold every term, of each event the first, newest events first; at most `limit`."""
+        last, count, chunk = 0, 0, limit if self.proven else TEXTS_PER_READ // 4
         async for places in self.places():
             at = 0
             while at < len(places):
-                part = places[at : at + min(chunk, CHUNK)]
+                part = places[at : at + min(chunk, TEXTS_PER_READ)]
                 at, chunk = at + len(part), 2 * chunk
-                rows = await texts(self._cursor, part, self._which)
-                for row in rows if self.proven else await asyncio.to_thread(self._verified, rows):
+                rows = await read_texts(self._cursor, part, self._which)
+                for row in rows if self.proven else await asyncio.to_thread(self._verify_rows, rows):
                     if row.id != last:
                         last, count = row.id, count + 1
                         yield row
@@ -99,28 +99,28 @@ class Lookup:
                     self.reached = places[at][0] + 1
                     return
 
-    def _verified(self, rows: Sequence[Row]) -> list[Row]:
+    def _verify_rows(self, rows: Sequence[PieceRow]) -> list[PieceRow]:
         return [row for row in rows if self.finder.finds(row.said)]
 
     async def places(self) -> AsyncIterator[list[tuple[int, int]]]:
-        """Pieces that may hold every term, as the index says: event and start, newest events first."""
-        await self._cursor.execute(queries.WITH_BITMAPS)
-        await self._cursor.execute(queries.SEGMENTS, (segment(self._which.before - 1), self._which.since))
+        """Yield pieces that may hold every term by the index: event and start, newest events first."""
+        await self._cursor.execute(search.WITH_BITMAPS)
+        await self._cursor.execute(search.SEGMENTS, (segment_of(self._which.before - 1), self._which.since))
         segments = [number for (number,) in await self._cursor.fetchall()]
         at, size = 0, 1
         while at < len(segments):
             batch = segments[at : at + size]
             at, size = at + len(batch), min(2 * size, 64)
             self.share += len(batch) << SEGMENT_BITS
-            async for found in self._probed(batch):
+            async for found in self._probe_all(batch):
                 if found:
                     yield found
             if self.late and at < len(segments):
                 self.reached = self.reached or batch[-1] << SEGMENT_BITS
                 return
 
-    async def _probed(self, batch: list[int]) -> AsyncIterator[list[tuple[int, int]]]:
-        """The same of these stretches: those that the index serves together, others one by one."""
+    async def _probe_all(self, batch: list[int]) -> AsyncIterator[list[tuple[int, int]]]:
+        """Yield the pieces of these segments: those that the index serves together, others one by one."""
         together: list[str] = []
         for number, (query, parts) in (await self._queries(batch)).items():
             if parts is None:
@@ -133,71 +133,71 @@ class Lookup:
         if together:
             yield await self._probe(together)
 
-    async def _probe(self, wanted: list[str]) -> list[tuple[int, int]]:
-        most = MOST_PROVEN if self.proven else 1 << SEGMENT_BITS + 4
+    async def _probe(self, groups: list[str]) -> list[tuple[int, int]]:
+        most = MAX_PROVEN_PIECES if self.proven else 1 << SEGMENT_BITS + 4
         bounds = {"before": self._which.before, "since": self._which.since, "most": most}
-        await self._cursor.execute(queries.PROBE, {"queries": wanted, **bounds}, prepare=False)
+        await self._cursor.execute(search.PROBE, {"queries": groups, **bounds}, prepare=False)
         return await self._cursor.fetchall()
 
     async def _scan(self, number: int, query: str, parts: list[str]) -> list[tuple[int, int]]:
         first, last = number << SEGMENT_BITS, (number + 1 << SEGMENT_BITS) - 1
         which: dict[str, Any] = {"before": self._which.before, "since": self._which.since, "query": query or None}
-        await self._cursor.execute(queries.SCAN, {**which, "first": first, "last": last, "parts": parts}, prepare=False)
+        await self._cursor.execute(search.SCAN, {**which, "first": first, "last": last, "parts": parts}, prepare=False)
         return await self._cursor.fetchall()
 
     async def _queries(self, batch: list[int]) -> dict[int, tuple[str, list[str] | None]]:
-        """For each stretch that may hold the terms what to ask the index.
+        """Return for each segment that may hold the terms its query for the index.
 
-        Where the index does not serve all of it, a list says so: of parts of words that a piece must have.
+        If the index does not serve all of it, a list has the parts of words that a piece must contain.
         """
         keys = [key for term in self._terms for key in term.keys]
-        parts = [key.text for key in keys if key.how is How.PART]
+        parts = [key.text for key in keys if key.how is MatchMode.PART]
         words = await self._words(batch, parts)
-        made: dict[int, tuple[str, list[str] | None]] = {}
+        queries: dict[int, tuple[str, list[str] | None]] = {}
         for number in batch:
             if any((number, n) not in words for n in range(len(parts))):
                 continue
-            before = prefix(number)
-            wanted = [[(key.text, key.how)] for key in keys if key.how is not How.PART]
+            before = segment_prefix(number)
+            groups = [[(key.text, key.how)] for key in keys if key.how is not MatchMode.PART]
             unlisted: list[str] = []
             for n, part in enumerate(parts):
                 if (listed := words[number, n]) is None:
                     unlisted.append(part)
-                elif len(listed) <= MOST_WORDS:
-                    wanted.append([(word, How.WHOLE) for word in listed])
-            wanted += [[(key, How.WHOLE) for key in each] for each in self._which.keys]
-            query = " & ".join(_any(before, each) for each in wanted)
-            served = len(wanted) > len(self._which.keys) and not unlisted
-            made[number] = query, None if served else unlisted
-        return made
+                elif len(listed) <= MAX_LISTED_WORDS:
+                    groups.append([(word, MatchMode.WHOLE) for word in listed])
+            groups += [[(key, MatchMode.WHOLE) for key in each] for each in self._which.keys]
+            query = " & ".join(_any(before, each) for each in groups)
+            served = len(groups) > len(self._which.keys) and not unlisted
+            queries[number] = query, None if served else unlisted
+        return queries
 
     async def _words(self, batch: list[int], parts: list[str]) -> dict[tuple[int, int], list[str] | None]:
-        """By stretch and part the words that hold it, None where they are not listed yet."""
+        """Return by segment and part the words that hold it, None if they are not listed yet."""
         if not parts:
             return {}
-        await self._cursor.execute(queries.WORDS, (MOST_WORDS + 1, parts, batch), prepare=False)
+        await self._cursor.execute(search.WORDS, (MAX_LISTED_WORDS + 1, parts, batch), prepare=False)
         return {(number, n): words for number, n, words in await self._cursor.fetchall()}
 
 
-def _any(before: str, keys: Sequence[tuple[str, How]]) -> str:
-    """A tsquery for one of these keys in the stretch of that prefix."""
+def _any(before: str, keys: Sequence[tuple[str, MatchMode]]) -> str:
+    """Return a tsquery for any of these keys in the segment of that prefix."""
     quoted = (
-        "'" + (before + text).replace("\\", "\\\\").replace("'", "''") + "'" + ":*" * (how is How.START)
+        "'" + (before + text).replace("\\", "\\\\").replace("'", "''") + "'" + ":*" * (how is MatchMode.START)
         for text, how in keys
     )
     return f"({' | '.join(quoted)})"
 
 
-async def texts(cursor: Cursor, places: Sequence[tuple[int, int]], which: Which) -> list[Row]:
-    """These pieces with their texts, those of other agents left out."""
+async def read_texts(cursor: Cursor, places: Sequence[tuple[int, int]], which: SearchScope) -> list[PieceRow]:
+    """Return these pieces with their texts, without those of other agents."""
     ids, starts = [id for id, _ in places], [start for _, start in places]
-    await cursor.execute(queries.TEXTS, (ids, starts), prepare=False)
-    rows = [Row(*row) for row in await cursor.fetchall()]
+    await cursor.execute(search.TEXTS, (ids, starts), prepare=False)
+    rows = [PieceRow(*row) for row in await cursor.fetchall()]
     if which.agents is None:
         return rows
-    return [row for row in rows if within(which.agents, row.agent, row.id)]
+    return [row for row in rows if is_within(which.agents, row.agent, row.id)]
 
 
-def within(agents: dict[str, int | None], agent: str, id: int) -> bool:
-    """Whether an event of this agent belongs to a lineage."""
+def is_within(agents: dict[str, int | None], agent: str, id: int) -> bool:
+    """Return True if an event of this agent belongs to a lineage."""
     return agent in agents and ((last := agents[agent]) is None or id <= last)

@@ -1,17 +1,17 @@
-"""Every statement of connections and the schema, and of agents, their pens and their logs, by name.
+"""This module holds the SQL statements of connections, the schema, agents, write locks and logs.
 
-What reads, counts, purges and moves logs has modules of its own. Rows of the log have the columns that
-`reading.stored` takes.
+Statements that read, count, purge and move logs have modules of their own. Rows of the log have the columns that
+`reading.decode_row` takes.
 """
 
 from ikigai.store.sql.fragments import ROW
 
 # One connection -----------------------------------------------------------------------------------------------------
 
-# A machine that vanished holds its pens for a minute at most: without keepalives of the server's it would be two hours.
-# client_connection_check_interval ends what a dead program left running; servers on other systems may refuse it.
-# Without statistics, or with old ones, the planner takes what an agent has said for a few rows, and for each page reads
-# all of them as a bitmap to sort them: 70 ms for one of 200,000 events. In the order of an index it takes a quarter.
+# A machine that vanished holds its write locks for a minute at most: without keepalives of the server it would be two
+# hours. client_connection_check_interval ends the statement of a killed process; servers on other systems may refuse
+# it. Without statistics, or with old ones, the planner expects few rows for an agent, and for each page reads all of
+# them as a bitmap to sort them: 70 ms for an agent of 200,000 events. In the order of an index it takes a quarter.
 _SETTINGS = """
 select set_config('statement_timeout', '15s', false),
        set_config('lock_timeout', '5s', false),
@@ -41,12 +41,16 @@ SCHEMA_VERSION = "select max(version) from ikigai_migrations"
 MIGRATED = "insert into ikigai_migrations (version, name) values (%s, %s)"
 ANALYZE = "set local statement_timeout = 0; analyze agents, messages"
 
-# The pen ------------------------------------------------------------------------------------------------------------
+# The write lock -----------------------------------------------------------------------------------------------------
 
-TAKE_PEN = "select pg_try_advisory_lock(%s, %s)"
-DROP_PEN = "select pg_advisory_unlock(%s, %s)"
-PEN_HOLDER = """
-select held.pid, coalesce(activity.application_name, '')
+ACQUIRE_LOCK = "select pg_try_advisory_lock(%s, %s)"
+RELEASE_LOCK = "select pg_advisory_unlock(%s, %s)"
+LOCK_OWNER = """
+select held.pid, coalesce(activity.application_name, ''), exists (
+  select from pg_locks asks
+  where asks.locktype = 'advisory' and asks.granted and asks.pid = held.pid and asks.database = held.database
+    and asks.classid = %s::bigint::oid and asks.objid = held.objid and asks.objsubid = 2
+)
 from pg_locks held left join pg_stat_activity activity on activity.pid = held.pid
 where held.locktype = 'advisory' and held.granted
   and held.database = (select oid from pg_database where datname = current_database())
@@ -72,11 +76,11 @@ AGENT_BY_ID = _AGENT + "where id = %s"
 AGENT_BY_NAME = _AGENT + "where name = %s"
 AGENTS_BY_ID_START = _AGENT + "where starts_with(id::text, %s) limit 2"
 AGENTS = _AGENT + "where killed_at is null or %s order by last_used_at desc limit %s"
-# Agents that tools made are no place to begin: what they come to is told to whom they work for.
+# An agent that a tool made is no place to begin: its results go to the agent that it works for.
 LAST_AGENT = _AGENT + "where killed_at is null and not made order by last_used_at desc limit 1"
 LAST_AGENT_IN = _AGENT + "where directory = %s and killed_at is null and not made order by last_used_at desc limit 1"
 AGENT_NAMES = "select name from agents where killed_at is null order by last_used_at desc limit 1000"
-# Nobody waits for the disk: a power failure within half a second loses which agent was used last, and nothing else.
+# The commit does not wait for the disk: a power failure within half a second loses only which agent was used last.
 USE_AGENT = """
 update agents set last_used_at = clock_timestamp(), directory = coalesce(%s, directory)
 from (select set_config('synchronous_commit', 'off', true)) as commit (waits)
@@ -88,25 +92,25 @@ returning coalesce((select max(seq) from messages where agent_id = agents.id), 0
 # The log ------------------------------------------------------------------------------------------------------------
 
 
-# Followers are told behind what is stored; see `follow`. A notification would make all commits wait for one another, so
-# where nobody follows there is none: whoever follows shares a lock, and taking it alone fails then.
-_TELL = "case when not pg_try_advisory_xact_lock({}, {}) then pg_notify('ikigai', agent_id || ' ' || {}) end"
-_TOLD = _TELL.format("%s", "%s", "seq")
-_TOLD_ALL = _TELL.format("%(following)s", "%(key)s", "seq")
+# Followers are notified of stored rows; see `follow`. A notification would make all commits wait for one another, so
+# without followers there is none: a follower shares a lock, and taking it exclusively fails then.
+_NOTIFY = "case when not pg_try_advisory_xact_lock({}, {}) then pg_notify('ikigai', agent_id || ' ' || {}) end"
+_NOTIFY_ONE = _NOTIFY.format("%s", "%s", "seq")
+_NOTIFY_ALL = _NOTIFY.format("%(following)s", "%(key)s", "seq")
 
 # The order of the identity values is that of the rows; an event_id that is there already says that all of them are.
 APPEND_ONE = f"""
 insert into messages (agent_id, seq, event_id, kind, content, data) values (%s, %s, %s, %s, %s, %s::jsonb)
-on conflict (event_id) do nothing returning {ROW}, {_TOLD}
+on conflict (event_id) do nothing returning {ROW}, {_NOTIFY_ONE}
 """
 APPEND_ALL = f"""
 with forgotten as (delete from drafts where agent_id = %(agent)s::uuid and %(forget)s)
 insert into messages (agent_id, seq, event_id, kind, content, data)
 select %(agent)s::uuid, %(after)s::integer + n, event_id, kind, content, data::jsonb
 from unnest(%(ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(datas)s::text[])
-  with ordinality as fact (event_id, kind, content, data, n)
+  with ordinality as event (event_id, kind, content, data, n)
 order by n
-on conflict (event_id) do nothing returning {ROW}, {_TOLD_ALL}
+on conflict (event_id) do nothing returning {ROW}, {_NOTIFY_ALL}
 """
 STORED_BEFORE = f"select {ROW} from messages where event_id = any(%s) and agent_id = %s order by seq"
 
@@ -115,7 +119,7 @@ insert into drafts (agent_id, asked_by, text, thinking, parts) values (%s, %s, %
 on conflict (agent_id) do update
 set asked_by = excluded.asked_by, text = excluded.text, thinking = excluded.thinking, parts = excluded.parts,
     saved_at = excluded.saved_at
-returning {_TELL.format("%s", "%s", "'draft'")}
+returning {_NOTIFY.format("%s", "%s", "'draft'")}
 """
 DRAFT = "select asked_by, text, thinking from drafts where agent_id = %s"
 
@@ -126,7 +130,7 @@ FOLLOW = "select pg_advisory_lock_shared(%s, %s)"
 AGENT_NAME = "select name from agents where id = %s"
 LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"
 NEWS = f"select {ROW} from messages where agent_id = %s and seq > %s order by seq limit %s"
-# Of a draft that is known so far only what is behind that; all of another one.
+# Only the part after the known one of the same draft; all of another draft.
 DRAFT_NEWS = """
 select asked_by, case when asked_by = %(known)s then substr(text, %(text)s + 1) else text end,
        case when asked_by = %(known)s then substr(thinking, %(thinking)s + 1) else thinking end, parts::text

@@ -1,4 +1,4 @@
-"""Every statement of dump and restore, by name."""
+"""This module holds the SQL statements of dump and restore."""
 
 TABLE_SCHEMA = """
 select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace

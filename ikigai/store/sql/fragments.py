@@ -1,22 +1,25 @@
-"""What statements share: the columns of a row of the log, the same without pictures, and an agent's ancestors."""
+"""This module holds the fragments that statements share: the columns of a row, of a row without pictures, and the
+lineage.
+"""
 
 from typing import LiteralString
 
 ROW = "id, seq, extract(epoch from created_at)::float8, kind, content, data::text"
-"""As `reading.stored` takes them."""
+"""The columns that `reading.decode_row` takes."""
 ENDS = "(values (%s::integer, %s::integer, %s::integer)) as ends (most, head, tail)"
-# Of a longer tool result its ends alone: all of 16 MiB would take a twelfth of a second. The tail is the dearer one,
-# because the server unpacks all that is before it.
+# Only the ends of a longer tool result: all of 16 MiB would take a twelfth of a second. The tail costs more, because
+# the server unpacks all that is before it.
 _LONG = "kind = 'tool_result' and octet_length(content) > ends.most"
 _CONTENT = f"""case when {_LONG} then
          left(content, ends.head) || case when ends.tail > 0 then right(content, ends.tail) else '' end
        else content end"""
 _DATA = f"case when {_LONG} then data || jsonb_build_object('whole', octet_length(content)) else data end"
 ROW_OF_ENDS = f"id, seq, extract(epoch from created_at)::float8, kind, {_CONTENT}, ({_DATA})::text"
-"""The same, beside ENDS."""
+"""The columns that `reading.decode_row` takes, with long tool results cut; for a query with ENDS."""
 
 
-# What images are is enough to look back at them; reading and parsing megabytes of each would take the start's time.
+# The media type and size of images suffice to look back at them; reading and parsing megabytes of each would take the
+# start's time.
 def _without_pictures(content: LiteralString, data: LiteralString) -> LiteralString:
     return f"""id, seq, extract(epoch from created_at)::float8, kind, {content},
        case when kind = 'user' and data ? 'images' then (
@@ -32,10 +35,11 @@ ROW_WITHOUT_PICTURES = _without_pictures("content", "data")
 ENDS_WITHOUT_PICTURES = _without_pictures(_CONTENT, _DATA)
 
 
-def line(agent: LiteralString) -> LiteralString:
-    """With this: the agent and its ancestors by their `depth` above it, each with the last event that counts as `upto`.
+def lineage_query(agent: LiteralString) -> LiteralString:
+    """Return a `with` clause of the agent and its ancestors by their `depth` above it, with the last event of each as
+    `upto`.
 
-    `agent` is where its id goes. A row that is `looped` closes a circle, and is none of them.
+    `agent` is the SQL of its id. A row that is `looped` closes a circle: leave it out.
     """
     return f"""
 with recursive line (depth, agent, name, parent, forked_at, upto) as (

@@ -1,9 +1,9 @@
-"""Every statement of looking through a whole history, by name."""
+"""This module holds the SQL statements that page through a whole history."""
 
-from ikigai.store.sql.fragments import ROW, ROW_WITHOUT_PICTURES, line
+from ikigai.store.sql.fragments import ROW, ROW_WITHOUT_PICTURES, lineage_query
 
-_LINE = line("%(agent)s::uuid")
-# Images come without their data, and a page ends before it holds more than so many bytes; it has one event at least.
+_LINE = lineage_query("%(agent)s::uuid")
+# Images come without their data, and a page ends before it exceeds its bytes; it has at least one event.
 _PAGE = f"""
 select agent_id::text, {ROW_WITHOUT_PICTURES}
 from measured where n = 1 or bytes <= %(bytes)s
@@ -31,7 +31,7 @@ PAGE_AFTER = f"""
 )
 {_PAGE} order by id
 """
-# What took events out of the context: the newest so many.
+# The newest events that took others out of the context.
 CONTROLS = f"""
 {_LINE}
 select agent_id::text, {ROW}
@@ -42,7 +42,7 @@ from line cross join lateral (
 ) event
 where not looped order by id desc limit %(limit)s
 """
-# The agent and its ancestors; and who else began at an event of theirs, the newest so many.
+# The agent and its ancestors, and the newest other agents that began at an event of theirs.
 LINEAGE = f"{_LINE} select agent::text, name from line where not looped order by depth"
 BRANCHES = f"""
 {_LINE}

@@ -1,11 +1,11 @@
-"""Every statement of purging, by name."""
+"""This module holds the SQL statements of the purge."""
 
 from typing import LiteralString
 
 PURGE_SETTINGS = """
 select set_config('statement_timeout', '0', false), set_config('lock_timeout', '30s', false)
 """
-# Whatever stands where images should be is no reason to stop.
+# Malformed images do not stop it.
 PURGE_PAGE = """
 select id, agent_id::text, extract(epoch from created_at)::float8, kind, content,
        case when kind = 'user' and data ? 'images' then (
@@ -17,7 +17,7 @@ select id, agent_id::text, extract(epoch from created_at)::float8, kind, content
 from messages where id between %s and %s and (%s::uuid is null or agent_id = %s) order by id limit %s
 """
 PURGE_DRAFTS = "select agent_id::text, asked_by, text, thinking from drafts where %s::uuid is null or agent_id = %s"
-# Whoever inherits a purged event has it in memory while it is open.
+# An open agent that inherits a purged event has it in memory.
 PURGE_AGENTS = """
 with recursive touched (agent, first) as (
   select agent, first from unnest(%s::uuid[], %s::bigint[]) as found (agent, first)
@@ -32,7 +32,7 @@ PURGE_EVENTS = """
 update messages set content = purged.content, data = purged.data::jsonb
 from unnest(%s::bigint[], %s::text[], %s::text[]) as purged (id, content, data) where messages.id = purged.id
 """
-# What was counted before was of other words; without it the turn is measured by its rows.
+# The stored count was of other words; without it the turn is measured by its rows.
 PURGE_COUNTS = """
 update messages set data = data - '{tokens,counted}'::text[]
 where data ?| '{tokens,counted}' and id in (
@@ -44,11 +44,11 @@ where data ?| '{tokens,counted}' and id in (
 )
 """
 PURGE_DRAFT = "update drafts set text = %s, thinking = '', parts = '[]' where agent_id = any(%s)"
-# The tables whose rows hold what was said, or a name that was given.
+# The tables whose rows hold messages, or a name that was given.
 WRITTEN = ("messages", "drafts", "agents")
 HAS_TABLE = "select to_regclass(%s) is not null"
-# What else keeps a copy of what was said: by the table, the statement that takes the copies of these events out of it.
-# The index of the search; the words of a stretch of ids are listed anew from what is left.
+# Further copies of messages: by the table, the statement that removes the copies of these events. They are the index of
+# the search; the words of a segment of ids are listed anew from the rest.
 PURGE_COPIES: dict[str, LiteralString] = {
     "search_pieces": "delete from search_pieces where message = any(%s)",
     "search_segments": """

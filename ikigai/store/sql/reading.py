@@ -1,6 +1,6 @@
-"""Every statement of reading what agents have said, by name: into memory, and to look back at."""
+"""This module holds the SQL statements that read logs: into memory, and to look back at."""
 
-from ikigai.store.sql.fragments import ENDS, ENDS_WITHOUT_PICTURES, ROW, ROW_OF_ENDS, line
+from ikigai.store.sql.fragments import ENDS, ENDS_WITHOUT_PICTURES, ROW, ROW_OF_ENDS, lineage_query
 
 # Into memory --------------------------------------------------------------------------------------------------------
 
@@ -8,7 +8,7 @@ SNAPSHOT = "begin transaction isolation level repeatable read, read only"
 SNAPSHOT_END = "commit"
 SNAPSHOT_BROKEN = "rollback"
 
-_LINE = line("%s")
+_LINE = lineage_query("%s")
 ANCESTRY = f"""
 {_LINE}
 select agent::text, upto, (
@@ -58,7 +58,7 @@ PAGE_ASCENDING = _PAGE + "order by id limit %s"
 
 # Looking back -------------------------------------------------------------------------------------------------------
 
-# Of long results the tail is read where they failed: how a command ended stands there.
+# The tail of a long result is read only if it failed: it tells how a command ended.
 HISTORY = f"""
 {_LINE}
 select agent::text, {ENDS_WITHOUT_PICTURES}
@@ -83,7 +83,7 @@ select content from line cross join lateral (
 where not looped order by id desc limit 1
 """
 
-# The newest different prompts among the last so many; pasted books are left out.
+# The newest different prompts among the last ones; pasted books are left out.
 PROMPTS = """
 select content from (
   select id, content from messages
@@ -93,9 +93,9 @@ select content from (
 group by content order by max(id) desc limit %s
 """
 
-# A stretch of what users typed, the newest first: what in it matches all `words`, or `loosely` in its first letters;
-# and a row with the place to go on from. The index messages_user is the way to them.
-EARLIER = """
+# A stretch of the prompts that users typed, the newest first: those that match all `words`, or `loosely` in their first
+# letters, and a row with the place to go on from. The index messages_user serves it.
+SEARCH_PROMPTS = """
 with stretch as materialized (
   select id, agent_id, content, created_at from messages
   where kind = 'user' and id < %(before)s and octet_length(content) between 1 and 20000

@@ -1,9 +1,9 @@
-"""Every statement of the index of words and of searching, by name.
+"""This module holds the SQL statements of the word index and of searching.
 
-Nothing here may be planned by its order: `offset 0` and `+ 0` leave the index of terms as the only way to them.
+No statement may be planned by its order: `offset 0` and `+ 0` leave the index of terms as the only way to the pieces.
 """
 
-from ikigai.store.sql.fragments import ROW, line
+from ikigai.store.sql.fragments import ROW, lineage_query
 
 # Filling the index --------------------------------------------------------------------------------------------------
 
@@ -14,14 +14,14 @@ select id, last, seq, last_used_at from (
   from agents left join search_progress as progress on progress.agent_id = agents.id
 ) log where last > seq
 """
-# Agents whose logs go on behind what is in the index, and by how much all of them do.
+# Agents whose logs go on after the indexed part, and by how much all of them do.
 BEHIND = f"select id from ({_LOGS}) behind order by last_used_at desc limit %s"
 BEHIND_BY = f"select coalesce(sum(last - seq), 0)::bigint from ({_LOGS}) behind"
 BEGIN_PROGRESS = "insert into search_progress (agent_id, seq) values (%s, 0) on conflict do nothing"
 TAKE_PROGRESS = "select seq, place from search_progress where agent_id = %s for update skip locked"
 SET_PROGRESS = "update search_progress set seq = %s, place = %s where agent_id = %s"
 
-# The next events of an agent, as many as come to so many bytes; one at least, and of that a stretch.
+# The next events of an agent, up to a number of bytes; at least one, and of that a stretch of characters.
 NEXT_EVENTS = """
 select id, seq, kind, created_at,
        case when kind = any(%(kinds)s) then
@@ -47,7 +47,7 @@ on conflict (segment) do update set newest = greatest(search_segments.newest, ex
 where search_segments.newest < excluded.newest or search_segments.words is not null
 """
 
-# The words of a stretch that the ids have left behind; locked first, so that no piece is added unseen.
+# The words of a segment that the ids have left behind; locked first, so that no piece is added unseen.
 OPEN_SEGMENT = """
 select segment from search_segments
 where words is null and segment < (select max(id) >> 14 from messages) order by segment limit 1 for update skip locked
@@ -65,13 +65,13 @@ FORGET_WORDS = "update search_segments set words = null where segment = any(%s)"
 
 # Searching ----------------------------------------------------------------------------------------------------------
 
-# The index of terms can be read in no other way; all other statements do without.
+# The index of terms can only be read by a bitmap scan; all other statements do without.
 WITH_BITMAPS = "set enable_bitmapscan = on"
 SEGMENTS = """
 select segment from search_segments
 where segment <= %s and newest >= coalesce(to_timestamp(%s::float8), '-infinity') order by segment desc
 """
-# Words that hold a part; null for a stretch that has no list of them yet, no row for one that has no such word.
+# Words that contain a part; null for a segment that has no list of them yet, no row for one that has no such word.
 WORDS = """
 select segment, part.n::integer - 1, case when words is not null then array(
   select word from unnest(string_to_array(words, ' ')) as word where strpos(word, part.text) > 0 limit %s
@@ -92,7 +92,7 @@ cross join lateral (
 ) found
 order by n, message desc, start
 """
-# All pieces of a stretch, where no index helps; `parts` are in their words.
+# All pieces of a segment that contain all `parts`, for searches that no index serves.
 SCAN = f"""
 select message, start from search_pieces
 where message between %(first)s and %(last)s and {_WANTED}
@@ -108,7 +108,7 @@ join search_pieces using (message, start)
 join messages on messages.id = message join agents on agents.id = agent_id
 order by n
 """
-LINEAGE = f"{line('%s')} select agent::text, upto from line where not looped"
+LINEAGE = f"{lineage_query('%s')} select agent::text, upto from line where not looped"
 
 # One event and those beside it --------------------------------------------------------------------------------------
 

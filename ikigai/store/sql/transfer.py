@@ -1,5 +1,5 @@
-"""The statements of export, import and recovery. Rows of the log have the columns of `transfer.Raw`, without the
-agent.
+"""This module holds the SQL statements of export, import and recovery. Rows of the log have the columns of
+`transfer.RawRow`, without the agent.
 """
 
 from ikigai.store.sql.fragments import ROW
@@ -10,12 +10,12 @@ select line.agent_id::text, agents.name, line.upto
 from ikigai_lineage(%s) line join agents on agents.id = line.agent_id order by line.depth desc
 """
 NEWEST = "select max(id) from messages where agent_id = %s"
-# There is no gap in seq, so that nobody has to count.
+# seq has no gaps, so the count is a difference.
 COUNT = """
 select coalesce((select seq from messages where agent_id = %(agent)s and id <= %(last)s order by id desc limit 1), 0)
      - coalesce((select seq from messages where agent_id = %(agent)s and id < %(first)s order by id desc limit 1), 0)
 """
-# As many rows as come to so many bytes as they are stored, and always one: some hold megabytes.
+# Rows up to a number of stored bytes, and at least one: some hold megabytes.
 PAGE = f"""
 select {ROW}
 from (
@@ -38,7 +38,7 @@ from unnest(%(ids)s::bigint[], %(event_ids)s::uuid[], %(seqs)s::integer[], %(ats
   as event (id, event_id, seq, at, kind, content, data)
 order by id
 """
-# Nobody has used it here yet, so `ikigai` goes on with another one; in lists it comes next.
+# An imported agent has not been used here yet, so `ikigai` goes on with another one; in lists it comes next.
 USED = """
 update agents set
   created_at = least(created_at, to_timestamp(%(began)s)),
@@ -53,7 +53,7 @@ select messages.event_id, messages.id, messages.seq, messages.agent_id, agents.n
 from messages join agents on agents.id = messages.agent_id where messages.event_id = any(%s)
 """
 LAST_SEQ = "select coalesce(max(seq), 0) from messages where agent_id = %s"
-# Where the turn begins that is open behind the event `at`, null for none, the last event before it, and the time.
+# The beginning of the turn that is open after the event `at` (null for none), the last event before it, and the time.
 OPEN_TURN = """
 select opened.id, case when opened.id is null then %(at)s else coalesce(
   (select max(id) from messages where agent_id = agents.id and id < opened.id), agents.forked_at, 0

@@ -1,9 +1,9 @@
-"""Statements about the tree of agents: where a fork begins, who belongs to whom, who is dead."""
+"""This module holds the SQL statements of the tree of agents: fork points, parents, lock owners, kills."""
 
 # Forks --------------------------------------------------------------------------------------------------------------
 
-# The last event before the open turn, which begins with the first message behind the newest turn_end. Where an agent
-# has none of its own, it shares what its parent does.
+# The last event before the open turn, which begins with the first message after the newest turn_end. An agent without
+# events of its own has the fork point of its parent.
 FORK_POINT = """
 select coalesce(
   (select max(id) from messages where agent_id = agents.id and id < coalesce(opened.id, 9223372036854775807)),
@@ -18,8 +18,8 @@ from agents left join lateral (
 ) opened on true
 where agents.id = %s
 """
-# Whose the event is, whether it is in a turn, and where that ends.
-PLACE = """
+# The agent of the event, if it is in a turn, and the end of that turn.
+EVENT_PLACE = """
 select event.agent_id::text, began.id is not null, ended.id
 from messages event
 left join lateral (
@@ -35,7 +35,7 @@ left join lateral (
 ) ended on true
 where event.id = %s
 """
-# The agent and its first events, or neither: where the name is taken nothing is made.
+# The agent and its first events, or neither: if the name is taken nothing is made.
 FORK = """
 with made as (
   insert into agents (id, name, parent, forked_at, directory, made)
@@ -45,11 +45,11 @@ with made as (
 insert into messages (agent_id, seq, event_id, kind, content, data)
 select made.id, n, event_id, kind, content, data::jsonb
 from made cross join unnest(%(ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(datas)s::text[])
-  with ordinality as fact (event_id, kind, content, data, n)
+  with ordinality as event (event_id, kind, content, data, n)
 order by n
 """
-# Whether the way from an agent to its root goes in a circle, or ends before it gets there.
-BROKEN = """
+# True if the path from an agent to its root goes in a circle, or if it ends too early.
+LINEAGE_DEFECTS = """
 with recursive line (id, parent) as (
   select id, parent from agents where id = %s
   union all
@@ -67,8 +67,8 @@ LINKS = """
 select id::text, name, parent::text, extract(epoch from created_at)::float8, killed_at is not null from agents
 order by created_at, id
 """
-# What is known without loading anybody: the newest rows of each say it. Images and long texts stay where they are.
-FAMILY = """
+# The state of agents without loading them: their newest rows tell it. Images and long texts are not read.
+AGENT_INFOS = """
 select agents.id::text, agents.name, agents.parent::text, extract(epoch from agents.created_at)::float8,
        agents.killed_at is not null, agents.forked_at, extract(epoch from agents.last_used_at)::float8,
        (select count(*) from messages where agent_id = agents.id and kind = 'turn_end'),
@@ -101,7 +101,7 @@ left join lateral (
 where %(dead)s or agents.killed_at is null
 order by agents.created_at, agents.id
 """
-PENS = """
+WRITE_LOCK_OWNERS = """
 select held.objid::bigint, held.pid, coalesce(activity.application_name, '')
 from pg_locks held left join pg_stat_activity activity on activity.pid = held.pid
 where held.locktype = 'advisory' and held.granted

@@ -1,8 +1,8 @@
-"""Every statement of the ledger of usage, by name."""
+"""This module holds the SQL statements of the usage ledger."""
 
 from ikigai.store.sql.fragments import ROW
 
-# In the order of the fields of `spending.Spent`.
+# In the order of the fields of `usage_totals.UsageTotals`.
 _SPENT = """
 count(*), count(*) filter (where failure not in ('', 'interrupted')), count(*) filter (where failure = 'interrupted'),
 count(*) filter (where attempt > 1), coalesce(sum(input), 0), coalesce(sum(cached), 0), coalesce(sum(written), 0),
@@ -26,7 +26,7 @@ select width_bucket(created_at, %(days)s::timestamptz[]), {_SPENT} {_LEDGER} gro
 USAGE_BOUNDS = f"""
 select extract(epoch from min(created_at))::float8, extract(epoch from max(created_at))::float8 {_LEDGER}
 """
-# How often turns left the window and how many, in the same groups.
+# How often turns left the window and how many did, in groups.
 _PRUNES = """
 count(*), sum(turns) from prunes
 where created_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity')
@@ -36,7 +36,7 @@ group by 1
 PRUNES_BY_MODEL = f"select model, {_PRUNES}"
 PRUNES_BY_AGENT = f"select (select name from agents where id = agent_id), {_PRUNES}"
 PRUNES_BY_DAY = f"select width_bucket(created_at, %(days)s::timestamptz[]), {_PRUNES}"
-# The provider's own figure is worth comparing only where the request was measured, too.
+# The provider's own count is worth comparing only if the request was measured, too.
 LAST_COUNTED = f"""
 select {ROW} from (
   select * from messages where agent_id = %s and kind = 'usage' order by seq desc limit 20

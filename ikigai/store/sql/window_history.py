@@ -1,9 +1,11 @@
-"""Statements behind pictures of the window: how full it was from turn to turn, and the budget that was chosen."""
+"""This module holds the SQL statements of the window's history: how full it was from turn to turn, and the chosen
+settings.
+"""
 
-from ikigai.store.sql.fragments import line
+from ikigai.store.sql.fragments import lineage_query
 
-# The last request of each of the newest turns. A turn's place is how many have ended since it began, so that the open
-# one has 0. Only so many events are read, whatever the agent has.
+# The last request of each of the newest turns. A turn's place is the number of turn ends since it began, so that the
+# open one has 0. Only the newest events are read, however many the agent has.
 TURNS = """
 with newest as (
   select id, kind, created_at, case when kind = 'usage' then data end as data
@@ -23,9 +25,9 @@ select extract(epoch from created_at)::float8, trunc(tokens), trunc(out) from (
 ) turns
 order by place desc
 """
-# What the agent, or who it was forked from, last chose of itself; a clear repeats all that is chosen.
+# The last value that the agent, or the one it was forked from, has set; a clear repeats all values that are set.
 CHOSEN = f"""
-{line("%s")}
+{lineage_query("%s")}
 select chosen -> %s from line cross join lateral (
   select id, case kind when 'clear' then coalesce(data -> 'own', '{{}}') else data -> 'values' end as chosen
   from messages

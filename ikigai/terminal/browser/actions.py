@@ -1,108 +1,108 @@
-"""What the keys of the history browser do: moves, searches, and what can be done to the turn under the cursor."""
+"""This module holds the actions of the history browser's keys: moves, searches, and changes of a turn."""
 
 from typing import Protocol
 
-from ikigai.core.views.exclusion import Why
-from ikigai.terminal.browser.items import Item
-from ikigai.terminal.browser.reader import Reader, Work
-from ikigai.terminal.browser.source import Seeker, Source
-from ikigai.terminal.browser.view import View
+from ikigai.core.views.exclusion import ExclusionReason
+from ikigai.terminal.browsable_history import HistoryPages, HitSeeker
+from ikigai.terminal.browser.items import BrowserItem
+from ikigai.terminal.browser.reader import HistoryReader, Work
+from ikigai.terminal.browser.view import BrowserView
 
 
-class Hands(Protocol):
-    """What actions need of the browser."""
+class BrowserHost(Protocol):
+    """The browser, as far as its actions need it."""
 
-    view: View
-    reader: Reader
-    source: Source
+    view: BrowserView
+    reader: HistoryReader
+    source: HistoryPages
 
     def load(self, work: Work) -> None:
-        """Read, beside the keys."""
+        """Read in the background, beside the keys."""
         ...
 
     def say(self, text: str) -> None:
-        """Tell the user, until the next key."""
+        """Show `text` to the user until the next key."""
         ...
 
     def leave(self, line: str = "") -> None:
-        """Close, and have this command done."""
+        """Close the browser and run the command `line`, if there is one."""
         ...
 
     def ask(self) -> None:
-        """Let a search be typed."""
+        """Let the user type a search."""
         ...
 
     def help(self) -> None: ...
     def repaint(self) -> None: ...
     def suspend(self) -> None: ...
     def copy(self, text: str) -> None:
-        """Give it to the terminal's clipboard."""
+        """Copy `text` to the terminal's clipboard."""
         ...
 
     def page(self, text: str) -> None:
-        """Show it in the user's pager."""
+        """Show `text` in the user's pager."""
         ...
 
 
-class Actions:
-    """The methods that `browser_keys.BOUND` names, and `seek`."""
+class BrowserActions:
+    """The methods that `browser.keys.KEY_BINDINGS` names, and `seek`."""
 
-    def __init__(self, hands: Hands) -> None:
-        self._hands = hands
-        self._hit = self._landed = 0  # the event of the last hit, and where the cursor came to stand for it
+    def __init__(self, browser: BrowserHost) -> None:
+        self._browser = browser
+        self._hit = self._landed = 0  # the events of the last hit, and under the cursor after it
 
     # ── moves ──
 
     def down(self) -> None:
-        self._hands.view.move(1)
+        self._browser.view.move(1)
 
     def up(self) -> None:
-        self._hands.view.move(-1)
+        self._browser.view.move(-1)
 
     def page_down(self) -> None:
-        self._hands.view.page(1)
+        self._browser.view.page(1)
 
     def page_up(self) -> None:
-        self._hands.view.page(-1)
+        self._browser.view.page(-1)
 
     def half_down(self) -> None:
-        self._hands.view.page(0.5)
+        self._browser.view.page(0.5)
 
     def half_up(self) -> None:
-        self._hands.view.page(-0.5)
+        self._browser.view.page(-0.5)
 
     def turn_back(self) -> None:
-        self._hands.view.turn(-1)
+        self._browser.view.turn(-1)
 
     def turn_on(self) -> None:
-        self._hands.view.turn(1)
+        self._browser.view.turn(1)
 
     def home(self) -> None:
-        if self._hands.reader.pages.first:
-            self._hands.view.start()
+        if self._browser.reader.pages.first:
+            self._browser.view.start()
         else:
-            self._hands.load(self._from_the_start)
+            self._browser.load(self._from_the_start)
 
     def end(self) -> None:
-        if self._hands.reader.pages.last:
-            self._hands.view.end()
+        if self._browser.reader.pages.last:
+            self._browser.view.end()
         else:
-            self._hands.load(self._from_the_end)
+            self._browser.load(self._from_the_end)
 
     async def _from_the_start(self) -> None:
-        await self._hands.reader.home()
-        self._hands.view.show(self._hands.reader.items)
-        self._hands.view.start()
+        await self._browser.reader.home()
+        self._browser.view.show(self._browser.reader.items)
+        self._browser.view.start()
 
     async def _from_the_end(self) -> None:
-        await self._hands.reader.end()
-        self._hands.view.show(self._hands.reader.items)
-        self._hands.view.end()
+        await self._browser.reader.end()
+        self._browser.view.show(self._browser.reader.items)
+        self._browser.view.end()
 
     # ── searching ──
 
     def search(self) -> None:
-        self._hands.ask()
+        self._browser.ask()
 
     def older(self) -> None:
         self._again(older=True)
@@ -111,126 +111,127 @@ class Actions:
         self._again(older=False)
 
     def seek(self, query: str) -> None:
-        """Look for it from the cursor back; for nothing, no more."""
+        """Search from the cursor back; end the search if `query` is empty."""
         if query:
-            self._hands.load(lambda: self._sought(query))
+            self._browser.load(lambda: self._search(query))
         else:
-            self._hands.reader.seeker = None
-            self._hands.view.search(())
+            self._browser.reader.seeker = None
+            self._browser.view.search(())
 
     def _again(self, older: bool) -> None:
-        if self._hands.reader.seeker is None:
-            self._hands.say("Nothing is being searched for: / begins.")
+        if self._browser.reader.seeker is None:
+            self._browser.say("Nothing is being searched for: / begins.")
         else:
-            self._hands.load(lambda: self._next(older))
+            self._browser.load(lambda: self._next(older))
 
-    async def _sought(self, query: str) -> None:
-        seeker = await self._hands.reader.search(query)
-        self._hands.view.search(seeker.terms)
-        found, not_all = await seeker.older(self._here + 1), _not_all(seeker)
-        if found is not None:
-            self._hands.say(not_all.strip())
-        elif (found := await seeker.newer(self._here)) is not None:
-            self._hands.say(f"The nearest hit is later than where you were.{not_all}")
+    async def _search(self, query: str) -> None:
+        seeker = await self._browser.reader.search(query)
+        self._browser.view.search(seeker.terms)
+        hit, limits = await seeker.older(self._here + 1), _limits(seeker)
+        if hit is not None:
+            self._browser.say(limits.strip())
+        elif (hit := await seeker.newer(self._here)) is not None:
+            self._browser.say(f"The nearest hit is later than where you were.{limits}")
         else:
-            self._hands.say(f"Nothing was found for {query}.{not_all}")
+            self._browser.say(f"Nothing was found for {query}.{limits}")
             return
-        await self._go(found)
+        await self._go(hit)
 
     async def _next(self, older: bool) -> None:
-        seeker = self._hands.reader.seeker
+        seeker = self._browser.reader.seeker
         assert seeker
         here = self._here
         if here == self._landed:  # beside a hit that is not shown itself
             here = self._hit
-        found = await (seeker.older(here) if older else seeker.newer(here))
-        if found is None:
-            self._hands.say(f"There is no hit further back.{_not_all(seeker)}" if older else "There is no later hit.")
+        hit = await (seeker.older(here) if older else seeker.newer(here))
+        if hit is None:
+            self._browser.say(f"There is no hit further back.{_limits(seeker)}" if older else "There is no later hit.")
         else:
-            await self._go(found)
+            await self._go(hit)
 
     async def _go(self, id: int) -> None:
         self._hit = id
-        await self._hands.reader.to(id)
-        self._hands.view.show(self._hands.reader.items)
-        self._hands.view.select(id, searched=True)
+        await self._browser.reader.to(id)
+        self._browser.view.show(self._browser.reader.items)
+        self._browser.view.select(id, searched=True)
         self._landed = self._here
 
     @property
     def _here(self) -> int:
-        """The event under the cursor."""
-        return current.id if (current := self._hands.view.current) else 0
+        """The id of the event under the cursor; 0 for none."""
+        return current.id if (current := self._browser.view.current) else 0
 
     # ── what can be done to what is under the cursor ──
 
     def unfold(self) -> None:
-        if not self._hands.view.unfold():
-            self._hands.say("That is all of it.")
+        if not self._browser.view.unfold():
+            self._browser.say("That is all of it.")
 
     def pager(self) -> None:
         if item := self._item():
-            self._hands.page(item.text + "\n")
+            self._browser.page(item.text + "\n")
 
     def copy(self) -> None:
         if item := self._item():
-            self._hands.copy(item.words)
+            self._browser.copy(item.words)
 
     def fork(self) -> None:
         if item := self._item():  # an agent that is read-only here can be forked, too
-            self._hands.leave(f"/fork at {item.id}")
+            self._browser.leave(f"/fork at {item.id}")
 
     def rewind(self) -> None:
         self._do("/rewind {id}")
 
     def forget(self) -> None:
         item = self._item()
-        if item and item.outside and item.outside.why is Why.FORGOTTEN:
-            self._hands.say(f"That is forgotten already, by #{item.outside.by}: u takes it back.")
+        if item and item.exclusion and item.exclusion.reason is ExclusionReason.FORGOTTEN:
+            self._browser.say(f"That is forgotten already, by #{item.exclusion.by}: u takes it back.")
         else:
             self._do("/forget {id}")
 
     def undo(self) -> None:
         if (item := self._item()) is None:
             return
-        undone = item.outside is not None and item.outside.why is Why.UNDONE
-        by = item.id if item.undoable and not undone else item.outside.by if item.outside else 0
+        undone = item.exclusion is not None and item.exclusion.reason is ExclusionReason.UNDONE
+        by = item.id if item.undoable and not undone else item.exclusion.by if item.exclusion else 0
         if by:
             self._do(f"/undo {by}")
         else:
-            self._hands.say("There is nothing to undo here: nothing that changed the context, or took this out of it.")
+            message = "There is nothing to undo here: nothing that changed the context, or took this out of it."
+            self._browser.say(message)
 
     def _do(self, line: str) -> None:
-        """Close, and do it to what is under the cursor, where anything can be done."""
-        if self._hands.source.refusal:
-            self._hands.say(self._hands.source.refusal)
+        """Close the browser and run `line` for the item under the cursor, if the agent can be changed."""
+        if self._browser.source.refusal:
+            self._browser.say(self._browser.source.refusal)
         elif item := self._item():
-            self._hands.leave(line.format(id=item.id))
+            self._browser.leave(line.format(id=item.id))
 
-    def _item(self) -> Item | None:
-        """What the cursor is on; where that is the rule, or nothing, the user is told."""
-        item = self._hands.view.current
+    def _item(self) -> BrowserItem | None:
+        """Return the item under the cursor; tell the user where that is the context rule, or nothing."""
+        item = self._browser.view.current
         if item is None or not item.text:
-            self._hands.say("There is nothing under the cursor.")
+            self._browser.say("There is nothing under the cursor.")
             return None
         return item
 
     # ── the browser ──
 
     def help(self) -> None:
-        self._hands.help()
+        self._browser.help()
 
     def repaint(self) -> None:
-        self._hands.repaint()
+        self._browser.repaint()
 
     def suspend(self) -> None:
-        self._hands.suspend()
+        self._browser.suspend()
 
     def leave(self) -> None:
-        self._hands.leave()
+        self._browser.leave()
 
 
-def _not_all(seeker: Seeker) -> str:
-    """What a search may have missed."""
+def _limits(seeker: HitSeeker) -> str:
+    """Return a sentence about the events that a search may have missed; "" if it missed none."""
     if seeker.reached is not None:
         return f" There was no time to look further back than #{seeker.reached}."
     if not (count := seeker.behind):

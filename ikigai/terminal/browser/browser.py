@@ -1,6 +1,6 @@
-"""The history browser: the whole history of an agent on the terminal's other screen, and what can be done to it there.
+"""This module shows the whole history of an agent on the terminal's alternate screen, with actions on its turns.
 
-While it is open it has the terminal to itself; what goes on behind it is shown when it has been left.
+While the browser is open it has the terminal to itself; output of the conversation appears when it has been left.
 """
 
 import asyncio
@@ -11,39 +11,40 @@ from typing import Protocol
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
-from ikigai.core.errors import Bug, IkigaiError, Refused
+from ikigai.core.errors import Bug, IkigaiError, Rejected
+from ikigai.terminal.browsable_history import HistoryPages
 from ikigai.terminal.browser import frame as browser_frame
-from ikigai.terminal.browser import keys as browser_keys
-from ikigai.terminal.browser.actions import Actions
-from ikigai.terminal.browser.reader import Reader, Work
-from ikigai.terminal.browser.source import Source
-from ikigai.terminal.browser.view import View
-from ikigai.terminal.clipboard import copy
-from ikigai.terminal.output.application import ESCAPE_AFTER, Stage
-from ikigai.terminal.pager import page
+from ikigai.terminal.browser import keys
+from ikigai.terminal.browser.actions import BrowserActions
+from ikigai.terminal.browser.reader import HistoryReader, Work
+from ikigai.terminal.browser.view import BrowserView
+from ikigai.terminal.clipboard import copy_text
+from ikigai.terminal.output.application import ESCAPE_AFTER, TerminalApp
+from ikigai.terminal.pager import page_text
 from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.tty import Tty
 
 log = logging.getLogger(__name__)
 
-ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h"
-"""The other screen; no cursor, no wrapping, pastes marked."""
-LEAVE = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l"
+ENTER_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h"
+"""The alternate screen; no cursor, no wrapping, pastes marked."""
+LEAVE_SCREEN = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l"
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
-CHROME = 2
+CHROME_ROWS = 2
 """Rows above and below the history."""
-LONGEST_QUERY = 200
+MAX_QUERY_CHARACTERS = 200
 
 
-class Asking(Protocol):
-    """What is behind the browser: whether a question waits there for an answer."""
+class BrowserPrompt(Protocol):
+    """The prompt prompt the browser: `asked` says that a question waits there for an answer."""
 
     @property
     def asked(self) -> bool: ...
 
 
 class Browser:
-    """One opening of the browser; the stage's guest meanwhile. `rewinding`: to choose where to go back to.
+    """One opening of the browser, the guest of the TerminalApp meanwhile. `rewinding`: to choose the turn to go back
+    to.
 
     `place`: the event to begin at, shown whole; 0 for the end.
     """
@@ -52,49 +53,49 @@ class Browser:
         self,
         tty: Tty,
         theme: Theme,
-        stage: Stage,
-        behind: Asking,
-        source: Source,
+        terminal_app: TerminalApp,
+        prompt: BrowserPrompt,
+        source: HistoryPages,
         rewinding: bool = False,
         place: int = 0,
     ) -> None:
-        self._tty, self._theme, self._stage, self._behind, self.source = tty, theme, stage, behind, source
-        self.reader = Reader(source)
+        self._tty, self._theme, self._terminal_app, self._prompt, self.source = tty, theme, terminal_app, prompt, source
+        self.reader = HistoryReader(source)
         columns, rows = tty.size()
-        self.view = View(theme, columns, rows - CHROME)
-        self._actions = Actions(self)
+        self.view = BrowserView(theme, columns, rows - CHROME_ROWS)
+        self._actions = BrowserActions(self)
         self._rewinding, self._place = rewinding, place
         self._done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._memory = source.memory
         self._shown: list[str] = []  # rows on the screen
-        self._up = False  # the terminal is ours
-        self._lending: asyncio.Task[None] | None = None  # to the pager
+        self._up = False  # the browser has the terminal
+        self._pager: asyncio.Task[None] | None = None
         self._loading: asyncio.Task[None] | None = None
-        self._next: Work | None = None  # to be read as soon as nothing else is
-        self._ways = {"before", "after"}  # in which more may be read by itself
+        self._next: Work | None = None  # the work that follows the loading one
+        self._directions = {"before", "after"}  # directions in which more is read without a key
         self._query: str | None = None  # being typed
         self._help: int | None = None  # the first row of it on the screen, while it is there
-        self._said = ""  # until the next key
+        self._message = ""  # until the next key
         self._flush: asyncio.TimerHandle | None = None
         self._alt = False  # Alt+key is on its way
-        self.ahead: list[KeyPress] = []  # pressed behind the key that left: they are the input's
+        self.ahead: list[KeyPress] = []  # keys after the one that left: they belong to the input
 
     async def run(self) -> str:
-        with self._stage.away(takes_keys=True):
-            self._stage.frames.guest = self
+        with self._terminal_app.away(takes_keys=True):
+            self._terminal_app.frames.guest = self
             try:
                 self.take_again()
-                with self._stage.keyboard.attach(self._keys):
+                with self._terminal_app.keyboard.attach(self._keys):
                     try:
                         self.load(self._open)
                         self._paint()
                         return await self._done
                     finally:
-                        if self._lending:
-                            self._lending.cancel()
-                            await asyncio.gather(self._lending, return_exceptions=True)
+                        if self._pager:
+                            self._pager.cancel()
+                            await asyncio.gather(self._pager, return_exceptions=True)
             finally:
-                self._stage.frames.guest = None
+                self._terminal_app.frames.guest = None
                 if self._flush:
                     self._flush.cancel()
                 self.give_up()
@@ -102,20 +103,20 @@ class Browser:
     # ── the terminal ──
 
     def take_again(self) -> None:
-        """The other screen, and keys one by one."""
-        if not self._up and self._lending is None:
+        """Enter the alternate screen, with keys one by one."""
+        if not self._up and self._pager is None:
             self._tty.raw()
             self._up, self._shown = True, []
-            self._tty.write(ENTER)
+            self._tty.write(ENTER_SCREEN)
             self._paint()
 
     def give_up(self) -> bool:
-        """Put the terminal back as it was before; False if somebody else has it."""
+        """Restore the terminal; return False if another program has it."""
         if self._up:
             self._up = False
-            self._tty.write(LEAVE)
+            self._tty.write(LEAVE_SCREEN)
             self._tty.restore()
-        return self._lending is None
+        return self._pager is None
 
     def resized(self) -> None:
         self._shown = []
@@ -125,7 +126,7 @@ class Browser:
         if self.source.memory is not self._memory:  # something has been stored
             self._memory = self.source.memory
             self.reader.pages.last = False
-            self._ways.add("after")
+            self._directions.add("after")
         self._refresh()
 
     def _paint(self) -> None:
@@ -143,56 +144,56 @@ class Browser:
             self._tty.write(BEGIN + "".join(out) + END)
 
     def _frame(self, columns: int, rows: int) -> list[str]:
-        height = max(rows - CHROME, 1)
+        height = max(rows - CHROME_ROWS, 1)
         if self._help is not None:
-            wanted = browser_keys.help_rows(columns)
-            self._help = max(0, min(self._help, len(wanted) - height))
-            body = wanted[self._help : self._help + height]
+            table = keys.draw_help(columns)
+            self._help = max(0, min(self._help, len(table) - height))
+            body = table[self._help : self._help + height]
             body += [""] * (height - len(body))
         else:
             body = self.view.frame()
             if not self.view.items and self.reader.pages.first and self.reader.pages.last:
                 body[0] = " Nothing was said yet."
-        head = browser_frame.head(self.source.agent, self.view.current, self.reader.agent, columns, self._theme)
+        head = browser_frame.draw_head(self.source.agent, self.view.current, self.reader.agent, columns, self._theme)
         return [head, *body, self._foot(columns)]
 
     def _foot(self, columns: int) -> str:
         if self._query is not None:
-            return browser_frame.query(self._query, columns, self._theme)
+            return browser_frame.draw_query(self._query, columns, self._theme)
         state = ""
-        if self._behind.asked:
+        if self._prompt.asked:
             state = "a question waits: q"
         elif self._loading:
             state = "loading…"
-        return browser_frame.foot(self._said, state, self._rewinding, columns, self._theme)
+        return browser_frame.draw_foot(self._message, state, self._rewinding, columns, self._theme)
 
     def _refresh(self) -> None:
-        """Show what is so now, and read on where that will be wanted."""
+        """Draw the current state, and load more where it will be needed soon."""
         if self._done.done():
             return
         columns, rows = self._tty.size()
-        self.view.resize(columns, rows - CHROME)
+        self.view.resize(columns, rows - CHROME_ROWS)
         self.view.show(self.reader.items)
-        self._read_on()
+        self._load_ahead()
         self._paint()
 
     # ── reading ──
 
-    async def _loaded(self, work: Work) -> None:
-        """Never cancelled: who does not wait for an answer loses the connection."""
+    async def _load(self, work: Work) -> None:
+        """Run `work`. It is never cancelled: a caller that does not wait for an answer loses the connection."""
         try:
             await work()
         except IkigaiError as error:
-            self._said = str(error)
-            self._ways.clear()  # not by itself, but with the next key
+            self._message = str(error)
+            self._directions.clear()  # not by itself, but with the next key
         except Exception:
             log.exception("the history could not be shown")
-            self._said = str(Bug())
-            self._ways.clear()
+            self._message = str(Bug())
+            self._directions.clear()
         self._loading = None
-        following, self._next = self._next, None
-        if following and not self._done.done():
-            self.load(following)
+        next_work, self._next = self._next, None
+        if next_work and not self._done.done():
+            self.load(next_work)
         self._refresh()
 
     async def _open(self) -> None:
@@ -206,71 +207,72 @@ class Browser:
         if self._rewinding:
             self.view.turn(-1)
 
-    def _read_on(self) -> None:
+    def _load_ahead(self) -> None:
         pages = self.reader.pages
         if self._loading or not self.reader.opened:
             return
-        if "before" in self._ways and self.view.near_start and not pages.first:
+        if "before" in self._directions and self.view.near_start and not pages.first:
             self.load(lambda: self._more("before", "after"))
-        elif "after" in self._ways and self.view.near_end and not pages.last:
+        elif "after" in self._directions and self.view.near_end and not pages.last:
             self.load(lambda: self._more("after", "before"))
 
-    async def _more(self, way: str, other: str) -> None:
+    async def _more(self, direction: str, opposite: str) -> None:
         ended, at_end = self.reader.pages.last, self.view.at_end
         began, last = self.reader.pages.first, self.view.current
-        more = self.reader.more_before if way == "before" else self.reader.more_after
+        more = self.reader.more_before if direction == "before" else self.reader.more_after
         await more(lambda: self.view.seen)
         pages = self.reader.pages
-        if (way == "before" and ended and not pages.last) or (way == "after" and began and not pages.first):
-            self._ways.discard(other)  # what was let go for this would be read again, and this let go for that
-        if way == "after" and at_end and last is self.view.current:
+        if (direction == "before" and ended and not pages.last) or (direction == "after" and began and not pages.first):
+            self._directions.discard(opposite)  # else the dropped pages would be read again, and these dropped for them
+        if direction == "after" and at_end and last is self.view.current:
             self.view.show(self.reader.items)
             self.view.end()
 
     # ── keys ──
 
     def _keys(self) -> None:
-        keyboard = self._stage.keyboard
-        self._pressed(keyboard.read_keys())
+        keyboard = self._terminal_app.keyboard
+        self._handle_keys(keyboard.read_keys())
         if keyboard.closed:
             self.leave()
         if self._flush:
             self._flush.cancel()
-        self._flush = asyncio.get_running_loop().call_later(ESCAPE_AFTER, lambda: self._pressed(keyboard.flush_keys()))
+        loop = asyncio.get_running_loop()
+        self._flush = loop.call_later(ESCAPE_AFTER, lambda: self._handle_keys(keyboard.flush_keys()))
 
-    def _pressed(self, presses: list[KeyPress]) -> None:
+    def _handle_keys(self, presses: list[KeyPress]) -> None:
         for number, press in enumerate(presses):
             if self._done.done():
                 self.ahead += presses[number:]
                 return
-            if self._lending:
+            if self._pager:
                 return
             if press.key == Keys.Escape:
                 self._alt = True
             elif self._alt:
                 self._alt = False  # Alt with anything means nothing here
             elif self._query is not None:
-                self._typed(press)
+                self._type_query(press)
             else:
                 self._key(press.key)
         if presses:
             self._refresh()
 
     def _key(self, key: str) -> None:
-        self._said = ""
-        self._ways |= {"before", "after"}
+        self._message = ""
+        self._directions |= {"before", "after"}
         if not self.reader.opened and not self._loading:
             self.load(self._open)
-        action = browser_keys.ACTIONS.get(key.value if isinstance(key, Keys) else key)
+        action = keys.ACTION_OF_KEY.get(key.value if isinstance(key, Keys) else key)
         if self._help is not None:
-            way = browser_keys.SCROLLS.get(action or "")
+            way = keys.HELP_SCROLLS.get(action or "")
             self._help = None if way is None else self._help + (way if abs(way) == 1 else way * self.view.height // 2)
             return
         if action:
             getattr(self._actions, action)()
 
-    def _typed(self, press: KeyPress) -> None:
-        """A key while a search is being typed."""
+    def _type_query(self, press: KeyPress) -> None:
+        """Handle a key while the user types a search."""
         assert self._query is not None
         key = press.key
         if key == Keys.BracketedPaste:
@@ -288,19 +290,19 @@ class Browser:
             self._query = self._query.rstrip().rpartition(" ")[0]
         elif not isinstance(key, Keys):
             self._query += key
-        self._query = self._query[:LONGEST_QUERY] if self._query is not None else None
+        self._query = self._query[:MAX_QUERY_CHARACTERS] if self._query is not None else None
 
     # ── what actions do to the browser ──
 
     def load(self, work: Work) -> None:
-        """Read, one thing at a time; of several that wait the last is done."""
+        """Start `work`, one at a time; of several that wait only the last is done."""
         if self._loading:
             self._next = work
         else:
-            self._loading = asyncio.create_task(self._loaded(work), name="history")
+            self._loading = asyncio.create_task(self._load(work), name="history")
 
     def say(self, text: str) -> None:
-        self._said = text
+        self._message = text
 
     def leave(self, line: str = "") -> None:
         if not self._done.done():
@@ -316,27 +318,27 @@ class Browser:
         self._shown = []
 
     def suspend(self) -> None:
-        self._stage.suspend()
+        self._terminal_app.suspend()
 
     def copy(self, text: str) -> None:
-        self.load(lambda: self._copied(text))
+        self.load(lambda: self._copy(text))
 
-    async def _copied(self, text: str) -> None:
-        self._said = await copy(text, self._tty.write, os.environ)
+    async def _copy(self, text: str) -> None:
+        self._message = await copy_text(text, self._tty.write, os.environ)
 
     def page(self, text: str) -> None:
-        if self._lending is None:
-            self._lending = asyncio.create_task(self._paged(text), name="pager")
+        if self._pager is None:
+            self._pager = asyncio.create_task(self._page(text), name="pager")
 
-    async def _paged(self, text: str) -> None:
+    async def _page(self, text: str) -> None:
         self.give_up()
         try:
-            with self._stage.keyboard.detach():
-                await page(text)
-        except Refused as refusal:
-            self._said = str(refusal)
+            with self._terminal_app.keyboard.detach():
+                await page_text(text)
+        except Rejected as refusal:
+            self._message = str(refusal)
         finally:
-            self._lending = None
+            self._pager = None
             if not self._done.done():
                 self.take_again()
                 self._refresh()

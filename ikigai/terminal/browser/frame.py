@@ -1,21 +1,21 @@
-"""The rows above and below the history in the browser: where the cursor is, in words, and what can be done."""
+"""This module draws the rows above and below the history in the browser: the place of the cursor, and the keys."""
 
 from collections.abc import Callable
 from datetime import datetime
 
 from ikigai.core.sanitize import clean_line
-from ikigai.core.views.exclusion import Why
-from ikigai.core.views.transcript import Rule
-from ikigai.terminal.browser.items import Item
-from ikigai.terminal.render.text_width import columns, cut
+from ikigai.core.views.exclusion import ExclusionReason
+from ikigai.core.views.transcript import ContextRule
+from ikigai.terminal.browser.items import BrowserItem
+from ikigai.terminal.render.text_width import cell_width, cut
 from ikigai.terminal.render.theme import Theme
 
-HINT = "? keys · / search · q leaves"
-REWINDING = "r goes back to this turn · [ the one before · q leaves"
+BROWSER_HINT = "? keys · / search · q leaves"
+REWIND_HINT = "r goes back to this turn · [ the one before · q leaves"
 
 
-def head(agent: str, item: Item | None, name: Callable[[str], str], width: int, theme: Theme) -> str:
-    """The agent whose history it is; of what is under the cursor its id, when and by whom it was, and where it is."""
+def draw_head(agent: str, item: BrowserItem | None, name: Callable[[str], str], width: int, theme: Theme) -> str:
+    """Draw the top row: the agent, and of the item under the cursor its id, its place, its time and its agent."""
     parts = [f"History of {agent}"]
     if item is not None:
         parts = [f"#{item.id}", _where(item), f"{datetime.fromtimestamp(item.event.at):%Y-%m-%d %H:%M}"]
@@ -23,46 +23,46 @@ def head(agent: str, item: Item | None, name: Callable[[str], str], width: int, 
     return theme.paint("selected", _filled(cut(clean_line(" " + " · ".join(parts)), width), width))
 
 
-def _where(item: Item) -> str:
-    """Where the item is, in words: no colour says it alone."""
-    if isinstance(item.shown, Rule):
+def _where(item: BrowserItem) -> str:
+    """Return where the item is, in words: colors alone do not tell it."""
+    if isinstance(item.shown, ContextRule):
         return "the context begins here"
-    outside = item.outside
-    if outside is None:
+    exclusion = item.exclusion
+    if exclusion is None:
         return "in the context"
-    match outside.why:
-        case Why.CLEARED:
-            return f"cleared away by #{outside.by}"
-        case Why.REWOUND:
-            return f"rewound past by #{outside.by}"
-        case Why.FORGOTTEN:
-            return f"forgotten by #{outside.by}"
-        case Why.SUMMARISED:
-            return f"told in the summary #{outside.by}"
-        case Why.OUT:
+    match exclusion.reason:
+        case ExclusionReason.CLEARED:
+            return f"cleared away by #{exclusion.by}"
+        case ExclusionReason.REWOUND:
+            return f"rewound past by #{exclusion.by}"
+        case ExclusionReason.FORGOTTEN:
+            return f"forgotten by #{exclusion.by}"
+        case ExclusionReason.SUMMARISED:
+            return f"told in the summary #{exclusion.by}"
+        case ExclusionReason.OUT:
             return "slid out of the window"
-        case Why.UNDONE:
-            return f"undone by #{outside.by}"
+        case ExclusionReason.UNDONE:
+            return f"undone by #{exclusion.by}"
 
 
-def foot(said: str, state: str, rewinding: bool, width: int, theme: Theme) -> str:
-    """What was said last, else the keys to know; at the right what is going on."""
-    left = clean_line(said) or (REWINDING if rewinding else HINT)
-    style = "warning" if said else "dim"
-    if state and columns(state) + 12 <= width:
-        left = cut(left, width - columns(state) - 4)
-        gap = " " * (width - columns(left) - columns(state) - 2)
+def draw_foot(message: str, state: str, rewinding: bool, width: int, theme: Theme) -> str:
+    """Draw the last row: `message`, else the main keys; `state` at the right."""
+    left = clean_line(message) or (REWIND_HINT if rewinding else BROWSER_HINT)
+    style = "warning" if message else "dim"
+    if state and cell_width(state) + 12 <= width:
+        left = cut(left, width - cell_width(state) - 4)
+        gap = " " * (width - cell_width(left) - cell_width(state) - 2)
         return theme.paint(style, f" {left}") + gap + theme.paint("warning", state)
     return theme.paint(style, cut(f" {state or left}", width))
 
 
-def query(text: str, width: int, theme: Theme) -> str:
-    """The search being typed: its end, if it is long."""
+def draw_query(text: str, width: int, theme: Theme) -> str:
+    """Draw the search that is being typed: its end, if it is long."""
     shown = clean_line(text)
-    while columns(shown) > max(width - 3, 1):
+    while cell_width(shown) > max(width - 3, 1):
         shown = shown[1:]
     return theme.paint("prompt", "/") + shown + theme.paint("selected", " ")
 
 
 def _filled(text: str, width: int) -> str:
-    return text + " " * (width - columns(text))
+    return text + " " * (width - cell_width(text))

@@ -1,15 +1,15 @@
-"""The keys of the history browser: one table for what they do and for the help on them."""
+"""This module holds the keys of the history browser: one table for their actions and for the help."""
 
 from typing import NamedTuple
 
 from prompt_toolkit.keys import Keys
 
-from ikigai.terminal.keyboard import ESC, NEWLINE
-from ikigai.terminal.render.text_width import columns, cut
+from ikigai.terminal.keyboard import ESC_KEY, NEWLINE_KEY
+from ikigai.terminal.render.text_width import cell_width, cut
 
 
-class Bound(NamedTuple):
-    """`action` is a method of the browser's, without the underscore; `shown` is how the help names the keys."""
+class KeyBinding(NamedTuple):
+    """Keys and their action. `action` is a method of BrowserActions; `shown` is how the help names the keys."""
 
     action: str
     keys: tuple[str, ...]
@@ -17,34 +17,34 @@ class Bound(NamedTuple):
     help: str
 
 
-BOUND = (
-    Bound("down", ("down", "j", "c-n"), "↓ j", "a row down"),
-    Bound("up", ("up", "k", "c-p"), "↑ k", "a row up"),
-    Bound("page_down", ("pagedown", " ", "c-f"), "PgDn Space", "a screen down"),
-    Bound("page_up", ("pageup", "b", "c-b"), "PgUp b", "a screen up"),
-    Bound("half_down", ("c-d",), "Ctrl+D", "half a screen down"),
-    Bound("half_up", ("c-u",), "Ctrl+U", "half a screen up"),
-    Bound("home", ("home", "g"), "Home g", "where the history begins"),
-    Bound("end", ("end", "G"), "End G", "where it ends"),
-    Bound("turn_back", ("[",), "[", "the message of yours before"),
-    Bound("turn_on", ("]",), "]", "the next one"),
-    Bound("search", ("/",), "/", "find words, from here back"),
-    Bound("older", ("n",), "n", "the next hit, further back"),
-    Bound("newer", ("N",), "N", "the next hit, later"),
-    Bound("unfold", ("enter", NEWLINE.value, "c-o"), "Enter", "all of a result or a thought; again: less"),
-    Bound("pager", ("o", "v"), "o", "open it in $PAGER"),
-    Bound("copy", ("c", "y"), "c", "copy its text"),
-    Bound("fork", ("f",), "f", "go on from here with a new agent (/fork)"),
-    Bound("rewind", ("r",), "r", "go back to this turn (/rewind)"),
-    Bound("forget", ("x", "d"), "x", "forget this message (/forget); you are asked"),
-    Bound("undo", ("u",), "u", "take back this clear, rewind, forget, condensing; what took this away (/undo)"),
-    Bound("help", ("?",), "?", "these keys"),
-    Bound("repaint", ("c-l",), "Ctrl+L", "draw the screen anew"),
-    Bound("suspend", ("c-z",), "Ctrl+Z", "suspend ikigai"),
-    Bound("leave", ("q", ESC.value, "c-c", "c-t"), "q Esc", "leave; the screen is as it was"),
+KEY_BINDINGS = (
+    KeyBinding("down", ("down", "j", "c-n"), "↓ j", "a row down"),
+    KeyBinding("up", ("up", "k", "c-p"), "↑ k", "a row up"),
+    KeyBinding("page_down", ("pagedown", " ", "c-f"), "PgDn Space", "a screen down"),
+    KeyBinding("page_up", ("pageup", "b", "c-b"), "PgUp b", "a screen up"),
+    KeyBinding("half_down", ("c-d",), "Ctrl+D", "half a screen down"),
+    KeyBinding("half_up", ("c-u",), "Ctrl+U", "half a screen up"),
+    KeyBinding("home", ("home", "g"), "Home g", "where the history begins"),
+    KeyBinding("end", ("end", "G"), "End G", "where it ends"),
+    KeyBinding("turn_back", ("[",), "[", "the message of yours before"),
+    KeyBinding("turn_on", ("]",), "]", "the next one"),
+    KeyBinding("search", ("/",), "/", "find words, from here back"),
+    KeyBinding("older", ("n",), "n", "the next hit, further back"),
+    KeyBinding("newer", ("N",), "N", "the next hit, later"),
+    KeyBinding("unfold", ("enter", NEWLINE_KEY.value, "c-o"), "Enter", "all of a result or a thought; again: less"),
+    KeyBinding("pager", ("o", "v"), "o", "open it in $PAGER"),
+    KeyBinding("copy", ("c", "y"), "c", "copy its text"),
+    KeyBinding("fork", ("f",), "f", "go on from here with a new agent (/fork)"),
+    KeyBinding("rewind", ("r",), "r", "go back to this turn (/rewind)"),
+    KeyBinding("forget", ("x", "d"), "x", "forget this message (/forget); you are asked"),
+    KeyBinding("undo", ("u",), "u", "take back this clear, rewind, forget, condensing; what took this away (/undo)"),
+    KeyBinding("help", ("?",), "?", "these keys"),
+    KeyBinding("repaint", ("c-l",), "Ctrl+L", "draw the screen anew"),
+    KeyBinding("suspend", ("c-z",), "Ctrl+Z", "suspend ikigai"),
+    KeyBinding("leave", ("q", ESC_KEY.value, "c-c", "c-t"), "q Esc", "leave; the screen is as it was"),
 )
 
-SIGNS = (
+SIGN_HELP = (
     ("o", "slid out of the window"),
     ("c", "before a clear"),
     ("r", "rewound past"),
@@ -52,25 +52,25 @@ SIGNS = (
     ("s", "told in a summary instead"),
     ("u", "undone: it holds no more"),
 )
-"""What stands beside text that is not in the context, as `browser_view.SIGNS` has it."""
+"""The signs beside text that is not in the context, as `browser.view.EXCLUSION_SIGNS` has them."""
 
 
 def _value(key: str) -> str:
-    """A key as prompt_toolkit names it."""
+    """Return the name that prompt_toolkit gives to a key."""
     return {"enter": Keys.ControlM.value, "pageup": Keys.PageUp.value, "pagedown": Keys.PageDown.value}.get(key, key)
 
 
-ACTIONS = {_value(key): bound.action for bound in BOUND for key in bound.keys}
+ACTION_OF_KEY = {_value(key): binding.action for binding in KEY_BINDINGS for key in binding.keys}
 
 
-SCROLLS = {"down": 1, "up": -1, "page_down": 2, "page_up": -2, "half_down": 2, "half_up": -2}
-"""Actions that scroll the help itself, by one row or by halves of a screen; whatever else is pressed closes it."""
+HELP_SCROLLS = {"down": 1, "up": -1, "page_down": 2, "page_up": -2, "half_down": 2, "half_up": -2}
+"""Actions that scroll the help itself, by one row or by halves of a screen; any other key closes it."""
 
 
-def help_rows(width: int) -> list[str]:
-    """The table, in rows of so many cells."""
-    wide = max(columns(bound.shown) for bound in BOUND)
-    rows = [f" {bound.shown}{' ' * (wide - columns(bound.shown))}  {bound.help}" for bound in BOUND]
+def draw_help(width: int) -> list[str]:
+    """Draw the table of keys in rows of `width` cells."""
+    wide = max(cell_width(binding.shown) for binding in KEY_BINDINGS)
+    rows = [f" {binding.shown}{' ' * (wide - cell_width(binding.shown))}  {binding.help}" for binding in KEY_BINDINGS]
     rows += ["", " Beside what is not in the context:"]
-    rows += [f" {sign:<{wide}}  {meaning}" for sign, meaning in SIGNS]
+    rows += [f" {sign:<{wide}}  {meaning}" for sign, meaning in SIGN_HELP]
     return [cut(row, width) for row in rows]

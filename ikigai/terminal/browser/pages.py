@@ -1,19 +1,19 @@
-"""The stretch of a history that the browser holds: it grows at one end and is let go at the other."""
+"""This module holds a stretch of a history for the browser: it grows at one end and is dropped at the other."""
 
 from collections.abc import Sequence
 
 from ikigai.core.events import StoredEvent
 from ikigai.core.views import transcript
 
-PAGE = 200
+PAGE_EVENTS = 200
 """Events read at a time."""
-MOST = 3_000
-"""Events held: more than a terminal of 300 rows shows with what is around it; most events are not shown at all."""
-HEAVIEST = 8_000_000
-"""Characters held, whatever their number; what is on the screen, and a page, is held in any case."""
+MAX_HELD_EVENTS = 3_000
+"""Events held: more than a terminal of 300 rows shows, with a margin around it; most events are not shown at all."""
+MAX_HELD_CHARACTERS = 8_000_000
+"""Characters held, whatever the number of events; the screen and the newest page are held in any case."""
 
 
-class Pages:
+class EventPages:
     """Events with ascending ids. `first` and `last` say that nothing lies before them, or behind them."""
 
     def __init__(self) -> None:
@@ -22,12 +22,12 @@ class Pages:
         self._weights: list[int] = []
 
     def set(self, events: Sequence[StoredEvent], first: bool, last: bool) -> None:
-        """Hold another stretch."""
+        """Replace the stretch."""
         self.events, self._weights = list(events), list(map(_weight, events))
         self.first, self.last = first, last
 
     def add_before(self, events: Sequence[StoredEvent], seen: int) -> None:
-        """The page before what is held; none says that there is nothing. Events up to `seen` are not let go."""
+        """Add the page before the held events; an empty one means that there are none. Keep the events up to `seen`."""
         self.first = not events
         self.events[:0], self._weights[:0] = events, map(_weight, events)
         needed = sum(event.id <= seen for event in self.events)
@@ -37,7 +37,7 @@ class Pages:
             self.last = False
 
     def add_after(self, events: Sequence[StoredEvent], seen: int) -> None:
-        """The page behind what is held; none says that there is nothing. Events from `seen` on are not let go."""
+        """Add the page after the held events; an empty one means that there are none. Keep events from `seen` on."""
         known = self.events[-1].id if self.events else 0
         new = [event for event in events if event.id > known]
         self.last = not new
@@ -51,15 +51,15 @@ class Pages:
 
 
 def _fitting(weights: Sequence[int], new: int) -> int:
-    """How many events may stay, counted from the end where `new` ones were added."""
+    """Return how many events may stay, counted from the end where `new` ones were added."""
     held = 0
     for count, weight in enumerate(weights):
         held += weight
-        if count >= MOST or (held > HEAVIEST and count >= new):
+        if count >= MAX_HELD_EVENTS or (held > MAX_HELD_CHARACTERS and count >= new):
             return count
     return len(weights)
 
 
 def _weight(event: StoredEvent) -> int:
-    """Characters of what is shown of it."""
-    return sum(len(each.text) + sum(len(t.text) for t in each.thoughts) for each in transcript.blocks(event))
+    """Return the number of characters that are shown of the event."""
+    return sum(len(each.text) + sum(len(t.text) for t in each.thoughts) for each in transcript.event_blocks(event))

@@ -1,4 +1,4 @@
-"""The part of the history on the screen: a cursor on a row of an item, and as many rows around it as there is room for.
+"""This module shows a part of the history: a cursor on a row of an item, and as many rows around it as fit.
 
 Items are drawn when they come near the screen, and only then.
 """
@@ -8,53 +8,56 @@ from collections.abc import Sequence
 
 from ikigai.core.search.lexer import fold
 from ikigai.core.search.query import Term
-from ikigai.core.views.exclusion import Why
-from ikigai.core.views.transcript import Block, Speaker
+from ikigai.core.views.exclusion import ExclusionReason
+from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.terminal.browser import items as browser_items
-from ikigai.terminal.browser.items import Item, Key
-from ikigai.terminal.render.theme import THOUGHT, Theme, unstyled
+from ikigai.terminal.browser.items import BrowserItem, Key
+from ikigai.terminal.render.theme import THOUGHT, Theme, strip_styles
 
-SIGNS = {
-    Why.CLEARED: "c",
-    Why.REWOUND: "r",
-    Why.FORGOTTEN: "f",
-    Why.SUMMARISED: "s",
-    Why.OUT: "o",
-    Why.UNDONE: "u",
+EXCLUSION_SIGNS = {
+    ExclusionReason.CLEARED: "c",
+    ExclusionReason.REWOUND: "r",
+    ExclusionReason.FORGOTTEN: "f",
+    ExclusionReason.SUMMARISED: "s",
+    ExclusionReason.OUT: "o",
+    ExclusionReason.UNDONE: "u",
 }
-"""Beside what is not in the context, or does not hold any more."""
-GUTTER = 3
+"""The signs beside items that are not in the context, or were undone."""
+GUTTER_COLUMNS = 3
 """Columns left of the text: where the cursor is, why the item is not in the context, a blank."""
-KEPT = 2_000
+MAX_KEPT_ITEMS = 2_000
 """Items whose rows are kept, at most."""
 
-Place = tuple[int, int]
-"""An item by its index, and a row of it."""
+RowPosition = tuple[int, int]
+"""The index of an item, and a row of it."""
 
 
-class View:
-    """`width` and `height` are those of the rows that `frame` gives; items are drawn GUTTER columns narrower."""
+class BrowserView:
+    """The rows on the screen. `width` and `height` are those of the rows that `frame` returns.
+
+    Items are drawn GUTTER_COLUMNS columns narrower.
+    """
 
     def __init__(self, theme: Theme, width: int, height: int) -> None:
         self._theme = theme
         self.width, self.height = width, height
-        self.items: Sequence[Item] = ()
-        self._cursor: Place = (0, 0)
-        self._top: Place = (0, 0)
+        self.items: Sequence[BrowserItem] = ()
+        self._cursor: RowPosition = (0, 0)
+        self._top: RowPosition = (0, 0)
         self._unfolded: set[Key] = set()
-        self._drawn: dict[Key, tuple[Item, list[str]]] = {}
+        self._drawn: dict[Key, tuple[BrowserItem, list[str]]] = {}
         self._terms: tuple[Term, ...] = ()
 
     # ── what is shown ──
 
     @property
-    def current(self) -> Item | None:
+    def current(self) -> BrowserItem | None:
         """The item with the cursor."""
         return self.items[self._cursor[0]] if self.items else None
 
     @property
     def at_end(self) -> bool:
-        """Whether the cursor is in the last item, and all that is left of it is on the screen."""
+        """True if the cursor is in the last item and the rest of it is on the screen."""
         last = len(self.items) - 1
         if self._cursor[0] < last or last < 0:
             return last < 0
@@ -72,12 +75,12 @@ class View:
 
     @property
     def near_start(self) -> bool:
-        """Whether what is before the items held may be wanted soon."""
+        """True if events before the held items may be needed soon."""
         return self._top[0] < self._lead
 
     @property
     def near_end(self) -> bool:
-        """Whether what is behind the items held may be wanted soon."""
+        """True if events after the held items may be needed soon."""
         return max(self._cursor[0], self._top[0]) + self.height + self._lead > len(self.items)
 
     @property
@@ -85,8 +88,8 @@ class View:
         """Items that should be held beyond those on the screen."""
         return max(20, self.height // 2)
 
-    def show(self, items: Sequence[Item]) -> None:
-        """Other items, or others besides: the cursor and the screen stay where they are as far as that is possible."""
+    def show(self, items: Sequence[BrowserItem]) -> None:
+        """Replace the items. The cursor and the screen stay where they are as far as that is possible."""
         if items is self.items:
             return
         cursor, top = self._key(self._cursor), self._key(self._top)
@@ -103,72 +106,72 @@ class View:
             self._settle()
 
     def search(self, terms: tuple[Term, ...]) -> None:
-        """Set off these terms where they stand."""
+        """Highlight these terms where they stand."""
         self._terms = terms
 
     def frame(self) -> list[str]:
-        """The rows on the screen, from the top."""
-        made: list[str] = []
-        place: Place | None = self._top if self.items else None
-        while place is not None and len(made) < self.height:
-            made.append(self._row(place))
+        """Return the rows on the screen, from the top."""
+        rows: list[str] = []
+        place: RowPosition | None = self._top if self.items else None
+        while place is not None and len(rows) < self.height:
+            rows.append(self._row(place))
             place = self._step(place, 1)
-        return made + [""] * (self.height - len(made))
+        return rows + [""] * (self.height - len(rows))
 
-    def _row(self, place: Place) -> str:
+    def _row(self, place: RowPosition) -> str:
         index, row = place
         item, text = self.items[index], self._rows(index)[row]
         if not text:
             return ""
         mark = "▌" if place == self._cursor else "│" if index == self._cursor[0] else " "
-        sign = SIGNS[item.outside.why] if item.outside else " "
+        sign = EXCLUSION_SIGNS[item.exclusion.reason] if item.exclusion else " "
         gutter = self._theme.paint("prompt" if mark == "▌" else "dim", mark) + self._theme.paint("dim", sign)
         return f"{gutter} {self._marked(text)}".rstrip()
 
     def _marked(self, text: str) -> str:
-        """A row with what was searched for set off; its other styles give way to that."""
+        """Return a row with the search terms highlighted; its other styles give direction to that."""
         if not self._terms:
             return text
-        plain = unstyled(text)
-        found = _found(self._terms, plain)
-        if not found:
+        plain = strip_styles(text)
+        spans = _term_spans(self._terms, plain)
+        if not spans:
             return text
-        made, at = "", 0
-        for first, last in found:
+        row, at = "", 0
+        for first, last in spans:
             if first >= at:
-                made += plain[at:first] + self._theme.paint("found", plain[first:last])
+                row += plain[at:first] + self._theme.paint("found", plain[first:last])
                 at = last
-        return made + plain[at:]
+        return row + plain[at:]
 
     # ── moves ──
 
     def move(self, count: int) -> None:
-        """So many rows down, or up; the cursor does not rest on blank ones."""
-        way = 1 if count > 0 else -1
+        """Move the cursor by `count` rows, down or up; it skips blank ones."""
+        direction = 1 if count > 0 else -1
         for _ in range(abs(count)):
-            place = self._step(self._cursor, way)
+            place = self._step(self._cursor, direction)
             while place is not None and not self._rows(place[0])[place[1]]:
-                place = self._step(place, way)
+                place = self._step(place, direction)
             if place is None:
                 break
             self._cursor = place
         self._settle()
 
     def page(self, screens: float) -> None:
-        """So many screens down, or up: the cursor stays where it is on the screen, as far as there is anything."""
+        """Move by so many screens, down or up. The cursor stays where it is on the screen as far as there are rows."""
         if not self.items:
             return
-        way = 1 if screens > 0 else -1
+        direction = 1 if screens > 0 else -1
         for _ in range(max(1, int(abs(screens) * (self.height - 1)))):
-            self._top = self._step(self._top, way) or self._top
-            self._cursor = self._step(self._cursor, way) or self._cursor
+            self._top = self._step(self._top, direction) or self._top
+            self._cursor = self._step(self._cursor, direction) or self._cursor
         self._settle()
 
     def start(self) -> None:
         self._cursor = self._top = (0, 0)
 
     def end(self) -> None:
-        """The last item, its first row if the whole of it fits on the screen."""
+        """Go to the last item: to its first row if the whole of it fits on the screen."""
         if self.items:
             last = len(self.items) - 1
             self._cursor = (last, 0)
@@ -176,23 +179,23 @@ class View:
             self._cursor = max(self._cursor, self._top)
             self._settle()
 
-    def turn(self, way: int) -> bool:
-        """The next message of the user in this direction; whether there is one among the items."""
-        index = self._cursor[0] + way
-        if way < 0 and self._cursor[1]:
+    def turn(self, direction: int) -> bool:
+        """Go to the next message of the user in this direction; return False if there is none among the items."""
+        index = self._cursor[0] + direction
+        if direction < 0 and self._cursor[1]:
             index = self._cursor[0]
         while 0 <= index < len(self.items):
             if self.items[index].opens_turn:
                 self._cursor = (index, 0)
                 self._settle()
                 return True
-            index += way
+            index += direction
         return False
 
     def select(self, id: int, searched: bool = False) -> None:
-        """Put the cursor on this event, in the middle of the screen; `searched`: on the first row with a term.
+        """Put the cursor on this event, in the middle of the screen; with `searched` on the first row with a term.
 
-        What hides the term is unfolded.
+        An item that hides the term is unfolded.
         """
         index, _ = self._find((id, 0), 0)
         if not self.items:
@@ -209,26 +212,26 @@ class View:
         self._settle()
 
     def open(self, id: int) -> None:
-        """Show all of this event from the top of the screen: of a reply, its last thought."""
+        """Show all of this event from the top of the screen; of a reply from its last thought."""
         if not self.items:
             return
         index, _ = self._find((id, 0), 0)
         self._unfolded.add(self.items[index].key)
         self._drawn.pop(self.items[index].key, None)
         rows = self._rows(index)
-        thoughts = [n for n, row in enumerate(rows) if unstyled(row).startswith(THOUGHT)]
+        thoughts = [n for n, row in enumerate(rows) if strip_styles(row).startswith(THOUGHT)]
         shown = self.items[index].shown
-        reply = isinstance(shown, Block) and shown.speaker is Speaker.ASSISTANT
+        reply = isinstance(shown, TranscriptBlock) and shown.speaker is Speaker.ASSISTANT
         self._cursor = self._top = (index, thoughts[-1] if reply and thoughts else 0)
         self._settle()
 
     def _first(self, index: int) -> int | None:
-        """The first row of the item in which a term stands."""
+        """Return the first row of the item that holds a term."""
         rows = self._rows(index)
-        return next((n for n, row in enumerate(rows) if _found(self._terms, unstyled(row))), None)
+        return next((n for n, row in enumerate(rows) if _term_spans(self._terms, strip_styles(row))), None)
 
     def unfold(self) -> bool:
-        """Show all of the item with the cursor, or a part again; whether that makes a difference."""
+        """Unfold the item with the cursor, or fold it again; return True if that changes its rows."""
         if (item := self.current) is None:
             return False
         before = self._rows(self._cursor[0])
@@ -241,21 +244,22 @@ class View:
     # ── inside ──
 
     def _rows(self, index: int) -> list[str]:
-        """The rows of an item, with the blank one that parts it from the next."""
+        """Return the rows of an item, with the blank one that separates it from the next."""
         item = self.items[index]
         known = self._drawn.get(item.key)
         if known is None or known[0] != item:
-            if len(self._drawn) >= KEPT:
+            if len(self._drawn) >= MAX_KEPT_ITEMS:
                 self._drawn.clear()
-            drawn = browser_items.rows(item, max(self.width - GUTTER, 1), self._theme, item.key in self._unfolded)
+            width = max(self.width - GUTTER_COLUMNS, 1)
+            drawn = browser_items.draw_rows(item, width, self._theme, item.key in self._unfolded)
             known = self._drawn[item.key] = item, drawn
         rows = known[1]
         together = index + 1 < len(self.items) and item.group and item.group == self.items[index + 1].group
         return rows if together or index + 1 == len(self.items) else [*rows, ""]
 
-    def _step(self, place: Place, way: int) -> Place | None:
+    def _step(self, place: RowPosition, direction: int) -> RowPosition | None:
         index, row = place
-        if way > 0:
+        if direction > 0:
             if row + 1 < len(self._rows(index)):
                 return index, row + 1
             return (index + 1, 0) if index + 1 < len(self.items) else None
@@ -263,7 +267,7 @@ class View:
             return index, row - 1
         return (index - 1, len(self._rows(index - 1)) - 1) if index > 0 else None
 
-    def _back(self, place: Place, count: int) -> Place:
+    def _back(self, place: RowPosition, count: int) -> RowPosition:
         for _ in range(count):
             if (before := self._step(place, -1)) is None:
                 break
@@ -271,7 +275,7 @@ class View:
         return place
 
     def _settle(self) -> None:
-        """Move the screen so that the cursor is on it, and no row below the last one is wasted."""
+        """Move the screen so that the cursor is on it and no row below the last one is wasted."""
         if not self.items:
             self._cursor = self._top = (0, 0)
             return
@@ -289,11 +293,11 @@ class View:
         if below < self.height:
             self._top = self._back(self._top, self.height - below)
 
-    def _key(self, place: Place) -> Key:
+    def _key(self, place: RowPosition) -> Key:
         return self.items[place[0]].key if self.items else (0, 0)
 
-    def _find(self, key: Key, row: int) -> Place:
-        """The item of that key, or the next one there is."""
+    def _find(self, key: Key, row: int) -> RowPosition:
+        """Return the position of the item with that key, or of the next item there is."""
         for index, item in enumerate(self.items):
             if item.key == key:
                 return self._within((index, row))
@@ -301,17 +305,16 @@ class View:
                 return index, 0
         return max(len(self.items) - 1, 0), 0
 
-    def _within(self, place: Place) -> Place:
+    def _within(self, place: RowPosition) -> RowPosition:
         if not self.items:
             return 0, 0
         return place[0], min(place[1], len(self._rows(place[0])) - 1)
 
 
-def _found(terms: Sequence[Term], row: str) -> list[tuple[int, int]]:
-    """Where the terms stand in a row; none where folding would move its letters."""
+def _term_spans(terms: Sequence[Term], row: str) -> list[tuple[int, int]]:
+    """Return the spans of the terms in a row; none where folding would move its letters."""
     folded = fold(row)
     if len(folded) != len(row):
         return []
-    return sorted(
-        match.span() for term in terms for match in re.finditer(term.pattern, folded) if match.end() > match.start()
-    )
+    matches = (match for term in terms for match in re.finditer(term.pattern, folded))
+    return sorted(match.span() for match in matches if match.end() > match.start())

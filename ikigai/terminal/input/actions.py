@@ -1,153 +1,142 @@
-"""What keys make the program do: in the input, at a question, and by whoever the screen was made for."""
+"""This module holds the actions of keys: in the input and at a question. Others go to `handler`."""
 
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ikigai.terminal.input.input_line import Input
+from ikigai.terminal.input.input_line import InputLine
 from ikigai.terminal.keyboard import LONGEST_PASTE
-from ikigai.terminal.output.application import Stage
-from ikigai.terminal.output.conversation import HINTED, Showing
+from ikigai.terminal.output.application import TerminalApp
+from ikigai.terminal.output.conversation import HINT_SECONDS, ConversationView
 from ikigai.terminal.output.dialog import Dialogs
+from ikigai.terminal.screen_handler import ScreenHandler
 
-LEAVE = HINTED
-"""Seconds in which Ctrl+C has to be pressed again to leave: as long as that is told."""
+LEAVE_SECONDS = HINT_SECONDS
+"""Seconds in which Ctrl+C has to be pressed again to leave: the hint stays as long."""
 
 On = Callable[..., Any]
-"""Binds what follows it to keys, while no search is under way, or while one is."""
+"""A decorator that binds a function to keys, while no search is under way, or while one is."""
 
 
 class FullScreenPrograms(Protocol):
-    """Hand the terminal to the editor, the pager or the history browser."""
+    """The programs that get the terminal: the editor, the pager and the history browser."""
 
     def edit(self) -> None: ...
-    def unfold(self, behind: "Actions") -> None: ...
-    def browse(self, behind: "Actions", rewinding: bool) -> None: ...
+    def unfold(self, prompt: "InputActions") -> None: ...
+    def browse(self, prompt: "InputActions", rewinding: bool) -> None: ...
 
 
-class Actions:
-    """`submit`, `steer`, `interrupt`, `leave`, `cycle` and `go` are those that `Screen` was given.
-
-    `steer` sends a message into the turn under way, `cycle` goes to the next approval mode, `go` to a relative of the
-    agent: "up", "down", "left" or "right". `queued` gives the newest queued message back, "" if there is none.
-    `lending` is made with the first use.
-    """
+class InputActions:
+    """The actions of the screen. `handler` is the program behind it; `external_programs` are made at the first use."""
 
     def __init__(
         self,
-        shown: Showing,
-        input: Input,
+        view: ConversationView,
+        input: InputLine,
         dialogs: Dialogs,
-        stage: Stage,
-        lending: Callable[[], FullScreenPrograms],
-        *,
-        submit: Callable[[str], object],
-        steer: Callable[[str], object],
-        interrupt: Callable[[], object],
-        leave: Callable[[], object],
-        cycle: Callable[[], object],
-        go: Callable[[str], object],
-        queued: Callable[[], str],
+        terminal_app: TerminalApp,
+        external_programs: Callable[[], FullScreenPrograms],
+        handler: ScreenHandler,
     ) -> None:
-        self._shown, self._input, self._dialogs, self._stage, self._lending = shown, input, dialogs, stage, lending
-        self.submit, self.steer, self.interrupt, self.leave = submit, steer, interrupt, leave
-        self.cycle, self.go, self._queued = cycle, go, queued
+        self._view, self._input, self._dialogs = view, input, dialogs
+        self._terminal_app, self._external_programs = terminal_app, external_programs
+        self.handler = handler
         self._asked_to_leave = 0.0
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way that can be stopped from here."""
-        return self._shown.busy
+        """True if a turn or command is under way that can be stopped from here."""
+        return self._view.busy
 
     def ask_to_leave(self) -> bool:
-        """Say that the same key again leaves; True if it has been pressed a moment ago."""
+        """Tell the user that the same key again leaves; return True if it was pressed a moment ago."""
         now = time.monotonic()
-        if now - self._asked_to_leave < LEAVE:
+        if now - self._asked_to_leave < LEAVE_SECONDS:
             return True
         self._asked_to_leave = now
-        self._shown.hint("Ctrl+C again leaves")
+        self._view.hint("Ctrl+C again leaves")
         return False
 
     def redraw(self) -> None:
-        self._stage.frames.redraw()
+        self._terminal_app.frames.redraw()
 
     def suspend(self) -> None:
-        self._stage.suspend()
+        self._terminal_app.suspend()
 
     # ── a question ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def asked(self) -> bool:
-        """Whether a question waits for an answer."""
+        """True if a question waits for an answer."""
         return self._dialogs.current is not None
 
     def pressed(self, key: str) -> bool:
-        """Whether the key answered the question."""
+        """Handle a key at a question; return True if it answered."""
         return self._dialogs.pressed(key, self._input.buffer.text)
 
     def said(self, words: str) -> bool:
-        """Enter: whether the words were those of an answer."""
+        """Handle Enter at a question; return True if `words` are part of an answer."""
         if not self._dialogs.wording:
             return False
         self._dialogs.said(words)
         return True
 
     def back(self) -> None:
-        """Esc at a question."""
+        """Handle Esc at a question."""
         self._dialogs.back()
 
     # ── the input ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def take_back(self) -> bool:
-        """Put the newest queued message into the input; False if there is none."""
-        text = self._queued()
+        """Put the newest queued message into the input; return False if there is none."""
+        text = self.handler.take_back()
         if text:
             self._input.put(text)
         return bool(text)
 
     def pasted(self, text: str) -> str:
-        """What stands in the input for a pasted text."""
-        if self._stage.keyboard.parser.dropped:
-            told = f"The paste is longer than {LONGEST_PASTE >> 20} million characters. The rest was left out."
-            self._shown.notice(told)
+        """Return the text that stands in the input for a pasted text."""
+        if self._terminal_app.keyboard.parser.dropped:
+            message = f"The paste is longer than {LONGEST_PASTE >> 20} million characters. The rest was left out."
+            self._view.notice(message)
         return self._input.pastes.collapsed(text)
 
     def offered(self) -> None:
-        """What can complete the input is gone through for the first time."""
+        """Print the completions in a bare terminal, when the user first goes to them."""
         state = self._input.buffer.complete_state
-        if self._shown.bare and state and len(state.completions) > 1:
-            from ikigai.terminal.output import screen_reader as words  # most never need it
+        if self._view.bare and state and len(state.completions) > 1:
+            from ikigai.terminal.output import screen_reader  # most never need it
 
-            self._shown.print_text(words.menu(state.completions))
+            self._view.print_text(screen_reader.speak_menu(state.completions))
 
     @property
     def finding(self) -> bool:
-        """Whether something is being looked for that was sent before."""
+        """True while the user searches prompts that were sent before."""
         return self._input.finding
 
     def find(self) -> None:
-        """Begin to look for it."""
-        self._stage.inserting()
+        """Begin the search of prompts."""
+        self._terminal_app.inserting()
         self._input.find()
 
     def find_next(self, by: int) -> None:
-        """Go to an older text, or a newer one."""
+        """Go to an older prompt, or a newer one."""
         self._input.find_next(by)
 
     def found(self, take: bool) -> None:
-        """End that: take what was found, or leave the line as it was."""
+        """End the search: take the chosen prompt, or restore the line."""
         self._input.found(take)
 
     # ── others ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def edit(self) -> None:
         """Change the input in the user's editor."""
-        self._lending().edit()
+        self._external_programs().edit()
 
     def unfold(self) -> None:
         """Show all of the newest thought or result."""
-        self._lending().unfold(self)
+        self._external_programs().unfold(self)
 
     def browse(self, rewinding: bool = False) -> None:
-        """Open the history, maybe to choose where to go back to."""
-        self._lending().browse(self, rewinding)
+        """Open the history; with `rewinding` to choose the turn to go back to."""
+        self._external_programs().browse(self, rewinding)

@@ -1,4 +1,4 @@
-"""The input at work: what is typed in it, completed and looked for, and what is put by while an answer needs it."""
+"""This module is the input: its text, completions and search, and the text set aside while an answer is typed."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -7,56 +7,57 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from ikigai.terminal.input import prompt
-from ikigai.terminal.input.completion import Menu, Sources
+from ikigai.terminal.input.completion import Menu
 from ikigai.terminal.input.pastes import Pastes
+from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.render.theme import USER, Theme
+from ikigai.terminal.screen_handler import ScreenHandler
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
-    from ikigai.terminal.input.prompt_finder import Finder, Look
+    from ikigai.terminal.input.prompt_finder import PromptFinder
 
 
-class Input:
-    """The buffers, and the state that goes with them. Texts are as typed: no label of a paste leaves here.
+class InputLine:
+    """The buffers, and the state that goes with them. Texts are as typed: labels of pastes stay inside.
 
-    `on_typing` takes what is in the input whenever it has grown; `on_draft` is called when `typed` may be another,
-    `changed` when the input has to be laid out anew. `sources` completes arguments, `look` looks for what was sent
-    before, `suggests` says whether earlier prompts are suggested just now.
+    `changed` is called when the input has to be laid out anew. With `suggests` earlier prompts are suggested while no
+    question waits.
     """
 
     def __init__(
         self,
         tty: Tty,
         theme: Theme,
-        sources: Sources,
+        handler: ScreenHandler,
+        dialogs: Dialogs,
         *,
-        on_typing: Callable[[str], object],
-        on_draft: Callable[[], None],
-        look: "Look",
-        suggests: Callable[[], bool],
+        suggests: bool,
         changed: Callable[[], object],
     ) -> None:
-        self._tty, self._on_typing, self._look, self._changed = tty, on_typing, look, changed
+        self._tty, self._handler, self._dialogs, self._changed = tty, handler, dialogs, changed
         self.pastes = Pastes()
-        self.prompts = prompt.Prompts(self.pastes)
-        self.buffer = Buffer(history=self.prompts, on_text_insert=self._grown, on_text_changed=lambda _: on_draft())
-        self.menu = Menu(self.buffer, sources)
-        self.ghost = prompt.Ghost(self.buffer, self.prompts, suggests, self._columns)
-        self._field = Buffer(multiline=False, on_text_changed=self._sought)
-        self._finder: Finder | None = None
-        self._aside: str | None = None  # what was in the input when an answer needed it
-        self.layout = prompt.layout(self.buffer, self._field, self._label, self.ghost, tty, theme.sign(USER))
+        self.prompts = prompt.PromptHistory(self.pastes)
+        self.buffer = Buffer(history=self.prompts, on_text_insert=self._on_growth, on_text_changed=self._on_change)
+        self.menu = Menu(self.buffer, handler.complete)
+        self.ghost = prompt.GhostSuggestion(
+            self.buffer, self.prompts, lambda: suggests and dialogs.current is None, self._columns
+        )
+        self._field = Buffer(multiline=False, on_text_changed=self._on_search)
+        self._finder: PromptFinder | None = None
+        self._aside: str | None = None  # the text of the input while an answer needs its place
+        self.layout = prompt.build_layout(self.buffer, self._field, self._label, self.ghost, tty, theme.sign(USER))
 
     # ── the text ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def text(self) -> str:
-        """All that is in the input."""
+        """The text of the input."""
         return self.pastes.expanded(self.buffer.text)
 
     @property
     def typed(self) -> str:
-        """What the user has typed: what is in the input, or was before a search or an answer."""
+        """The text that the user has typed: that of the input now, or before a search or an answer."""
         if self._aside is not None:
             return self.pastes.expanded(self._aside)
         return self.pastes.expanded(self._finder.before) if self._finder else self.text
@@ -66,19 +67,19 @@ class Input:
         self._replace(self.pastes.collapsed(text))
 
     def returned(self, text: str) -> None:
-        """Put `text` before what is in the input."""
+        """Put `text` before the text in the input."""
         if text:
             self._replace("\n".join(filter(None, (self.pastes.collapsed(text), self.buffer.text))))
 
-    def put_by(self) -> str:
-        """Take what is in the input out of it."""
+    def take(self) -> str:
+        """Clear the input and return its text."""
         text = self.text
         if text:
             self._replace("")
         return text
 
     def lend(self, to_answer: bool) -> None:
-        """Put by what is in the input while the words of an answer are typed there, and bring it back behind them."""
+        """Set the text of the input aside while the words of an answer are typed there, and restore it after them."""
         if to_answer and self._aside is None:
             self._aside = self.buffer.text
             self._replace("")
@@ -87,32 +88,36 @@ class Input:
             self._aside = None
 
     def _replace(self, text: str) -> None:
-        """Make `text` the input, so that undo brings back what was there."""
+        """Make `text` the input, so that undo restores the one before."""
         self.buffer.save_to_undo_stack()
         self.buffer.document = Document(text)
         self._changed()
 
-    def _grown(self, buffer: Buffer) -> None:
+    def _on_growth(self, buffer: Buffer) -> None:
         self.menu.offer()
-        self._on_typing(buffer.text)
+        self._dialogs.typed()
+        self._handler.typing(buffer.text)
+
+    def _on_change(self, _: Buffer) -> None:
+        self._handler.draft_changed(False)
 
     def offer_again(self) -> None:
-        """A source of the completions has found more."""
+        """Update the menu: a source of completions has found more."""
         if self.menu.again():
             self._changed()
 
     # ── what was sent before ─────────────────────────────────────────────────────────────────────────────────────
 
     def set_prompts(self, texts: Iterable[str]) -> None:
-        """Prompts of earlier runs for Up and Ctrl+R, the newest first."""
+        """Set the prompts of earlier runs for Up and Ctrl+R, the newest first."""
         self.prompts.fill(texts)
         menu = self.buffer.complete_state
         self.buffer.reset(self.buffer.document)  # they are read with the next paint
-        self.buffer.complete_state = menu  # of what somebody has begun to type meanwhile
+        self.buffer.complete_state = menu  # for text that the user has begun to type meanwhile
         self._changed()
 
     def earlier(self) -> list[str]:
-        """What was sent before, as far as it is known here, the newest first."""
+        """Return the prompts that were sent before and are loaded here, the newest first."""
         return list(self.prompts.load_history_strings())
 
     @property
@@ -120,10 +125,12 @@ class Input:
         return self._finder is not None
 
     def find(self) -> None:
-        from ikigai.terminal.input.prompt_finder import begun
+        from ikigai.terminal.input.prompt_finder import begin_search
 
         self._field.reset()
-        self._finder = begun(self.buffer, self.prompts, self._look, self.pastes.collapsed, self._columns, self._changed)
+        self._finder = begin_search(
+            self.buffer, self.prompts, self._handler.search, self.pastes.collapsed, self._columns, self._changed
+        )
         self.layout.focus(self._field)
 
     def find_next(self, by: int) -> None:
@@ -136,7 +143,7 @@ class Input:
         if finder and (text := finder.ended(take)) is not None:
             self.put(text)
 
-    def _sought(self, field: Buffer) -> None:
+    def _on_search(self, field: Buffer) -> None:
         if self._finder:
             self._finder.typed(field.text)
 

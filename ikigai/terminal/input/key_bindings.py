@@ -1,4 +1,4 @@
-"""What each key does: prompt_toolkit's Emacs keys, and ours over them."""
+"""This module binds keys to actions: prompt_toolkit's Emacs keys, and ours over them."""
 
 import time
 from collections.abc import Callable
@@ -9,18 +9,18 @@ from prompt_toolkit.filters import Condition, emacs_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from ikigai.terminal.input.actions import Actions, On
+from ikigai.terminal.input.actions import InputActions, On
 from ikigai.terminal.input.completion import Menu
 from ikigai.terminal.input.pastes import Pastes
-from ikigai.terminal.input.prompt import Ghost
-from ikigai.terminal.keyboard import ESC, NEWLINE
+from ikigai.terminal.input.prompt import GhostSuggestion
+from ikigai.terminal.keyboard import ESC_KEY, NEWLINE_KEY
 
-TWICE = 0.5
+DOUBLE_ESC_SECONDS = 0.5
 """Seconds between two presses of Esc that are meant together."""
 
 
-def bindings(
-    actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu, ghost: Ghost, vi: bool = False
+def build_bindings(
+    actions: InputActions, buffer: Buffer, pastes: Pastes, menu: Menu, ghost: GhostSuggestion, vi: bool = False
 ) -> KeyBindings:
     keys = KeyBindings()
     always = Condition(lambda: True)
@@ -35,11 +35,11 @@ def bindings(
     _completing(on, actions, buffer, pastes, menu)
     _around_the_input(on, actions)
     _moving(on, actions, buffer)
-    _suggested(on, buffer, ghost)
+    _accepting(on, buffer, ghost)
     if vi:
-        from ikigai.terminal.input.vi import vi_keys
+        from ikigai.terminal.input.vi import bind_vi_keys
 
-        vi_keys(on, actions, menu)
+        bind_vi_keys(on, actions, menu)
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
@@ -52,7 +52,7 @@ def bindings(
     return keys
 
 
-def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
+def _writing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes) -> None:
     @on("enter")
     def _(event: KeyPressEvent) -> None:
         if buffer.document.text_before_cursor.endswith("\\") and buffer.document.is_cursor_at_the_end:
@@ -64,17 +64,17 @@ def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
             text = pastes.expanded(buffer.text)
             buffer.reset(append_to_history=True)
             event.app.vi_state.reset()
-            actions.submit(text)
+            actions.handler.submit(text)
 
     @on("c-s")
     def _(event: KeyPressEvent) -> None:
-        """What is in the input, or else the newest message that is queued, goes into the turn under way."""
+        """Send the input, or else the newest queued message, into the turn under way."""
         if not actions.asked and (buffer.text.strip() or actions.take_back()):
             text = pastes.expanded(buffer.text)
             buffer.reset(append_to_history=True)
-            actions.steer(text)
+            actions.handler.steer(text)
 
-    @on(NEWLINE)
+    @on(NEWLINE_KEY)
     @on(Keys.Escape, "enter")
     def _(event: KeyPressEvent) -> None:
         buffer.insert_text("\n")
@@ -92,17 +92,17 @@ def _writing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes) -> None:
     @on(Keys.Escape, "#", filter=emacs_mode)
     @on(Keys.Escape, Keys.Any, filter=emacs_mode)  # Alt with a key that means nothing
     def _(event: KeyPressEvent) -> None:
-        """prompt_toolkit would take the line away."""
+        """Do nothing: prompt_toolkit would delete the line."""
 
 
-def _finding(on: On, actions: Actions) -> None:
+def _finding(on: On, actions: InputActions) -> None:
     @on("enter")
-    @on(NEWLINE)
+    @on(NEWLINE_KEY)
     @on("tab")
     def _(event: KeyPressEvent) -> None:
         actions.found(take=True)
 
-    @on(ESC)
+    @on(ESC_KEY)
     @on("c-c")
     @on("c-g")
     def _(event: KeyPressEvent) -> None:
@@ -122,7 +122,7 @@ def _finding(on: On, actions: Actions) -> None:
 
     @on("c-z")
     def _(event: KeyPressEvent) -> None:
-        """prompt_toolkit would type it."""
+        """Suspend the program: prompt_toolkit would type the key."""
         actions.suspend()
 
     @on("c-l")
@@ -130,17 +130,17 @@ def _finding(on: On, actions: Actions) -> None:
         actions.redraw()
 
 
-def _answering(on: On, actions: Actions, buffer: Buffer) -> None:
+def _answering(on: On, actions: InputActions, buffer: Buffer) -> None:
     @on(Keys.Any, filter=Condition(lambda: actions.asked))
     def _(event: KeyPressEvent) -> None:
         if not actions.pressed(event.data):
             buffer.insert_text(event.data)
 
 
-def _stopping(on: On, actions: Actions, buffer: Buffer, menu: Menu) -> None:
+def _stopping(on: On, actions: InputActions, buffer: Buffer, menu: Menu) -> None:
     pressed = 0.0  # Esc, on an empty line, with nothing to stop
 
-    @on(ESC)
+    @on(ESC_KEY)
     def _(event: KeyPressEvent) -> None:
         nonlocal pressed
         before, pressed = pressed, 0.0
@@ -149,8 +149,8 @@ def _stopping(on: On, actions: Actions, buffer: Buffer, menu: Menu) -> None:
         elif actions.asked:
             actions.back()
         elif actions.busy:
-            actions.interrupt()
-        elif not buffer.text and time.monotonic() - before < TWICE:
+            actions.handler.interrupt()
+        elif not buffer.text and time.monotonic() - before < DOUBLE_ESC_SECONDS:
             actions.browse(rewinding=True)
         elif not buffer.text:
             pressed = time.monotonic()
@@ -160,18 +160,18 @@ def _stopping(on: On, actions: Actions, buffer: Buffer, menu: Menu) -> None:
         if actions.asked:
             actions.back()
         elif actions.busy:
-            actions.interrupt()
+            actions.handler.interrupt()
         elif buffer.text:
             buffer.reset(append_to_history=True)
         elif actions.ask_to_leave():
-            actions.leave()
+            actions.handler.leave()
 
     @on("c-d", filter=_empty(buffer))
     def _(event: KeyPressEvent) -> None:
-        actions.leave()
+        actions.handler.leave()
 
 
-def _completing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes, menu: Menu) -> None:
+def _completing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes, menu: Menu) -> None:
     @on("tab")
     def _(event: KeyPressEvent) -> None:
         if not buffer.complete_state:
@@ -185,7 +185,7 @@ def _completing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes, menu: 
         if buffer.complete_state:
             buffer.complete_previous()
         else:
-            actions.cycle()
+            actions.handler.cycle_approval()
 
     @on("backspace")
     def _(event: KeyPressEvent) -> None:
@@ -194,7 +194,7 @@ def _completing(on: On, actions: Actions, buffer: Buffer, pastes: Pastes, menu: 
         menu.offer()
 
 
-def _around_the_input(on: On, actions: Actions) -> None:
+def _around_the_input(on: On, actions: InputActions) -> None:
     @on("c-l")
     def _(event: KeyPressEvent) -> None:
         actions.redraw()
@@ -216,26 +216,26 @@ def _around_the_input(on: On, actions: Actions) -> None:
         actions.browse()
 
 
-def _moving(on: On, actions: Actions, buffer: Buffer) -> None:
+def _moving(on: On, actions: InputActions, buffer: Buffer) -> None:
     @on(Keys.Escape, "up")
     def _(event: KeyPressEvent) -> None:
-        actions.go("up")
+        actions.handler.go_to("up")
 
     @on(Keys.Escape, "down")
     def _(event: KeyPressEvent) -> None:
-        actions.go("down")
+        actions.handler.go_to("down")
 
     @on(Keys.Escape, "left", filter=_empty(buffer))
     def _(event: KeyPressEvent) -> None:
-        actions.go("left")
+        actions.handler.go_to("left")
 
     @on(Keys.Escape, "right", filter=_empty(buffer))
     def _(event: KeyPressEvent) -> None:
-        actions.go("right")
+        actions.handler.go_to("right")
 
 
-def _suggested(on: On, buffer: Buffer, ghost: Ghost) -> None:
-    """What ends at the end of the line goes on with what is suggested there."""
+def _accepting(on: On, buffer: Buffer, ghost: GhostSuggestion) -> None:
+    """Let keys that move to the end of the line insert the suggestion there."""
     is_there = Condition(lambda: bool(ghost.rest))
 
     for keys in ("right", "end", "c-e", "c-f"):

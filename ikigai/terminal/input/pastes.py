@@ -1,4 +1,4 @@
-"""Large pastes: a short label stands for them in the input line, and gives way to the text when it is sent."""
+"""This module keeps large pastes: a short label stands for each in the input until it is sent."""
 
 import re
 
@@ -7,14 +7,14 @@ LINES, CHARACTERS = 10, 2000
 
 
 class Pastes:
-    """Labels and what they stand for, for as long as the program runs: history brings them back."""
+    """Labels and their texts, for as long as the program runs: history brings them back."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
 
     def collapsed(self, text: str) -> str:
-        """`text` itself while it is small, else its label; the same text has the same label."""
+        """Return `text` itself if it is small, else its label. Equal texts have one label."""
         lines = text.count("\n") + 1
         if lines <= LINES and len(text) <= CHARACTERS:
             return text
@@ -28,12 +28,12 @@ class Pastes:
         return label
 
     def expanded(self, text: str) -> str:
-        """`text` with every label replaced by what it stands for."""
+        """Return `text` with every label replaced by its text."""
         if not self._texts or "[pasted " not in text:
             return text
-        return re.sub(r"\[pasted [\d,]+ \w+(, \d+)?\]", lambda found: self._texts.get(found[0], found[0]), text)
+        return re.sub(r"\[pasted [\d,]+ \w+(, \d+)?\]", lambda match: self._texts.get(match[0], match[0]), text)
 
     def label_before(self, text: str) -> str:
-        """The label that `text` ends with, if it does."""
-        found = re.search(r"\[pasted [\d,]+ \w+(, \d+)?\]\Z", text)
-        return found[0] if found and found[0] in self._texts else ""
+        """Return the label that `text` ends with; "" if it ends with none."""
+        match = re.search(r"\[pasted [\d,]+ \w+(, \d+)?\]\Z", text)
+        return match[0] if match and match[0] in self._texts else ""

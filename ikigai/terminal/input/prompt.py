@@ -1,4 +1,4 @@
-"""The input line: its text, the prompts before it, how one of them is suggested, and how all is laid out."""
+"""This module lays out the input line with its text, the prompts before it, and the suggestion of one of them."""
 
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -8,39 +8,32 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.formatted_text.utils import fragment_list_to_text
 from prompt_toolkit.history import History
-from prompt_toolkit.layout import (
-    BufferControl,
-    ConditionalContainer,
-    Dimension,
-    HSplit,
-    Layout,
-    Window,
-)
+from prompt_toolkit.layout import BufferControl, ConditionalContainer, Dimension, HSplit, Layout, Window
 from prompt_toolkit.layout.processors import BeforeInput, Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.terminal.input.pastes import Pastes
-from ikigai.terminal.output.live_area import most
-from ikigai.terminal.render.text_width import TAB, columns, cut
+from ikigai.terminal.output.live_area import max_rows
+from ikigai.terminal.render.text_width import TAB_CELLS, cell_width, cut
 from ikigai.terminal.render.theme import USER
 from ikigai.terminal.tty import Tty
 
-LEAST = 4
+MIN_SUGGESTION_CELLS = 4
 """Cells for a suggestion below which there is none."""
 
 
-class Prompts(History):
-    """What was sent before, the newest first; long texts as their labels."""
+class PromptHistory(History):
+    """The prompts sent before, the newest first; long texts as their labels."""
 
     def __init__(self, pastes: Pastes) -> None:
         super().__init__()
         self._pastes = pastes
         self._texts: list[str] = []
-        self._new = 0  # of them were sent by this program
+        self._new = 0  # how many of them this program sent
 
     def fill(self, texts: Iterable[str]) -> None:
-        """Texts from before this run, the newest first."""
+        """Add texts from before this run, the newest first."""
         self._texts += [self._pastes.collapsed(text) for text in texts]
 
     async def load(self) -> AsyncGenerator[str, None]:
@@ -58,20 +51,23 @@ class Prompts(History):
         return self._texts
 
     def rest_of(self, text: str) -> str:
-        """What the newest one that begins with `text` has behind it; "" if none does."""
+        """Return the rest of the newest text that begins with `text`; "" if none does."""
         size = len(text)
         return next((each[size:] for each in self._texts if len(each) > size and each.startswith(text)), "")
 
     def known(self) -> list[tuple[str, bool]]:
-        """The texts as they were sent, the newest first, and whether this program sent them."""
+        """Return the texts as they were sent, the newest first, each with True if this program sent it."""
         return [(self._pastes.expanded(text), number < self._new) for number, text in enumerate(self._texts)]
 
     def store_string(self, string: str) -> None:
-        """Texts are stored where they are sent."""
+        """Do nothing: texts are stored where they are sent."""
 
 
-class Visible(Processor):
-    """Shows in the input what a terminal would obey or hide, and tabs as blanks; the text itself stays as it is."""
+class VisibleControls(Processor):
+    """A processor that shows characters in the input that a terminal would obey or hide, and tabs as blanks.
+
+    The text itself stays as it is.
+    """
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         fragments = transformation_input.fragments
@@ -81,7 +77,7 @@ class Visible(Processor):
         starts = [0]  # of each source character on the screen
         shown: StyleAndTextTuples = []
         for style, char, *_ in explode_text_fragments(fragments):
-            text = " " * TAB if char == "\t" else clean(char).replace("\n", "⏎")
+            text = " " * TAB_CELLS if char == "\t" else clean(char).replace("\n", "⏎")
             shown.append((style if text == char else f"{style} class:control-character", text))
             starts.append(starts[-1] + len(text))
         return Transformation(
@@ -91,32 +87,36 @@ class Visible(Processor):
         )
 
 
-class Ghost(Processor):
-    """Shows, dim behind the cursor, what is left of the newest prompt that begins with what has been typed.
+class GhostSuggestion(Processor):
+    """A processor that shows, dim behind the cursor, the rest of the newest prompt that begins with the input.
 
-    It is not part of the text until it is taken. Shown in one row, never further than the row goes; where there is no
-    room for it, or `allowed` says no, there is none.
+    The rest is not part of the text until it is taken. It takes one row, never further than the row goes. There is none
+    where there is no room, or `allowed` returns False.
     """
 
     def __init__(
-        self, buffer: Buffer, prompts: Prompts, allowed: Callable[[], bool], columns: Callable[[], int]
+        self, buffer: Buffer, prompts: PromptHistory, allowed: Callable[[], bool], columns: Callable[[], int]
     ) -> None:
         self._buffer, self._prompts, self._allowed, self._columns = buffer, prompts, allowed, columns
 
     @property
     def rest(self) -> str:
-        """What is suggested; "" for nothing."""
+        """The suggestion; "" for none."""
         text = self._buffer.text
         at_end = self._buffer.document.is_cursor_at_the_end
-        if not (at_end and text.strip() and self._allowed()) or self._buffer.complete_state or self._room() < LEAST:
+        if (
+            not (at_end and text.strip() and self._allowed())
+            or self._buffer.complete_state
+            or self._room() < MIN_SUGGESTION_CELLS
+        ):
             return ""
         return self._prompts.rest_of(text)
 
     @property
     def word(self) -> str:
-        """The next word of it."""
-        found = re.match(r"\s*\S+", self.rest)
-        return found[0] if found else ""
+        """The next word of the suggestion."""
+        match = re.match(r"\s*\S+", self.rest)
+        return match[0] if match else ""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         fragments = transformation_input.fragments
@@ -126,27 +126,25 @@ class Ghost(Processor):
         return Transformation([*fragments, ("class:dim", shown)])
 
     def _room(self) -> int:
-        """Cells behind the cursor in its row, less the one that it stands in when it goes there."""
+        """Return the cells after the cursor in its row, less the one that the cursor needs at the end."""
         row = self._columns() - len(f"{USER} ")
-        return row - columns(clean(self._buffer.document.current_line)) % row - 1 if row > 0 else 0
+        return row - cell_width(clean(self._buffer.document.current_line)) % row - 1 if row > 0 else 0
 
 
-def layout(
-    buffer: Buffer, field: Buffer, label: Callable[[], str], ghost: Ghost, tty: Tty, prompt: str = USER
+def build_layout(
+    buffer: Buffer, field: Buffer, label: Callable[[], str], ghost: GhostSuggestion, tty: Tty, prompt: str = USER
 ) -> Layout:
-    """The search field, while it is in use, above the input."""
-    control = BufferControl(buffer, [Visible(), ghost])
+    """Return the layout: the search field, while it is in use, above the input."""
+    control = BufferControl(buffer, [VisibleControls(), ghost])
     sign: StyleAndTextTuples = [("class:prompt", prompt), ("", " ")]
     window = Window(
         control,
-        height=lambda: Dimension(min=1, max=max(1, most(tty.size()[1]) - 2)),
+        height=lambda: Dimension(min=1, max=max(1, max_rows(tty.size()[1]) - 2)),
         wrap_lines=True,
         dont_extend_height=True,
         get_line_prefix=lambda line, wrapped: sign if line == wrapped == 0 else [("", "  ")],
     )
-    search = Window(BufferControl(field, [Visible(), BeforeInput(label, "class:dim")]), height=1)
-    laid = Layout(
-        HSplit([ConditionalContainer(search, Condition(lambda: laid.current_buffer is field)), window]),
-        focused_element=window,
-    )
-    return laid
+    search = Window(BufferControl(field, [VisibleControls(), BeforeInput(label, "class:dim")]), height=1)
+    field_row = ConditionalContainer(search, Condition(lambda: layout.current_buffer is field))
+    layout = Layout(HSplit([field_row, window]), focused_element=window)
+    return layout

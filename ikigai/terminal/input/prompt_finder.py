@@ -1,4 +1,4 @@
-"""Ctrl+R: looking for something that was sent before, while the input shows what would be taken.
+"""This module searches prompts that were sent before (Ctrl+R), while the input shows the chosen one.
 
 search: some wor
 ❯ the newest text that has these words
@@ -15,37 +15,37 @@ from prompt_toolkit.completion import Completion
 from prompt_toolkit.document import Document
 
 from ikigai.core.sanitize import clean_line
-from ikigai.core.search.prompt_history import EXACTLY, Earlier, Finds, fits
-from ikigai.terminal.input.prompt import Prompts
+from ikigai.core.search.prompt_history import EXACTLY, PromptMatches, SentPrompt, match_rank
+from ikigai.terminal.input.prompt import PromptHistory
 from ikigai.terminal.render.text_width import cut
 
-MOST = 100
-"""Texts that are offered."""
-SHARE = 0.6
-"""Of the row for the text; the rest says where and when it was."""
-LEAST = 8
+MAX_OFFERED_PROMPTS = 100
+"""Prompts that are offered."""
+TEXT_SHARE = 0.6
+"""The share of the row for the text; the rest says where and when it was sent."""
+MIN_TEXT_CELLS = 8
 """Cells for the text in any case."""
-BEFORE = 12
-"""Characters shown before the first word found, where the begin of the text has no room beside it."""
+LEADING_CHARACTERS = 12
+"""Characters shown before the first word found, where the beginning of the text has no room beside it."""
 
-NEW = 1 << 62
-"""Above the ids of all events: what is at hand is newer, as far as anybody knows."""
+ABOVE_ALL_IDS = 1 << 62
+"""An id above those of all events: prompts at hand are taken to be newer."""
 
-Look = Callable[[str, Callable[[Sequence[Earlier]], object]], Callable[[], object]]
-"""Begins to look for what was typed, in everything ever sent; calls back with more, and returns what ends that."""
+StartSearch = Callable[[str, Callable[[Sequence[SentPrompt]], object]], Callable[[], object]]
+"""Begins to search for a text in everything ever sent, calls back with matches, and returns a function that ends it."""
 
 
-class Finder:
-    """One search, from Ctrl+R to Enter or Esc. `known` is what is at hand, the newest first; `look` finds the rest.
+class PromptFinder:
+    """One search, from Ctrl+R to Enter or Esc. `known` are the prompts at hand, newest first; `look` finds others.
 
-    `input` shows the text that is chosen, and gets back what it held unless that is taken.
+    `input` shows the chosen text. It gets back its own text unless the chosen one is taken.
     """
 
     def __init__(
         self,
         input: Buffer,
-        known: Sequence[Earlier],
-        look: Look,
+        known: Sequence[SentPrompt],
+        look: StartSearch,
         collapsed: Callable[[str], str],
         columns: Callable[[], int],
         changed: Callable[[], object],
@@ -54,32 +54,32 @@ class Finder:
         self._collapsed, self._columns, self._changed = collapsed, columns, changed
         self._before = input.document
         self._stop: Callable[[], object] = lambda: None
-        self._finds = Finds("")
-        self._offered: list[Earlier] = []
+        self._matches = PromptMatches("")
+        self._offered: list[SentPrompt] = []
         self._at = 0
         self._moved = False
         self.typed("")
 
     @property
     def before(self) -> str:
-        """What the input held."""
+        """The text of the input before the search."""
         return self._before.text
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was found."""
+        """True if nothing was found."""
         return not self._offered
 
     def typed(self, text: str) -> None:
-        """Something else is looked for."""
+        """Search for another text."""
         self._stop()
-        self._finds, self._at, self._moved = Finds(text), 0, False
-        self._finds.add(self._known)
-        finds = self._finds
+        self._matches, self._at, self._moved = PromptMatches(text), 0, False
+        self._matches.add(self._known)
+        matches = self._matches
 
-        def found(more: Sequence[Earlier]) -> None:
-            if self._finds is finds:
-                finds.add(more)
+        def found(more: Sequence[SentPrompt]) -> None:
+            if self._matches is matches:
+                matches.add(more)
                 self._show()
                 self._changed()
 
@@ -94,7 +94,7 @@ class Finder:
             self._show()
 
     def ended(self, take: bool) -> str | None:
-        """End the search; the input is what it was before. Returns the text that was chosen if it is to be taken."""
+        """End the search and restore the input. Return the chosen text if it is to be taken."""
         self._stop()
         self._input.set_document(self._before, bypass_readonly=True)
         self._input.complete_state = None
@@ -102,7 +102,7 @@ class Finder:
 
     def _show(self) -> None:
         chosen = self._offered[self._at].text if self._offered and self._moved else None
-        self._offered = self._finds.best(MOST)
+        self._offered = self._matches.best(MAX_OFFERED_PROMPTS)
         texts = [each.text for each in self._offered]
         self._at = texts.index(chosen) if chosen in texts else min(self._at, max(len(texts) - 1, 0))
         if not texts:
@@ -111,50 +111,54 @@ class Finder:
             return
         document = Document(self._collapsed(texts[self._at]))
         self._input.set_document(document, bypass_readonly=True)
-        room = max(LEAST, int(self._columns() * SHARE))
+        room = max(MIN_TEXT_CELLS, int(self._columns() * TEXT_SHARE))
         choices = [
-            Completion(each.text, display=excerpt(each.text, self._finds.typed, room), display_meta=about(each))
+            Completion(
+                each.text,
+                display=draw_excerpt(each.text, self._matches.typed, room),
+                display_meta=describe_prompt(each),
+            )
             for each in self._offered
         ]
         self._input.complete_state = CompletionState(document, choices, self._at)
 
 
-def begun(
+def begin_search(
     input: Buffer,
-    prompts: Prompts,
-    look: Look,
+    prompts: PromptHistory,
+    look: StartSearch,
     collapsed: Callable[[str], str],
     columns: Callable[[], int],
     changed: Callable[[], object],
-) -> Finder:
-    """A search that begins with the prompts at hand: of those that this program sent it is known that it was here."""
-    known = [Earlier(text, NEW - number, here=mine) for number, (text, mine) in enumerate(prompts.known())]
-    return Finder(input, known, look, collapsed, columns, changed)
+) -> PromptFinder:
+    """Return a search that begins with the prompts at hand. Those that this program sent were sent here."""
+    known = [SentPrompt(text, ABOVE_ALL_IDS - number, here=mine) for number, (text, mine) in enumerate(prompts.known())]
+    return PromptFinder(input, known, look, collapsed, columns, changed)
 
 
-def excerpt(text: str, typed: str, room: int) -> str:
-    """A text in one row of so many cells: from its begin, or from where the first word stands that was looked for."""
+def draw_excerpt(text: str, typed: str, room: int) -> str:
+    """Return a text in one row of `room` cells: from its beginning, or from around the first word of `typed`."""
     line = clean_line(" ".join(text[:2000].split()))
     first = typed.lower().split()[:1]
-    at = line.lower().find(first[0]) if first and fits(typed, text) == EXACTLY else 0
-    if at > room - BEFORE:
-        line = "…" + line[max(0, at - BEFORE) :]
+    at = line.lower().find(first[0]) if first and match_rank(typed, text) == EXACTLY else 0
+    if at > room - LEADING_CHARACTERS:
+        line = "…" + line[max(0, at - LEADING_CHARACTERS) :]
     return cut(line, room)
 
 
-def about(earlier: Earlier) -> str:
-    """Where and when: the agent, the directory if it is another, and how long ago; "" where that is not known."""
+def describe_prompt(earlier: SentPrompt) -> str:
+    """Return where and when the prompt was sent: agent, directory if another, how long ago; "" where unknown."""
     if not earlier.at:
         return ""
     home = os.path.expanduser("~")  # noqa: PTH111
     place = "" if earlier.here else earlier.directory
     if place == home or place.startswith(home + "/"):
         place = "~" + place[len(home) :]
-    return clean_line(" · ".join(filter(None, (earlier.agent, place, ago(time.time() - earlier.at)))))
+    return clean_line(" · ".join(filter(None, (earlier.agent, place, format_ago(time.time() - earlier.at)))))
 
 
-def ago(seconds: float) -> str:
-    """A stretch of time that has passed, in its largest unit."""
+def format_ago(seconds: float) -> str:
+    """Return a duration in the past, in its largest unit."""
     for unit, size in (("year", 31_536_000), ("month", 2_592_000), ("day", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= size:
             count = int(seconds // size)

@@ -1,4 +1,4 @@
-"""What vi's own keys would do otherwise than is said here; loaded where somebody wants them."""
+"""This module binds keys of vi mode that differ from prompt_toolkit's; it is loaded only for vi mode."""
 
 import string
 
@@ -8,16 +8,16 @@ from prompt_toolkit.filters import Condition, vi_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyPressEvent
 from prompt_toolkit.key_binding.vi_state import InputMode, ViState
 
-from ikigai.terminal.input.actions import Actions, On
+from ikigai.terminal.input.actions import InputActions, On
 from ikigai.terminal.input.completion import Menu
-from ikigai.terminal.keyboard import ESC
+from ikigai.terminal.keyboard import ESC_KEY
 
 
-def vi_keys(on: On, actions: Actions, menu: Menu) -> None:
-    """What vi's own keys would do otherwise than is said here."""
-    editing = Condition(lambda: not _at_rest(get_app().vi_state, get_app().current_buffer))
+def bind_vi_keys(on: On, actions: InputActions, menu: Menu) -> None:
+    """Bind the keys of vi mode that differ from prompt_toolkit's."""
+    editing = Condition(lambda: not _is_idle(get_app().vi_state, get_app().current_buffer))
 
-    @on(ESC, filter=vi_mode & editing)
+    @on(ESC_KEY, filter=vi_mode & editing)
     def _(event: KeyPressEvent) -> None:
         menu.close()
         buffer, state = event.current_buffer, event.app.vi_state
@@ -39,7 +39,7 @@ def vi_keys(on: On, actions: Actions, menu: Menu) -> None:
             actions.pressed(event.data)
 
 
-def _at_rest(state: ViState, buffer: Buffer) -> bool:
-    """Whether vi waits for a command and nothing has been begun."""
+def _is_idle(state: ViState, buffer: Buffer) -> bool:
+    """Return True if vi waits for a command and none has been begun."""
     begun = state.operator_func or state.waiting_for_digraph or buffer.selection_state
     return state.input_mode is InputMode.NAVIGATION and not begun

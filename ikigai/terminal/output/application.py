@@ -1,4 +1,4 @@
-"""The terminal while the program runs: keys, signals, suspension, who else has it, all put back at the end."""
+"""This module runs the terminal: keys, signals, suspension, other programs on it, and its restoration at the end."""
 
 import asyncio
 import contextlib
@@ -16,59 +16,58 @@ from prompt_toolkit.layout import Layout
 from ikigai.terminal import capabilities
 from ikigai.terminal.keyboard import Keyboard
 from ikigai.terminal.output.frames import Frames
-from ikigai.terminal.output.live_area import Area
+from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.painter import Painter
 from ikigai.terminal.render.theme import Theme
+from ikigai.terminal.screen_handler import ScreenHandler
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
-    from ikigai.terminal.output.background_color import Background
+    from ikigai.terminal.output.background_color import BackgroundColor
 
 ESCAPE_AFTER = 0.05
 """Seconds after which Esc is the key and not the start of a sequence."""
 LAST_WORDS = 1.0
-"""Seconds that what is under way may take when the screen closes."""
-BLOCK = "\x1b[2 q"
+"""Seconds that pending output and tasks may take when the screen closes."""
+BLOCK_CURSOR = "\x1b[2 q"
 BAR, LINE = "\x1b[6 q", "\x1b[4 q"
-CURSORS = {
+VI_CURSORS = {
     InputMode.INSERT: BAR,
     InputMode.INSERT_MULTIPLE: BAR,
     InputMode.REPLACE: LINE,
     InputMode.REPLACE_SINGLE: LINE,
 }
-"""The cursor's shape in the modes of vi, as its users know it: a bar where text goes in, a line where it is replaced,
-else a block.
-"""
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""The cursor's shape in the modes of vi: a bar where text goes in, a line where it is replaced, else a block."""
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-class Stage:
-    """Runs prompt_toolkit's application over a Painter. `on_signal` takes INT, TERM, HUP and QUIT.
+class TerminalApp:
+    """A runner of prompt_toolkit's application over a Painter.
 
-    The terminal that goes away is a HUP. `last_words` is awaited when the screen closes, for a moment. `vi`: its keys
-    edit, instead of those of Emacs.
+    `handler` gets INT, TERM, HUP and QUIT; a terminal that goes away is a HUP. `last_words` is awaited when the screen
+    closes, for LAST_WORDS seconds at most. With `vi` its keys edit, instead of those of Emacs.
     """
 
     def __init__(
         self,
         tty: Tty,
         theme: Theme,
-        area: Area,
+        area: LiveArea,
         layout: Layout,
-        on_signal: Callable[[int], object],
+        handler: ScreenHandler,
         last_words: Callable[[], Coroutine[Any, Any, None]],
         vi: bool = False,
     ) -> None:
         if not vi:  # hundreds of bindings that no key would reach
             defaults.load_vi_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
         defaults.load_vi_search_bindings = KeyBindings  # pyright: ignore[reportPrivateImportUsage]
-        self.keyboard = Keyboard(tty.taken_over())
+        self.keyboard = Keyboard(tty.take_early())
         self._tty = tty
-        self._on_signal, self._last_words = on_signal, last_words
+        self._handler, self._last_words = handler, last_words
         bare = tty.dumb or theme.words
-        made = _bare_painter() if bare else Painter
-        looks, resized = Theme(plain=True) if bare else theme, lambda: self.frames.resizing()
-        self._painter = made(tty, looks, area, resized, _reflows(os.environ))
+        painter = _bare_painter() if bare else Painter
+        painter_theme = Theme(plain=True) if bare else theme
+        self._painter = painter(tty, painter_theme, area, lambda: self.frames.resizing(), _reflows(os.environ))
         self._app: Application[None] = Application(
             layout=layout,
             include_default_pygments_style=False,
@@ -80,8 +79,8 @@ class Stage:
         )
         if vi:
             area.normal = lambda: self._app.vi_state.input_mode is InputMode.NAVIGATION
-            if not bare and capabilities.strings(os.environ):
-                self._painter.cursor = lambda: CURSORS.get(self._app.vi_state.input_mode, BLOCK)
+            if not bare and capabilities.swallows_osc(os.environ):
+                self._painter.cursor = lambda: VI_CURSORS.get(self._app.vi_state.input_mode, BLOCK_CURSOR)
         self._app.renderer = self._painter
         self._app.ttimeoutlen = ESCAPE_AFTER
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,46 +88,48 @@ class Stage:
         self._suspended = False  # the terminal was given up to stop
         self.frames = Frames(tty, area, self._painter, self._app)
         self._theme = theme
-        self._background: Background | None = None
+        self._background: BackgroundColor | None = None
 
     async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Show the prompt and take keys until `close`; `begin` starts as soon as the prompt is visible."""
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(self._failed)
+        loop.set_exception_handler(self._on_bug)
 
         def visible(_: object) -> None:
             self._app.after_render -= visible
             loop.add_signal_handler(signal.SIGWINCH, self.frames.resizing)
             if self._theme.asks:
-                self._ask()
+                self._query_background()
             self.start(begin())
 
         self._app.after_render += visible
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._signalled, number)
+        for number in ENDING_SIGNALS:
+            loop.add_signal_handler(number, self._on_signal_number, number)
         loop.add_signal_handler(signal.SIGTSTP, self.suspend)
         loop.add_signal_handler(signal.SIGCONT, self._resume)
         try:
             await self._app.run_async(set_exception_handler=False, handle_sigint=False)
         except EOFError:
             self._tty.gone = True
-            self._on_signal(signal.SIGHUP)
+            self._handler.signalled(signal.SIGHUP)
         finally:
             await self._leave(loop)
 
-    def _ask(self) -> None:
-        from ikigai.terminal.output.background_color import Background
+    def _query_background(self) -> None:
+        from ikigai.terminal.output.background_color import BackgroundColor
 
-        self._background = Background(self._tty, self.keyboard.parser, self._theme, os.environ, self._app.invalidate)
+        self._background = BackgroundColor(
+            self._tty, self.keyboard.parser, self._theme, os.environ, self._app.invalidate
+        )
 
-    async def dressed(self) -> None:
-        """Wait, for a moment, until it is known what things look like on this terminal."""
+    async def wait_for_theme(self) -> None:
+        """Wait, for ANSWER_WAIT seconds at most, until the theme for the terminal's background is known."""
         if self._background:
             await self._background.known()
 
     async def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
-            for number in (*SIGNALS, signal.SIGTSTP, signal.SIGCONT):
+            for number in (*ENDING_SIGNALS, signal.SIGTSTP, signal.SIGCONT):
                 loop.remove_signal_handler(number)
             for task in self._tasks:
                 task.cancel()
@@ -147,23 +148,23 @@ class Stage:
         if self._app.is_running and not self._app.is_done:
             self._app.exit(exception=error) if error else self._app.exit()
 
-    def bind(self, keys: KeyBindings, after: Callable[[], None]) -> None:
-        """What keys do; `after` is called whenever one has been pressed."""
+    def bind(self, keys: KeyBindings) -> None:
+        """Bind `keys`. After each key the draft may have changed."""
         self._app.key_bindings = keys
-        self._app.key_processor.after_key_press += lambda _: after()
+        self._app.key_processor.after_key_press += lambda _: self._handler.draft_changed(False)
 
     def inserting(self) -> None:
-        """What is typed now is text: vi leaves its other modes."""
+        """Enter vi's insert mode: the next keys are text."""
         self._app.vi_state.input_mode = InputMode.INSERT
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it while the screen is there; what it raises ends the screen."""
+        """Run `work` as a task while the screen is there; an exception in it ends the screen."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_end)
 
     def press(self, presses: list[KeyPress]) -> None:
-        """Take keys that somebody else has read."""
+        """Process keys that another reader has read."""
         self._app.key_processor.feed_multiple(presses)
         self._app.key_processor.process_keys()
 
@@ -171,7 +172,7 @@ class Stage:
 
     @contextlib.contextmanager
     def away(self, takes_keys: bool = False) -> Iterator[None]:
-        """Another program has the terminal, as it was before ours; or a guest, who takes keys from `keyboard`."""
+        """Give the terminal to another program as it was before ours, or to a guest that takes keys from `keyboard`."""
         self._give_up(takes_keys)
         try:
             with self.keyboard.detach():
@@ -180,7 +181,7 @@ class Stage:
             self._take_again()
 
     def suspend(self) -> None:
-        """Stop, with everybody in our process group, until the shell says to go on."""
+        """Stop, with all of our process group, until the shell continues it."""
         away, guest = "away" in self._painter.holds, self.frames.guest
         if away and not (guest and guest.give_up()):  # another program has it, and is being suspended with us
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -200,11 +201,11 @@ class Stage:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTSTP, self.suspend)
         if self.frames.guest:
             self.frames.guest.take_again()
-        elif self._suspended or "away" not in self._painter.holds:  # else another program goes on with it
+        elif self._suspended or "away" not in self._painter.holds:  # else another program continues with it
             self._take_again()
         self._suspended = False
         if self._tty.gone:  # it went away while we were stopped
-            self._on_signal(signal.SIGHUP)
+            self._handler.signalled(signal.SIGHUP)
 
     def _settle(self) -> None:
         if self._background:
@@ -226,17 +227,17 @@ class Stage:
 
     # ── ends ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _signalled(self, number: int) -> None:
+    def _on_signal_number(self, number: int) -> None:
         if not (number == signal.SIGINT and "away" in self._painter.holds):  # that one was meant for the editor
-            self._on_signal(number)
+            self._handler.signalled(number)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             self.close(error)
 
-    def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback raised: a bug in here. Tasks are their owners' business."""
+    def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Close the screen after a bug in a callback. Exceptions of tasks are left to their owners."""
         error = context.get("exception")
         if error and not context.keys() & {"task", "future"}:
             self.close(error)
@@ -251,7 +252,7 @@ def _bare_painter() -> type[Painter]:
 
 
 def _reflows(environ: os._Environ[str]) -> bool:
-    """Whether this terminal rewraps its rows when it becomes narrower: most do."""
+    """Return True if this terminal rewraps its rows when it becomes narrower: most do."""
     if "TMUX" in environ:
         return True
     return "XTERM_VERSION" not in environ and not environ.get("TERM", "").startswith(("linux", "screen", "vt"))

@@ -1,8 +1,9 @@
-"""Questions to the user, one at a time, above the input: only a key pressed after the question could be read answers.
+"""This module asks the user questions, one at a time, above the input; a key answers only a question that could be
+read.
 
-What is being typed when a question appears goes into the input as before. A key answers when the question has been on
-screen for a moment and, while there is text in the input, whoever typed it has paused for longer than between two
-words; Esc always means the default.
+Text that is being typed when a question appears goes into the input as before. A key answers when the question has been
+on screen for a moment. With text in the input the user must also have paused longer than between two words. Esc always
+means the default.
 """
 
 import asyncio
@@ -10,11 +11,11 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from ikigai.core.questions import Answered, Choice, Question
+from ikigai.core.questions import Choice, Question, QuestionAnswer
 
-UNREAD = 0.4
+MIN_SEEN_SECONDS = 0.4
 """Seconds that a question has to be on screen until a key can answer it."""
-PAUSE = 1.5
+TYPING_GUARD = 1.5
 """Seconds since a letter was typed until a key can answer, with text in the input: it may begin the next word."""
 
 
@@ -23,22 +24,22 @@ class Dialog:
 
     def __init__(self, question: Question) -> None:
         self.question = question
-        self.answered: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        self.answered: asyncio.Future[QuestionAnswer] = asyncio.get_running_loop().create_future()
         self.choice: Choice | None = None
-        self.since = 0.0  # it is on screen, or back at its choices
+        self.since = 0.0  # when it came on screen, or went back to its choices
 
     @property
     def prompt(self) -> str:
-        return self.choice.wants if self.choice else self.question.title
+        return self.choice.prompt if self.choice else self.question.title
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What can be pressed, each in words."""
+        """The keys that can be pressed, each with its meaning."""
         if self.choice:
             return "Enter sends it", "Esc goes back"
-        said = [f"[{each.key}] {each.label}" for each in self.question.choices]
+        labels = [f"[{each.key}] {each.label}" for each in self.question.choices]
         default = next((each.label for each in self.question.choices if each.key == self.question.default), "")
-        return *said, f"Esc: {default}"
+        return *labels, f"Esc: {default}"
 
 
 class Dialogs:
@@ -55,11 +56,11 @@ class Dialogs:
 
     @property
     def wording(self) -> bool:
-        """Whether the input holds the words of an answer."""
+        """True if the input holds the words of an answer."""
         return self.current is not None and self.current.choice is not None
 
-    async def ask(self, question: Question, shown: Callable[[], Awaitable[object]]) -> Answered:
-        """Wait for its turn, show it by `shown`, and when that has ended wait for the answer."""
+    async def ask(self, question: Question, shown: Callable[[], Awaitable[object]]) -> QuestionAnswer:
+        """Wait for the turn of the question, show it by `shown`, then wait for the answer."""
         dialog = Dialog(question)
         self._waiting.append(dialog)
         try:
@@ -79,33 +80,33 @@ class Dialogs:
             self._changed()
 
     def typed(self) -> None:
-        """Text went into the input."""
+        """Note that text went into the input."""
         self._typed = time.monotonic()
 
     def pressed(self, key: str, text: str) -> bool:
-        """A key was pressed with this text in the input; whether it answered, and is no text."""
+        """Handle a key with `text` in the input; return True if the key answered and is no text."""
         dialog = self.current
         if dialog is None or dialog.choice or not dialog.since or dialog.answered.done():
             return False
         now = time.monotonic()
         choice = next((each for each in dialog.question.choices if each.key == key), None)
-        if choice is None or now - dialog.since < UNREAD or (text and now - self._typed < PAUSE):
+        if choice is None or now - dialog.since < MIN_SEEN_SECONDS or (text and now - self._typed < TYPING_GUARD):
             return False
-        if choice.wants:
+        if choice.prompt:
             dialog.choice = choice
             self._changed()
         else:
-            self._answer(dialog, Answered(key))
+            self._answer(dialog, QuestionAnswer(key))
         return True
 
     def said(self, words: str) -> None:
-        """The words that go with the choice."""
+        """Answer with the words that go with the choice."""
         dialog = self.current
         if dialog and dialog.choice:
-            self._answer(dialog, Answered(dialog.choice.key, words))
+            self._answer(dialog, QuestionAnswer(dialog.choice.key, words))
 
     def back(self) -> None:
-        """Esc: from the words to the choices, from these to the default."""
+        """Handle Esc: go from the words to the choices, from these to the default."""
         dialog = self.current
         if dialog is None:
             return
@@ -113,8 +114,8 @@ class Dialogs:
             dialog.choice, dialog.since = None, time.monotonic()
             self._changed()
         else:
-            self._answer(dialog, Answered(dialog.question.default))
+            self._answer(dialog, QuestionAnswer(dialog.question.default))
 
-    def _answer(self, dialog: Dialog, answered: Answered) -> None:
+    def _answer(self, dialog: Dialog, answered: QuestionAnswer) -> None:
         if not dialog.answered.done():
             dialog.answered.set_result(answered)

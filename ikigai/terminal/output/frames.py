@@ -1,4 +1,4 @@
-"""When the live area is drawn: not too often, at once where somebody waits, not while the terminal's size changes."""
+"""This module times the drawing of the live area: not too often, at once for a waiting user, not during a resize."""
 
 import asyncio
 import os
@@ -7,42 +7,42 @@ from typing import Protocol
 
 from prompt_toolkit.application import Application
 
-from ikigai.terminal.output.live_area import Area
+from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.painter import Painter
 from ikigai.terminal.tty import Tty
 
 FRAME, STEP = 0.07, 0.1
-"""Seconds between two frames while text streams in, and while only time goes by."""
-SETTLE = 0.3 if "TMUX" in os.environ else 0.1
-"""Seconds without a further change until the terminal's size is believed: tmux tells of one every 250 ms at most."""
+"""Seconds between two frames while text streams in, and while only the time changes."""
+RESIZE_SETTLE = 0.3 if "TMUX" in os.environ else 0.1
+"""Seconds without a change until the terminal's size is believed: tmux reports changes every 250 ms at most."""
 
 
-class Guest(Protocol):
-    """Who draws on the terminal itself while the screen is away."""
+class FullScreenGuest(Protocol):
+    """The full-screen program that draws on the terminal while the screen is away."""
 
     def give_up(self) -> bool:
-        """Put the terminal back as it was; False where the guest has lent it to another program."""
+        """Restore the terminal; return False where the guest has lent it to another program."""
         ...
 
     def take_again(self) -> None: ...
     def resized(self) -> None: ...
     def changed(self) -> None:
-        """There may be something new: the screen would draw a frame now."""
+        """Check for new events: the screen would draw a frame now."""
         ...
 
 
 class Frames:
-    """Frames of a Painter. `guest` is told of them while it has the terminal; `watch` is called with every one."""
+    """Frames of a Painter. `guest` gets notice of them while it has the terminal; `watch` is called with every one."""
 
-    def __init__(self, tty: Tty, area: Area, painter: Painter, app: Application[None]) -> None:
+    def __init__(self, tty: Tty, area: LiveArea, painter: Painter, app: Application[None]) -> None:
         self._tty, self._area, self._painter, self._app = tty, area, painter, app
         self._timer: asyncio.TimerHandle | None = None
-        self._soonest = False  # the timer's frame comes as soon as one may
+        self._soonest = False  # the timer's frame is the earliest possible
         self._settling: asyncio.TimerHandle | None = None
         self._size = tty.size()
         self._drawn = 0.0
-        self.guest: Guest | None = None
-        self.watch: Callable[[Area], object] = lambda area: None
+        self.guest: FullScreenGuest | None = None
+        self.watch: Callable[[LiveArea], object] = lambda area: None
 
     def print(self, text: str) -> None:
         """Put whole lines above the live area."""
@@ -63,7 +63,7 @@ class Frames:
             self._soonest = due <= self._drawn + FRAME
 
     def at_once(self) -> None:
-        """Draw a frame now: there is something that the user has been waiting for."""
+        """Draw a frame now: the user has been waiting for its content."""
         if self._timer:
             self._timer.cancel()
         self._frame()
@@ -81,7 +81,7 @@ class Frames:
             self.soon(STEP)
 
     def invalidate(self) -> None:
-        """The input has changed: lay it out anew."""
+        """Lay the input out anew after a change."""
         self._app.invalidate()
 
     def redraw(self) -> None:
@@ -90,7 +90,7 @@ class Frames:
         self._app.invalidate()
 
     def resizing(self) -> None:
-        """Draw nothing until the size stays as it is: what is drawn in between may be cut, wrapped or left behind."""
+        """Draw nothing until the size stays: rows drawn in between may be cut, wrapped or left behind."""
         size = self._tty.size()
         if self.guest:
             self.guest.resized()
@@ -100,7 +100,7 @@ class Frames:
         self._painter.holds.add("size")
         if self._settling:
             self._settling.cancel()
-        self._settling = asyncio.get_running_loop().call_later(SETTLE, self._settled)
+        self._settling = asyncio.get_running_loop().call_later(RESIZE_SETTLE, self._settled)
 
     def _settled(self) -> None:
         self._settling = None

@@ -1,11 +1,11 @@
-"""The live area: rows below the scrollback that are redrawn in place, one write per frame.
+"""This module draws the live area: rows below the scrollback that are redrawn in place, one write per frame.
 
     scrollback   printed once, above; it belongs to the terminal from then on
     live area    rows above the input, the input itself as prompt_toolkit lays it out, rows below it
 
 Only rows that changed are written. The area has just the rows it needs: none are reserved, and the terminal is never
-asked where its cursor is. When the terminal has become narrower it may have rewrapped the rows that stand there; the
-next frame erases as many rows as they take now, or copies of them would stay for ever.
+asked where its cursor is. When the terminal has become narrower it may have rewrapped the rows that stand there. The
+next frame then erases as many rows as they take now, or copies of them would stay for ever.
 """
 
 from collections.abc import Callable
@@ -20,20 +20,20 @@ from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import DummyStyle
 from prompt_toolkit.utils import get_cwidth
 
-from ikigai.terminal.render.theme import Theme, unstyled
+from ikigai.terminal.render.theme import Theme, strip_styles
 from ikigai.terminal.tty import Tty
 
 BEGIN, END = "\x1b[?2026h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?2026l"
-"""Around a frame: who can shows it at once, nobody shows the cursor's way, and no row is wrapped."""
-ERASE = "\r\x1b[K\x1b7\x1b[B\x1b[J\x1b8"
-"""This row and all below it, in two steps: from the top row, tmux would keep a copy of the screen first."""
+"""The sequences around a frame: terminals that can show it at once, none shows the cursor moving, no row is wrapped."""
+ERASE_BELOW = "\r\x1b[K\x1b7\x1b[B\x1b[J\x1b8"
+"""Erases this row and all below it, in two steps: from the top row, tmux would keep a copy of the screen first."""
 OWN_CURSOR = "\x1b[0 q"
-"""The cursor has the shape that the terminal's user chose."""
+"""Gives the cursor the shape that the terminal's user chose."""
 PASTES_MARKED, PASTES_BARE = "\x1b[?2004h", "\x1b[?2004l"
 
 
-class Surroundings(Protocol):
-    """What stands around an input of so many rows: rows above and below it, drawn, none wider than `columns`."""
+class AreaAroundInput(Protocol):
+    """The rows around an input of `input` rows: above and below it, drawn, none wider than `columns`."""
 
     def around(self, input: int, columns: int, rows: int) -> tuple[list[str], list[str]]: ...
 
@@ -41,13 +41,13 @@ class Surroundings(Protocol):
 class Painter(Renderer):
     """prompt_toolkit's renderer for an area that shares the screen with a scrollback.
 
-    While anything is in `holds` nothing is written. `resized` is called when the terminal's size is not what it was;
-    whoever gets it calls `settle` when the new one can be relied on. `reflows` says that the terminal rewraps its rows.
-    `cursor` gives the sequence for the cursor's shape, "" for the one it has.
+    While `holds` is not empty nothing is written. `resized` is called when the terminal's size has changed; it leads to
+    `settle` when the new size can be relied on. `reflows` says that the terminal rewraps its rows. `cursor` returns the
+    sequence for the cursor's shape, "" for the one it has.
     """
 
     def __init__(
-        self, tty: Tty, theme: Theme, surroundings: Surroundings, resized: Callable[[], None], reflows: bool = True
+        self, tty: Tty, theme: Theme, surroundings: AreaAroundInput, resized: Callable[[], None], reflows: bool = True
     ) -> None:
         self.holds: set[str] = set()
         self._tty, self._theme, self._surroundings = tty, theme, surroundings
@@ -91,14 +91,14 @@ class Painter(Renderer):
         self._draw([*above, *self._input, *below][:rows], min(x, columns - 1), min(len(above) + y, rows - 1), columns)
 
     def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:
-        """Nothing of the area is on the screen: the next frame begins where the cursor is."""
+        """Forget the drawn area: the next frame begins where the cursor is."""
         self._forget()
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
-        """Take the area off the screen, with what was to be printed in its place."""
+        """Erase the area and print the pending lines in its place."""
         if "away" not in self.holds:
-            lifted = self._lifted(self._tty.size()[0])
-            self._tty.write(BEGIN + lifted + self._printed() + END + PASTES_BARE + OWN_CURSOR * bool(self._shape))
+            lifted = self._lift(self._tty.size()[0])
+            self._tty.write(BEGIN + lifted + self._print() + END + PASTES_BARE + OWN_CURSOR * bool(self._shape))
         self._forget()
 
     def settle(self) -> None:
@@ -107,11 +107,11 @@ class Painter(Renderer):
         self._stale = True
 
     def clear(self) -> None:
-        """Draw the area anew; the scrollback is not ours to clear."""
+        """Draw the area anew; the scrollback is the terminal's."""
         self.erase()
 
     def request_absolute_cursor_position(self) -> None:
-        """Not needed: see above."""
+        """Do nothing: the cursor's place is never asked for."""
 
     def _forget(self) -> None:
         self._shown: list[str] = []
@@ -125,7 +125,7 @@ class Painter(Renderer):
         if not self._shown:
             out.append(PASTES_MARKED)
         if self._pending or self._stale:
-            out += [self._lifted(columns), self._printed()]
+            out += [self._lift(columns), self._print()]
             self._shown, self._stale = [], False
         for number, row in enumerate(rows):
             if number >= len(self._shown) or self._shown[number] != row:
@@ -141,16 +141,16 @@ class Painter(Renderer):
             self._tty.write(BEGIN + "".join(out) + END)
             self._x = x
 
-    def _printed(self) -> str:
+    def _print(self) -> str:
         text = "".join(self._pending)
         self._pending.clear()
         return "\x1b[?7h" + text.replace("\n", "\r\n") + "\x1b[?7l" if text else ""
 
-    def _lifted(self, columns: int) -> str:
-        """Go to the area's first row and erase from there, however the rows are wrapped by now."""
+    def _lift(self, columns: int) -> str:
+        """Return the sequence that goes to the area's first row, however rows wrap now, and erases from there."""
         up = self._y
         if self._shown and self._reflows and columns < self._columns:
-            to_cursor = unstyled(self._shown[self._y])
+            to_cursor = strip_styles(self._shown[self._y])
             reached = 0
             for index, char in enumerate(to_cursor):
                 reached += get_cwidth(char)
@@ -159,17 +159,17 @@ class Painter(Renderer):
                     break
             up = sum(_height(row, columns) for row in (*self._shown[: self._y], to_cursor)) - 1
         self._y = 0
-        return (f"\x1b[{up}A" if up else "") + ERASE
+        return (f"\x1b[{up}A" if up else "") + ERASE_BELOW
 
     def _to(self, y: int) -> str:
-        """Move to a row of the area; below its last row the terminal makes room."""
+        """Return the sequence that moves to a row of the area; below its last row the terminal makes room."""
         down = min(y, max(len(self._shown) - 1, self._y)) - self._y
-        made = max(y - self._y - down, 0)
+        added = max(y - self._y - down, 0)
         self._y = y
-        return (f"\x1b[{down}B" if down > 0 else f"\x1b[{-down}A" if down < 0 else "") + "\r\n" * made
+        return (f"\x1b[{down}B" if down > 0 else f"\x1b[{-down}A" if down < 0 else "") + "\r\n" * added
 
     def _row(self, screen: Screen, y: int, columns: int) -> str:
-        """One row of prompt_toolkit's raster, without the blanks at its end."""
+        """Return one row of prompt_toolkit's raster, without the blanks at its end."""
         cells = screen.data_buffer[y]
         inked = (x for x, cell in cells.items() if x < columns and (cell.char != " " or self._style(cell.style)))
         last = max(inked, default=-1)
@@ -184,7 +184,7 @@ class Painter(Renderer):
         return "".join(self._theme.paint(style, "".join(chars)) for style, chars in pieces)
 
     def _style(self, classes: str) -> str:
-        """The last of prompt_toolkit's classes that the theme knows."""
+        """Return the last of prompt_toolkit's classes that the theme knows."""
         if classes not in self._styles:
             names = reversed(classes.replace("class:", "").split())
             self._styles[classes] = next((name for name in names if name in self._theme), "")
@@ -192,9 +192,9 @@ class Painter(Renderer):
 
 
 def _height(row: str, columns: int) -> int:
-    """How many rows a drawn row takes when it is wrapped at `columns`."""
+    """Return how many rows a drawn row takes when it is wrapped at `columns`."""
     rows, used = 1, 0
-    for char in unstyled(row):
+    for char in strip_styles(row):
         cells = get_cwidth(char)
         if used + cells > columns:
             rows, used = rows + 1, 0

@@ -1,16 +1,16 @@
-"""Marks by which terminals jump from prompt to prompt (OSC 133): in the scrollback alone, where each is printed once.
+"""This module marks prompts so that terminals jump from one to the next (OSC 133), in the scrollback alone.
 
-A  where a message of the user's begins     B  where its words do
-C  where what comes of it begins            D  its end, with a status: 0, 1 for a failure, 130 for a stop
+A  the beginning of a user's message     B  the beginning of its words
+C  the beginning of the answer           D  its end, with a status: 0, 1 for a failure, 130 for a stop
 """
 
 import re
 
-from ikigai.core.views.transcript import Block, Rule, Shown, Speaker
-from ikigai.terminal.output.scrollback import Entry
+from ikigai.core.views.transcript import ContextRule, Shown, Speaker, TranscriptBlock
+from ikigai.terminal.output.scrollback import ScrollbackEntry
 
-BEGIN = "\x1b]133;A;redraw=0\x1b\\"
-"""`redraw=0` for kitty: it takes what stands behind a prompt away when it is resized, for shells draw that again."""
+PROMPT_BEGIN = "\x1b]133;A;redraw=0\x1b\\"
+"""The option `redraw=0` is for kitty: it erases the rows after a prompt on a resize, for shells draw them again."""
 WORDS, OUTPUT = "\x1b]133;B\x1b\\", "\x1b]133;C\x1b\\"
 FAILED, STOPPED = 1, 130
 _SIGN = re.compile(r"(?:\x1b\[[\d;]*m)*[^\s\x1b]+(?:\x1b\[[\d;]*m)* ?")
@@ -18,20 +18,20 @@ _OUTPUT = (Speaker.ASSISTANT, Speaker.TOOL_CALL, Speaker.TOOL_RESULT, Speaker.ST
 
 
 class PromptMarks:
-    """Puts the marks into what is drawn, which has to come here in the order in which it is printed."""
+    """The marks of the prompts. Entries have to come here in the order in which they are printed."""
 
     def __init__(self) -> None:
-        self._asked = False  # nothing has come of the message yet
+        self._asked = False  # the message has no answer yet
         self._open = False  # its end is not marked yet
         self._status = 0
 
-    def on(self, shown: Shown | None, entry: Entry) -> Entry:
-        """The entry, drawn of `shown` (None: of a reply that is streaming), with its marks."""
-        if isinstance(shown, Rule):
+    def on(self, shown: Shown | None, entry: ScrollbackEntry) -> ScrollbackEntry:
+        """Return the entry, drawn from `shown` (None: from a streaming reply), with its marks."""
+        if isinstance(shown, ContextRule):
             return entry
         if shown and shown.speaker is Speaker.USER:
-            return entry._replace(text=self._begun(entry.text))
-        if isinstance(shown, Block) and shown.speaker not in _OUTPUT:
+            return entry._replace(text=self._mark_begin(entry.text))
+        if isinstance(shown, TranscriptBlock) and shown.speaker not in _OUTPUT:
             return entry
         if shown and shown.speaker is Speaker.STOPPED:
             self._status = FAILED if shown.failed else STOPPED
@@ -39,14 +39,14 @@ class PromptMarks:
         return entry._replace(text=mark + entry.text)
 
     def ended(self) -> str:
-        """The mark behind what came of the last message; "" where there is none to set."""
+        """Return the mark after the answer to the last message; "" where there is none to set."""
         mark = f"\x1b]133;D;{self._status}\x1b\\" if self._open else ""
         self._asked = self._open = False
         self._status = 0
         return mark
 
-    def _begun(self, drawn: str) -> str:
-        mark = self.ended() + BEGIN
+    def _mark_begin(self, drawn: str) -> str:
+        mark = self.ended() + PROMPT_BEGIN
         self._asked = self._open = True
-        sign = found.end() if (found := _SIGN.match(drawn)) else 0
+        sign = match.end() if (match := _SIGN.match(drawn)) else 0
         return f"{mark}{drawn[:sign]}{WORDS}{drawn[sign:]}"

@@ -1,4 +1,4 @@
-"""What goes into the scrollback: each entry once, in order, drawn a little at a time so that keys never wait."""
+"""This module prints entries into the scrollback: each once, in order, drawn in small steps so that keys never wait."""
 
 import asyncio
 import time
@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, NamedTuple
 
-SLICE = 0.005
+DRAWING_STEP = 0.005
 """Seconds of drawing after which keys get their turn."""
 
 
-class Entry(NamedTuple):
-    """Drawn lines. Entries of one `group` that follow one another stand without a blank line between them.
+class ScrollbackEntry(NamedTuple):
+    """Drawn lines. Consecutive entries of one `group` have no blank line between them.
 
-    One that is `bare` is no line at all, but a sequence that draws nothing.
+    A `bare` entry is not a line but a sequence that draws nothing.
     """
 
     text: str
@@ -21,21 +21,21 @@ class Entry(NamedTuple):
     bare: bool = False
 
 
-Draw = Callable[[int], Iterable[Entry]]
-"""Draws entries for so many columns, one by one. What one call draws is printed at once."""
+Draw = Callable[[int], Iterable[ScrollbackEntry]]
+"""A function that draws entries for `columns`, one by one. The entries of one call are printed at once."""
 
 
 Wait = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Scroll:
-    """`print` takes whole lines, each with its line break; `columns` tells how wide the terminal is."""
+class Scrollback:
+    """The queue of entries. `print` takes whole lines, each with its line break; `columns` returns the width."""
 
     def __init__(self, print: Callable[[str], None], columns: Callable[[], int]) -> None:
         self._print, self._columns = print, columns
         self._waiting: deque[tuple[Draw, bool | Wait]] = deque()
-        self._entries: Iterator[Entry] = iter(())  # of what is being drawn
-        self._lines: list[str] = []  # of it, drawn so far
+        self._entries: Iterator[ScrollbackEntry] = iter(())  # of the function that draws now
+        self._lines: list[str] = []  # of its entries, drawn so far
         self._group = ""
         self._begun = False
         self._idle = asyncio.Event()
@@ -43,13 +43,13 @@ class Scroll:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, draw: Draw, big: bool = False) -> None:
-        """Draw and print after everything that was added before; what is `big` is drawn in a thread."""
+        """Draw and print after everything that was added before; with `big` draw in a thread."""
         self._waiting.append((draw, big))
         if self._idle.is_set():
             self._go_on()
 
     def after(self, wait: Wait) -> None:
-        """What is added from now on is drawn when this has come."""
+        """Draw the entries added from now on when `wait` has returned."""
         self._waiting.append((lambda columns: (), wait))
         if self._idle.is_set():
             self._go_on()
@@ -60,7 +60,7 @@ class Scroll:
 
     def _go_on(self) -> None:
         self._idle.clear()
-        until = time.monotonic() + SLICE
+        until = time.monotonic() + DRAWING_STEP
         while True:
             for text, group, bare in self._entries:
                 if bare:
@@ -79,20 +79,20 @@ class Scroll:
                 break
             draw, big = self._waiting.popleft()
             if big:
-                work = self._aside(draw) if big is True else self._later(big)
+                work = self._draw_in_thread(draw) if big is True else self._wait_for(big)
                 self._task = asyncio.create_task(work, name="drawing")
                 return
             self._entries = iter(draw(self._columns()))
         self._idle.set()
 
-    async def _aside(self, draw: Draw) -> None:
+    async def _draw_in_thread(self, draw: Draw) -> None:
         columns = self._columns()
         try:
             self._entries = iter(await asyncio.to_thread(lambda: list(draw(columns))))
         finally:
             self._go_on()
 
-    async def _later(self, wait: Wait) -> None:
+    async def _wait_for(self, wait: Wait) -> None:
         try:
             await wait()
         finally:

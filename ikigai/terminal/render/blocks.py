@@ -1,12 +1,12 @@
-"""Blocks and notices as lines for the scrollback; nothing foreign leaves here unclean.
+"""This module draws blocks and notices as lines for the scrollback; it cleans all foreign text.
 
-    ❯ what the user said          → tool(argument=value)
-    ● what the model said         ← the first lines of what came of it
-    ∴ thought for 12 s: how it began … (Ctrl+O)
-    · what happened to the conversation      ⚠ a warning      ✗ a turn that was stopped, and why
+    ❯ the user's words            → tool(argument=value)
+    ● the model's words           ← the first lines of the result
+    ∴ thought for 12 s: the beginning … (Ctrl+O)
+    · an event of the conversation      ⚠ a warning      ✗ a turn that was stopped, and why
 
-Every function returns lines joined by line breaks, without one at the end, no wider than `width` cells (code, which the
-terminal wraps, excepted).
+Every function returns lines joined by line breaks, without one at the end. Lines are no wider than `width` cells,
+except code, which the terminal wraps.
 """
 
 import logging
@@ -18,190 +18,193 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.core.views.transcript import Block, Rule, Shown, Speaker
-from ikigai.terminal.render import diff as changes
+from ikigai.core.views.transcript import ContextRule, Shown, Speaker, TranscriptBlock
+from ikigai.terminal.render import diff
 from ikigai.terminal.render import theme as glyph
 from ikigai.terminal.render.markdown import MarkdownStream, render
-from ikigai.terminal.render.text_width import TAB, columns, cut, lasting, wrap
+from ikigai.terminal.render.text_width import TAB_CELLS, cell_width, cut, format_duration, wrap
 from ikigai.terminal.render.theme import Theme
 
 if TYPE_CHECKING:
-    from ikigai.core.search.snippets import Marked
+    from ikigai.core.search.snippets import MarkedText
 
 log = logging.getLogger(__name__)
 
-INDENT = 2
+BLOCK_INDENT = 2
 LONGEST_MESSAGE = 40
 """Rows of a user's message that are shown; the whole of it is in the log."""
 LONGEST_RESULT = 3
-SCREENFULS = 2
-"""How much of a history is drawn anew."""
-OPENS = " (Ctrl+O)"
-MUCH = 1 << 16
+REDRAWN_SCREENFULS = 2
+"""Screenfuls of a history that are drawn anew."""
+OPEN_HINT = " (Ctrl+O)"
+MAX_SCANNED_CHARACTERS = 1 << 16
 """Characters that are looked at where only a few rows are shown."""
 
 
 def warm(columns: int) -> tuple[()]:
-    """Import what drawing takes; draws nothing."""
+    """Import the modules for Markdown; draw nothing."""
     import ikigai.terminal.render.markdown_elements  # noqa: F401
 
     return ()
 
 
-def is_long(block: Block) -> bool:
-    """Whether more came of a tool call than is shown, or a user's message, as of a !command, has more lines."""
+def is_long(block: TranscriptBlock) -> bool:
+    """Return True if a tool's result or a user's message, as of a !command, is longer than its shown rows."""
     lines = block.text.rstrip("\n").count("\n")
     if block.speaker is Speaker.USER:
         return lines >= LONGEST_MESSAGE
     long = lines >= LONGEST_RESULT or block.whole
-    return block.speaker is Speaker.TOOL_RESULT and (bool(long) or changes.is_long(block.diff))
+    return block.speaker is Speaker.TOOL_RESULT and (bool(long) or diff.is_long(block.diff))
 
 
-def all_of(block: Block) -> str:
-    """What the key opens of a long result: the words, and what was changed."""
+def full_text(block: TranscriptBlock) -> str:
+    """Return the text that the key opens of a long result: its words, and its changes."""
     if block.whole:
         return f"{block.text}\n\n[{block.whole:,} bytes in all: ikigai history show {block.id}]"
-    return f"{block.text}\n\n{changes.plain(block.diff)}" if block.diff else block.text
+    return f"{block.text}\n\n{diff.plain_diff(block.diff)}" if block.diff else block.text
 
 
-def block(block: Block, width: int, theme: Theme, opens: bool = False, links: bool = False) -> str:
-    """One stored event. What is out of the context is dim, and its links only text; `opens` says that a key shows the
-    rest of it.
+def draw_block(block: TranscriptBlock, width: int, theme: Theme, opens: bool = False, links: bool = False) -> str:
+    """Draw one stored event. Outside the context it is dim, and its links are plain text.
+
+    `opens` says that a key shows the rest of it.
     """
     match block.speaker:
         case Speaker.ASSISTANT:
-            drawn = reply(block.text, width, theme, links and block.remembered)
+            drawn = draw_reply(block.text, width, theme, links and block.remembered)
         case Speaker.USER:
             rows = _rows(block.text, width, LONGEST_MESSAGE)
-            if opens and len(rows) > LONGEST_MESSAGE and columns(rows[-1] + OPENS) <= width - INDENT:
-                rows[-1] += OPENS
-            drawn = _hung(glyph.USER, "prompt", rows, "user", theme)
+            if opens and len(rows) > LONGEST_MESSAGE and cell_width(rows[-1] + OPEN_HINT) <= width - BLOCK_INDENT:
+                rows[-1] += OPEN_HINT
+            drawn = _hang(glyph.USER, "prompt", rows, "user", theme)
         case Speaker.TOOL_CALL:
-            text = cut(clean_line(_call(block)), width - INDENT)
-            drawn = _hung(glyph.CALL, "call", [text], "", theme)
+            text = cut(clean_line(_format_call(block)), width - BLOCK_INDENT)
+            drawn = _hang(glyph.CALL, "call", [text], "", theme)
         case Speaker.TOOL_RESULT:
             rows = _rows(block.text, width, LONGEST_RESULT, wrapped=False, whole=block.whole)
-            if opens and len(rows) > LONGEST_RESULT and columns(rows[-1] + OPENS) <= width - INDENT:
-                rows[-1] += OPENS
+            if opens and len(rows) > LONGEST_RESULT and cell_width(rows[-1] + OPEN_HINT) <= width - BLOCK_INDENT:
+                rows[-1] += OPEN_HINT
             if block.failed and len(rows) > LONGEST_RESULT:  # how it ended stands at the end
-                rows.append(cut(clean_line(block.text.rstrip()[-MUCH:].rpartition("\n")[2]), width - INDENT))
-            drawn = _hung(glyph.RESULT, "error" if block.failed else "dim", rows, "dim", theme, block.failed)
-            changed = changes.few(block.diff, width - INDENT, theme, OPENS * opens)
-            drawn = "\n".join((drawn, *(" " * INDENT + row for row in changed)))
+                last = block.text.rstrip()[-MAX_SCANNED_CHARACTERS:].rpartition("\n")[2]
+                rows.append(cut(clean_line(last), width - BLOCK_INDENT))
+            drawn = _hang(glyph.RESULT, "error" if block.failed else "dim", rows, "dim", theme, block.failed)
+            changes = diff.draw_first_rows(block.diff, width - BLOCK_INDENT, theme, OPEN_HINT * opens)
+            drawn = "\n".join((drawn, *(" " * BLOCK_INDENT + row for row in changes)))
         case Speaker.STOPPED:
             style = "error" if block.failed else "warning"
-            drawn = _hung(glyph.STOPPED, style, _rows(block.text, width, LONGEST_MESSAGE), "", theme, block.failed)
+            drawn = _hang(glyph.STOPPED, style, _rows(block.text, width, LONGEST_MESSAGE), "", theme, block.failed)
         case Speaker.SHORT:
-            drawn = notice(block.text, width, theme)
+            drawn = draw_notice(block.text, width, theme)
         case Speaker.NOTE:
-            drawn = _hung(glyph.NOTE, "dim", _rows(block.text, width, LONGEST_MESSAGE), "dim", theme)
+            drawn = _hang(glyph.NOTE, "dim", _rows(block.text, width, LONGEST_MESSAGE), "dim", theme)
     if block.remembered:
         return drawn
     return "\n".join(map(theme.dimmed, ("Out of context. " * theme.words + drawn).split("\n")))
 
 
-class Voice:
-    """What the pieces of one reply share: the link definitions met so far, and whether any of it has been drawn."""
+class ReplyContext:
+    """The state that the pieces of one reply share: link definitions so far, and `begun` once one is drawn."""
 
     def __init__(self) -> None:
         self.references: dict[str, Any] = {}
         self.begun = False
 
 
-def reply(text: str, width: int, theme: Theme, links: bool = False) -> str:
-    """A whole reply in Markdown. With `links` those that are safe can be clicked."""
-    from ikigai.terminal.render import plain_paragraphs as unmarked
+def draw_reply(text: str, width: int, theme: Theme, links: bool = False) -> str:
+    """Draw a whole reply in Markdown. With `links` safe ones can be clicked."""
+    from ikigai.terminal.render import plain_paragraphs
 
-    if not theme.words and unmarked.is_plain(text, width - INDENT):
-        return _indented(unmarked.drawn(text, width - INDENT), Voice(), theme)
-    stream, voice = MarkdownStream(), Voice()
+    if not theme.words and plain_paragraphs.is_plain(text, width - BLOCK_INDENT):
+        return _indented(plain_paragraphs.draw_paragraphs(text, width - BLOCK_INDENT), ReplyContext(), theme)
+    stream, context = MarkdownStream(), ReplyContext()
     stream.feed(text)
     stream.finish()
-    return "\n\n".join(filter(None, (piece(source, voice, width, theme, links) for source in stream.take())))
+    return "\n\n".join(filter(None, (draw_piece(source, context, width, theme, links) for source in stream.take())))
 
 
 def takes_markdown(text: str, width: int) -> bool:
-    """Whether a reply can be drawn only by what draws Markdown, which takes a while to load."""
-    from ikigai.terminal.render import plain_paragraphs as unmarked
+    """Return True if a reply needs the modules for Markdown, which take a while to load."""
+    from ikigai.terminal.render import plain_paragraphs
 
-    return not unmarked.is_plain(text, width - INDENT)
+    return not plain_paragraphs.is_plain(text, width - BLOCK_INDENT)
 
 
-def piece(source: str, voice: Voice, width: int, theme: Theme, links: bool = False) -> str:
-    """One finished block of a reply; empty if it shows nothing. Only code stands at the left edge, to be copied."""
-    if theme.words:  # Markdown says in signs that are read out what it is
-        said = clean(source).strip("\n")
-        begun, voice.begun = voice.begun, voice.begun or bool(said)
-        return said if begun or not said else f"{theme.sign(glyph.ASSISTANT)} {said}"
+def draw_piece(source: str, context: ReplyContext, width: int, theme: Theme, links: bool = False) -> str:
+    """Draw one finished block of a reply; "" if it shows nothing. Only code stands at the left edge, to be copied."""
+    if theme.words:  # screen readers read out the signs of Markdown
+        text = clean(source).strip("\n")
+        begun, context.begun = context.begun, context.begun or bool(text)
+        return text if begun or not text else f"{theme.sign(glyph.ASSISTANT)} {text}"
     code = source.lstrip("\n").startswith(("```", "~~~"))
-    indent = 0 if code else INDENT
+    indent = 0 if code else BLOCK_INDENT
     try:
-        styles, references = theme.styles, voice.references
+        styles, references = theme.styles, context.references
         drawn = render(
             source, width - indent, color=not theme.plain, styles=styles, references=references, links=links
         ).rstrip("\n")
-    except Exception:  # no text is worth a turn, and no look is worth a text
+    except Exception:  # a failure of the drawing must not end the turn nor hide the text
         log.exception("Markdown could not be drawn")
         drawn = "\n".join(wrap(clean(source), width - indent)).strip("\n")
-    return _indented(drawn, voice, theme, code) if drawn else ""
+    return _indented(drawn, context, theme, code) if drawn else ""
 
 
-def _indented(drawn: str, voice: Voice, theme: Theme, code: bool = False) -> str:
-    """Drawn rows of a reply at their place, behind its sign where they are its first."""
-    indent = 0 if code else INDENT
+def _indented(drawn: str, context: ReplyContext, theme: Theme, code: bool = False) -> str:
+    """Indent drawn rows of a reply, behind its sign where they are its first."""
+    indent = 0 if code else BLOCK_INDENT
     drawn = "\n".join(" " * indent * bool(line) + line for line in drawn.split("\n"))
-    if not voice.begun:
-        voice.begun = True
+    if not context.begun:
+        context.begun = True
         sign = theme.paint("assistant", glyph.ASSISTANT)
-        return f"{sign}\n{drawn}" if code else f"{sign} {drawn[INDENT:]}"
+        return f"{sign}\n{drawn}" if code else f"{sign} {drawn[BLOCK_INDENT:]}"
     return drawn
 
 
-def thought(text: str, seconds: float | None, width: int, theme: Theme, full: bool = False, opens: bool = False) -> str:
-    """What was thought: one row with how it begins, or all of it; `opens` says that a key shows the rest."""
-    took = f"thought for {lasting(seconds)}" if seconds is not None and seconds >= 1 else "thought"
+def draw_thought(
+    text: str, seconds: float | None, width: int, theme: Theme, full: bool = False, opens: bool = False
+) -> str:
+    """Draw a thought: one row with its beginning, or all of it; `opens` says that a key shows the rest."""
+    took = f"thought for {format_duration(seconds)}" if seconds is not None and seconds >= 1 else "thought"
     if full:
-        rows = wrap(clean(text).strip("\n"), width - INDENT)
-        return _hung(glyph.THOUGHT, "dim", [f"{took}:", *rows], "thought", theme)
-    words = " ".join(clean(text[:MUCH]).replace("**", "").split())  # summaries come with headings
+        rows = wrap(clean(text).strip("\n"), width - BLOCK_INDENT)
+        return _hang(glyph.THOUGHT, "dim", [f"{took}:", *rows], "thought", theme)
+    words = " ".join(clean(text[:MAX_SCANNED_CHARACTERS]).replace("**", "").split())  # summaries come with headings
     width = min(width, 200) if theme.words else width  # nothing is wrapped there
-    key = OPENS if opens and width >= 2 * len(OPENS) + len(took) else ""
+    key = OPEN_HINT if opens and width >= 2 * len(OPEN_HINT) + len(took) else ""
     begins = cut(f"{took.capitalize() if theme.words else f'{glyph.THOUGHT} {took}'}: {words}", width - len(key))
     return theme.paint("thought", begins + key)
 
 
-def notice(text: str, width: int, theme: Theme) -> str:
-    return _hung(glyph.WARNING, "warning", _rows(text, width, LONGEST_MESSAGE), "", theme)
+def draw_notice(text: str, width: int, theme: Theme) -> str:
+    return _hang(glyph.WARNING, "warning", _rows(text, width, LONGEST_MESSAGE), "", theme)
 
 
-def plain(text: str, width: int) -> str:
-    """Text of our own making, set apart by its indent; what stands in a second column stays there when it wraps."""
-    rows = (row for line in clean(text).split("\n") for row in _columns(line, width - INDENT))
-    return "\n".join(" " * INDENT + row if row else "" for row in rows)
+def draw_plain(text: str, width: int) -> str:
+    """Draw text of the program, set apart by its indent; a second column stays in place when it wraps."""
+    rows = (row for line in clean(text).split("\n") for row in _columns(line, width - BLOCK_INDENT))
+    return "\n".join(" " * BLOCK_INDENT + row if row else "" for row in rows)
 
 
-def proposed(lines: Sequence[str], width: int, theme: Theme) -> str:
-    """What a question is about, set apart like `plain` text; a unified diff in it in colours."""
+def draw_proposed(lines: Sequence[str], width: int, theme: Theme) -> str:
+    """Draw the lines that a question is about, indented like `draw_plain`; a unified diff in colors."""
     drawn = list[str]()
-    for line, style in zip(lines, changes.styles(lines), strict=True):
-        line = changes.told(clean(line), style, theme)
-        drawn += (theme.paint(style, row) for row in wrap(line, width - INDENT))
-    return "\n".join(" " * INDENT + row if row else "" for row in drawn)
+    for line, style in zip(lines, diff.line_styles(lines), strict=True):
+        line = diff.draw_line(clean(line), style, theme)
+        drawn += (theme.paint(style, row) for row in wrap(line, width - BLOCK_INDENT))
+    return "\n".join(" " * BLOCK_INDENT + row if row else "" for row in drawn)
 
 
-def marked(lines: "Iterable[Marked]", width: int, theme: Theme) -> str:
-    """Lines with places in them that stand out, set apart like `plain` ones."""
-    return "\n".join(
-        " " * INDENT + row if row else "" for line in lines for row in _marked(line, width - INDENT, theme)
-    )
+def draw_marked(lines: "Iterable[MarkedText]", width: int, theme: Theme) -> str:
+    """Draw lines with highlighted places in them, indented like `draw_plain`."""
+    rows = (row for line in lines for row in _marked(line, width - BLOCK_INDENT, theme))
+    return indent_lines("\n".join(rows))
 
 
-def shifted(drawn: str) -> str:
-    """Drawn lines, set apart like `plain` ones."""
-    return "\n".join(" " * INDENT + row if row else "" for row in drawn.split("\n"))
+def indent_lines(drawn: str) -> str:
+    """Indent drawn lines like `draw_plain`."""
+    return "\n".join(" " * BLOCK_INDENT + row if row else "" for row in drawn.split("\n"))
 
 
-def _marked(line: "Marked", width: int, theme: Theme) -> Iterator[str]:
+def _marked(line: "MarkedText", width: int, theme: Theme) -> Iterator[str]:
     at = 0
     for row in wrap(line.text, width):
         start = line.text.index(row, at)
@@ -216,9 +219,9 @@ def _marked(line: "Marked", width: int, theme: Theme) -> Iterator[str]:
 
 
 def _columns(line: str, width: int) -> Iterator[str]:
-    found = re.match(r"\S+(?: \S+)* {2,}(?=\S)", line[:width])
-    column = found.end() if found else 0
-    if columns(line) <= width or not 0 < column <= width // 2:
+    match = re.match(r"\S+(?: \S+)* {2,}(?=\S)", line[:width])
+    column = match.end() if match else 0
+    if cell_width(line) <= width or not 0 < column <= width // 2:
         yield from wrap(line, width)
         return
     first, *others = wrap(line[column:], width - column)
@@ -226,57 +229,57 @@ def _columns(line: str, width: int) -> Iterator[str]:
     yield from (" " * column + row for row in others)
 
 
-def last_screenfuls(shown: Sequence[Shown], width: int, height: int) -> int:
-    """Where to begin so that a few screens are filled, at the beginning of a turn if there is one before that."""
+def first_visible(shown: Sequence[Shown], width: int, height: int) -> int:
+    """Return the index from which a few screens are filled, at the beginning of a turn if there is one before that."""
     rows = 0
     for index in range(len(shown) - 1, -1, -1):
         each = shown[index]
-        if isinstance(each, Rule):
+        if isinstance(each, ContextRule):
             continue
         taken = each.text.count("\n") + len(each.text) // width + 2 + 2 * len(each.thoughts)
         rows += taken if each.speaker is Speaker.ASSISTANT else min(taken, LONGEST_MESSAGE)
-        if rows > SCREENFULS * height and each.speaker is Speaker.USER:
+        if rows > REDRAWN_SCREENFULS * height and each.speaker is Speaker.USER:
             return index
     return 0
 
 
-def another(name: str, width: int, theme: Theme) -> str:
-    """What stands above the history of an agent that comes behind another one's."""
+def draw_agent_heading(name: str, width: int, theme: Theme) -> str:
+    """Draw the heading of an agent's history that follows another agent's."""
     return theme.paint("dim", cut(f"{theme.sign(glyph.NOTE)} Agent {clean_line(name)}", width))
 
 
-def skipped(count: int, width: int, theme: Theme) -> str:
-    """What stands for the beginning of a history that is not shown again."""
+def draw_skipped(count: int, width: int, theme: Theme) -> str:
+    """Draw the line for the beginning of a history that is not shown again."""
     events = "event is" if count == 1 else "events are"
     return theme.paint("dim", cut(f"{theme.sign(glyph.NOTE)} {count:,} earlier {events} not shown again", width))
 
 
-def _rows(text: str, width: int, most: int, wrapped: bool = True, whole: int = 0) -> list[str]:
-    """The first `most` rows of foreign text, and how much there is in all if that is more: `whole` bytes, if any."""
-    head = clean(text[:MUCH]).rstrip("\n")
-    width -= INDENT
-    lines = wrap(head, width) if wrapped else (cut(line.expandtabs(TAB), width) for line in head.split("\n"))
-    rows = list(islice(lines, most + 1))
-    if len(rows) > most:
+def _rows(text: str, width: int, max_rows: int, wrapped: bool = True, whole: int = 0) -> list[str]:
+    """Return the first `max_rows` rows of foreign text, and the size of all if that is more: `whole` bytes, if any."""
+    head = clean(text[:MAX_SCANNED_CHARACTERS]).rstrip("\n")
+    width -= BLOCK_INDENT
+    lines = wrap(head, width) if wrapped else (cut(line.expandtabs(TAB_CELLS), width) for line in head.split("\n"))
+    rows = list(islice(lines, max_rows + 1))
+    if len(rows) > max_rows:
         lines = text.rstrip("\n").count("\n") + 1
-        much = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        rows[most] = cut(f"… {f'{whole:,} bytes' if whole else much} in all", width)
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        rows[max_rows] = cut(f"… {f'{whole:,} bytes' if whole else size} in all", width)
     return rows
 
 
-def _hung(sign: str, sign_style: str, rows: Iterable[str], style: str, theme: Theme, failed: bool = False) -> str:
-    """Rows behind a sign, those after the first under the first."""
+def _hang(sign: str, sign_style: str, rows: Iterable[str], style: str, theme: Theme, failed: bool = False) -> str:
+    """Hang rows on a sign: the others stand under the first."""
     head, *rest = [theme.paint(style, row) for row in rows] or [""]
     return "\n".join(
         [
             f"{theme.paint(sign_style, theme.sign(sign, failed))} {head}".rstrip(),
-            *(" " * INDENT * bool(row) + row for row in rest),
+            *(" " * BLOCK_INDENT * bool(row) + row for row in rest),
         ]
     )
 
 
-def _call(block: Block) -> str:
-    """A tool call as people write one."""
+def _format_call(block: TranscriptBlock) -> str:
+    """Return a tool call as people write one."""
     try:
         arguments = msgspec.json.decode(block.text, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -1,30 +1,30 @@
-"""The rule where the context begins, as a line for the scrollback: loaded with the first that is drawn."""
+"""This module draws the context rule as a line for the scrollback; it is loaded with the first rule."""
 
 from collections.abc import Iterator
 
 from ikigai.core import tokens
 from ikigai.core.sanitize import clean_line
-from ikigai.core.views.transcript import Rule
-from ikigai.terminal.render.text_width import columns, cut
+from ikigai.core.views.transcript import ContextRule
+from ikigai.terminal.render.text_width import cell_width, cut
 from ikigai.terminal.render.theme import Theme
 
 
-def rule(rule: Rule, width: int, theme: Theme) -> str:
-    """The line where the context begins: as wide as the terminal, its label in the middle, as much of it as fits."""
+def draw_context_rule(rule: ContextRule, width: int, theme: Theme) -> str:
+    """Draw the line where the context begins: as wide as the terminal, with its label in the middle."""
     if theme.words:
-        from ikigai.terminal.render import plain_words as words
+        from ikigai.terminal.render import plain_words
 
-        return words.rule(rule)
-    label = next((label for label in _labels(rule) if columns(label) + 6 <= width), "")
+        return plain_words.describe_rule(rule)
+    label = next((label for label in _labels(rule) if cell_width(label) + 6 <= width), "")
     if not label:
         return theme.paint("dim", "─" * width)
-    line = width - columns(label) - 2
+    line = width - cell_width(label) - 2
     left, right = "─" * (line // 2), "─" * (line - line // 2)
     return f"{theme.paint('dim', left)} {label} {theme.paint('dim', right)}"
 
 
-def _labels(rule: Rule) -> Iterator[str]:
-    """What the rule can say, the fullest first."""
+def _labels(rule: ContextRule) -> Iterator[str]:
+    """Yield the labels of the rule, the fullest first."""
     if rule.cleared:
         yield "context begins here"
         yield "context"
@@ -43,10 +43,10 @@ def _labels(rule: Rule) -> Iterator[str]:
     yield out
 
 
-def _report(rule: Rule, out: str) -> Iterator[str]:
-    """The same with what has just left, as long as there is room for that."""
+def _report(rule: ContextRule, out: str) -> Iterator[str]:
+    """Yield labels with the turns that have just left the context, the fullest first."""
     short = f"{rule.turns:,} out, {rule.left:,} now"
-    sizes = f"{tokens.short(rule.used_before)} → {tokens.short(rule.used)}"
+    sizes = f"{tokens.format_tokens(rule.used_before)} → {tokens.format_tokens(rule.used)}"
     now = f"{out}, {rule.left:,} just now ({sizes} tokens)"
     words = clean_line(rule.words)
     if words:

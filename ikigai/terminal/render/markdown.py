@@ -1,9 +1,9 @@
-"""Markdown as it streams in: finds the blocks that are finished, shows the rest plain, draws a block for the terminal.
+"""This module cuts streaming Markdown into finished blocks, shows the rest plain, and draws a block for the terminal.
 
-Text grows at its end only, so a block that another one follows stays as it is for ever: it can be drawn once and
-leave the live area. markdown-it says where blocks end. It reads only what came after the last finished block, only
-when a line arrived that may end one, and never more than twice what came in (three times with the end of the text);
-inside a fence lines are merely compared with the closing one.
+Text grows at its end only, so a block that another one follows stays as it is for ever: it can be drawn once and leave
+the live area. markdown-it says where blocks end. It reads only the text after the last finished block, and only when a
+line arrived that may end one. It never reads more than twice the input (three times with the end of the text). Inside a
+fence lines are merely compared with the closing one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ikigai.core.sanitize import Cleaner, clean
-from ikigai.system.commonmark import ended, parser
-from ikigai.terminal.render.styles import Styles, table
+from ikigai.system.commonmark import build_parser, end_with_newline
+from ikigai.terminal.render.styles import Styles, theme_styles
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ANY = table(0)
+DEFAULT_STYLES = theme_styles(0)
 _DEEPEST = 20  # lists and quotes within one another; deeper, or with fewer columns left, the source is shown instead
 _NARROWEST = 8
 _INDENT = 4  # columns that a list or a quote takes at most
@@ -35,17 +35,17 @@ _ITEM = re.compile(r" {0,3}(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)")
 
 
 class _Finished(NamedTuple):
-    """A block's source with what stood before it (blank lines, link definitions); `fed` as it was when it ended."""
+    """A block's source with blank lines and link definitions before it; `fed` as it was when the block ended."""
 
     source: str
     fed: int
 
 
 class MarkdownStream:
-    """One reply, cut into top-level blocks as it comes; how it is cut does not depend on how it came.
+    """One reply, cut into top-level blocks as it comes; the cuts do not depend on the sizes of the deltas.
 
-    `feed` the deltas, `take` what is finished, show `tail` below it, `finish` at the end and take the rest.
-    The sources taken, joined, are the cleaned text; only blank lines at its very end are left out.
+    `feed` the deltas, `take` the finished blocks, show `tail` below them, `finish` at the end and take the rest. The
+    sources taken, joined, are the cleaned text; only blank lines at its very end are left out.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class MarkdownStream:
         self._size = 0  # of the lines, in characters
         self._credit = 0
         self._open = ""  # what markdown-it called the last block, when last asked
-        self._fence: re.Pattern[str] | None = None  # what closes the fence we are in
+        self._fence: re.Pattern[str] | None = None  # matches the end of the fence we are in
         self._blank = True  # the last line was
 
     def feed(self, delta: str) -> None:
@@ -70,7 +70,7 @@ class MarkdownStream:
             self._read()
 
     def finish(self) -> None:
-        """The reply is complete: what is left are finished blocks."""
+        """Finish the reply: the remaining lines become finished blocks."""
         self._read()
         self._add(self._cleaner.flush())
         if self._partial:
@@ -82,10 +82,10 @@ class MarkdownStream:
             self._commit([len(self._lines)])
 
     def take(self, upto: int | None = None) -> list[str]:
-        """The sources of the blocks finished and not taken yet, in order, each for `render`.
+        """Return the sources of the blocks finished and not taken yet, in order, each for `render`.
 
-        With `upto`, only blocks that were finished when `fed` was `upto`: a caller that has saved so many characters
-        of the reply shows nothing that a crash could take back.
+        With `upto`, return only blocks that were finished when `fed` was `upto`. A caller that has saved so many
+        characters of the reply then shows nothing that a crash could take back.
         """
         taken: list[str] = []
         while self._finished and (upto is None or self._finished[0].fed <= upto):
@@ -93,7 +93,7 @@ class MarkdownStream:
         return taken
 
     def tail(self, width: int, rows: int) -> list[str]:
-        """The last `rows` rows of what is not taken, as plain text wrapped at `width` cells; parses no line twice."""
+        """Return the last `rows` rows not taken yet, as plain text wrapped at `width` cells; parse no line twice."""
         self._read()
         shown: list[str] = []
         for line in self._backwards():
@@ -106,7 +106,7 @@ class MarkdownStream:
         return shown[max(0, len(shown) - rows) :]
 
     def _backwards(self) -> Iterator[str]:
-        """The lines that are not taken, the last one first."""
+        """Yield the lines that are not taken, the last one first."""
         self._partial = ["".join(self._partial)] if self._partial else []
         yield from self._partial
         yield from reversed(self._lines)
@@ -144,7 +144,7 @@ class MarkdownStream:
             self._cut()
 
     def _may_end(self, line: str, blank: bool) -> bool:
-        """Whether it is worth asking the parser; a wrong answer costs time or patience, never a wrong cut."""
+        """Return True if a call of the parser may find an end; a wrong answer costs time, never a wrong cut."""
         match self._open:
             case "bullet_list_open" | "ordered_list_open":
                 outdented = line[:1] not in ("", " ", "\t")
@@ -156,14 +156,14 @@ class MarkdownStream:
         return not self._blank if blank else bool(_OPENER.match(line))
 
     def _cut(self, ended: bool = False) -> None:
-        """Let markdown-it find the blocks in the lines at hand, and set apart those that nothing can change."""
+        """Let markdown-it find the blocks in the lines at hand, and commit those that nothing can change."""
         source = self._source(0, len(self._lines))
         self.parsed += len(source)
         self._credit -= len(source)
         tokens: list[Token] = []
         try:
             _parser().block.parse(source, _parser(), {}, tokens)
-        except Exception:  # no look is worth a turn: it goes up as one block, in the end
+        except Exception:  # a failure must not end the turn: the text goes up as one block, in the end
             log.exception("Markdown could not be read")
             tokens.clear()
         blocks = [token for token in tokens if token.level == 0 and token.map]
@@ -175,23 +175,23 @@ class MarkdownStream:
         self._opened(blocks[-1] if final < len(blocks) else None)
 
     def _opened(self, block: Token | None) -> None:
-        """Remember what the lines at hand end in; None: nothing that a line could end."""
+        """Remember the block in which the lines at hand end; None: one that no line can end."""
         self._open = block.type if block else ""
         self._fence = _closing(block) if block and block.type == "fence" else None
         self._blank = self._blank or block is None
 
     def _end(self, block: Token) -> int:
-        """The line after the block's last one that is not blank; a list's map goes on to what follows it."""
+        """Return the line after the block's last one that is not blank; a list's map extends to the next block."""
         end = _span(block)[1]
         while not self._lines[end - 1].strip(" \t"):
             end -= 1
         return end
 
     def _final(self, blocks: list[Token], ends: list[int], index: int) -> bool:
-        """Whether no line to come can change where this block ends.
+        """Return True if no line to come can change where this block ends.
 
-        What looks like a block may yet become part of a link definition (`[a]: /url "title over several lines"`),
-        also one inside the list or quote before it. Only a blank line and what interrupts every paragraph rule it out.
+        A seeming block may yet become part of a link definition (`[a]: /url "title over several lines"`), also one
+        inside the list or quote before it. Only a blank line and blocks that interrupt every paragraph rule it out.
         """
         block, end = blocks[index], ends[index]
         follower = blocks[index + 1] if index + 1 < len(blocks) else None
@@ -230,18 +230,17 @@ def render(
     references: dict[str, Any] | None = None,
     links: bool = False,
 ) -> str:
-    """Markdown drawn for a terminal of `width` columns, one blank line between blocks, every line ended.
+    """Draw Markdown for a terminal of `width` columns, one blank line between blocks, every line ended.
 
     Without `color` and `links` the text holds no escape sequence; `styles` are the theme's. Only top-level code lines
     may be longer than `width`: the terminal wraps them and copies them whole. To draw a document block by block, put a
-    blank line between what is not empty, and give all blocks the same `references`: it collects the link definitions
-    met so far.
-    The first call loads rich.
+    blank line between drawn blocks that are not empty. Give all blocks the same `references`: it collects the link
+    definitions met so far. The first call loads rich.
     """
-    from ikigai.terminal.render import markdown_elements as elements
+    from ikigai.terminal.render import markdown_elements
 
     source = clean(source)
-    tokens = _parser().parse(ended(source), {} if references is None else {"references": references})
+    tokens = _parser().parse(end_with_newline(source), {} if references is None else {"references": references})
     lines = source.split("\n")
     drawn: list[str] = []
     start = 0
@@ -251,21 +250,21 @@ def render(
             if _too_deep(block, width):
                 first, last = _span(block[0])
                 block = [type(token)("html_block", "", 0, content="\n".join(lines[first:last]))]
-            drawn.append(elements.draw(block, max(width, 2), color, styles or ANY, links))
+            drawn.append(markdown_elements.draw(block, max(width, 2), color, styles or DEFAULT_STYLES, links))
     return "\n".join(filter(None, drawn))
 
 
 @lru_cache(maxsize=1)
 def code_blocks(source: str) -> tuple[str, ...]:
-    """The code in each block of it, wherever it stands, safe and without the last line break."""
-    tokens = _parser().parse(ended(clean(source)))
+    """Return the code of each code block in `source`, wherever it stands, cleaned and without the last line break."""
+    tokens = _parser().parse(end_with_newline(clean(source)))
     return tuple(clean(token.content).removesuffix("\n") for token in tokens if token.type in ("fence", "code_block"))
 
 
 @cache
 def _parser() -> MarkdownIt:
     # Where it reaches this depth it drops the rest; a list counts twice. What is too deep for us must get through.
-    return parser(2 * _DEEPEST + 2)
+    return build_parser(2 * _DEEPEST + 2)
 
 
 def _too_deep(block: list[Token], width: int) -> bool:
@@ -287,7 +286,7 @@ def _closing(fence: Token) -> re.Pattern[str]:
 
 
 def _interrupts(block: Token | None) -> bool:
-    """Whether such a block ends any paragraph before it.
+    """Return True if such a block ends any paragraph before it.
 
     An underlined heading is a paragraph first, and a quote may go on with one that began in an earlier quote.
     """
@@ -300,7 +299,7 @@ def _interrupts(block: Token | None) -> bool:
 
 
 def _wrap(line: str, width: int, rows: int) -> Sequence[str]:
-    """The last rows of a line, broken between words. Of a very long line only the end is looked at."""
+    """Return the last rows of a line, broken between words. Of a very long line only the end is looked at."""
     width = max(width, 2)
     # Begun at a multiple of what fits, so that the rows stand still while the line grows.
     step = width * (rows + 1)
@@ -309,7 +308,7 @@ def _wrap(line: str, width: int, rows: int) -> Sequence[str]:
 
 @lru_cache(maxsize=64)
 def _rows(line: str, width: int) -> Sequence[str]:
-    """Most of what is in sight stands still from one frame to the next."""
+    """Return the rows of a line. They are cached: most lines in sight stand still from one frame to the next."""
     from ikigai.terminal.render.text_width import wrap
 
     return tuple(wrap(line, width))

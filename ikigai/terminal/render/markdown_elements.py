@@ -1,8 +1,8 @@
-"""How each Markdown block looks: rich's elements, redrawn for light and dark screens, narrow ones, and copying.
+"""This module draws each Markdown block: rich's elements, redrawn for light and dark screens, narrow ones, and copying.
 
-Colours are those of the theme (`render.theme`). Nothing is padded: a line ends where its text does. Links are text
-followed by their target; where the terminal makes links of text, and the target is safe, it is hidden behind words that
-are honest about it.
+Colors are those of the theme (`render.theme`). Nothing is padded: a line ends where its text does. Links are text
+followed by their target. Where the terminal makes links of text, a safe target is hidden behind words that are honest
+about it.
 """
 
 import io
@@ -51,7 +51,7 @@ _MARKDOWN = {
     "table.border": "{border}",
     "table.header": "bold",
 }
-"""Styles of rich's, after its prefix, out of those of the theme."""
+"""rich's styles, after its prefix, made of those of the theme."""
 _CODE = {
     Comment: "code_comment",
     Comment.Preproc: "code_name",
@@ -70,15 +70,15 @@ _CODE = {
     Generic.Heading: "code_definition",
     Generic.Subheading: "code_keyword",
 }
-"""Elements of the theme by what pygments finds."""
+"""Elements of the theme by the token types of pygments."""
 
 
 def draw(block: Iterable[Token], width: int, color: bool, styles: Styles, linked: bool = False) -> str:
-    """One top-level block as lines for the terminal, each with its line break; `linked`: safe links can be clicked."""
+    """Draw one top-level block as lines, each with its line break; with `linked` safe links can be clicked."""
     console = _console(width, color, tuple(styles.items()))
     drawn: list[str] = []
     tokens = list(_terminal(block, linked))
-    if color and not styles.get("code"):  # nothing else sets code off where there are no colours
+    if color and not styles.get("code"):  # nothing else sets code off where there are no colors
         for token in tokens:
             token.content = f"`{token.content}`" if token.type == "code_inline" else token.content
     for line in Segment.split_lines(console.render(_Document(tokens))):
@@ -93,15 +93,15 @@ def draw(block: Iterable[Token], width: int, color: bool, styles: Styles, linked
 
 
 def _painted(text: str, style: Style, color: bool) -> str:
-    """rich's own links have an id made by chance."""
+    """Return the text in its style, with our own links: rich's have a random id."""
     target, system = style.link, ColorSystem.TRUECOLOR if color else None
     if target is None:
         return style.render(text, color_system=system)
-    return links.link(style.update_link(None).render(text, color_system=system), target)
+    return links.draw_link(style.update_link(None).render(text, color_system=system), target)
 
 
 class _Paper(Console):
-    """What is drawn on, and the styles of code there."""
+    """The console that is drawn on, and the styles of code there."""
 
     code: ANSISyntaxTheme
 
@@ -109,7 +109,7 @@ class _Paper(Console):
 @lru_cache(maxsize=4)
 def _console(width: int, color: bool, styles: tuple[tuple[str, str], ...]) -> _Paper:
     words = {element: re.sub(r"(?<!\S)\d+", r"color(\g<0>)", style) for element, style in styles}  # as rich has them
-    made = _Paper(
+    console = _Paper(
         file=io.StringIO(),
         width=width,
         height=100,  # else it asks the real terminal
@@ -119,15 +119,15 @@ def _console(width: int, color: bool, styles: tuple[tuple[str, str], ...]) -> _P
         theme=Theme({f"markdown.{name}": style.format(**words).strip() or "none" for name, style in _MARKDOWN.items()}),
         _environ={},
     )
-    made.code = ANSISyntaxTheme({kind: Style.parse(words[element] or "none") for kind, element in _CODE.items()})
-    return made
+    console.code = ANSISyntaxTheme({kind: Style.parse(words[element] or "none") for kind, element in _CODE.items()})
+    return console
 
 
 def _terminal(tokens: Iterable[Token], linked: bool) -> Iterator[Token]:
-    """The tokens with what rich would hide or drop turned into text.
+    """Yield the tokens, with text in place of those that rich would hide or drop.
 
-    Cleaned again, because an entity (`&#x202e;`) becomes a character only in the parser. A line break in the source
-    stays one: models write verse and addresses that way.
+    It is cleaned again, because an entity (`&#x202e;`) becomes a character only in the parser. A line break in the
+    source stays one: models write verse and addresses that way.
     """
     for token in tokens:
         if token.type == "inline":
@@ -147,10 +147,10 @@ def _inline(tokens: Iterable[Token], linked: bool) -> Iterator[Token]:
                 targets.append((clean(str(token.attrs.get("href", ""))), []))
                 yield _ends_of_link(targets[-1][0], linked)[0]
             case "link_close":
-                target, said = targets.pop()
+                target, texts = targets.pop()
                 yield _ends_of_link(target, linked)[1]
-                words = "".join(said)
-                hidden = linked and links.safe(target) and links.honest(words, target)
+                words = "".join(texts)
+                hidden = linked and links.is_safe_target(target) and links.is_honest_link(words, target)
                 if not hidden and target.removeprefix("mailto:") != words:
                     yield _text(f" ({target})")
             case "image":
@@ -171,8 +171,8 @@ def _inline(tokens: Iterable[Token], linked: bool) -> Iterator[Token]:
 
 
 def _ends_of_link(target: str, linked: bool) -> tuple[Token, Token]:
-    """What rich takes for a link, or for text that is only underlined."""
-    if linked and links.safe(target):
+    """Return the tokens around a link for rich, or around text that is only underlined."""
+    if linked and links.is_safe_target(target):
         return Token("link_open", "a", 1, attrs={"href": target}), Token("link_close", "a", -1)
     return Token("target_open", "link", 1), Token("target_close", "link", -1)
 
@@ -182,7 +182,7 @@ def _text(content: str) -> Token:
 
 
 class _Document(markdown.Markdown):
-    """rich's way through the tokens, with our elements and a parser's result instead of a source."""
+    """rich's walk through the tokens, with our elements and a parser's result instead of a source."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self.parsed = tokens
@@ -203,7 +203,7 @@ class _Rule(markdown.HorizontalRule):
 
 
 class _Verbatim(markdown.TextElement):
-    """HTML: shown as it was written."""
+    """HTML, shown as it was written."""
 
     style_name = "none"
 
@@ -212,7 +212,7 @@ class _Verbatim(markdown.TextElement):
 
 
 class _Code(markdown.CodeBlock):
-    """Code at the left edge, its lines whole, so that it can be copied; inside a list or quote it has to be wrapped."""
+    """Code at the left edge, its lines whole, so that it can be copied; inside a list or quote it is wrapped."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         assert isinstance(console, _Paper)
@@ -229,13 +229,13 @@ def _highlight(code: str, language: str, theme: ANSISyntaxTheme) -> Iterator[tup
         yield code, Style.null()
     else:
         styled = ((theme.get_style_for_token(kind), text) for kind, text in lexer.get_tokens(code))
-        for style, pieces in groupby(styled, itemgetter(0)):  # blanks and names look alike, and every piece costs
+        for style, pieces in groupby(styled, itemgetter(0)):  # blanks and names look alike, and every piece costs time
             yield "".join(text for _, text in pieces), style
 
 
 @cache
 def _lexers() -> frozenset[str]:
-    """Names of the lexers pygments ships; asking it for another one makes it search every installed package."""
+    """Return the names of the lexers pygments ships; for another one it would search every installed package."""
     return frozenset(alias for _, aliases, _, _ in get_all_lexers(plugins=False) for alias in aliases)
 
 
@@ -245,7 +245,7 @@ def _lexer(language: str) -> Lexer | None:
 
 
 class _Stacked:
-    """What a quote and a list item share: the blocks in it stay apart, but a list belongs to what introduces it."""
+    """The common part of a quote and a list item: their blocks stay apart, but a list belongs to its introduction."""
 
     elements: Renderables
     _begun = False

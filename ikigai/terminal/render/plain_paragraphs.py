@@ -1,7 +1,7 @@
-"""Replies in plain paragraphs, drawn without a parser: to the letter what Markdown comes to for them.
+"""This module draws replies in plain paragraphs without a parser, in exactly the letters that Markdown would give.
 
-Loading what draws Markdown takes a tenth of the start; short answers need none of it. Whatever might mean something in
-Markdown, or be wrapped differently, is not taken for plain, which costs time and never a letter.
+Loading the modules for Markdown takes a tenth of the start; short answers need none of them. Text that might mean
+something in Markdown, or be wrapped differently, is not plain: that costs time and never a letter.
 """
 
 import re
@@ -11,20 +11,20 @@ from ikigai.terminal.render.text_width import wrap
 _NARROWEST = 20
 _LETTER = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u0386-\u03ff\u0400-\u0481\u048a-\u04ff"
 _FIRST = rf"[{_LETTER}\"'(,.?!“”‘’„–—…]|[0-9](?![0-9]*[.)](?: |\Z))"
-"""What a line can begin with that begins no block; with digits it may be an item of a list."""
+"""The beginnings of a line that begin no block; with digits it may be an item of a list."""
 _OTHER = rf"[{_LETTER}0-9\"'(),.:;?!/=+%@“”‘’„–—…-]"
 _LINE = re.compile(rf"(?:{_FIRST}){_OTHER}*(?: {_OTHER}+)*")
 """Words with one space between them: letters as wide as one cell, and no markup."""
 
 
 def is_plain(text: str, width: int) -> bool:
-    """Whether `drawn` can draw it in so many cells."""
+    """Return True if `draw_paragraphs` can draw `text` in `width` cells."""
     paragraphs = text.removesuffix("\n").split("\n\n")
     if width < _NARROWEST or not all(_LINE.fullmatch(line) for each in paragraphs for line in each.split("\n")):
         return False
     return all(len(word) <= width for word in text.split())
 
 
-def drawn(text: str, width: int) -> str:
-    """Plain text in lines of `width` cells at most."""
+def draw_paragraphs(text: str, width: int) -> str:
+    """Return plain text in lines of `width` cells at most."""
     return "\n".join(wrap(text.removesuffix("\n"), width))

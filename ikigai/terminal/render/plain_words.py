@@ -1,12 +1,12 @@
-"""The context rule and the lines of a diff in plain words, for screen readers."""
+"""This module puts the context rule and the lines of a diff into plain words, for screen readers."""
 
 import re
 
 from ikigai.core.sanitize import clean_line
-from ikigai.core.views.transcript import Rule
+from ikigai.core.views.transcript import ContextRule
 
 
-def rule(rule: Rule) -> str:
+def describe_rule(rule: ContextRule) -> str:
     if rule.cleared:
         return "The context begins here."
     turns = f"{rule.turns:,} turn{'s' * (rule.turns != 1)} out of it"
@@ -19,8 +19,8 @@ def rule(rule: Rule) -> str:
     return f"The context begins here, {turns}{words}."
 
 
-def changed(line: str, style: str) -> str:
-    """A line of a unified diff; `style` is what it is drawn with."""
-    if style == "hunk" and (found := re.match(r"@@ -\S+ \+(\d+)", line)):
-        return f"At line {found[1]}:"
+def describe_change(line: str, style: str) -> str:
+    """Return a line of a unified diff in words; `style` is the one it is drawn with."""
+    if style == "hunk" and (match := re.match(r"@@ -\S+ \+(\d+)", line)):
+        return f"At line {match[1]}:"
     return f"{style.capitalize()}: {line[1:]}" if style in ("added", "removed") else line

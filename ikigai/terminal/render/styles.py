@@ -1,11 +1,11 @@
-"""The table of elements and themes: what each looks like, in words."""
+"""This module is the table of elements and themes: the style of each in words."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
 
-NAMES = ("dark", "light", "dark-high-contrast", "light-high-contrast")
-"""Themes there are, as the columns of the table behind the first."""
-ELEMENTS = {
+STYLE_THEMES = ("dark", "light", "dark-high-contrast", "light-high-contrast")
+"""Names of the themes, in the order of the table's columns after the first."""
+ELEMENT_STYLES = {
     # element          any background   dark            light          dark, high contrast  light, high contrast
     "user":            ("bold",         "bold",         "bold",        "bold",              "bold"),
     "prompt":          ("bold cyan",    "bold 80",      "bold 23",     "bold 87",           "bold 18"),
@@ -34,14 +34,14 @@ ELEMENTS = {
     "code_comment":    ("dim italic",   "italic 247",   "italic 242",  "italic 252",        "italic 238"),
 }  # fmt: skip
 
-SIXTEEN = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-"""Colours that every terminal defines itself, each also as bright_…"""
-ATTRIBUTES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
+ANSI_COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+"""Colors that every terminal defines itself, each also as bright_…"""
+TEXT_ATTRIBUTES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
 
 Styles: TypeAlias = Mapping[str, str]
 """Elements, each with its style in words."""
 
 
-def table(column: int) -> Styles:
-    """A column of the table: 0 for any background, else one more than the theme's place in NAMES."""
-    return {element: row[column] for element, row in ELEMENTS.items()}
+def theme_styles(column: int) -> Styles:
+    """Return a column of the table: 0 for any background, else one more than the theme's place in STYLE_THEMES."""
+    return {element: row[column] for element, row in ELEMENT_STYLES.items()}

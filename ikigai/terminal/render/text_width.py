@@ -1,23 +1,23 @@
-"""Plain text measured in terminal cells: how wide it is, cut to a width, wrapped at words; and time in words."""
+"""This module measures plain text in terminal cells, cuts it and wraps it at words; and it writes durations."""
 
 import re
 from collections.abc import Iterable, Iterator
 
 from prompt_toolkit.utils import get_cwidth
 
-TAB = 4
+TAB_CELLS = 4
 _narrow = re.compile("[\0-\x7f\xa1-\xac\xae-\u02ff\u0400-\u0481\u2010-\u2027]*").fullmatch
-"""Whether all characters take one cell, as most texts' do; of others each has to be looked up."""
+"""Matches if all characters take one cell, as most texts' do; others have to be looked up one by one."""
 
 
-def columns(text: str) -> int:
-    """Cells that clean text on one line takes; rather too many than too few: a joined emoji counts in its parts."""
+def cell_width(text: str) -> int:
+    """Return the cells that clean text on one line takes; rather too many: a joined emoji counts in its parts."""
     return len(text) if text.isascii() or _narrow(text) else sum(map(get_cwidth, text))
 
 
 def cut(text: str, width: int) -> str:
-    """`text` on one line in at most `width` cells, with … where something is missing."""
-    if columns(text) <= width:
+    """Return `text` on one line in at most `width` cells, with … where something is missing."""
+    if cell_width(text) <= width:
         return text
     taken = used = 0
     for char in text:
@@ -28,24 +28,24 @@ def cut(text: str, width: int) -> str:
     return text[:taken] + "…" if width > 0 else ""
 
 
-def lasting(seconds: float) -> str:
-    """A stretch of time as people say it: 12 s, 3 min 4 s."""
+def format_duration(seconds: float) -> str:
+    """Return a duration as people say it: 12 s, 3 min 4 s."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def wrap(text: str, width: int) -> Iterator[str]:
-    """The rows of clean text in `width` cells: its own line breaks stay, long lines break at spaces where they can."""
+    """Yield the rows of clean text in `width` cells. Its line breaks stay; long lines break at spaces if they can."""
     for line in text.split("\n"):
-        line = line.expandtabs(TAB).rstrip(" ")
-        if columns(line) <= width:
+        line = line.expandtabs(TAB_CELLS).rstrip(" ")
+        if cell_width(line) <= width:
             yield line
         else:
             yield from (_letters if _narrow(line) else _rows)(line, max(width, 2))
 
 
 def _letters(line: str, width: int) -> Iterator[str]:
-    """What `_rows` gives for a line whose characters all take one cell; a tenth of its time."""
+    """Yield the rows of a line whose characters all take one cell, in a tenth of the time of `_rows`."""
     start, length = 0, len(line)
     while (at := start + width) < length:
         while line[at] == " ":  # spaces that end a row need no room
@@ -76,11 +76,11 @@ def _rows(line: str, width: int) -> Iterator[str]:
     yield line[start:].rstrip(" ")
 
 
-def packed(parts: Iterable[str], width: int, between: str = " · ") -> Iterator[str]:
-    """The parts in as few rows of `width` cells as they take; one that is wider is cut."""
+def pack_rows(parts: Iterable[str], width: int, between: str = " · ") -> Iterator[str]:
+    """Yield the parts in as few rows of `width` cells as they take; one that is wider is cut."""
     row = ""
     for part in parts:
-        if row and columns(longer := row + between + part) <= width:
+        if row and cell_width(longer := row + between + part) <= width:
             row = longer
         else:
             if row:

@@ -1,4 +1,4 @@
-"""The rules of the allow-list: their form in TOML, what is wrong with one, and whether a command follows one.
+"""This module parses the rules of the allow-list from TOML, and matches commands with them.
 
 A rule is a command as text, or a table:
 
@@ -7,19 +7,19 @@ A rule is a command as text, or a table:
     {command = "pytest", options = ["-q", "-x", "-k=", "--maxfail=", "--color=?"], operands = "path..."}
 
     command          the program and, if wanted, its first words: "npm run"
-    options          the options it may have, all spelled out, for none is taken abbreviated:
+    options          the options it may have, all spelled out, as abbreviations are refused:
                      "-q" takes no value, "-k=" takes one, "--rootdir=path" a path inside the working directory,
                      "--color=?" may have one attached; "-#" is a number (head -5), "--" the end of options
-    operands         what else it may have, in order: kinds divided by blanks, the last with ... for any number of it.
+    operands         its other arguments, in order: kinds divided by blanks, the last with ... for any number of it.
                      "path" lies inside the working directory, "file" too and is no folder, "text" is anything,
                      "number", "+text" and "lines" (sed's 1,20p) look so; "" is none, "path..." the default
     style            "letters" (the default): one dash, then letters in bundles; two dashes, then a word
                      "words": -name, as find and go have it; "text": nothing is an option, as with echo
-    first_given_by   options that say what else the first operand would say, as grep's -e
+    first_given_by   options that replace the first operand, as grep's -e
     signs            words with a meaning of their own that may stand among the operands, as find's "!"
 
-A wildcard never begins a word: a file with the name of an option would become that option. The files that are there
-now do not matter, as others may be there when the command runs. `./*` passes, `*` behind the option `--`, and in the
+A wildcard never begins a word: a file with the name of an option would become that option. The present files do not
+matter, as others may be there when the command runs. `./*` passes, `*` behind the option `--`, and in the
 style "text", with which any option passes.
 """
 
@@ -33,8 +33,8 @@ import msgspec
 
 from ikigai.core.errors import ConfigError
 from ikigai.core.record import Record
-from ikigai.tools.approval import shell_parser as shell_words
-from ikigai.tools.approval.shell_parser import Unclear, Word
+from ikigai.tools.approval import shell_parser
+from ikigai.tools.approval.shell_parser import NotPlain, Word
 
 _OPTION = {
     "letters": re.compile(r"(-[A-Za-z0-9]|--[a-z0-9][A-Za-z0-9-]*)(=|=path|=\?)?|-#|--"),
@@ -44,12 +44,12 @@ _OPTION = {
 _KIND = r"(path|file|text|number|\+text|lines)"
 _OPERANDS = re.compile(rf"({_KIND}( {_KIND})*(\.\.\.)?)?")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?[A-Za-z]{0,3}")
-_SHAPES = {"number": _NUMBER, "+text": re.compile(r"\+.*"), "lines": re.compile(r"[0-9]+(,([0-9]+|\$))?p|\$p")}
-_NEVER = re.compile(r"!|\[\[|case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while")
-"""Words with which the shell begins something else than a command."""
+_OPERAND_SHAPES = {"number": _NUMBER, "+text": re.compile(r"\+.*"), "lines": re.compile(r"[0-9]+(,([0-9]+|\$))?p|\$p")}
+_KEYWORDS = re.compile(r"!|\[\[|case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while")
+"""Keywords of the shell, which do not begin a simple command."""
 
 
-class Rule(Record, frozen=True, forbid_unknown_fields=True):
+class AllowRule(Record, frozen=True, forbid_unknown_fields=True):
     """A rule written as a table."""
 
     command: str
@@ -60,64 +60,64 @@ class Rule(Record, frozen=True, forbid_unknown_fields=True):
     signs: tuple[str, ...] = ()
 
 
-class Exactly(Record, frozen=True):
-    """A rule written as text: these words, and if it is `open` operands behind them."""
+class ExactRule(Record, frozen=True):
+    """A rule written as text: these words, followed by operands if it `is_open`."""
 
     words: tuple[str, ...]
-    open: bool = False
+    is_open: bool = False
 
 
 class Operand(NamedTuple):
-    """A word that is a path, or has wildcards that stand for some; as a `file` it must not be a folder."""
+    """A word that is a path, or has wildcards that stand for paths; as a `file` it must not be a folder."""
 
     word: Word
     file: bool = False
 
 
-class Unlike(Exception):
+class RuleMismatch(Exception):
     """The command does not follow the rule, for this reason: a clause without a full stop."""
 
 
-def parsed(rules: Iterable[str | dict[str, Any]], place: str) -> tuple[Rule | Exactly, ...]:
-    """Rules as they were written. Raises ConfigError that names `place` ("FILE:LINE: tools.allow"), rule and remedy."""
-    return tuple(_parsed(rule, f"{place}: rule {number}") for number, rule in enumerate(rules, 1))
+def parse_rules(rules: Iterable[str | dict[str, Any]], place: str) -> tuple[AllowRule | ExactRule, ...]:
+    """Parse rules. Raise ConfigError that names `place` ("FILE:LINE: tools.allow"), rule and remedy."""
+    return tuple(_parse_rule(rule, f"{place}: rule {number}") for number, rule in enumerate(rules, 1))
 
 
-def _parsed(rule: str | dict[str, Any], place: str) -> Rule | Exactly:
+def _parse_rule(rule: str | dict[str, Any], place: str) -> AllowRule | ExactRule:
     if isinstance(rule, str):
-        return _text(rule, place)
+        return _parse_exact(rule, place)
     try:
-        made = msgspec.convert(rule, Rule)
+        parsed = msgspec.convert(rule, AllowRule)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"{place} is no rule: {error}.", f"Its keys are {', '.join(Rule.__struct_fields__)}."
+            f"{place} is no rule: {error}.", f"Its keys are {', '.join(AllowRule.__struct_fields__)}."
         ) from None
-    _named(made.command, place)
-    for option in made.options:
-        if not _OPTION[made.style].fullmatch(option):
+    _parse_command(parsed.command, place)
+    for option in parsed.options:
+        if not _OPTION[parsed.style].fullmatch(option):
             remedy = 'Write "-q", "-k=", "--file=path" or "--color=?"; style = "words" has options like -name.'
-            raise ConfigError(f"{place}, {made.command}: {option!r} is no option of this style.", remedy)
-    if not _OPERANDS.fullmatch(made.operands):
+            raise ConfigError(f"{place}, {parsed.command}: {option!r} is no option of this style.", remedy)
+    if not _OPERANDS.fullmatch(parsed.operands):
         remedy = 'Write kinds divided by blanks, as "text path...": path, file, text, number, +text, lines.'
-        raise ConfigError(f"{place}, {made.command}: operands cannot be {made.operands!r}.", remedy)
-    for option in made.first_given_by:
-        if option not in dict(_values(made.options)):
-            raise ConfigError(f"{place}, {made.command}: {option!r} is not among its options.", "Add it to them.")
-    return made
+        raise ConfigError(f"{place}, {parsed.command}: operands cannot be {parsed.operands!r}.", remedy)
+    for option in parsed.first_given_by:
+        if option not in dict(_option_kinds(parsed.options)):
+            raise ConfigError(f"{place}, {parsed.command}: {option!r} is not among its options.", "Add it to them.")
+    return parsed
 
 
-def _text(rule: str, place: str) -> Exactly:
-    words = _named(rule.removesuffix(" *"), place)
-    return Exactly(words, open=rule.endswith(" *"))
+def _parse_exact(rule: str, place: str) -> ExactRule:
+    words = _parse_command(rule.removesuffix(" *"), place)
+    return ExactRule(words, is_open=rule.endswith(" *"))
 
 
-def _named(command: str, place: str) -> tuple[str, ...]:
+def _parse_command(command: str, place: str) -> tuple[str, ...]:
     try:
-        words = shell_words.words(command)
-    except Unclear as error:
+        words = shell_parser.parse_words(command)
+    except NotPlain as error:
         remedy = "Write the words of one command, without wildcards, variables, redirections and operators."
         raise ConfigError(f"{place}, {command!r}, is no plain command: {error}.", remedy) from None
-    if _NEVER.fullmatch(words[0]) or "=" in words[0] or any(sign in word for word in words for sign in "*?"):
+    if _KEYWORDS.fullmatch(words[0]) or "=" in words[0] or any(sign in word for word in words for sign in "*?"):
         raise ConfigError(
             f"{place}, {command!r}, is no plain command.",
             'Write its words; a * may stand as the last, behind a blank: "make *".',
@@ -125,139 +125,143 @@ def _named(command: str, place: str) -> tuple[str, ...]:
     return words
 
 
-def program(rule: Rule | Exactly) -> str:
-    """The name that a command must begin with to be meant by the rule."""
+def rule_program(rule: AllowRule | ExactRule) -> str:
+    """Return the name with which a command must begin for the rule to apply."""
     return _words(rule)[0]
 
 
-def _words(rule: Rule | Exactly) -> tuple[str, ...]:
-    return rule.words if isinstance(rule, Exactly) else shell_words.words(rule.command)
+def _words(rule: AllowRule | ExactRule) -> tuple[str, ...]:
+    return rule.words if isinstance(rule, ExactRule) else shell_parser.parse_words(rule.command)
 
 
-def follow(rule: Rule | Exactly, words: Sequence[Word]) -> list[Operand]:
-    """The words of a command that need a look at their paths, if it follows the rule. Raises Unlike."""
+def match_rule(rule: AllowRule | ExactRule, words: Sequence[Word]) -> list[Operand]:
+    """Return the operands of a command whose paths have to be checked. Raise RuleMismatch if it breaks the rule."""
     own = _words(rule)
     if tuple(word.text for word in words[: len(own)]) != own or any(word.wildcards for word in words[: len(own)]):
-        raise Unlike(f"only {' '.join(own)} is allowed")
+        raise RuleMismatch(f"only {' '.join(own)} is allowed")
     rest = words[len(own) :]
-    if isinstance(rule, Exactly):
-        return _open(rule, rest)
-    return _Reading(rule).read(rest)
+    if isinstance(rule, ExactRule):
+        return _check_operands(rule, rest)
+    return _CommandReader(rule).read(rest)
 
 
-def _open(rule: Exactly, rest: Sequence[Word]) -> list[Operand]:
-    if rest and not rule.open:
-        raise Unlike(f"only {' '.join(rule.words)} is allowed, with nothing behind it")
+def _check_operands(rule: ExactRule, rest: Sequence[Word]) -> list[Operand]:
+    if rest and not rule.is_open:
+        raise RuleMismatch(f"only {' '.join(rule.words)} is allowed, with nothing behind it")
     for word in rest:
         if word.text[:1] in ("-", "") or may_be_option(word) or "=" in word.text:
-            raise Unlike(f"{word.text!r} is more than an operand")
+            raise RuleMismatch(f"{word.text!r} is more than an operand")
     return [Operand(word) for word in rest]
 
 
-class _Reading:
-    """One command read by a rule: options in their style, operands by their kinds."""
+class _CommandReader:
+    """Reader of one command by a rule: options in their style, operands by their kinds."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: AllowRule) -> None:
         self._rule = rule
-        self._values = dict(_values(rule.options))
+        self._option_kinds = dict(_option_kinds(rule.options))
         self._seen: set[str] = set()
-        self._found: list[Operand] = []
-        self._operands: list[tuple[Word, bool]] = []  # and whether options have ended before it
+        self._paths: list[Operand] = []
+        self._operands: list[tuple[Word, bool]] = []  # True for one after --
 
     def read(self, words: Sequence[Word]) -> list[Operand]:
         rest = iter(words)
-        ended = False
+        dashed = False
         for word in rest:
-            if ended or self._rule.style == "text" or not word.text.startswith("-") or word.text == "-":
-                self._operands.append((word, ended))
+            if dashed or self._rule.style == "text" or not word.text.startswith("-") or word.text == "-":
+                self._operands.append((word, dashed))
             elif word.text == "--":
-                if "--" not in self._values:
-                    raise Unlike("-- is not among the options allowed")
-                ended = True
+                if "--" not in self._option_kinds:
+                    raise RuleMismatch("-- is not among the options allowed")
+                dashed = True
             elif self._rule.style == "words" or word.text.startswith("--"):
                 self._long(word, rest)
             else:
                 self._bundle(word, rest)
-        self._by_kinds()
-        return self._found
+        self._check_kinds()
+        return self._paths
 
     def _long(self, word: Word, rest: Iterator[Word]) -> None:
         name, equals, value = word.text.partition("=")
         kind = self._kind(name)
         if word.wildcards and not (equals and kind in ("=", "=?") and not set("*?") & set(name)):
-            raise Unlike(f"the wildcard in {word.text!r} may stand for an option")
+            raise RuleMismatch(f"the wildcard in {word.text!r} may stand for an option")
         if equals and not kind:
-            raise Unlike(f"{name} takes no value")
+            raise RuleMismatch(f"{name} takes no value")
         if equals:
-            self._value(kind, Word(value, bare=word.bare))
+            self._add_value(kind, Word(value, bare=word.bare))
         elif kind not in ("", "=?"):
-            self._value(kind, self._next(name, rest))
+            self._add_value(kind, self._next_value(name, rest))
 
     def _bundle(self, word: Word, rest: Iterator[Word]) -> None:
         if word.wildcards:
-            raise Unlike(f"the wildcard in {word.text!r} may stand for an option")
-        if "-#" in self._values and word.text[1:].isdigit():
+            raise RuleMismatch(f"the wildcard in {word.text!r} may stand for an option")
+        if "-#" in self._option_kinds and word.text[1:].isdigit():
             return
-        for place, letter in enumerate(word.text[1:], 2):
+        for index, letter in enumerate(word.text[1:], 2):
             kind = self._kind(f"-{letter}")
-            if kind == "=?" or (kind and word.text[place:]):
-                if word.text[place:]:
-                    self._value(kind, Word(word.text[place:], bare=word.bare))
+            if kind == "=?" or (kind and word.text[index:]):
+                if word.text[index:]:
+                    self._add_value(kind, Word(word.text[index:], bare=word.bare))
                 return
             if kind:
-                self._value(kind, self._next(f"-{letter}", rest))
+                self._add_value(kind, self._next_value(f"-{letter}", rest))
 
     def _kind(self, name: str) -> str:
-        if name not in self._values or name in ("--", "-#"):
-            raise Unlike(f"{name} is not among the options allowed")
+        if name not in self._option_kinds or name in ("--", "-#"):
+            raise RuleMismatch(f"{name} is not among the options allowed")
         self._seen.add(name)
-        return self._values[name]
+        return self._option_kinds[name]
 
-    def _next(self, name: str, rest: Iterator[Word]) -> Word:
-        """The next word as an option's value. It never looks like an option: should another version of the program
-        take no value here, it would be one."""
+    def _next_value(self, name: str, rest: Iterator[Word]) -> Word:
+        """Return the next word as the value of an option. Raise RuleMismatch if it looks like an option.
+
+        If another version of the program takes no value here, it would be one.
+        """
         word = next(rest, None)
         if word is None:
-            raise Unlike(f"{name} has no value")
+            raise RuleMismatch(f"{name} has no value")
         if word.wildcards or (word.text.startswith("-") and word.text != "-" and not _NUMBER.fullmatch(word.text)):
-            raise Unlike(f"{word.text!r} behind {name} may be an option")
+            raise RuleMismatch(f"{word.text!r} behind {name} may be an option")
         return word
 
-    def _value(self, kind: str, word: Word) -> None:
+    def _add_value(self, kind: str, word: Word) -> None:
         if kind == "=path":
-            self._found.append(Operand(word))
+            self._paths.append(Operand(word))
 
-    def _by_kinds(self) -> None:
+    def _check_kinds(self) -> None:
         rule = self._rule
         kinds = rule.operands.removesuffix("...").split()
         if not self._seen.isdisjoint(rule.first_given_by):
             kinds = kinds[1:] or kinds
         many = rule.operands.endswith("...")
-        for place, (word, ended) in enumerate(pair for pair in self._operands if pair[0].text not in rule.signs):
-            if place >= len(kinds) and not (many and kinds):
-                raise Unlike(f"{word.text!r} is one word too many")
-            last = place >= len(kinds) - 1
-            self._operand(kinds[min(place, len(kinds) - 1)], word, repeated=many and last, ended=ended)
+        for index, (word, dashed) in enumerate(pair for pair in self._operands if pair[0].text not in rule.signs):
+            if index >= len(kinds) and not (many and kinds):
+                raise RuleMismatch(f"{word.text!r} is one word too many")
+            is_last = index >= len(kinds) - 1
+            self._operand(kinds[min(index, len(kinds) - 1)], word, repeated=many and is_last, dashed=dashed)
 
-    def _operand(self, kind: str, word: Word, *, repeated: bool, ended: bool) -> None:
+    def _operand(self, kind: str, word: Word, *, repeated: bool, dashed: bool) -> None:
         if word.wildcards:
             if not repeated or kind not in ("path", "file", "text"):
-                raise Unlike(f"{word.text!r} may stand for more than one word")
-            if not ended and self._rule.style != "text" and may_be_option(word):
-                raise Unlike(f"{word.text!r} may stand for a file that is called like an option; write ./{word.text}")
-        if kind in _SHAPES and not _SHAPES[kind].fullmatch(word.text):
-            raise Unlike(f"{word.text!r} is not allowed here")
+                raise RuleMismatch(f"{word.text!r} may stand for more than one word")
+            if not dashed and self._rule.style != "text" and may_be_option(word):
+                raise RuleMismatch(
+                    f"{word.text!r} may stand for a file that is called like an option; write ./{word.text}"
+                )
+        if kind in _OPERAND_SHAPES and not _OPERAND_SHAPES[kind].fullmatch(word.text):
+            raise RuleMismatch(f"{word.text!r} is not allowed here")
         if kind in ("path", "file") or word.wildcards:
-            self._found.append(Operand(word, kind == "file"))
+            self._paths.append(Operand(word, kind == "file"))
 
 
 def may_be_option(word: Word) -> bool:
-    """Return if the shell may put a name with a leading dash in its place. The parser refuses [, {, ~ and $ before."""
+    """Return True if the shell may expand it to a name with a leading dash. The parser has refused [, {, ~ and $."""
     return word.wildcards and word.text[0] in "*?"
 
 
-def _values(options: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each option's name with what it takes: "" nothing, "=" text, "=path", "=?" an attached text or nothing."""
+def _option_kinds(options: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each option and its value: "" none, "=" text, "=path", "=?" an attached text or none."""
     for option in options:
         name, equals, kind = option.partition("=")
         yield name, equals + kind

@@ -1,13 +1,13 @@
-"""Decides which shell commands run without a question: those that follow a rule, as far as can be known for certain.
+"""This module decides which shell commands run without a question: those that certainly follow a rule.
 
 A command passes when it is plain (see `shell_parser`), each of its programs follows a rule (see `allow_rules`), and
 each file it names lies inside the working directory, links resolved, and does not look like one with keys. `cd` passes
-into a folder inside; what follows must then be right in either folder, for a `cd` may fail.
+into a folder inside. The commands after it must pass in either folder, as a `cd` may fail.
 
-What is judged is the text and the files as they are now, so judge right before running; and it holds for
+The verdict is about the text and the present files, so judge right before running. It holds for
 `bash --noprofile --norc -c` with an environment in which nothing else decides what a command is: no BASH_ENV, BASHOPTS,
-SHELLOPTS, exported functions, CDPATH, GLOBIGNORE or RIPGREP_CONFIG_PATH. Where a program searches a folder (`grep -r`,
-`rg`), no file in it that it could read looks like one with keys; no link is followed.
+SHELLOPTS, exported functions, CDPATH, GLOBIGNORE or RIPGREP_CONFIG_PATH. If a program searches a folder (`grep -r`,
+`rg`), no file that it could read there looks like one with keys; no link is followed.
 """
 
 from __future__ import annotations
@@ -21,23 +21,22 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ikigai.tools.approval import allow_rules as rules
-from ikigai.tools.approval import shell_parser as shell_words
-from ikigai.tools.approval.allow_rules import Exactly, Operand, Rule, Unlike
-from ikigai.tools.approval.path_policy import Place, inside, matches, meets, resolved
-from ikigai.tools.approval.recursive_search import Walks, search_of
-from ikigai.tools.approval.shell_parser import Command, Unclear, Word
-from ikigai.tools.secret_files import secret
+from ikigai.tools.approval import allow_rules, shell_parser
+from ikigai.tools.approval.allow_rules import AllowRule, ExactRule, Operand, RuleMismatch
+from ikigai.tools.approval.path_policy import PathScope, expand_wildcards, is_below, overlaps, resolve_name
+from ikigai.tools.approval.recursive_search import FolderWalks, parse_search
+from ikigai.tools.approval.shell_parser import NotPlain, SimpleCommand, Word
+from ikigai.tools.secret_files import is_secret
 
-SHIPPED = Path(__file__).parent / "rules.toml"
-MOST_FILES = 5_000
-"""Files looked at for the wildcards of one word."""
-_MOST_FOLDERS = 8  # in which a command may find itself after some `cd`
+SHIPPED_RULES = Path(__file__).parent / "rules.toml"
+MAX_WILDCARD_FILES = 5_000
+"""Maximum files that are matched with the wildcards of one word."""
+_MAX_FOLDERS = 8  # in which a command may run after some `cd`
 _BUILTINS = frozenset({"echo", "pwd", "test", "[", "true", "false", "type"})
 
 
-class Judgement(NamedTuple):
-    """Whether a command runs without a question, and why or why not: a clause. `programs` are those that passed."""
+class AllowVerdict(NamedTuple):
+    """Verdict about a command: `approved`, and the reason as a clause. `programs` are those that passed."""
 
     approved: bool
     why: str
@@ -45,148 +44,150 @@ class Judgement(NamedTuple):
 
 
 class Allowlist:
-    """ikigai's own rules and the user's, which go together: one that a command follows is enough."""
+    """Rules of ikigai and of the user: a command must follow any one of them."""
 
-    def __init__(self, own: Iterable[Rule | Exactly] = ()) -> None:
-        self._own = tuple(own)
+    def __init__(self, own_rules: Iterable[AllowRule | ExactRule] = ()) -> None:
+        self._own_rules = tuple(own_rules)
 
-    def judge(self, command: str, place: Place, folder: str) -> Judgement:
-        """May `command` run in `folder` (a real path)? Looks at the disk, changes nothing, raises nothing."""
+    def judge(self, command: str, scope: PathScope, folder: str) -> AllowVerdict:
+        """Judge if `command` may run in `folder` (a real path). Read the disk, change nothing, raise nothing."""
         try:
-            found = shell_words.commands(command)
-            self._walk(found, place, folder)
-        except (Unclear, Unlike) as refusal:
-            return Judgement(False, str(refusal))
-        except ImportError as error:  # a broken installation asks about everything
-            return Judgement(False, f"the parser for shell commands is missing ({error})")
-        names = tuple(dict.fromkeys(each.words[0].text for each in found))
-        return Judgement(True, f"allow-list: {', '.join(names)}", names)
+            commands = shell_parser.parse_commands(command)
+            self._check_commands(commands, scope, folder)
+        except (NotPlain, RuleMismatch) as refusal:
+            return AllowVerdict(False, str(refusal))
+        except ImportError as error:  # with a broken installation every command needs approval
+            return AllowVerdict(False, f"the parser for shell commands is missing ({error})")
+        names = tuple(dict.fromkeys(each.words[0].text for each in commands))
+        return AllowVerdict(True, f"allow-list: {', '.join(names)}", names)
 
-    def _walk(self, found: Sequence[Command], place: Place, folder: str) -> None:
-        if not inside(place.root, folder):
-            raise Unlike("it runs outside the working directory")
-        folders, walks = {folder}, Walks()
-        for command in found:
+    def _check_commands(self, commands: Sequence[SimpleCommand], scope: PathScope, folder: str) -> None:
+        if not is_below(scope.root, folder):
+            raise RuleMismatch("it runs outside the working directory")
+        folders, walks = {folder}, FolderWalks()
+        for command in commands:
             if command.words[0].text == "cd":
                 if command.piped:
-                    raise Unlike("cd in a pipeline goes nowhere")
-                folders |= {_entered(command.words, place, each) for each in folders}
-                if len(folders) > _MOST_FOLDERS:
-                    raise Unlike("it changes the folder too often")
+                    raise RuleMismatch("cd in a pipeline goes nowhere")
+                folders |= {_cd_target(command.words, scope, each) for each in folders}
+                if len(folders) > _MAX_FOLDERS:
+                    raise RuleMismatch("it changes the folder too often")
             else:
-                operands = self._follow(command.words, place)
+                operands = self._match_rule(command.words, scope)
                 for each in folders:
-                    _look_at(".", Operand(Word(".")), place, each)  # what a program without operands may read
+                    _check_path(".", Operand(Word(".")), scope, each)  # a program without operands may read it
                     for operand in operands:
-                        _look(operand, place, each)
-                    _look_below(command.words, operands, place, each, walks)
+                        _check_operand(operand, scope, each)
+                    _check_search(command.words, operands, scope, each, walks)
 
-    def _follow(self, words: Sequence[Word], place: Place) -> list[Operand]:
-        """The operands of the first rule that the words follow; the user's own rules come first."""
+    def _match_rule(self, words: Sequence[Word], scope: PathScope) -> list[Operand]:
+        """Return the operands by the first rule that the words follow; the rules of the user come first."""
         name = words[0].text
-        closed = _without_bracket(words)
-        refusal = Unlike(f"{name} is not in the allow-list")
-        for rule in (*self._own, *_shipped().get(closed[0].text, ())):
-            if rules.program(rule) != closed[0].text:
+        test_words = _bracket_as_test(words)
+        refusal = RuleMismatch(f"{name} is not in the allow-list")
+        for rule in (*self._own_rules, *_shipped_rules().get(test_words[0].text, ())):
+            if allow_rules.rule_program(rule) != test_words[0].text:
                 continue
             try:
-                operands = rules.follow(rule, closed)
-            except Unlike as unlike:
-                refusal = Unlike(f"{name}: {unlike}")
+                operands = allow_rules.match_rule(rule, test_words)
+            except RuleMismatch as mismatch:
+                refusal = RuleMismatch(f"{name}: {mismatch}")
                 continue
-            if rule not in self._own:
-                _check_program(name, place)
+            if rule not in self._own_rules:
+                _check_program(name, scope)
             return operands
         raise refusal
 
 
 @cache
-def _shipped() -> dict[str, tuple[Rule | Exactly, ...]]:
-    found: dict[str, tuple[Rule | Exactly, ...]] = {}
-    for rule in rules.parsed(tomllib.loads(SHIPPED.read_text("utf-8"))["allow"], str(SHIPPED)):
-        found[rules.program(rule)] = (*found.get(rules.program(rule), ()), rule)
-    return found
+def _shipped_rules() -> dict[str, tuple[AllowRule | ExactRule, ...]]:
+    rules: dict[str, tuple[AllowRule | ExactRule, ...]] = {}
+    for rule in allow_rules.parse_rules(tomllib.loads(SHIPPED_RULES.read_text("utf-8"))["allow"], str(SHIPPED_RULES)):
+        rules[allow_rules.rule_program(rule)] = (*rules.get(allow_rules.rule_program(rule), ()), rule)
+    return rules
 
 
-def _without_bracket(words: Sequence[Word]) -> Sequence[Word]:
-    """[ … ] as `test …`, which it is."""
+def _bracket_as_test(words: Sequence[Word]) -> Sequence[Word]:
+    """Return `test …` for [ … ], which means the same."""
     if words[0].text != "[":
         return words
     if words[-1].text != "]":
-        raise Unlike("[ has no ] at its end")
+        raise RuleMismatch("[ has no ] at its end")
     return (Word("test"), *words[1:-1])
 
 
-def _check_program(name: str, place: Place) -> None:
-    """Raises Unlike unless the name means what the rule means: a builtin, or a program from outside the project."""
+def _check_program(name: str, scope: PathScope) -> None:
+    """Raise RuleMismatch unless the name is a builtin, or a program from outside the project, as the rule means."""
     if name in _BUILTINS:
         return
-    if any(not entry.startswith("/") for entry in place.path.split(":")):
-        raise Unlike("PATH has an entry that depends on the folder")
-    found = shutil.which(name, path=place.path)
-    if found is None:
-        raise Unlike(f"{name} is not installed")
-    if inside(place.root, os.path.normpath(found)) or inside(place.root, os.path.realpath(found)):
-        raise Unlike(f"{name} is a program of the working directory")
+    if any(not entry.startswith("/") for entry in scope.path.split(":")):
+        raise RuleMismatch("PATH has an entry that depends on the folder")
+    program = shutil.which(name, path=scope.path)
+    if program is None:
+        raise RuleMismatch(f"{name} is not installed")
+    if is_below(scope.root, os.path.normpath(program)) or is_below(scope.root, os.path.realpath(program)):
+        raise RuleMismatch(f"{name} is a program of the working directory")
 
 
-def _entered(words: Sequence[Word], place: Place, folder: str) -> str:
+def _cd_target(words: Sequence[Word], scope: PathScope, folder: str) -> str:
     if len(words) != 2 or words[1].wildcards or words[1].text.startswith(("-", "+")) or not words[1].text:
-        raise Unlike("cd: only one folder, spelled out, is allowed")
-    entered = resolved(place.root, folder, words[1].text)
-    # Behind a link the shell's idea of `..` is another than the programs'.
-    if entered is None or entered != os.path.normpath(os.path.join(folder, words[1].text)):  # noqa: PTH118
-        raise Unlike(f"cd: {words[1].text!r} leads outside the working directory, or through a link")
-    return entered
+        raise RuleMismatch("cd: only one folder, spelled out, is allowed")
+    target = resolve_name(scope.root, folder, words[1].text)
+    # After a link the shell resolves `..` otherwise than programs do.
+    if target is None or target != os.path.normpath(os.path.join(folder, words[1].text)):  # noqa: PTH118
+        raise RuleMismatch(f"cd: {words[1].text!r} leads outside the working directory, or through a link")
+    return target
 
 
-def _look(operand: Operand, place: Place, folder: str) -> None:
-    """Raises Unlike unless every file that the operand means may be read without a question."""
+def _check_operand(operand: Operand, scope: PathScope, folder: str) -> None:
+    """Raise RuleMismatch unless every file that the operand means may be read without a question."""
     word = operand.word
     if not word.wildcards:
-        _look_at(word.text, operand, place, folder)
+        _check_path(word.text, operand, scope, folder)
         return
     start, slash, _ = re.split("[*?]", word.text)[0].rpartition("/")
-    _look_at(start + slash or ".", Operand(word), place, folder)
+    _check_path(start + slash or ".", Operand(word), scope, folder)
     if ".." in word.text.split("/"):
-        raise Unlike(f"{word.text!r} goes up behind a wildcard")
+        raise RuleMismatch(f"{word.text!r} goes up behind a wildcard")
     try:
-        for name in matches(folder, word.text, MOST_FILES):
-            _look_at(name, operand, place, folder)
+        for name in expand_wildcards(folder, word.text, MAX_WILDCARD_FILES):
+            _check_path(name, operand, scope, folder)
     except LookupError:
-        raise Unlike(f"{word.text!r} stands for too much") from None
+        raise RuleMismatch(f"{word.text!r} stands for too much") from None
 
 
-def _look_below(words: Sequence[Word], operands: Sequence[Operand], place: Place, folder: str, walks: Walks) -> None:
-    """Raises Unlike if a recursive search could read a file that looks like one with keys."""
-    search = search_of([word.text for word in words])
+def _check_search(
+    words: Sequence[Word], operands: Sequence[Operand], scope: PathScope, folder: str, walks: FolderWalks
+) -> None:
+    """Raise RuleMismatch if a recursive search could read a file that looks like one with keys."""
+    search = parse_search([word.text for word in words])
     if search is None:
         return
-    named = [name for each in operands for name in _names(each.word, folder)]
-    for name in named or ["."]:
+    names = [name for each in operands for name in _names(each.word, folder)]
+    for name in names or ["."]:
         real = os.path.realpath(os.path.join(folder, name))  # noqa: PTH118
         try:
-            found = walks.reached(search, place.root, real)
+            secret = walks.find_secret(search, scope.root, real)
         except LookupError:
-            raise Unlike(f"{name!r} holds too many files to look whether one has keys or passwords") from None
-        if found:
-            raise Unlike(f"it could read {found!r}, which looks like a file with keys or passwords")
+            raise RuleMismatch(f"{name!r} holds too many files to look whether one has keys or passwords") from None
+        if secret:
+            raise RuleMismatch(f"it could read {secret!r}, which looks like a file with keys or passwords")
 
 
 def _names(word: Word, folder: str) -> Iterable[str]:
-    return matches(folder, word.text, MOST_FILES) if word.wildcards else (word.text,)
+    return expand_wildcards(folder, word.text, MAX_WILDCARD_FILES) if word.wildcards else (word.text,)
 
 
-def _look_at(name: str, operand: Operand, place: Place, folder: str) -> None:
+def _check_path(name: str, operand: Operand, scope: PathScope, folder: str) -> None:
     if name == "-":
         return
-    real = resolved(place.root, folder, name) if name else None
+    real = resolve_name(scope.root, folder, name) if name else None
     if real is None:
-        raise Unlike(f"{name!r} is outside the working directory")
-    if meets(place.own, real):
-        raise Unlike(f"{name!r} belongs to ikigai itself, or holds what does")
+        raise RuleMismatch(f"{name!r} is outside the working directory")
+    if overlaps(scope.own, real):
+        raise RuleMismatch(f"{name!r} belongs to ikigai itself, or holds what does")
     written = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118
-    if secret(place.root, real) or secret(place.root, written):
-        raise Unlike(f"{name!r} looks like a file with keys or passwords")
+    if is_secret(scope.root, real) or is_secret(scope.root, written):
+        raise RuleMismatch(f"{name!r} looks like a file with keys or passwords")
     if operand.file and Path(real).is_dir():
-        raise Unlike(f"{name!r} is a folder")
+        raise RuleMismatch(f"{name!r} is a folder")

@@ -1,8 +1,8 @@
-"""The calls of one reply that wait for the user's answer: counted, asked about one at a time, and answered together.
+"""This module counts the pending approvals of one reply, which are asked one at a time or answered together.
 
-An answer for all of them holds for what each was when it was shown, whole: where a diff is too long for that, each is
-asked about by itself. Where a call has become another one when its turn comes (a command before it has changed the
-folder, or the file), it is asked about again.
+An answer for all calls holds for each as it was shown, in full. If a diff is too long for that, each call is asked
+about by itself. If a call has changed since it was shown (a command before it has changed the folder, or the file), it
+is asked about again.
 """
 
 from __future__ import annotations
@@ -16,115 +16,115 @@ from typing import NamedTuple
 import msgspec
 
 from ikigai.core.messages import ToolCall
-from ikigai.tools.base import Touch
+from ikigai.tools.base import Effect
 from ikigai.tools.files.diffs import is_whole
 
-HUNK = re.compile(r"^@@ .*? @@", re.MULTILINE)
-"""Where in the file a change is: edits before it move it, and it is the same one all the same."""
+HUNK_HEADER = re.compile(r"^@@ .*? @@", re.MULTILINE)
+"""Position of a change in the file: earlier edits move the change, which stays the same one."""
 
 
-class Waiting(NamedTuple):
-    """A call, what it would do, and why it is asked about: all that a question shows of it."""
+class PendingApproval(NamedTuple):
+    """Call that waits for approval, with its effect and the reasons for the question: all that the question shows."""
 
     call: ToolCall
-    touch: Touch
+    effect: Effect
     why: tuple[str, ...]
 
     @property
-    def whole(self) -> bool:
-        """Whether all of it can be seen: of a long diff the end is left out."""
-        return is_whole(self.touch.diff)
+    def is_whole_shown(self) -> bool:
+        """True if the question shows the whole call; the end of a long diff is left out."""
+        return is_whole(self.effect.diff)
 
-    def same(self, other: Waiting) -> bool:
-        """Whether what was shown of one is what there is to see of the other."""
-        return self.call == other.call and self.why == other.why and self._placeless == other._placeless
+    def is_same(self, other: PendingApproval) -> bool:
+        """Return True if a question shows both calls alike."""
+        return self.call == other.call and self.why == other.why and self._without_positions == other._without_positions
 
     @property
-    def _placeless(self) -> Touch:
-        return msgspec.structs.replace(self.touch, diff=HUNK.sub("@@", self.touch.diff))
+    def _without_positions(self) -> Effect:
+        return msgspec.structs.replace(self.effect, diff=HUNK_HEADER.sub("@@", self.effect.diff))
 
 
-class Given(NamedTuple):
-    """An answer for several calls: what this one was when it was given, and with how many others."""
+class BatchAnswer(NamedTuple):
+    """Answer for several calls: this one as it was shown, and the number of the others."""
 
-    of: Waiting
+    of: PendingApproval
     allowed: bool
     others: int
 
 
-class Together:
-    """One for an agent. A call is `expected` from its start on, and known once it was looked at or cannot be."""
+class ApprovalBatch:
+    """Pending approvals of an agent. A call counts as expected from its start until its preview is there or fails."""
 
     def __init__(self) -> None:
         self._turn = self._done = 0
         self._starting: set[str] = set()
-        self._looking: dict[str, asyncio.Event] = {}
-        self._waiting: dict[str, Waiting] = {}
-        self._given: dict[str, Given] = {}
-        self._asking = asyncio.Lock()
+        self._calls: dict[str, asyncio.Event] = {}
+        self._pending: dict[str, PendingApproval] = {}
+        self._answers: dict[str, BatchAnswer] = {}
+        self._question_lock = asyncio.Lock()
 
     @contextmanager
-    def expected(self, turn: int, id: str) -> Iterator[asyncio.Event]:
-        """A call of the turn `turn` has started; the event is to be set when it has been looked at."""
+    def expect(self, turn: int, id: str) -> Iterator[asyncio.Event]:
+        """Register a call of the turn `turn` that has started; the caller sets the event after its preview."""
         if turn != self._turn or not self._starting:  # the calls of a reply are started together
             self._turn, self._done, self._starting = turn, 0, set()
-            self._looking, self._waiting, self._given = {}, {}, {}
-            self._asking = asyncio.Lock()
-        looked, starting = asyncio.Event(), self._starting
-        self._looking[id] = looked
+            self._calls, self._pending, self._answers = {}, {}, {}
+            self._question_lock = asyncio.Lock()
+        previewed, starting = asyncio.Event(), self._starting
+        self._calls[id] = previewed
         starting.add(id)
         try:
-            yield looked
+            yield previewed
         finally:
-            looked.set()
+            previewed.set()
             starting.discard(id)
-            self._waiting.pop(id, None)
-            self._given.pop(id, None)
+            self._pending.pop(id, None)
+            self._answers.pop(id, None)
 
-    def will_ask(self, waiting: Waiting) -> None:
-        """The user will be asked about this call, as far as can be known."""
-        self._waiting[waiting.call.id] = waiting
+    def will_ask(self, pending: PendingApproval) -> None:
+        """Record that the user will probably be asked about this call."""
+        self._pending[pending.call.id] = pending
 
-    def will_not(self, id: str) -> None:
-        """It turned out that nobody has to be asked about this call."""
-        self._waiting.pop(id, None)
+    def will_not_ask(self, id: str) -> None:
+        """Record that this call needs no answer."""
+        self._pending.pop(id, None)
 
     @asynccontextmanager
-    async def alone(self, waiting: Waiting) -> AsyncIterator[None]:
-        """Wait until it is known what else waits, and until no other call of the turn is being asked about."""
-        self.will_ask(waiting)
-        await asyncio.sleep(0)  # calls of one reply are started together: each has been expected by now
-        for looked in list(self._looking.values()):
-            await looked.wait()
-        async with self._asking:
+    async def ask_alone(self, pending: PendingApproval) -> AsyncIterator[None]:
+        """Wait until all other pending calls are known, and until no other question of the turn is open."""
+        self.will_ask(pending)
+        await asyncio.sleep(0)  # calls of one reply are started together: each has been registered by now
+        for previewed in list(self._calls.values()):
+            await previewed.wait()
+        async with self._question_lock:
             yield
 
-    def others(self, id: str) -> tuple[Waiting, ...]:
-        """The other calls that wait for an answer and have none yet, in the order of the calls."""
+    def others(self, id: str) -> tuple[PendingApproval, ...]:
+        """Return the other calls that wait for an answer and have none yet, in the order of the calls."""
         return tuple(
-            self._waiting[each] for each in self._looking if each in self._waiting and each not in (id, *self._given)
+            self._pending[each] for each in self._calls if each in self._pending and each not in (id, *self._answers)
         )
 
-    def can_be_together(self, waiting: Waiting) -> bool:
-        """Whether this call and all others that wait can be shown whole."""
-        return all(each.whole for each in (waiting, *self.others(waiting.call.id)))
+    def can_answer_together(self, pending: PendingApproval) -> bool:
+        """Return True if this call and all other pending ones can be shown in full."""
+        return all(each.is_whole_shown for each in (pending, *self.others(pending.call.id)))
 
-    def place(self, id: str) -> tuple[int, int]:
-        """Which of how many questions of the reply that about this call is."""
+    def position(self, id: str) -> tuple[int, int]:
+        """Return the number of the question about this call, and the number of questions of the reply."""
         return self._done + 1, self._done + 1 + len(self.others(id))
 
-    def answered(self, id: str) -> None:
-        """The user has answered for this call."""
+    def mark_answered(self, id: str) -> None:
+        """Record that the user has answered for this call."""
         self._done += 1
-        self._waiting.pop(id, None)
+        self._pending.pop(id, None)
 
-    def give(self, id: str, allowed: bool) -> int:
-        """The user has answered for this call and all others; returns how many those are."""
+    def answer_all(self, id: str, allowed: bool) -> int:
+        """Record the answer of the user for all other pending calls; return their number."""
         others = self.others(id)
         for each in others:
-            self._given[each.call.id] = Given(each, allowed, len(others))
+            self._answers[each.call.id] = BatchAnswer(each, allowed, len(others))
         return len(others)
 
-    def given(self, id: str) -> Given | None:
-        """What was answered for this call together with others; it holds once."""
-        return self._given.pop(id, None)
+    def take_answer(self, id: str) -> BatchAnswer | None:
+        """Return the answer given for this call together with others, once; None if there is none."""
+        return self._answers.pop(id, None)

@@ -1,4 +1,4 @@
-"""Whether a call may run: the policy, what was approved before, and the user."""
+"""This module decides if a call may run: by the policy, by earlier approvals, and by asking the user."""
 
 from __future__ import annotations
 
@@ -7,150 +7,160 @@ from typing import Protocol
 
 import msgspec
 
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import IkigaiError
 from ikigai.core.events import ApprovalDecided, Choices
 from ikigai.core.messages import ToolCall
-from ikigai.core.ports import Ask, Started
-from ikigai.core.questions import Answered, Choice, Question
+from ikigai.core.ports import Ask, StartDecision
+from ikigai.core.questions import Choice, Question, QuestionAnswer
 from ikigai.tools.approval.allowlist import Allowlist
-from ikigai.tools.approval.batch import Together, Waiting
-from ikigai.tools.approval.invisible_characters import revealed
-from ikigai.tools.approval.path_policy import Place
-from ikigai.tools.approval.policy import Allow, Approval, Deny, Lasting, Mode, fingerprint, unasked, verdict
-from ikigai.tools.approval.policy import Ask as Asked
-from ikigai.tools.base import Kind, Touch
+from ikigai.tools.approval.batch import ApprovalBatch, PendingApproval
+from ikigai.tools.approval.invisible_characters import reveal
+from ikigai.tools.approval.path_policy import PathScope
+from ikigai.tools.approval.policy import (
+    Allow,
+    Approval,
+    ApprovalLifetime,
+    AskUser,
+    Deny,
+    call_fingerprint,
+    decide_approval,
+    deny_unasked,
+)
+from ikigai.tools.base import Effect, EffectKind
 
-DENIED = "The user said no. Do not try the same again, and do not work around it; ask what they want instead."
+DENIED_BY_USER = "The user said no. Do not try the same again, and do not work around it; ask what they want instead."
 
 
-class Standing(Protocol):
-    """What was approved for always."""
+class StandingApprovalStore(Protocol):
+    """Store of the standing approvals."""
 
     def known(self) -> Mapping[str, Approval]: ...
 
-    def approve(self, fingerprint: str, call: ToolCall, touch: Touch) -> None:
-        """Raises IkigaiError when it cannot be kept."""
+    def approve(self, fingerprint: str, call: ToolCall, effect: Effect) -> None:
+        """Store an approval. Raise IkigaiError if it cannot be stored."""
         ...
 
 
-class Gate:
-    """One for a run of the program: what was approved for this session holds for all its agents."""
+class ApprovalGate:
+    """Gate of one run of the program: approvals for this session hold for all its agents."""
 
-    def __init__(self, place: Place, allowlist: Allowlist, standing: Standing) -> None:
-        self._place, self._allowlist, self._standing = place, allowlist, standing
+    def __init__(self, scope: PathScope, allowlist: Allowlist, standing: StandingApprovalStore) -> None:
+        self._scope, self._allowlist, self._standing = scope, allowlist, standing
         self._session: dict[str, Approval] = {}
 
     async def decide(
-        self, call: ToolCall, touch: Touch, settings: Choices, ask: Ask, together: Together | None = None
-    ) -> Started:
-        """What becomes of the call, and the fact to be stored with it. `together` are the calls of the turn."""
-        together = together or Together()
-        found = self.found(call, touch, settings)
-        if isinstance(found, Asked):
-            async with together.alone(Waiting(call, touch, found.why)):
-                found = self.found(call, touch, settings)  # an answer to another call may have settled this one
-                if isinstance(found, Asked):
-                    return await self._asked(Waiting(call, touch, found.why), ask, together)
-        together.will_not(call.id)
-        match found:
+        self, call: ToolCall, effect: Effect, settings: Choices, ask: Ask, batch: ApprovalBatch | None = None
+    ) -> StartDecision:
+        """Return the decision about the call, with the event to store. `batch` are the calls of the turn."""
+        batch = batch or ApprovalBatch()
+        verdict = self.judge(call, effect, settings)
+        if isinstance(verdict, AskUser):
+            async with batch.ask_alone(PendingApproval(call, effect, verdict.why)):
+                verdict = self.judge(call, effect, settings)  # an answer to another call may have settled this one
+                if isinstance(verdict, AskUser):
+                    return await self._ask_user(PendingApproval(call, effect, verdict.why), ask, batch)
+        batch.will_not_ask(call.id)
+        match verdict:
             case Allow(why):
-                return Started(decision=ApprovalDecided(call.id, True, why))
+                return StartDecision(decision=ApprovalDecided(call.id, True, why))
             case Deny(why):
-                return Started(why, ApprovalDecided(call.id, False, "policy", why))
+                return StartDecision(why, ApprovalDecided(call.id, False, "policy", why))
 
-    def found(self, call: ToolCall, touch: Touch, settings: Choices) -> Allow | Asked | Deny:
-        """What the policy says of the call, with what was approved before."""
-        return verdict(mode(settings), call, touch, self._place, self._allowlist, self._lasting())
+    def judge(self, call: ToolCall, effect: Effect, settings: Choices) -> Allow | AskUser | Deny:
+        """Return the verdict of the policy on the call, given the earlier approvals."""
+        return decide_approval(ApprovalMode.of(settings), call, effect, self._scope, self._allowlist, self._lasting())
 
     def _lasting(self) -> dict[str, Approval]:
         return {**self._standing.known(), **self._session}
 
-    async def _asked(self, waiting: Waiting, ask: Ask, together: Together) -> Started:
-        """Ask about the call, unless it was answered together with others and is still what was shown then."""
-        id = waiting.call.id
-        given = together.given(id)
+    async def _ask_user(self, pending: PendingApproval, ask: Ask, batch: ApprovalBatch) -> StartDecision:
+        """Ask about the call, unless it was answered together with others and is unchanged since."""
+        id = pending.call.id
+        earlier = batch.take_answer(id)
         try:
-            if given and not given.allowed:
-                return Started(DENIED, ApprovalDecided(id, False, _with(given.others)))
-            if given and given.of.same(waiting):
-                return Started(decision=ApprovalDecided(id, True, _with(given.others)))
+            if earlier and not earlier.allowed:
+                return StartDecision(DENIED_BY_USER, ApprovalDecided(id, False, _decided_by(earlier.others)))
+            if earlier and earlier.of.is_same(pending):
+                return StartDecision(decision=ApprovalDecided(id, True, _decided_by(earlier.others)))
             while True:
-                asked = question(*waiting, *together.place(id), changed=given is not None)
-                if not together.can_be_together(waiting):
-                    left = tuple(choice for choice in asked.choices if choice.key != EACH)
-                    asked = msgspec.structs.replace(asked, choices=left)
-                answered = await ask(asked)
-                if answered.key == EACH:
-                    number, of = together.place(id)
-                    answered = await ask(whole(together.others(id), number, of))
-                    if answered.key == BACK:
+                question = build_question(*pending, *batch.position(id), changed=earlier is not None)
+                if not batch.can_answer_together(pending):
+                    choices = tuple(choice for choice in question.choices if choice.key != TOGETHER_KEY)
+                    question = msgspec.structs.replace(question, choices=choices)
+                answer = await ask(question)
+                if answer.key == TOGETHER_KEY:
+                    number, of = batch.position(id)
+                    answer = await ask(build_batch_question(batch.others(id), number, of))
+                    if answer.key == BACK_KEY:
                         continue
-                    return self._together(id, answered.key == "y", together)
-                if answered.key == NONE:
-                    return self._together(id, False, together)
-                return self._answered(waiting, answered)
+                    return self._answer_all(id, answer.key == "y", batch)
+                if answer.key == NO_KEY:
+                    return self._answer_all(id, False, batch)
+                return self._apply_answer(pending, answer)
         finally:
-            together.answered(id)
+            batch.mark_answered(id)
 
-    def _together(self, id: str, allowed: bool, together: Together) -> Started:
-        by = _with(together.give(id, allowed))
-        return Started("" if allowed else DENIED, ApprovalDecided(id, allowed, by))
+    def _answer_all(self, id: str, allowed: bool, batch: ApprovalBatch) -> StartDecision:
+        by = _decided_by(batch.answer_all(id, allowed))
+        return StartDecision("" if allowed else DENIED_BY_USER, ApprovalDecided(id, allowed, by))
 
-    def _answered(self, waiting: Waiting, answered: Answered) -> Started:
-        """What the user's answer to this one call means."""
-        call, touch, why = waiting
-        if answered.nobody:
-            told = unasked(Asked(why)).why
-            return Started(told, ApprovalDecided(call.id, False, "policy", told))
-        match answered.key:
+    def _apply_answer(self, pending: PendingApproval, answer: QuestionAnswer) -> StartDecision:
+        """Return the decision that follows from the answer of the user to this one call."""
+        call, effect, why = pending
+        if answer.not_asked:
+            message = deny_unasked(AskUser(why)).why
+            return StartDecision(message, ApprovalDecided(call.id, False, "policy", message))
+        match answer.key:
             case "y":
-                return Started(decision=ApprovalDecided(call.id, True, "user, once"))
+                return StartDecision(decision=ApprovalDecided(call.id, True, "user, once"))
             case "s":
-                self._session[fingerprint(call, touch)] = Approval(Lasting.SESSION, touch.scripts)
-                return Started(decision=ApprovalDecided(call.id, True, "user, for this session"))
+                self._session[call_fingerprint(call, effect)] = Approval(ApprovalLifetime.SESSION, effect.scripts)
+                return StartDecision(decision=ApprovalDecided(call.id, True, "user, for this session"))
             case "a":
                 try:
-                    self._standing.approve(fingerprint(call, touch), call, touch)
-                except IkigaiError as error:  # what cannot be revoked later is not run now
-                    told = f"Not run: the approval could not be kept. {error}"
-                    return Started(told, ApprovalDecided(call.id, False, "policy", told))
-                self._session.pop(fingerprint(call, touch), None)  # it may hold for an older script
-                return Started(decision=ApprovalDecided(call.id, True, "user, for always"))
-            case "r" if answered.words:
-                told = f"{DENIED} The user's reason: {answered.words}"
-                return Started(told, ApprovalDecided(call.id, False, "user", answered.words))
+                    self._standing.approve(call_fingerprint(call, effect), call, effect)
+                except IkigaiError as error:  # a call whose approval cannot be revoked later is not run now
+                    message = f"Not run: the approval could not be kept. {error}"
+                    return StartDecision(message, ApprovalDecided(call.id, False, "policy", message))
+                self._session.pop(call_fingerprint(call, effect), None)  # it may hold for an older script
+                return StartDecision(decision=ApprovalDecided(call.id, True, "user, for always"))
+            case "r" if answer.words:
+                message = f"{DENIED_BY_USER} The user's reason: {answer.words}"
+                return StartDecision(message, ApprovalDecided(call.id, False, "user", answer.words))
             case _:
-                return Started(DENIED, ApprovalDecided(call.id, False, "user"))
+                return StartDecision(DENIED_BY_USER, ApprovalDecided(call.id, False, "user"))
 
 
-def _with(others: int) -> str:
-    """Who decided, where it was for several calls."""
+def _decided_by(others: int) -> str:
+    """Return who decided, for an answer to several calls."""
     return f"user, with {others} other{'s' * (others != 1)}"
 
 
-def mode(settings: Choices) -> Mode:
-    """The approval mode in force; an unknown one asks."""
-    try:
-        return Mode(str(settings.get("approval") or Mode.ASK))
-    except ValueError:
-        return Mode.ASK
+QUESTION_TITLES = {
+    EffectKind.READ: "Read it?",
+    EffectKind.EDIT: "Make this edit?",
+    EffectKind.NETWORK: "Fetch it?",
+    EffectKind.RUN: "Run it?",
+}
 
 
-TITLES = {Kind.READ: "Read it?", Kind.EDIT: "Make this edit?", Kind.NETWORK: "Fetch it?", Kind.RUN: "Run it?"}
+TOGETHER_KEY, NO_KEY, BACK_KEY = "t", "x", "o"
+"""Keys for several calls: show all and answer together, no to all, and back to one by one."""
+CHANGED_SINCE_SHOWN = "This is not what was shown for it before: it has changed since, and is asked about again."
 
 
-EACH, NONE, BACK = "t", "x", "o"
-"""Keys for several calls: show all and answer together, no to all, and one by one after all."""
-CHANGED = "This is not what was shown for it before: it has changed since, and is asked about again."
-
-
-def question(
-    call: ToolCall, touch: Touch, why: tuple[str, ...], number: int = 1, of: int = 1, *, changed: bool = False
+def build_question(
+    call: ToolCall, effect: Effect, why: tuple[str, ...], number: int = 1, of: int = 1, *, changed: bool = False
 ) -> Question:
-    """The whole command or diff with everything visible, where it happens, and what to look at; of several calls,
-    which one it is."""
-    lines = (*described(call, touch, why), *((CHANGED,) if changed else ()))
-    several = (Choice(EACH, f"together, all {of - number + 1}"), Choice(NONE, "no to all")) if number < of else ()
+    """Return the question about a call: the whole command or diff with all characters visible, its place, the reasons.
+
+    `number` and `of` are its position among several calls.
+    """
+    lines = (*describe_call(call, effect, why), *((CHANGED_SINCE_SHOWN,) if changed else ()))
+    several = (
+        (Choice(TOGETHER_KEY, f"together, all {of - number + 1}"), Choice(NO_KEY, "no to all")) if number < of else ()
+    )
     choices = (
         Choice("y", "yes"),
         Choice("s", "this session"),
@@ -159,32 +169,32 @@ def question(
         Choice("r", "no, because…", "Why not? The model is told."),
         *several,
     )
-    title = TITLES.get(touch.kind, "Allow it?")
+    title = QUESTION_TITLES.get(effect.kind, "Allow it?")
     return Question(f"{number} of {of} · {title}" if of > 1 else title, lines, choices, default="n")
 
 
-def whole(others: tuple[Waiting, ...], number: int, of: int) -> Question:
-    """All calls behind the one that has just been shown, whole, and one answer for it and them."""
+def build_batch_question(others: tuple[PendingApproval, ...], number: int, of: int) -> Question:
+    """Return the question that shows the other pending calls in full and takes one answer for all."""
     lines = [
         line
-        for place, each in enumerate(others, number + 1)
-        for line in (*("",) * (place > number + 1), f"{place} of {of}", *described(*each))
+        for position, each in enumerate(others, number + 1)
+        for line in (*("",) * (position > number + 1), f"{position} of {of}", *describe_call(*each))
     ]
     count = len(others) + 1
-    choices = (Choice("y", f"yes, all {count}"), Choice("n", "no to all"), Choice(BACK, "one by one"))
-    return Question(f"Allow all {count}, {number} to {of}?", tuple(lines), choices, default=BACK)
+    choices = (Choice("y", f"yes, all {count}"), Choice("n", "no to all"), Choice(BACK_KEY, "one by one"))
+    return Question(f"Allow all {count}, {number} to {of}?", tuple(lines), choices, default=BACK_KEY)
 
 
-def described(call: ToolCall, touch: Touch, why: tuple[str, ...]) -> tuple[str, ...]:
-    """All there is to see of a call before it is approved."""
-    where = f"in {_on_a_line(touch.directory)}" if touch.directory else ""
-    command = revealed(touch.shown) if touch.kind is Kind.RUN else _on_a_line(touch.shown)
-    shown = revealed(touch.diff) if touch.diff else command
-    paths = [f"touches {_on_a_line(path)}" for path in touch.paths if _on_a_line(path) not in shown]
-    how = " (in the background)" if touch.background else ""
-    return (f"{call.name}{how} {where}".strip(), *shown.splitlines(), *paths, *why)
+def describe_call(call: ToolCall, effect: Effect, why: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the lines that describe a call for its approval."""
+    where = f"in {_on_one_line(effect.directory)}" if effect.directory else ""
+    command = reveal(effect.shown) if effect.kind is EffectKind.RUN else _on_one_line(effect.shown)
+    shown = reveal(effect.diff) if effect.diff else command
+    paths = [f"touches {_on_one_line(path)}" for path in effect.paths if _on_one_line(path) not in shown]
+    background = " (in the background)" if effect.background else ""
+    return (f"{call.name}{background} {where}".strip(), *shown.splitlines(), *paths, *why)
 
 
-def _on_a_line(name: str) -> str:
-    """A path or an address with everything visible; a line break in it must not begin a line of its own."""
-    return revealed(name).replace("\n", "⏎")
+def _on_one_line(name: str) -> str:
+    """Return a path or an address with all characters visible; a line break must not begin a new line."""
+    return reveal(name).replace("\n", "⏎")

@@ -1,4 +1,4 @@
-"""Which paths a mode may touch by itself: inside the working directory, not secret-looking, not protected."""
+"""This module tells the paths that need no question: inside the working directory, not secret, not protected."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from ikigai.core.record import Record
-from ikigai.tools.secret_files import below, inside, secret
+from ikigai.tools.secret_files import is_below, is_secret, relative_path
 
 
-class Place(Record, frozen=True):
-    """Where the model works.
+class PathScope(Record, frozen=True):
+    """Scope of the model's work.
 
     `root` is the real path of the working directory; `own` the real paths of ikigai's configuration, data and log
     folders; `path` the PATH that commands are run with.
@@ -41,33 +41,33 @@ _PROTECTED_NAMES = re.compile(
     r"|\.gitlab-ci\.yml|jenkinsfile|azure-pipelines\.yml|\.travis\.yml|\.drone\.ya?ml|\.woodpecker\.ya?ml"
     r"|bitbucket-pipelines\.yml|\.?appveyor\.yml|cloudbuild\.ya?ml|crontab"
     r"|agents?\.md|claude\.md|gemini\.md|\.cursorrules|\.windsurfrules|\.clinerules|\.roorules|\.aider\.conf\.yml"
-    # Loaded by interpreters, editors and package managers that nobody tells to.
+    # Loaded by interpreters, editors and package managers by themselves.
     r"|.*\.pth|pyvenv\.cfg|(site|user)customize\.py|\.pdbrc(\.py)?|\.rprofile|\.nvim\.lua|\.nvimrc|\.lvimrc"
     r"|\.dir-locals(-2)?\.el|\.?mise(\..+)?\.toml|\.pnpmfile\.cjs|\.pnp\.(cjs|loader\.mjs)",
     re.IGNORECASE,
 )
 
 
-def meets(folders: Iterable[str], path: str) -> bool:
-    """Whether `path` is one of `folders`, lies in one or holds one."""
-    return any(inside(folder, path) or inside(path, folder) for folder in folders)
+def overlaps(folders: Iterable[str], path: str) -> bool:
+    """Return True if `path` is one of `folders`, lies in one or holds one."""
+    return any(is_below(folder, path) or is_below(path, folder) for folder in folders)
 
 
-def resolved(root: str, folder: str, name: str) -> str | None:
-    """The real path that `name` means in `folder`; None when it leaves `root`, as it is written or through a link."""
-    written = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118  (Path drops what is to be judged)
+def resolve_name(root: str, folder: str, name: str) -> str | None:
+    """Return the real path of `name` in `folder`, None if it leaves `root`, as written or through a link."""
+    written = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118  (Path drops parts that have to be judged)
     try:
         real = os.path.realpath(os.path.join(folder, name))  # noqa: PTH118
     except (OSError, ValueError):
         return None
-    return real if inside(root, written) and inside(root, real) else None
+    return real if is_below(root, written) and is_below(root, real) else None
 
 
-def protected(place: Place, path: str) -> str:
-    """Why a file is never changed without a question, as a clause; empty for an ordinary one."""
-    if any(inside(folder, path) for folder in place.own):
+def protection_reason(scope: PathScope, path: str) -> str:
+    """Return why a file is never changed without a question, as a clause; "" for an ordinary one."""
+    if any(is_below(folder, path) for folder in scope.own):
         return "it belongs to ikigai itself"
-    parts = below(place.root, path).lower().split("/")
+    parts = relative_path(scope.root, path).lower().split("/")
     name = path.rpartition("/")[2]
     for part in parts:
         if _PROTECTED_FOLDERS.fullmatch(part):
@@ -78,38 +78,38 @@ def protected(place: Place, path: str) -> str:
         return "other programs run what stands in its folder"
     if _PROTECTED_NAMES.fullmatch(name):
         return f"other programs read {name}, and may run what stands in it"
-    if secret(place.root, path):
+    if is_secret(scope.root, path):
         return "its name looks like that of a file with keys or passwords"
-    if any(inside(os.path.realpath(entry), path) for entry in place.path.split(":") if entry.startswith("/")):
+    if any(is_below(os.path.realpath(entry), path) for entry in scope.path.split(":") if entry.startswith("/")):
         return "programs are looked for in its folder"
     return ""
 
 
-def matches(folder: str, pattern: str, most: int) -> Iterator[str]:
-    """The names that * and ? of `pattern` may stand for in `folder`, as they would stand in the command.
+def expand_wildcards(folder: str, pattern: str, max_files: int) -> Iterator[str]:
+    """Yield the names that * and ? of `pattern` may stand for in `folder`, as the command would get them.
 
-    ? is taken for *, so that these are never fewer than the shell finds. Raises LookupError for more than `most`
-    files looked at, and for a pattern that begins a name with a dot before a wildcard, which finds `..` in old shells.
+    ? counts as *, so that they are never fewer than in the shell. Raise LookupError for more than `max_files` scanned
+    files, and for a pattern that begins a name with a dot before a wildcard, which finds `..` in old shells.
     """
-    looked = 0
-    found = [""]
+    scanned = 0
+    names = [""]
     for part in re.split("(/+)", pattern):
         if not part or part[0] == "/" or not re.search("[*?]", part):
-            found = [name + part for name in found]
+            names = [name + part for name in names]
             continue
         if part[0] == ".":
             raise LookupError(pattern)
-        fits = re.compile("".join(".*" if sign in "*?" else re.escape(sign) for sign in part), re.DOTALL)
+        pattern_of_part = re.compile("".join(".*" if sign in "*?" else re.escape(sign) for sign in part), re.DOTALL)
         longer: list[str] = []
-        for name in found:
+        for name in names:
             for entry in _entries(os.path.join(folder, name or ".")):  # noqa: PTH118
-                looked += 1
-                if looked > most:
+                scanned += 1
+                if scanned > max_files:
                     raise LookupError(pattern)
-                if not entry.startswith(".") and fits.fullmatch(entry):
+                if not entry.startswith(".") and pattern_of_part.fullmatch(entry):
                     longer.append(name + entry)
-        found = longer
-    yield from found
+        names = longer
+    yield from names
 
 
 def _entries(folder: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which calls run, which are asked about and which are refused, by the approval mode: policy alone, no questions here.
+"""This module is the approval policy: by the mode it says which calls run, need a question, or are refused.
 
                      read-only   ask     edits    auto    yolo
     own log          runs        runs    runs     runs    runs
@@ -10,11 +10,11 @@
     command          refused     asks    asks     list    runs
     network          refused     asks    asks     asks    runs
 
-"list" is the allow-list: what follows a rule runs, all else is asked about. "Elsewhere" is outside the working
-directory, ikigai's own folders, what looks like a file with keys, and for edits also what other programs run or obey
-(.git, shell start files, CI …).
-A standing approval, for exactly this call and with the same scripts, answers what would be asked. Having agents runs,
-as each of their calls is judged like the agent's own.
+"list" is the allow-list: a command that follows a rule runs, all others need a question. "Elsewhere" is outside the
+working directory, in ikigai's own folders, a file that looks like one with keys, and for edits also a file that other
+programs run or obey (.git, shell start files, CI …).
+A standing approval, for exactly this call and with the same scripts, answers the question. Calls about subagents run,
+as each call of a subagent is judged like those of the agent itself.
 """
 
 from __future__ import annotations
@@ -26,28 +26,19 @@ from typing import TypeAlias
 
 import msgspec
 
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.messages import ToolCall
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line
 from ikigai.tools.approval.allowlist import Allowlist
-from ikigai.tools.approval.invisible_characters import brought, hidden
-from ikigai.tools.approval.path_policy import Place, inside, meets, protected
-from ikigai.tools.base import Kind, Touch
-from ikigai.tools.secret_files import secret
+from ikigai.tools.approval.invisible_characters import describe_hidden, hidden_in_diff
+from ikigai.tools.approval.path_policy import PathScope, is_below, overlaps, protection_reason
+from ikigai.tools.base import Effect, EffectKind
+from ikigai.tools.secret_files import is_secret
 
 
-class Mode(StrEnum):
-    """How much runs without a question, from least to most."""
-
-    READ_ONLY = "read-only"
-    ASK = "ask"
-    EDITS = "edits"
-    AUTO = "auto"
-    YOLO = "yolo"
-
-
-class Lasting(StrEnum):
-    """How long a yes holds: for this call, for one run of the program, or until it is revoked."""
+class ApprovalLifetime(StrEnum):
+    """Lifetime of a yes: this call, one run of the program, or until it is revoked."""
 
     ONCE = "once"
     SESSION = "session"
@@ -55,60 +46,68 @@ class Lasting(StrEnum):
 
 
 class Approval(Record, frozen=True):
-    """A lasting approval of a call: how long it holds, and for which `scripts` (see `Touch`)."""
+    """Lasting approval of a call: its lifetime, and the `scripts` it holds for (see `Effect`)."""
 
-    lasting: Lasting
+    lasting: ApprovalLifetime
     scripts: tuple[tuple[str, str], ...] = ()
 
 
 class Allow(Record, frozen=True):
-    """It runs; `why` is a clause for the `approval` event."""
+    """The call runs; `why` is a clause for the `approval` event."""
 
     why: str
 
 
-class Ask(Record, frozen=True):
-    """The user decides; `why` are sentences that tell what to look at, the gravest first."""
+class AskUser(Record, frozen=True):
+    """The user decides; `why` are sentences about its risks, the gravest first."""
 
     why: tuple[str, ...] = ()
 
 
 class Deny(Record, frozen=True):
-    """It does not run; `why` is what the model is told."""
+    """The call does not run; `why` is the message for the model."""
 
     why: str
 
 
-Verdict: TypeAlias = Allow | Ask | Deny
+Verdict: TypeAlias = Allow | AskUser | Deny
 
-COMMANDS = frozenset({"shell"})
-"""The tools whose `shown` is a command for bash. What other tools run or write to a program is none."""
-STANDING = {Lasting.SESSION: "approved for this session", Lasting.ALWAYS: "approved for always"}
+COMMAND_TOOLS = frozenset({"shell"})
+"""Tools whose `shown` is a command for bash; other tools run programs or write to them."""
+LIFETIME_REASONS = {
+    ApprovalLifetime.SESSION: "approved for this session",
+    ApprovalLifetime.ALWAYS: "approved for always",
+}
 
 
-def verdict(
-    mode: Mode, call: ToolCall, touch: Touch, place: Place, allowlist: Allowlist, standing: Mapping[str, Approval]
+def decide_approval(
+    mode: ApprovalMode,
+    call: ToolCall,
+    effect: Effect,
+    scope: PathScope,
+    allowlist: Allowlist,
+    standing: Mapping[str, Approval],
 ) -> Verdict:
-    """What becomes of a call. `standing` are the lasting approvals by `fingerprint`.
+    """Return the verdict on a call. `standing` are the lasting approvals by fingerprint.
 
-    Ask again right before the call runs: an edit before it, or another program, may have changed what its paths mean.
+    Decide again right before the call runs: an earlier edit, or another program, may have changed what its paths mean.
     """
-    if mode == Mode.YOLO:
+    if mode == ApprovalMode.YOLO:
         return Allow("approval mode yolo")
-    if mode == Mode.READ_ONLY and touch.kind not in (Kind.NOTHING, Kind.READ):
-        return Deny("The approval mode is read-only: files can be read, nothing can be changed or run.")
-    approval = standing.get(fingerprint(call, touch)) or Approval(Lasting.ONCE)
-    why = STANDING.get(approval.lasting)
-    if why and approval.scripts == touch.scripts:
+    if mode == ApprovalMode.READ_ONLY and effect.kind not in (EffectKind.NOTHING, EffectKind.READ):
+        return Deny(f"The approval mode is {mode}: {mode.meaning}.")
+    approval = standing.get(call_fingerprint(call, effect)) or Approval(ApprovalLifetime.ONCE)
+    why = LIFETIME_REASONS.get(approval.lasting)
+    if why and approval.scripts == effect.scripts:
         return Allow(why)
-    found = _by_mode(mode, call, touch, place, allowlist)
-    if why and isinstance(found, Ask):
-        return Ask((_changed(dict(approval.scripts), dict(touch.scripts)), *found.why))
-    return found
+    verdict = _by_mode(mode, call, effect, scope, allowlist)
+    if why and isinstance(verdict, AskUser):
+        return AskUser((_describe_change(dict(approval.scripts), dict(effect.scripts)), *verdict.why))
+    return verdict
 
 
-def _changed(approved: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Say which scripts are others than when the call was approved."""
+def _describe_change(approved: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return a sentence about the scripts that have changed since the call was approved."""
     paths = sorted(path for path in {*approved, *now} if approved.get(path) != now.get(path))
     names = ", ".join(clean_line(path) for path in paths[:3]) + ", …" * (len(paths) > 3)
     if not approved:
@@ -116,82 +115,77 @@ def _changed(approved: Mapping[str, str], now: Mapping[str, str]) -> str:
     return f"The script has changed since this was approved: {names}."
 
 
-def _by_mode(mode: Mode, call: ToolCall, touch: Touch, place: Place, allowlist: Allowlist) -> Verdict:
-    match touch.kind:
-        case Kind.NOTHING:
+def _by_mode(mode: ApprovalMode, call: ToolCall, effect: Effect, scope: PathScope, allowlist: Allowlist) -> Verdict:
+    match effect.kind:
+        case EffectKind.NOTHING:
             return Allow("changes nothing")
-        case Kind.READ:
-            doubts = _doubts(touch, place)
-            return Ask((*_hidden(touch), *doubts)) if doubts else Allow("reads inside the working directory")
-        case Kind.EDIT:
-            doubts = (*_hidden(touch), *_doubts(touch, place))
-            if mode in (Mode.EDITS, Mode.AUTO) and not doubts:
+        case EffectKind.READ:
+            doubts = _find_doubts(effect, scope)
+            return AskUser((*_warnings(effect), *doubts)) if doubts else Allow("reads inside the working directory")
+        case EffectKind.EDIT:
+            doubts = (*_warnings(effect), *_find_doubts(effect, scope))
+            if mode in (ApprovalMode.EDITS, ApprovalMode.AUTO) and not doubts:
                 return Allow(f"approval mode {mode}")
-            return Ask(doubts)
-        case Kind.RUN if mode == Mode.AUTO and call.name in COMMANDS:
-            return _judged(touch, place, allowlist)
+            return AskUser(doubts)
+        case EffectKind.RUN if mode == ApprovalMode.AUTO and call.name in COMMAND_TOOLS:
+            return _judge_command(effect, scope, allowlist)
         case _:
-            return Ask(_hidden(touch))
+            return AskUser(_warnings(effect))
 
 
-def unasked(ask: Ask) -> Deny:
-    """The answer where nobody can be asked."""
+def deny_unasked(ask: AskUser) -> Deny:
+    """Return the verdict if the user cannot be asked."""
     why = " ".join(ask.why)
     return Deny(f"This needs the user's approval, and nobody can be asked here. {why}".strip())
 
 
-def following(mode: Mode) -> Mode:
-    """The mode that Shift+Tab goes to: never yolo, out of which it leads back to asking."""
-    ring = (Mode.ASK, Mode.EDITS, Mode.AUTO, Mode.READ_ONLY)
-    return ring[(ring.index(mode) + 1) % len(ring)] if mode in ring else Mode.ASK
+def call_fingerprint(call: ToolCall, effect: Effect) -> str:
+    """Return the identity of a call for lasting approvals, as 64 hexadecimal digits.
 
-
-def fingerprint(call: ToolCall, touch: Touch) -> str:
-    """What a lasting approval holds for, as 64 hexadecimal digits: the tool, its arguments, the directory, the paths.
-
-    Arguments count as values: blanks and the order of keys do not matter. The real paths are in it so that a link that
-    leads elsewhere later is another call. What is in the scripts of a command stands beside it, in `Approval`.
+    It covers the tool, its arguments, the directory and the paths. Arguments count as values: blanks and the order of
+    keys do not matter. It has the real paths, so that a link that leads elsewhere later makes another call. The content
+    of the scripts of a command is apart, in `Approval`.
     """
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, UnicodeEncodeError):
         arguments = call.arguments
-    exact = [1, call.name, arguments, call.malformed, touch.kind, touch.directory, touch.paths]
+    exact = [1, call.name, arguments, call.malformed, effect.kind, effect.directory, effect.paths]
     try:
-        told = msgspec.json.encode(exact, order="deterministic")
+        encoded = msgspec.json.encode(exact, order="deterministic")
     except UnicodeEncodeError:  # a path that is not UTF-8
-        told = repr(exact).encode("utf-8", "surrogateescape")
-    return hashlib.sha256(told).hexdigest()
+        encoded = repr(exact).encode("utf-8", "surrogateescape")
+    return hashlib.sha256(encoded).hexdigest()
 
 
-def _judged(touch: Touch, place: Place, allowlist: Allowlist) -> Verdict:
-    judgement = allowlist.judge(touch.shown, place, touch.directory)
+def _judge_command(effect: Effect, scope: PathScope, allowlist: Allowlist) -> Verdict:
+    judgement = allowlist.judge(effect.shown, scope, effect.directory)
     if judgement.approved:
         return Allow(judgement.why)
-    return Ask((*_hidden(touch), f"Not by the allow-list: {judgement.why}."))
+    return AskUser((*_warnings(effect), f"Not by the allow-list: {judgement.why}."))
 
 
-def _doubts(touch: Touch, place: Place) -> tuple[str, ...]:
-    """Why a file is not read or changed without a question, in sentences; empty when nothing speaks against it."""
+def _find_doubts(effect: Effect, scope: PathScope) -> tuple[str, ...]:
+    """Return why a file is not read or changed without a question, in sentences; empty for an ordinary file."""
     doubts: list[str] = []
-    if not touch.paths:
+    if not effect.paths:
         doubts.append("It does not say which files it touches.")
-    elif not (touch.inside and all(inside(place.root, path) for path in touch.paths)):
+    elif not (effect.inside and all(is_below(scope.root, path) for path in effect.paths)):
         doubts.append("It is outside the working directory.")
-    for path in touch.paths:
-        if touch.kind == Kind.EDIT and (why := protected(place, path)):
+    for path in effect.paths:
+        if effect.kind == EffectKind.EDIT and (why := protection_reason(scope, path)):
             doubts.append(f"Be careful: {why}.")
-        elif touch.kind == Kind.READ and meets(place.own, path):
+        elif effect.kind == EffectKind.READ and overlaps(scope.own, path):
             doubts.append("It belongs to ikigai itself, or holds what does.")
-        elif touch.kind == Kind.READ and secret(place.root, path):
+        elif effect.kind == EffectKind.READ and is_secret(scope.root, path):
             doubts.append("Its name looks like that of a file with keys or passwords.")
-    if touch.diff and (why := brought(touch.diff)):
+    if effect.diff and (why := hidden_in_diff(effect.diff)):
         doubts.append(f"The new text hides something. {why}")
     return tuple(dict.fromkeys(doubts))
 
 
-def _hidden(touch: Touch) -> tuple[str, ...]:
-    """What the eye would miss in a command, an address or a path."""
-    text = touch.shown if touch.kind != Kind.EDIT else ""
-    said = hidden("\n".join((text, *touch.paths)))
-    return (said,) if said else ()
+def _warnings(effect: Effect) -> tuple[str, ...]:
+    """Return a sentence about characters that an eye would miss in a command, an address or a path; () for none."""
+    text = effect.shown if effect.kind != EffectKind.EDIT else ""
+    warning = describe_hidden("\n".join((text, *effect.paths)))
+    return (warning,) if warning else ()

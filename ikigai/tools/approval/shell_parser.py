@@ -1,10 +1,10 @@
-"""Takes a shell command apart into plain programs and their words, and refuses whatever is not plain.
+"""This module parses a shell command into plain programs and their words, and refuses a command that is not plain.
 
-Plain are simple commands joined by `&&`, `||`, `|`, `;` and line breaks, made of printable ASCII. Their words are
-letters, quoted text without anything the shell would replace, and at most the wildcards * and ?. Comments pass, and so
-do the redirections that write nothing: `2>&1`, `>&2`, `>/dev/null`, `2>/dev/null`, `&>/dev/null`. Everything else is
-refused, and so is every doubt: two parsers read the command, the lexer here, which knows nothing but the above, and
-tree-sitter-bash, and both must find the same words, operators and redirections at the same places.
+A plain command is simple commands joined by `&&`, `||`, `|`, `;` and line breaks, made of printable ASCII. Their words
+are letters, quoted text without expansions, and at most the wildcards * and ?. Comments pass, and so do redirections
+that write nothing: `2>&1`, `>&2`, `>/dev/null`, `2>/dev/null`, `&>/dev/null`. Everything else is refused, and so is
+every doubt. Two parsers read the command: the lexer here, which knows only the above, and tree-sitter-bash. Both must
+find the same words, operators and redirections at the same places.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-LONGEST = 4_000
-"""Characters of a command that are looked at; nobody reads more before saying yes."""
-MOST = 20
-"""Programs in one command, for the same reason."""
+MAX_COMMAND_CHARACTERS = 4_000
+"""Maximum characters of a command; nobody reads more before saying yes."""
+MAX_PROGRAMS = 20
+"""Maximum programs in one command, for the same reason."""
 
 
-class Unclear(Exception):
+class NotPlain(Exception):
     """The command is not plain, for this reason: a clause without a full stop."""
 
 
 class Word(NamedTuple):
-    """One argument as the program gets it; if it has `wildcards`, as the shell gets it, and nothing in it is quoted.
+    """One argument as the program gets it. With `wildcards` it is as the shell gets it, and no part of it is quoted.
 
-    `bare` says that it stands there without any quoting.
+    `bare` is True if it has no quoting.
     """
 
     text: str
@@ -37,8 +37,8 @@ class Word(NamedTuple):
     bare: bool = True
 
 
-class Command(NamedTuple):
-    """One program with its arguments; `piped` when it is part of a pipeline, where `cd` moves nothing."""
+class SimpleCommand(NamedTuple):
+    """One program with its arguments; `piped` is True in a pipeline, where `cd` has no effect."""
 
     words: tuple[Word, ...]
     piped: bool = False
@@ -72,90 +72,90 @@ _REASONS = (
 )
 
 
-def commands(text: str) -> tuple[Command, ...]:
-    """The programs that a shell would run, in their order. Raises Unclear."""
-    if len(text) > LONGEST:
-        raise Unclear(f"it is longer than {LONGEST:,} characters")
-    if strange := re.search(r"[^\t\n -~]", text):
-        raise Unclear(f"it holds U+{ord(strange[0]):04X}, and only plain ASCII is taken")
-    tokens = _tokens(text)
-    found = _grouped(tokens)
-    if len(found) > MOST:
-        raise Unclear(f"it runs more than {MOST} programs")
-    _agree(text, tokens)
-    return found
+def parse_commands(text: str) -> tuple[SimpleCommand, ...]:
+    """Return the programs that a shell would run, in their order. Raise NotPlain."""
+    if len(text) > MAX_COMMAND_CHARACTERS:
+        raise NotPlain(f"it is longer than {MAX_COMMAND_CHARACTERS:,} characters")
+    if invalid := re.search(r"[^\t\n -~]", text):
+        raise NotPlain(f"it holds U+{ord(invalid[0]):04X}, and only plain ASCII is taken")
+    tokens = _tokenize(text)
+    commands = _group_commands(tokens)
+    if len(commands) > MAX_PROGRAMS:
+        raise NotPlain(f"it runs more than {MAX_PROGRAMS} programs")
+    _check_with_tree_sitter(text, tokens)
+    return commands
 
 
-def words(text: str) -> tuple[str, ...]:
-    """The words of one plain command, as a rule is written. Raises Unclear."""
-    tokens = _tokens(text)
+def parse_words(text: str) -> tuple[str, ...]:
+    """Return the words of one plain command, as in a rule. Raise NotPlain."""
+    tokens = _tokenize(text)
     if not tokens or any(token.kind != "word" for token in tokens):
-        raise Unclear("it is not the words of one command")
+        raise NotPlain("it is not the words of one command")
     return tuple(token.word.text for token in tokens)
 
 
-def _tokens(text: str) -> list[_Token]:
+def _tokenize(text: str) -> list[_Token]:
     tokens: list[_Token] = []
-    at, blank = 0, True  # whether a blank, an operator or the start is right before
+    at, blank = 0, True  # True after a blank, an operator or the start
     while at < len(text):
-        if found := _BLANK.match(text, at):
-            at, blank = found.end(), True
+        if match := _BLANK.match(text, at):
+            at, blank = match.end(), True
             continue
-        kind, end, word = _next(text, at, blank)
+        kind, end, word = _next_token(text, at, blank)
         tokens.append(_Token(kind, at, end, word))
         at, blank = end, kind in ("operator", "newline")
     return tokens
 
 
-def _next(text: str, at: int, blank: bool) -> tuple[str, int, Word]:
-    """The kind of the token that begins here, its end, and its text: a word's as the program gets it."""
+def _next_token(text: str, at: int, blank: bool) -> tuple[str, int, Word]:
+    """Return kind, end and text of the token that begins here; the text of a word is as the program gets it."""
     if text[at] == "\n":
         return "newline", at + 1, Word("\n")
     if blank:
         for kind, pattern in (("comment", _COMMENT), ("redirect", _REDIRECT), ("word", _ALONE)):
-            if found := pattern.match(text, at):
-                return kind, found.end(), Word(found[0])
-    if found := _OPERATOR.match(text, at):
-        return "operator", found.end(), Word(found[0])
-    end, word = _word(text, at)
+            if match := pattern.match(text, at):
+                return kind, match.end(), Word(match[0])
+    if match := _OPERATOR.match(text, at):
+        return "operator", match.end(), Word(match[0])
+    end, word = _read_word(text, at)
     if text[end : end + 1] in ("<", ">"):  # digits right before it would be a file descriptor
-        raise Unclear("it redirects")
+        raise NotPlain("it redirects")
     return "word", end, word
 
 
-def _word(text: str, at: int) -> tuple[int, Word]:
+def _read_word(text: str, at: int) -> tuple[int, Word]:
     pieces: list[str] = []
     wildcards, bare, start = False, True, at
     while at < len(text) and text[at] not in " \t\n;|&<>":
-        if found := _BARE.match(text, at):
-            piece = found[0]
+        if match := _BARE.match(text, at):
+            piece = match[0]
             wildcards |= "*" in piece or "?" in piece
-        elif found := _SINGLE.match(text, at) or _ESCAPED.match(text, at):
-            piece, bare = found[1], False
-        elif found := _DOUBLE.match(text, at):
-            piece, bare = re.sub(r'\\([$`"\\])', r"\1", found[0][1:-1]), False
+        elif match := _SINGLE.match(text, at) or _ESCAPED.match(text, at):
+            piece, bare = match[1], False
+        elif match := _DOUBLE.match(text, at):
+            piece, bare = re.sub(r'\\([$`"\\])', r"\1", match[0][1:-1]), False
         else:
             break
         pieces.append(piece)
-        at = found.end()
+        at = match.end()
     if at == start or (at < len(text) and text[at] not in " \t\n;|&<>"):
-        raise Unclear(next((why for pattern, why in _REASONS if pattern.match(text, at)), "it is not plain"))
+        raise NotPlain(next((why for pattern, why in _REASONS if pattern.match(text, at)), "it is not plain"))
     if wildcards and not bare:
-        raise Unclear("a word of it mixes wildcards and quotation")
+        raise NotPlain("a word of it mixes wildcards and quotation")
     return at, Word("".join(pieces), wildcards, bare)
 
 
-def _grouped(tokens: list[_Token]) -> tuple[Command, ...]:
-    """The commands between the operators. Each operator stands behind a command; all but `;` want another."""
-    done: list[Command] = []
+def _group_commands(tokens: list[_Token]) -> tuple[SimpleCommand, ...]:
+    """Return the commands between the operators. Each operator follows a command; all but `;` need another."""
+    commands: list[SimpleCommand] = []
     current: list[Word] = []
     before = ""  # the operator before the current command
 
     def end(operator: str) -> None:
         nonlocal before
         if not (current[0].bare and _PROGRAM.fullmatch(current[0].text)):
-            raise Unclear("the name of a program in it is not plain")
-        done.append(Command(tuple(current), "|" in (before, operator)))
+            raise NotPlain("the name of a program in it is not plain")
+        commands.append(SimpleCommand(tuple(current), "|" in (before, operator)))
         current.clear()
         before = operator
 
@@ -164,7 +164,7 @@ def _grouped(tokens: list[_Token]) -> tuple[Command, ...]:
             case "word":
                 current.append(token.word)
             case "operator" | "redirect" if not current:
-                raise Unclear("an operator in it stands before a command")
+                raise NotPlain("an operator in it stands before a command")
             case "operator":
                 end(token.word.text)
             case "newline" if current:
@@ -172,10 +172,10 @@ def _grouped(tokens: list[_Token]) -> tuple[Command, ...]:
     if current:
         end("")
     if before not in ("", ";"):
-        raise Unclear("an operator in it ends it")
-    if not done:
-        raise Unclear("it runs nothing")
-    return tuple(done)
+        raise NotPlain("an operator in it ends it")
+    if not commands:
+        raise NotPlain("it runs nothing")
+    return tuple(commands)
 
 
 _STRUCTURE = frozenset({"program", "list", "pipeline", "redirected_statement", "command", "command_name"})
@@ -186,25 +186,25 @@ _TEST_SIGNS = frozenset({"[", "]", "!", "=", "==", "!="})
 _OPERATORS = frozenset({"&&", "||", "|", ";"})
 
 
-def _agree(text: str, tokens: list[_Token]) -> None:
-    """Raises Unclear unless tree-sitter-bash sees the same tokens at the same places, and nothing else."""
+def _check_with_tree_sitter(text: str, tokens: list[_Token]) -> None:
+    """Raise NotPlain unless tree-sitter-bash finds the same tokens at the same places, and no others."""
     tree = _parser().parse(text.encode("ascii"))
     if tree.root_node.has_error:
-        raise Unclear("it is no valid shell command")
+        raise NotPlain("it is no valid shell command")
     theirs: list[tuple[str, int, int]] = []
-    _gather(tree.root_node, theirs)
+    _collect_tokens(tree.root_node, theirs)
     ours = [(token.kind, token.start, token.end) for token in tokens if token.kind != "newline"]
     if theirs != ours:
-        raise Unclear("its parts are not clear")
+        raise NotPlain("its parts are not clear")
 
 
-def _gather(node: Node, found: list[tuple[str, int, int]], *, testing: bool = False) -> None:
+def _collect_tokens(node: Node, tokens: list[tuple[str, int, int]], *, testing: bool = False) -> None:
     if node.is_missing:
-        raise Unclear("it is no valid shell command")
+        raise NotPlain("it is no valid shell command")
     kind = node.type
     if kind in _STRUCTURE or kind == "test_command" or (testing and kind in _TEST):
         for child in node.children:
-            _gather(child, found, testing=testing or kind == "test_command")
+            _collect_tokens(child, tokens, testing=testing or kind == "test_command")
         return
     if kind in _WORDS or (testing and kind in _TEST_SIGNS):
         _check_word(node)
@@ -216,14 +216,14 @@ def _gather(node: Node, found: list[tuple[str, int, int]], *, testing: bool = Fa
     elif kind == "comment":
         name = "comment"
     else:
-        raise Unclear("it is more than programs and their arguments")
-    found.append((name, node.start_byte, node.end_byte))
+        raise NotPlain("it is more than programs and their arguments")
+    tokens.append((name, node.start_byte, node.end_byte))
 
 
 def _check_word(node: Node) -> None:
     for child in node.children:
         if child.type not in _WITHIN:
-            raise Unclear("the shell would replace something in it")
+            raise NotPlain("the shell would replace something in it")
         _check_word(child)
 
 

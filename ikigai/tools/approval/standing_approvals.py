@@ -1,11 +1,7 @@
-"""What the user approved for always: exactly these calls, until they are revoked.
+"""This module stores the standing approvals: the calls that the user has approved until they are revoked.
 
-    approved   all of them
-    approve    one more
-    revoke     one less
-
-The file is a JSON object, fingerprint → what was approved, in the user's data folder. The fingerprint decides, and the
-scripts; the words beside them are for the list.
+The file is a JSON object from fingerprint to approval, in the data folder of the user. Fingerprint and scripts decide;
+the other fields are for the list.
 """
 
 from __future__ import annotations
@@ -15,22 +11,22 @@ from pathlib import Path
 
 import msgspec
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.sanitize import storable
 from ikigai.system import private_json
 
-FILE = "approved.json"
-"""Its name, in the data folder."""
-MOST = 1_000
-LONGEST = 500
-"""Characters kept of what was shown; the whole of it stands in the log."""
+APPROVED_FILE = "approved.json"
+"""Name of the file, in the data folder."""
+MAX_STANDING_APPROVALS = 1_000
+MAX_SHOWN_CHARACTERS = 500
+"""Characters of the shown command that are stored; the log has the whole."""
 _DAMAGED = ("what you approved for always", "Delete it: ikigai then asks again.")
 
 
-class Approved(msgspec.Struct, frozen=True):
-    """One standing approval: the tool, its command, path or address, where, and when (seconds since 1970).
+class StandingApproval(msgspec.Struct, frozen=True):
+    """Standing approval: the tool, its command, path or address, its directory, and its time (seconds since 1970).
 
-    `scripts` are those that the command runs, path → digest; it holds as long as they are the same.
+    `scripts` are those that the command runs, by path with their digests; it holds while they are unchanged.
     """
 
     tool: str
@@ -40,25 +36,30 @@ class Approved(msgspec.Struct, frozen=True):
     scripts: dict[str, str] = {}
 
 
-def approved(file: Path) -> dict[str, Approved]:
-    """Every standing approval by its fingerprint, oldest first. Raises ConfigError when the file cannot be read."""
-    kept = private_json.read(file, Approved, *_DAMAGED)
-    return dict(sorted(kept.items(), key=lambda each: each[1].at))
+def list_approvals(file: Path) -> dict[str, StandingApproval]:
+    """Return the standing approvals by fingerprint, oldest first. Raise ConfigError if the file cannot be read."""
+    approvals = private_json.read(file, StandingApproval, *_DAMAGED)
+    return dict(sorted(approvals.items(), key=lambda each: each[1].at))
 
 
-def approve(file: Path, fingerprint: str, given: Approved) -> None:
-    """Approve a call for always. Raises IkigaiError, and Refused when there are too many."""
+def approve(file: Path, fingerprint: str, approval: StandingApproval) -> None:
+    """Approve a call for always. Raise IkigaiError, or Rejected if there are too many."""
     if not re.fullmatch("[0-9a-f]{64}", fingerprint):
         raise ValueError(f"no fingerprint: {fingerprint!r}")
-    shown = given.shown if len(given.shown) <= LONGEST else f"{given.shown[: LONGEST - 1]}…"
-    kept_as = Approved(storable(given.tool), storable(shown), storable(given.directory), given.at, given.scripts)
-    with private_json.changing(file, Approved, *_DAMAGED) as kept:
-        if len(kept) >= MOST and fingerprint not in kept:
-            raise Refused(f"{MOST:,} calls are approved for always, and no more can be.", "Revoke some of them first.")
-        kept[fingerprint] = kept_as
+    text = approval.shown
+    shown = storable(text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[: MAX_SHOWN_CHARACTERS - 1]}…")
+    tool, folder = storable(approval.tool), storable(approval.directory)
+    stored = StandingApproval(tool, shown, folder, approval.at, approval.scripts)
+    with private_json.open_for_change(file, StandingApproval, *_DAMAGED) as approvals:
+        if len(approvals) >= MAX_STANDING_APPROVALS and fingerprint not in approvals:
+            raise Rejected(
+                f"{MAX_STANDING_APPROVALS:,} calls are approved for always, and no more can be.",
+                "Revoke some of them first.",
+            )
+        approvals[fingerprint] = stored
 
 
 def revoke(file: Path, fingerprint: str) -> bool:
-    """Ask about a call again; False when it was not approved. Raises IkigaiError."""
-    with private_json.changing(file, Approved, *_DAMAGED) as kept:
-        return kept.pop(fingerprint, None) is not None
+    """Revoke the approval of a call; return False if there was none. Raise IkigaiError."""
+    with private_json.open_for_change(file, StandingApproval, *_DAMAGED) as approvals:
+        return approvals.pop(fingerprint, None) is not None

@@ -1,7 +1,7 @@
-"""Text files as they are: which encoding, byte order mark and line ends a file has, and how it keeps them.
+"""This module recognizes encoding, byte order mark and line ends of a text file, and preserves them.
 
-What is not UTF-8 is read as Windows-1252 or Latin-1, in which every byte means something, unless a mark or somebody
-names another encoding. A file that is UTF-8 but for a few bytes stays UTF-8: those bytes are carried along.
+A file that is not UTF-8 is read as Windows-1252 or Latin-1, in which every byte is valid, unless a mark or the call
+names another encoding. A file that is UTF-8 except for a few bytes stays UTF-8 and keeps those bytes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_BINARY_LOOK = 8000
-"""Bytes in which a NUL means binary, as git has it."""
+_BINARY_CHECK_BYTES = 8000
+"""Bytes at the beginning in which a NUL means a binary file, as in git."""
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
-_KNOWN = re.compile(
+_TEXT_ENCODINGS = re.compile(
     r"ascii|utf-?(8|16|32)(-(le|be|sig))?|iso8859-\d+|cp\d+|koi8-\w|mac-\w+|shift_jis\w*|euc_\w+|gb\w+|big5\w*|hz|"
     r"iso2022_\w+|tis-620|johab|ptcp154|kz1048"
 )
@@ -28,9 +28,9 @@ _NAMES = {"utf-8": "UTF-8", "cp1252": "Windows-1252", "iso8859-1": "Latin-1"}
 
 
 class Encoding(NamedTuple):
-    """How the text of a file is written: Python's name of the encoding, and the byte order mark the file begins with.
+    """Encoding of a file: Python's name of it, and the byte order mark at its beginning.
 
-    `damaged`: it is UTF-8 with bytes that are not; they are surrogates in the text (PEP 383).
+    `damaged` marks UTF-8 with invalid bytes, which are surrogates in the text (PEP 383).
     """
 
     name: str = "utf-8"
@@ -39,7 +39,7 @@ class Encoding(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """For a model; "" for plain UTF-8, which needs no word."""
+        """Description for a model; "" for plain UTF-8."""
         name = _NAMES.get(self.name, self.name)
         if self.damaged:
             return f"{name} with invalid bytes, shown as \ufffd"
@@ -47,11 +47,11 @@ class Encoding(NamedTuple):
         return "" if (name, mark) == ("UTF-8", "") else f"{name}{mark}"
 
     def decode(self, data: bytes) -> str:
-        """The text of a whole file, its line ends as they are. UnicodeDecodeError, a ValueError, where it has none."""
+        """Return the text of a whole file, line ends included. Raise UnicodeDecodeError (ValueError) on failure."""
         return data[len(self.mark) :].decode(self.name, "surrogateescape" if self.damaged else "strict")
 
     def encode(self, text: str) -> bytes:
-        """ValueError, in words, when the encoding has not all of these characters."""
+        """Return the bytes of a whole file. Raise ValueError, in words, if the encoding lacks a character."""
         try:
             return self.mark + text.encode(self.name, "surrogateescape" if self.damaged else "strict")
         except UnicodeEncodeError as error:
@@ -61,23 +61,23 @@ class Encoding(NamedTuple):
             raise ValueError(f"{name}, the encoding of the file, cannot hold {shown}; nothing was written.") from None
 
 
-def known(label: str) -> str:
-    """Python's name of the encoding that is called so, "" for none that text is written in."""
+def python_encoding(label: str) -> str:
+    """Return Python's name of the encoding with this label, "" for none that is used for text."""
     try:
         name = codecs.lookup(label.strip().strip("'\"")).name
     except (LookupError, ValueError):
         return ""
-    return name if _KNOWN.fullmatch(name) else ""
+    return name if _TEXT_ENCODINGS.fullmatch(name) else ""
 
 
-def named(label: str, data: bytes) -> Encoding:
-    """The encoding that somebody says a file has. ValueError for one that does not exist or does not fit."""
-    name = known(label)
+def named_encoding(label: str, data: bytes) -> Encoding:
+    """Return the encoding that a call names. Raise ValueError if it does not exist or does not fit `data`."""
+    name = python_encoding(label)
     if not name:
         raise ValueError(f"there is no encoding {label!r}.")
-    found = marked(data)
-    if found and (found.name == name or found.name.startswith(name)):
-        return found
+    by_mark = encoding_of_mark(data)
+    if by_mark and (by_mark.name == name or by_mark.name.startswith(name)):
+        return by_mark
     without = {"ascii": "utf-8", "utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
     encoding = Encoding(without.get(name, name))
     try:
@@ -87,32 +87,32 @@ def named(label: str, data: bytes) -> Encoding:
     return encoding
 
 
-def marked(data: bytes) -> Encoding | None:
-    """What the byte order mark says."""
+def encoding_of_mark(data: bytes) -> Encoding | None:
+    """Return the encoding that the byte order mark names, None without a mark."""
     return next((Encoding(name, mark) for mark, name in _MARKS if data.startswith(mark)), None)
 
 
-def recognised(data: bytes, *, whole: bool = True) -> Encoding | None:
-    """The encoding of a file with these bytes, None for a binary one; with `whole` false they are only its begin."""
-    found = marked(data)
-    if found:
+def recognize_encoding(data: bytes, *, whole: bool = True) -> Encoding | None:
+    """Return the encoding of a file, None for a binary one. Without `whole`, `data` is only its beginning."""
+    by_mark = encoding_of_mark(data)
+    if by_mark:
         try:
             if whole:
-                found.decode(data)
-            return found
+                by_mark.decode(data)
+            return by_mark
         except UnicodeDecodeError:
-            return found._replace(damaged=True) if found.name == "utf-8" else None
-    if b"\0" in data[:_BINARY_LOOK]:
+            return by_mark._replace(damaged=True) if by_mark.name == "utf-8" else None
+    if b"\0" in data[:_BINARY_CHECK_BYTES]:
         return None
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         decoder.decode(data, final=whole)
         return Encoding()
     except UnicodeDecodeError:
-        return _not_utf8(data)
+        return _recognize_legacy(data)
 
 
-def _not_utf8(data: bytes) -> Encoding | None:
+def _recognize_legacy(data: bytes) -> Encoding | None:
     if len(data) - len(data.translate(None, _CONTROLS)) > len(data) // 20:
         return None
     text = data.decode("utf-8", "surrogateescape")
@@ -127,14 +127,14 @@ def _not_utf8(data: bytes) -> Encoding | None:
     return Encoding("cp1252" if re.search(rb"[\x80-\x9f]", data) else "iso8859-1")
 
 
-def line_ends(text: str) -> str:
-    """How the lines of a text end, for a model: "" for what needs no word."""
+def describe_line_ends(text: str) -> str:
+    """Return a description of the line ends for a model; "" for plain \\n."""
     crlf = text.count("\r\n")
     if not crlf:
         return ""
     return "CRLF line ends" if crlf == text.count("\n") else "mixed line ends"
 
 
-def visible(text: str) -> str:
-    """The text with U+FFFD for bytes that were not UTF-8."""
+def visible_text(text: str) -> str:
+    """Return the text with U+FFFD for bytes that were not UTF-8."""
     return re.sub("[\udc80-\udcff]", "\ufffd", text)

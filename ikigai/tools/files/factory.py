@@ -1,4 +1,4 @@
-"""The tools that look at files and change them, as one agent gets them."""
+"""This module makes the file tools of an agent."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from ikigai.tools.files.glob import GlobFiles
 from ikigai.tools.files.grep import Grep
 from ikigai.tools.files.list_files import ListFiles
 from ikigai.tools.files.read_file import Picture, ReadFile
-from ikigai.tools.files.read_tracker import Seen
+from ikigai.tools.files.read_tracker import ReadTracker
 from ikigai.tools.files.write_file import WriteFile
 
 
-def file_tools(directory: Path, seen: Seen, *, picture: Picture | None = None, ripgrep: str = "") -> tuple[Tool, ...]:
-    """`directory` is where relative paths begin; `seen` belongs to this agent alone; `picture` reads images
-    (`ikigai.images.pictured`); `ripgrep` is the absolute path of that program, "" for none.
+def file_tools(directory: Path, tracker: ReadTracker, *, picture: Picture | None = None) -> tuple[Tool, ...]:
+    """Return the file tools.
+
+    Relative paths begin in `directory`. `tracker` belongs to this agent alone. `picture` reads images
+    (`ikigai.images.read_picture`).
     """
     return (
-        EditFile(directory, seen),
-        GlobFiles(directory, seen, ripgrep),
-        Grep(directory, seen, ripgrep),
-        ListFiles(directory, seen),
-        ReadFile(directory, seen, picture),
-        WriteFile(directory, seen),
+        EditFile(directory, tracker),
+        GlobFiles(directory, tracker),
+        Grep(directory, tracker),
+        ListFiles(directory, tracker),
+        ReadFile(directory, tracker, picture),
+        WriteFile(directory, tracker),
     )

@@ -1,4 +1,4 @@
-"""The tool that finds files by their names."""
+"""This module provides the tool `glob`, which finds files by their names."""
 
 from __future__ import annotations
 
@@ -10,68 +10,61 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ikigai.tools.base import Output, Progress, Touch
+from ikigai.tools.base import Effect, OnOutput, ToolOutput
 from ikigai.tools.files.glob_patterns import Glob
-from ikigai.tools.files.read_only_tool import Looking
-from ikigai.tools.files.read_tracker import Seen
-from ikigai.tools.files.safe_paths import a_directory, shown
-from ikigai.tools.files.search import SECONDS, Search, ordered, skipped_note
+from ikigai.tools.files.read_only_tool import ReadOnlyTool
+from ikigai.tools.files.read_tracker import ReadTracker
+from ikigai.tools.files.safe_paths import check_directory
+from ikigai.tools.files.search import SEARCH_SECONDS, FileSearch, Order, skipped_note
 
-MOST = 1_000
-"""Paths that are told."""
+MAX_GLOB_PATHS = 1_000
+"""Maximum paths in a result."""
 
 
-class Arguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class GlobArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pattern: Annotated[
-        str,
-        Meta(description="As **/*.py or src/*.{c,h}; without a / it is for names in every directory, as *.md."),
+        str, Meta(description="As **/*.py or src/*.{c,h}; without a / it is for names in every directory, as *.md.")
     ]
     path: Annotated[str, Meta(description="The directory to look in, with all that is below it.")] = "."
     ignored: Annotated[bool, Meta(description="Also files that .gitignore leaves out.")] = False
 
 
 class GlobFiles:
-    """`ripgrep` is the path of that program, "" for none."""
-
     name = "glob"
     set = "files"
     description = (
         "Finds files by a glob pattern, in the order of their paths; .gitignore is honoured, links are not followed."
     )
-    arguments = Arguments
+    arguments = GlobArguments
 
-    def __init__(self, directory: Path, seen: Seen, ripgrep: str = "", seconds: float = SECONDS) -> None:
-        self._looking, self._ripgrep, self._seconds = Looking(self.name, directory, seen), ripgrep, seconds
+    def __init__(self, directory: Path, tracker: ReadTracker, seconds: float = SEARCH_SECONDS) -> None:
+        self._access, self._seconds = ReadOnlyTool(self.name, directory, tracker), seconds
 
-    async def look(self, arguments: Arguments) -> Touch:
-        return self._looking.touch(arguments, arguments.path, f"{arguments.pattern} in ")
+    async def preview(self, arguments: GlobArguments) -> Effect:
+        return self._access.read_effect(arguments, arguments.path, f"{arguments.pattern} in ")
 
-    async def run(self, arguments: Arguments, progress: Progress) -> Output:
-        path = self._looking.path(arguments, arguments.path)
-        Glob(arguments.pattern)  # what is none is said before anything is started
-        await asyncio.to_thread(a_directory, path, arguments.path)
-        order = ordered(
+    async def run(self, arguments: GlobArguments, progress: OnOutput) -> ToolOutput:
+        path = self._access.path(arguments, arguments.path)
+        Glob(arguments.pattern)  # an invalid pattern raises before a process is started
+        await asyncio.to_thread(check_directory, path, arguments.path)
+        order = Order(
             path,
             everything=arguments.ignored,
             glob=arguments.pattern,
             seconds=self._seconds,
-            secrets_from=self._looking.secrets_from(path),
+            secrets_from=self._access.secrets_from(path),
         )
-        search, found, more = Search(order, self._ripgrep), list[str](), False
+        search, paths, has_more = FileSearch(order), list[str](), False
         async with aclosing(search.files()) as files:
             async for each in files:
-                if len(found) == MOST:
-                    more = True
+                if len(paths) == MAX_GLOB_PATHS:
+                    has_more = True
                     break
-                found.append(shown(path / each, self._looking.directory))
-        notes = [f"[the first {MOST:,}; there are more: narrow the pattern or the path]"] if more else []
-        if search.late:
+                paths.append(self._access.format_path(path / each))
+        notes = [f"[the first {MAX_GLOB_PATHS:,}; there are more: narrow the pattern or the path]"] if has_more else []
+        if search.is_late:
             notes.append(f"[stopped after {self._seconds:g} s; there may be more]")
-        if not found:
+        if not paths:
             notes.insert(0, "[no file matches]")
-        notes += skipped_note(_printable([shown(path / each, self._looking.directory) for each in search.skipped]))
-        return Output("\n".join((*_printable(found), *notes)))
-
-
-def _printable(paths: list[str]) -> list[str]:
-    return [path.encode(errors="surrogateescape").decode(errors="replace").replace("\n", "␊") for path in sorted(paths)]
+        notes += skipped_note(sorted(self._access.format_path(path / each) for each in search.skipped))
+        return ToolOutput("\n".join((*sorted(paths), *notes)))

@@ -1,7 +1,7 @@
-"""Glob patterns for paths: `*`, `?` and `[…]` within a name, `**` over directories, `{a,b}` for either.
+"""This module matches paths with globs: `*`, `?` and `[…]` within a name, `**` over directories, `{a,b}` for either.
 
-A pattern without / is for the last name, in any directory. Matching takes time in proportion to pattern and path: a
-pattern from a model may be anything.
+A pattern without / matches the last name, in any directory. Matching takes time in proportion to pattern and path, as a
+model can send any pattern.
 """
 
 from __future__ import annotations
@@ -10,45 +10,45 @@ import fnmatch
 import re
 from collections.abc import Callable
 
-_ALTERNATIVES = 100
+_MAX_ALTERNATIVES = 100
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class Glob:
-    """Whether a path, relative and with /, is meant. ValueError for a pattern that can mean none."""
+    """Pattern for relative paths with /. Raise ValueError for an invalid one."""
 
     def __init__(self, pattern: str) -> None:
         if not pattern or "\0" in pattern or len(pattern) > 1_000:
             raise ValueError("a pattern has between 1 and 1,000 characters, and no NUL.")
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
             raise ValueError(f"the pattern {pattern!r} must be relative to path, without .. in it: give path instead.")
-        self._alternatives = [_compiled(each) for each in _expanded(pattern)]
+        self._alternatives = [_compile(each) for each in _expand_braces(pattern)]
         last = pattern.rpartition("/")[2]
         self.name = last if re.fullmatch(r"[\w.*?-]+", last) and "**" not in last and "{" not in pattern else ""
-        """A glob that the last name of each path that is meant matches, in every dialect; "" for none known."""
+        """Glob for the last name of each matching path, valid in every dialect of globs; "" if there is none."""
 
     def matches(self, path: str) -> bool:
         names = path.split("/")
         return any(_match(each, names) for each in self._alternatives)
 
 
-def _expanded(pattern: str) -> list[str]:
-    """The patterns without braces that are meant."""
-    done, open_ = list[str](), [pattern]
-    while open_:
-        each = open_.pop()
-        found = _BRACES.search(each)
-        if not found:
+def _expand_braces(pattern: str) -> list[str]:
+    """Return the patterns without braces that `pattern` stands for."""
+    done, pending = list[str](), [pattern]
+    while pending:
+        each = pending.pop()
+        braces = _BRACES.search(each)
+        if not braces:
             done.append(each)
         else:
-            open_ += [each[: found.start()] + word + each[found.end() :] for word in found[1].split(",")]
-        if len(done) + len(open_) > _ALTERNATIVES:
-            raise ValueError(f"the pattern stands for more than {_ALTERNATIVES} others.")
+            pending += [each[: braces.start()] + word + each[braces.end() :] for word in braces[1].split(",")]
+        if len(done) + len(pending) > _MAX_ALTERNATIVES:
+            raise ValueError(f"the pattern stands for more than {_MAX_ALTERNATIVES} others.")
     return done
 
 
-def _compiled(pattern: str) -> list[Callable[[str], object] | None]:
-    """One test for each name, None for any number of directories."""
+def _compile(pattern: str) -> list[Callable[[str], object] | None]:
+    """Return one test for each name, None for any number of directories."""
     pattern = pattern.removeprefix("./")
     parts = [part for part in (pattern + "**" if pattern.endswith("/") else pattern).split("/") if part]
     if "/" not in pattern:
@@ -60,7 +60,7 @@ def _compiled(pattern: str) -> list[Callable[[str], object] | None]:
 
 
 def _match(tests: list[Callable[[str], object] | None], names: list[str]) -> bool:
-    """Which numbers of names the tests so far can have used up, test by test."""
+    """Return True if the tests match all names; `reached` are the numbers of names that the tests so far can match."""
     reached = {0}
     for test in tests:
         if test is None:

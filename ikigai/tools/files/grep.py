@@ -1,4 +1,4 @@
-"""The tool that finds lines in files by a regular expression."""
+"""This module provides the tool `grep`, which finds lines in files by a regular expression."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ikigai.tools.base import Output, Progress, Touch
-from ikigai.tools.files.read_only_tool import Looking
-from ikigai.tools.files.read_tracker import Seen
-from ikigai.tools.files.safe_paths import a_directory, in_words, opened, shown
-from ikigai.tools.files.search import SECONDS, Line, Search, ordered, skipped_note
+from ikigai.tools.base import Effect, OnOutput, ToolOutput
+from ikigai.tools.files.read_only_tool import ReadOnlyTool
+from ikigai.tools.files.read_tracker import ReadTracker
+from ikigai.tools.files.safe_paths import check_directory, open_file, readable_error
+from ikigai.tools.files.search import SEARCH_SECONDS, FileSearch, FoundLine, Order, skipped_note
 
-MOST, ROOM, LINE = 2_000, 400_000, 500
-"""Lines that are told, characters in all, characters of one line."""
+MAX_RESULTS, MAX_CHARACTERS, LINE_CHARACTERS = 2_000, 400_000, 500
+"""Limits of a result: lines, characters in all, characters of one line."""
 
 
-class Arguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class GrepArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pattern: Annotated[str, Meta(min_length=1, max_length=10_000, description="A regular expression, for one line.")]
     path: Annotated[str, Meta(description="A file, or a directory with all that is below it.")] = "."
     glob: Annotated[str, Meta(description="Only in files whose paths match, as *.py or src/**/*.{c,h}.")] = ""
@@ -32,8 +32,6 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Grep:
-    """`ripgrep` is the path of that program, "" for none."""
-
     name = "grep"
     set = "files"
     description = (
@@ -41,92 +39,88 @@ class Grep:
         "path-number-line. .gitignore is honoured, links are not followed, binary files are passed over. Of "
         "those below a directory, files that look like keys are skipped and named; each can be searched by its path."
     )
-    arguments = Arguments
+    arguments = GrepArguments
 
-    def __init__(self, directory: Path, seen: Seen, ripgrep: str = "", seconds: float = SECONDS) -> None:
-        self._looking, self._ripgrep, self._seconds = Looking(self.name, directory, seen), ripgrep, seconds
+    def __init__(self, directory: Path, tracker: ReadTracker, seconds: float = SEARCH_SECONDS) -> None:
+        self._access, self._seconds = ReadOnlyTool(self.name, directory, tracker), seconds
 
-    async def look(self, arguments: Arguments) -> Touch:
-        return self._looking.touch(arguments, arguments.path, f"{arguments.pattern} in ")
+    async def preview(self, arguments: GrepArguments) -> Effect:
+        return self._access.read_effect(arguments, arguments.path, f"{arguments.pattern} in ")
 
-    async def run(self, arguments: Arguments, progress: Progress) -> Output:
-        path = self._looking.path(arguments, arguments.path)
+    async def run(self, arguments: GrepArguments, progress: OnOutput) -> ToolOutput:
+        path = self._access.path(arguments, arguments.path)
         if "\n" in arguments.pattern:
             raise ValueError("the pattern holds a line break, and lines are searched one by one.")
-        only = await asyncio.to_thread(_only, path, arguments.path)
-        root = path.parent if only else path
-        order = ordered(
+        single = await asyncio.to_thread(_single_file, path, arguments.path)
+        root = path.parent if single else path
+        order = Order(
             root,
-            only,
+            single,
             everything=arguments.ignored,
-            glob="" if only else arguments.glob,
+            glob="" if single else arguments.glob,
             pattern=arguments.pattern,
             literal=arguments.literal,
             ignore_case=arguments.ignore_case,
             context=arguments.context,
             names=arguments.files_only,
-            line=LINE,
+            line=LINE_CHARACTERS,
             seconds=self._seconds,
-            secrets_from=self._looking.secrets_from(path),
+            secrets_from=self._access.secrets_from(path),
         )
-        search = Search(order, self._ripgrep)
-        told = await (
+        search = FileSearch(order)
+        lines = await (
             self._files(search, root) if arguments.files_only else self._lines(search, root, arguments.context)
         )
-        if search.late:
-            told.append(f"[stopped after {self._seconds:g} s; there may be more]")
+        if search.is_late:
+            lines.append(f"[stopped after {self._seconds:g} s; there may be more]")
         else:
-            told += skipped_note([self._printable(root, each) for each in await search.list_skipped()])
-        return Output("\n".join(told))
+            lines += skipped_note([self._access.format_path(root / each) for each in await search.list_skipped()])
+        return ToolOutput("\n".join(lines))
 
-    async def _files(self, search: Search, root: Path) -> list[str]:
-        found = list[str]()
+    async def _files(self, search: FileSearch, root: Path) -> list[str]:
+        paths = list[str]()
         async with aclosing(search.files()) as files:
             async for each in files:
-                if len(found) == MOST:
-                    return [*found, _more(MOST, "files")]
-                found.append(self._printable(root, each))
-        return found or [_nothing(search)]
+                if len(paths) == MAX_RESULTS:
+                    return [*paths, _truncation_note(MAX_RESULTS, "files")]
+                paths.append(self._access.format_path(root / each))
+        return paths or [_no_match_note(search)]
 
-    async def _lines(self, search: Search, root: Path, context: int) -> list[str]:
-        told, room, last, count = list[str](), ROOM, None, 0
+    async def _lines(self, search: FileSearch, root: Path, context: int) -> list[str]:
+        output, room, last, count = list[str](), MAX_CHARACTERS, None, 0
         async with aclosing(search.lines()) as lines:
             async for line in lines:
                 if last and context and (line.path, line.number) != (last.path, last.number + 1):
-                    told.append("--")
-                text = self._told(root, line)
+                    output.append("--")
+                text = self._format_line(root, line)
                 room -= len(text) + 1
-                if count == MOST or room < 0:
-                    return [*told, _more(count, "lines")]
-                told.append(text)
+                if count == MAX_RESULTS or room < 0:
+                    return [*output, _truncation_note(count, "lines")]
+                output.append(text)
                 last, count = line, count + 1
-        return told or [_nothing(search)]
+        return output or [_no_match_note(search)]
 
-    def _told(self, root: Path, line: Line) -> str:
+    def _format_line(self, root: Path, line: FoundLine) -> str:
         mark = "-" if line.context else ":"
-        text = line.text if len(line.text) <= LINE + 40 else f"{line.text[:LINE]} [...]"
-        return f"{self._printable(root, line.path)}{mark}{line.number}{mark}{text}"
-
-    def _printable(self, root: Path, path: str) -> str:
-        name = shown(root / path, self._looking.directory)
-        return name.encode(errors="surrogateescape").decode(errors="replace").replace("\n", "␊")
+        text = line.text if len(line.text) <= LINE_CHARACTERS + 40 else f"{line.text[:LINE_CHARACTERS]} [...]"
+        return f"{self._access.format_path(root / line.path)}{mark}{line.number}{mark}{text}"
 
 
-def _only(path: Path, name: str) -> str:
-    """The name of the one file that is to be searched, "" for a directory. OSError in words for anything else."""
+def _single_file(path: Path, name: str) -> str:
+    """Return the name of the single file to search, "" for a directory. Raise OSError, in words, for anything else."""
     if path.is_dir():
-        a_directory(path, name)
+        check_directory(path, name)
         return ""
     try:
-        opened(path).close()
+        open_file(path).close()
     except OSError as error:
-        raise in_words(error, name) from None
+        raise readable_error(error, name) from None
     return path.name
 
 
-def _more(count: int, of: str) -> str:
+def _truncation_note(count: int, of: str) -> str:
     return f"[the first {count:,} {of}; there are more: narrow the pattern, the glob or the path]"
 
 
-def _nothing(search: Search) -> str:
-    return "[nothing found until then]" if search.late else "[no line matches]"
+def _no_match_note(search: FileSearch) -> str:
+    return "[nothing found until then]" if search.is_late else "[no line matches]"

@@ -1,4 +1,4 @@
-"""The tool that lists one directory."""
+"""This module provides the tool `list_files`, which lists one directory."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ikigai.tools.base import Output, Progress, Touch
-from ikigai.tools.files.read_only_tool import Looking
-from ikigai.tools.files.read_tracker import Seen
-from ikigai.tools.files.safe_paths import in_words, within
+from ikigai.tools.base import Effect, OnOutput, ToolOutput
+from ikigai.tools.files.read_only_tool import ReadOnlyTool
+from ikigai.tools.files.read_tracker import ReadTracker
+from ikigai.tools.files.safe_paths import open_directory, readable_error
 
-MOST = 2_000
-"""Entries that are told."""
+MAX_LISTED_ENTRIES = 2_000
+"""Maximum entries in a result."""
 
 
-class Arguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class ListFilesArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     path: Annotated[str, Meta(description="The directory, absolute or from the working directory on.")] = "."
 
 
@@ -31,43 +31,43 @@ class ListFiles:
         "Lists what one directory holds, hidden files too: directories with a / behind them, files with their size in "
         "bytes, links with where they lead."
     )
-    arguments = Arguments
+    arguments = ListFilesArguments
 
-    def __init__(self, directory: Path, seen: Seen) -> None:
-        self._looking = Looking(self.name, directory, seen)
+    def __init__(self, directory: Path, tracker: ReadTracker) -> None:
+        self._access = ReadOnlyTool(self.name, directory, tracker)
 
-    async def look(self, arguments: Arguments) -> Touch:
-        return self._looking.touch(arguments, arguments.path)
+    async def preview(self, arguments: ListFilesArguments) -> Effect:
+        return self._access.read_effect(arguments, arguments.path)
 
-    async def run(self, arguments: Arguments, progress: Progress) -> Output:
+    async def run(self, arguments: ListFilesArguments, progress: OnOutput) -> ToolOutput:
         return await asyncio.to_thread(self._list, arguments)
 
-    def _list(self, arguments: Arguments) -> Output:
-        path = self._looking.path(arguments, arguments.path)
+    def _list(self, arguments: ListFilesArguments) -> ToolOutput:
+        path = self._access.path(arguments, arguments.path)
         try:
-            with within(path) as directory:
+            with open_directory(path) as directory:
                 names = sorted(os.listdir(directory))  # noqa: PTH208 - of a descriptor
-                lines = [_entry(directory, name) for name in names[:MOST]]
+                lines = [_entry(directory, name) for name in names[:MAX_LISTED_ENTRIES]]
         except OSError as error:
-            raise in_words(error, arguments.path) from None
+            raise readable_error(error, arguments.path) from None
         if not names:
-            return Output(f"[{arguments.path} is empty]")
-        more = [f"[{len(names) - MOST:,} more entries]"] if len(names) > MOST else []
-        return Output("\n".join((*lines, *more)))
+            return ToolOutput(f"[{arguments.path} is empty]")
+        more = [f"[{len(names) - MAX_LISTED_ENTRIES:,} more entries]"] if len(names) > MAX_LISTED_ENTRIES else []
+        return ToolOutput("\n".join((*lines, *more)))
 
 
 def _entry(directory: int, name: str) -> str:
-    told = os.fsencode(name).decode(errors="replace").replace("\n", "␊")
+    shown = os.fsencode(name).decode(errors="replace").replace("\n", "␊")
     try:
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        match stat.S_IFMT(found.st_mode):
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        match stat.S_IFMT(status.st_mode):
             case stat.S_IFDIR:
-                return f"{told}/"
+                return f"{shown}/"
             case stat.S_IFREG:
-                return f"{told}  {found.st_size:,}"
+                return f"{shown}  {status.st_size:,}"
             case stat.S_IFLNK:
-                return f"{told} -> {os.fsencode(os.readlink(name, dir_fd=directory)).decode(errors='replace')}"
+                return f"{shown} -> {os.fsencode(os.readlink(name, dir_fd=directory)).decode(errors='replace')}"
             case _:
-                return f"{told}  (no file)"
+                return f"{shown}  (no file)"
     except OSError:  # gone meanwhile
-        return told
+        return shown

@@ -1,7 +1,7 @@
-"""The files of a folder as people mean them: those that git knows or would add, else those a search would look at.
+"""This module lists the files of a folder: those that git tracks or would add, else those that a search would read.
 
-git is asked for names alone, and a repository that somebody else made must not run anything by that: monitors, hooks
-and transports are off, nothing is fetched, and no configuration but the repository's own is read.
+git only lists names, and a foreign repository must not run any program by that. So monitors, hooks and transports are
+off, nothing is fetched, and only the configuration of the repository is read.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 
-from ikigai.tools.files.search import SECONDS, Search, ordered
-from ikigai.tools.shell.child import Child
+from ikigai.tools.files.search import SEARCH_SECONDS, FileSearch, Order
+from ikigai.tools.shell.child import ChildProcess
 
-_LIST = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+_LS = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
 _SAFE = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.allow=never", "safe.bareRepository=explicit")
 _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -26,18 +26,18 @@ _ENVIRONMENT = {
 }
 
 
-async def files(folder: Path) -> AsyncGenerator[list[str]]:
-    """The paths of files below `folder`, from there on, in pieces as they are found; some may come twice."""
-    found = False
-    git = program("git", os.environ.get("PATH", ""), folder)
-    if git and in_repository(folder):
-        async with aclosing(_known(git, folder)) as pieces:
+async def list_paths(folder: Path) -> AsyncGenerator[list[str]]:
+    """Yield the paths of files below `folder`, relative to it, in lists as they are found; a path may come twice."""
+    has_output = False
+    git = find_program("git", os.environ.get("PATH", ""), folder)
+    if git and is_in_repository(folder):
+        async with aclosing(_list_with_git(git, folder)) as pieces:
             async for piece in pieces:
-                found = True
+                has_output = True
                 yield piece
-    if found:
+    if has_output:
         return
-    search = Search(ordered(folder), program("rg", os.environ.get("PATH", ""), folder))
+    search = FileSearch(Order(folder))
     piece: list[str] = []
     async with aclosing(search.files()) as paths:
         async for path in paths:
@@ -48,22 +48,22 @@ async def files(folder: Path) -> AsyncGenerator[list[str]]:
     yield piece
 
 
-def program(name: str, path: str, folder: Path) -> str:
-    """The absolute path of a program; "" for none: a project must not bring its own."""
-    found = shutil.which(name, path=path) or ""
-    inside = not Path(found).is_absolute() or Path(found).resolve().is_relative_to(folder)
-    return "" if inside else found
+def find_program(name: str, path: str, folder: Path) -> str:
+    """Return the absolute path of a program, "" if there is none or it lies in the project in `folder`."""
+    program = shutil.which(name, path=path) or ""
+    is_inside = not Path(program).is_absolute() or Path(program).resolve().is_relative_to(folder)
+    return "" if is_inside else program
 
 
-def in_repository(folder: Path) -> bool:
-    """Whether the folder or one above it has a .git."""
+def is_in_repository(folder: Path) -> bool:
+    """Return True if the folder or one above it has a .git."""
     return any(os.path.lexists(above / ".git") for above in (folder, *folder.parents))
 
 
-async def _known(git: str, folder: Path) -> AsyncGenerator[list[str]]:
-    """What git lists; nothing where it does not want to: the walk does it then."""
-    command = (git, *(word for each in _SAFE for word in ("-c", each)), *_LIST)
-    async with Child(command, SECONDS, directory=str(folder), environment=_ENVIRONMENT) as child:
+async def _list_with_git(git: str, folder: Path) -> AsyncGenerator[list[str]]:
+    """Yield the names that git lists; none if it fails, and then the search lists them."""
+    command = (git, *(word for each in _SAFE for word in ("-c", each)), *_LS)
+    async with ChildProcess(command, SEARCH_SECONDS, directory=str(folder), environment=_ENVIRONMENT) as child:
         rest = b""
         while piece := await child.read():
             *names, rest = (rest + piece).split(b"\0")

@@ -1,4 +1,4 @@
-"""What the tools that only read files have in common: where a call leads is told before, and is the same later."""
+"""This module is shared by the tools that only read files: a call reads the path that was shown for approval."""
 
 from __future__ import annotations
 
@@ -7,43 +7,48 @@ from pathlib import Path
 
 import msgspec
 
-from ikigai.tools.base import Kind, Touch
-from ikigai.tools.files.read_tracker import Seen, Shown
-from ikigai.tools.files.safe_paths import inside, resolved, same, shown
-from ikigai.tools.secret_files import secret
+from ikigai.tools.base import Effect, EffectKind
+from ikigai.tools.files.read_tracker import ReadTracker, ShownCall
+from ikigai.tools.files.safe_paths import check_same, is_inside, relative_name, resolve_path
+from ikigai.tools.secret_files import is_secret
 
 
-class Looking:
-    """For the tool `name` of one agent in one working directory."""
+class ReadOnlyTool:
+    """Paths of the calls of the tool `name`, for one agent in one working directory."""
 
-    def __init__(self, name: str, directory: Path, seen: Seen) -> None:
-        self._name, self._seen = name, seen
+    def __init__(self, name: str, directory: Path, tracker: ReadTracker) -> None:
+        self._name, self._tracker = name, tracker
         self.directory = directory
 
-    def touch(self, arguments: msgspec.Struct, path: str, told: str = "") -> Touch:
-        """What the call would read; `told` stands before the path that is shown."""
-        real = resolved(path, self.directory)
-        self._seen.show(self._name, arguments, Shown(str(real), None))
-        return Touch(
-            Kind.READ,
-            told + shown(real, self.directory),
+    def read_effect(self, arguments: msgspec.Struct, path: str, prefix: str = "") -> Effect:
+        """Return the effect of a call that reads `path`; `prefix` precedes the path that is shown."""
+        real = resolve_path(path, self.directory)
+        self._tracker.show(self._name, arguments, ShownCall(str(real), None))
+        return Effect(
+            EffectKind.READ,
+            prefix + relative_name(real, self.directory),
             directory=str(self.directory),
             paths=(str(real),),
-            inside=inside(real, self.directory),
+            inside=is_inside(real, self.directory),
         )
 
     def path(self, arguments: msgspec.Struct, path: str) -> Path:
-        """Where the path leads now. OSError, in words, when it led elsewhere as the call was shown."""
-        real = resolved(path, self.directory)
-        asked = self._seen.shown(self._name, arguments)
-        same(real, asked.path if asked else "", path)
+        """Return the path resolved now. Raise OSError, in words, if it led elsewhere when the call was shown."""
+        real = resolve_path(path, self.directory)
+        shown = self._tracker.shown(self._name, arguments)
+        check_same(real, shown.path if shown else "", path)
         return real
+
+    def format_path(self, path: Path) -> str:
+        """Return a found path as text on one line."""
+        name = relative_name(path, self.directory)
+        return name.encode(errors="surrogateescape").decode(errors="replace").replace("\n", "␊")
 
     def secrets_from(self, searched: Path) -> str:
         """Return the folder from which files below `searched` are judged to look like keys.
 
         It is the working directory, so that .git/config looks so when .git is searched. A folder that looks so itself
-        was asked about: of the files in it those are left out that would be in any folder.
+        was approved by its name: in it only those files are skipped that would be in any folder.
         """
         root = os.path.realpath(self.directory)
-        return str(searched) if secret(root, str(searched)) else root
+        return str(searched) if is_secret(root, str(searched)) else root

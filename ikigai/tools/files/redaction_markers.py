@@ -1,11 +1,11 @@
-"""Refuses to write a redaction marker where a file holds none: it would overwrite the secret that it stands for."""
+"""This module refuses to write a redaction marker that the file lacks: it would overwrite the secret behind it."""
 
-from ikigai.core.redaction import markers
+from ikigai.core.redaction import find_markers
 
 
 def check_markers(text: str, before: str, path: str) -> None:
     """Raise ValueError, in words for the model, if `text` has a marker that the file's text `before` does not have."""
-    for marker in sorted(markers(text)):
+    for marker in sorted(find_markers(text)):
         if text.count(marker) > before.count(marker):
             raise ValueError(
                 f"{marker} stands for a secret that you were not shown; {path} does not hold these words. Writing them "

@@ -1,8 +1,8 @@
-"""Where a path from a model leads, and how what is there is opened: only files, through no link, never waiting.
+"""This module resolves paths from a model and opens them safely: only files, through no link, without blocking.
 
-A path is resolved once, before anybody is asked about it. What is opened later is exactly that path: each directory on
-the way is opened from the one before and a symbolic link is followed nowhere, so whatever was swapped in between leads
-to an error and not to another file.
+A path is resolved once, before the approval. Exactly that path is opened later: each directory on the way is opened
+from the one before, and no symbolic link is followed. So a link that was swapped in meanwhile leads to an error instead
+of another file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os
 """O_PATH (Linux) needs no right to list a directory that is only passed through."""
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINKS = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
-"""What systems say where O_NOFOLLOW meets a link."""
+"""Errors of systems when O_NOFOLLOW meets a link."""
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
@@ -30,69 +30,71 @@ _KINDS = {
 }
 
 
-class NotOrdinary(OSError):
-    """A directory, pipe, device, socket or link where a file is wanted."""
+class NotRegularFile(OSError):
+    """There is a directory, pipe, device, socket or link instead of a file."""
 
 
 class NotDirectory(OSError):
-    """Something else where a directory is wanted."""
+    """There is something else instead of a directory."""
 
 
-def resolved(name: str, directory: Path) -> Path:
-    """The absolute path without links that `name` means in `directory`; it need not exist. `~` is the user's home.
+def resolve_path(name: str, directory: Path) -> Path:
+    """Return the absolute path without links that `name` means in `directory`; it need not exist.
 
-    ValueError for what is no path.
+    `~` is the home of the user. Raise ValueError for an invalid path.
     """
     if not name or "\0" in name:
         raise ValueError(f"{name!r} is no path: it is empty or holds a NUL.")
     try:
-        return Path(os.path.realpath(directory / os.path.expanduser(name)))  # noqa: PTH111 - Path's raises for nobody
+        return Path(os.path.realpath(directory / os.path.expanduser(name)))  # noqa: PTH111 - that of Path raises for an unknown user
     except (UnicodeError, ValueError):
         raise ValueError(f"{name!r} is no path.") from None
     except OSError as error:
-        raise in_words(error, name) from None
+        raise readable_error(error, name) from None
 
 
-def inside(path: Path, directory: Path) -> bool:
-    """Whether a resolved path is the directory or lies in it."""
+def is_inside(path: Path, directory: Path) -> bool:
+    """Return True if a resolved path is the directory or lies in it."""
     return path.is_relative_to(os.path.realpath(directory))
 
 
-def shown(path: Path, directory: Path) -> str:
-    """A resolved path as it is told: from the directory on where it lies in it."""
+def relative_name(path: Path, directory: Path) -> str:
+    """Return a resolved path for display: relative to the directory if it lies in it."""
     real = Path(os.path.realpath(directory))
     return str(path.relative_to(real)) if path != real and path.is_relative_to(real) else str(path)
 
 
 @contextmanager
-def parent(path: Path, *, create: bool = False) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """A descriptor of the directory that holds this resolved path, and the directories that were made (`create`)."""
+def open_parent(path: Path, *, create: bool = False) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Open the directory that holds this resolved path; yield its descriptor and the directories made by `create`."""
     made = list[str]()
-    at = os.open(path.anchor, _WALK)
+    descriptor = os.open(path.anchor, _WALK)
     try:
         for depth, part in enumerate(path.parts[1:-1], 2):
             try:
-                below = os.open(part, _WALK, dir_fd=at)
+                child = os.open(part, _WALK, dir_fd=descriptor)
             except FileNotFoundError:
                 if not create:
                     raise
-                os.mkdir(part, dir_fd=at)
+                os.mkdir(part, dir_fd=descriptor)
                 made.append(str(Path(*path.parts[:depth])))
-                below = os.open(part, _WALK, dir_fd=at)
-            os.close(at)
-            at = below
-        yield at, tuple(made)
+                child = os.open(part, _WALK, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = child
+        yield descriptor, tuple(made)
     finally:
-        os.close(at)
+        os.close(descriptor)
 
 
-def opened(path: Path) -> BinaryIO:
-    """The ordinary file at this resolved path, to be read. Raises NotOrdinary and other OSErrors, without words."""
-    with parent(path) as (directory, _):
-        ordinary(os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False))  # opening a device can do things
+def open_file(path: Path) -> BinaryIO:
+    """Open the regular file at this resolved path to read. Raise NotRegularFile and other OSErrors, without words."""
+    with open_parent(path) as (directory, _):
+        check_ordinary(
+            os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False)
+        )  # opening a device can do things
         descriptor = os.open(path.name, _READ, dir_fd=directory)
     try:
-        ordinary(os.fstat(descriptor))  # something else may have taken its name meanwhile
+        check_ordinary(os.fstat(descriptor))  # something else may have taken its name meanwhile
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -100,9 +102,9 @@ def opened(path: Path) -> BinaryIO:
 
 
 @contextmanager
-def within(path: Path) -> Iterator[int]:
-    """A descriptor of the directory at this resolved path, to be listed. Raises OSErrors, without words."""
-    with parent(path) as (directory, _):
+def open_directory(path: Path) -> Iterator[int]:
+    """Open the directory at this resolved path for listing; yield its descriptor. Raise OSErrors, without words."""
+    with open_parent(path) as (directory, _):
         name = path.name or "."
         mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
         if not stat.S_ISDIR(mode):
@@ -114,17 +116,17 @@ def within(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def ordinary(found: os.stat_result) -> None:
-    """Raises NotOrdinary for everything but a file."""
-    if not stat.S_ISREG(found.st_mode):
-        raise NotOrdinary(_KINDS.get(stat.S_IFMT(found.st_mode), "something else"))
+def check_ordinary(status: os.stat_result) -> None:
+    """Raise NotRegularFile for everything but a regular file."""
+    if not stat.S_ISREG(status.st_mode):
+        raise NotRegularFile(_KINDS.get(stat.S_IFMT(status.st_mode), "something else"))
 
 
-def in_words(error: OSError, name: str) -> OSError:
-    """The same error as a sentence for a model, which calls the path `name`."""
-    if isinstance(error, NotOrdinary):
+def readable_error(error: OSError, name: str) -> OSError:
+    """Return the error as a sentence for a model, which calls the path `name`."""
+    if isinstance(error, NotRegularFile):
         hint = "; list_files shows what it holds" if str(error) == "a directory" else ""
-        return NotOrdinary(f"{name} is {error}, not a file{hint}.")
+        return NotRegularFile(f"{name} is {error}, not a file{hint}.")
     if isinstance(error, NotDirectory):
         return NotDirectory(f"{name} is {error}, not a directory.")
     match error.errno:
@@ -133,21 +135,21 @@ def in_words(error: OSError, name: str) -> OSError:
         case errno.EACCES | errno.EPERM:
             return PermissionError(f"{name}: permission denied.")
         case number if number in _LINKS:
-            return NotOrdinary(f"{name} leads through something that is no directory, or through a loop of links.")
+            return NotRegularFile(f"{name} leads through something that is no directory, or through a loop of links.")
         case _:
             return OSError(f"{name}: {error.strerror or error}.")
 
 
-def a_directory(path: Path, name: str) -> None:
-    """OSError, in words, when there is none at this resolved path that can be listed."""
+def check_directory(path: Path, name: str) -> None:
+    """Raise OSError, in words, if there is no directory at this resolved path that can be listed."""
     try:
-        with within(path):
+        with open_directory(path):
             pass
     except OSError as error:
-        raise in_words(error, name) from None
+        raise readable_error(error, name) from None
 
 
-def same(path: Path, was: str, name: str) -> None:
-    """OSError when `name` led to `was` at the time the call was shown ("" for never shown), and elsewhere now."""
+def check_same(path: Path, was: str, name: str) -> None:
+    """Raise OSError if `name` led to `was` when the call was shown ("" for never shown), and leads elsewhere now."""
     if was and str(path) != was:
         raise OSError(f"{name} led to {was} when this call was shown, and leads to {path} now; nothing was done.")

@@ -1,6 +1,6 @@
-"""Searching files below a directory: by ripgrep where there is one, else by a child of ours; both tell the same.
+"""This module searches and lists files below a directory with ripgrep.
 
-.gitignore is honoured by both, hidden files are looked into, .git and links are not. Neither outlives its time.
+.gitignore is honored, hidden files are searched, .git and links are not. No search takes longer than its timeout.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-import msgspec
-
+from ikigai.tools.files import ripgrep
 from ikigai.tools.files.glob_patterns import Glob
-from ikigai.tools.files.safe_paths import within
-from ikigai.tools.files.search_child import Order
-from ikigai.tools.shell.child import Child, python
+from ikigai.tools.files.safe_paths import open_directory, open_file
+from ikigai.tools.secret_files import is_secret
+from ikigai.tools.shell.child import ChildProcess
 
-SECONDS = 20.0
-"""A search takes no longer; what was found until then is told."""
+SEARCH_SECONDS = 20.0
+"""Timeout of a search, which then returns its matches so far."""
 MAX_NAMED_SKIPPED = 10
 """Skipped files that are named in a result."""
 _RIPGREP = (
@@ -34,14 +33,39 @@ _RIPGREP = (
     "--no-require-git",
     "--no-ignore-global",
     "--no-ignore-dot",
+    "--engine=auto",  # lookaround and back references
 )
+_CPU_LIMITED = ("/bin/sh", "-c", 'ulimit -t "$0" 2>/dev/null; exec "$@"')
+"""A search that outlives a killed ikigai ends by the limit of its processor time, which is its first argument."""
 _LINE = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
-_UNENDED = 1 << 20
-"""Bytes of output without an end that are waited for; no program prints such lines when told not to."""
+_MAX_PENDING_BYTES = 1 << 20
+"""Maximum bytes of a record that has not ended; with the options above ripgrep prints no such lines."""
 
 
-class Line(NamedTuple):
-    """One line that was found, or (`context`) stands beside one."""
+class Order(NamedTuple):
+    """Request for a search below `root`, or in the one file `only` in it; without a pattern for a list of files."""
+
+    root: Path
+    only: str = ""
+    everything: bool = False
+    glob: str = ""
+    pattern: str = ""
+    literal: bool = False
+    ignore_case: bool = False
+    context: int = 0
+    names: bool = False
+    line: int = 500
+    seconds: float = SEARCH_SECONDS
+    secrets_from: str = ""
+    """Folder from which files are judged to look like keys and skipped; "" skips none."""
+
+    def is_secret(self, path: str) -> bool:
+        """Return True for a path below `root` that is skipped. The one file `only` was approved by its name."""
+        return bool(self.secrets_from) and not self.only and is_secret(self.secrets_from, f"{self.root}/{path}")
+
+
+class FoundLine(NamedTuple):
+    """One matching line, or one beside it (`context`)."""
 
     path: str
     number: int
@@ -49,122 +73,122 @@ class Line(NamedTuple):
     context: bool
 
 
-class Search:
-    """One search. `ripgrep` is the path of that program, "" for none. After the results, `late` says that time ran
-    out. Raises ValueError, in words, for a pattern that is none.
+class FileSearch:
+    """One search. After the results, `is_late` is True if it timed out.
 
-    Files that look like keys give no results (see `Order`). `skipped` holds those that a listing came upon.
+    Raise ValueError, in words, for an invalid pattern, and OSError if ripgrep is missing. Files that look like keys
+    give no results (see `Order`). `skipped` holds those that a listing has found.
     """
 
-    def __init__(self, order: Order, ripgrep: str = "") -> None:
-        self._order, self._ripgrep = order, ripgrep
+    def __init__(self, order: Order) -> None:
+        self._order = order
         self._glob = Glob(order.glob) if order.glob else None
-        self.late = False
+        self.is_late = False
         self.skipped = list[str]()
 
     async def files(self) -> AsyncGenerator[str]:
-        """Paths of files, relative to the root of the order: all, or with a pattern those in which it is found."""
-        async with aclosing(self._records(b"\0")) as records:
+        """Yield paths of files, relative to the root of the order: all, or those that match its pattern."""
+        if self._order.only:
+            async with aclosing(self.lines()) as lines:
+                async for line in lines:
+                    yield line.path
+                    break
+            return
+        async with aclosing(self._read_records(b"\0")) as records:
             async for record in records:
                 path = _path(record)
-                if not self._wanted(path):
+                if not self._matches(path):
                     continue
                 if not self._order.is_secret(path):
                     yield path
                 elif not self._order.pattern:
                     self.skipped.append(path)
 
-    async def lines(self) -> AsyncGenerator[Line]:
-        async with aclosing(self._records(b"\n")) as records:
+    async def lines(self) -> AsyncGenerator[FoundLine]:
+        async with aclosing(self._read_records(b"\n")) as records:
             async for record in records:
                 name, _, rest = record.partition(b"\0")
-                found = _LINE.fullmatch(rest)
-                if found and self._wanted(path := _path(name)) and not self._order.is_secret(path):
-                    text = found[3].decode(errors="replace").removesuffix("\r")
-                    yield Line(path, int(found[1]), text, found[2] == b"-")
+                match = _LINE.fullmatch(rest)
+                if match and self._matches(path := self._order.only or _path(name)) and not self._order.is_secret(path):
+                    text = match[3].decode(errors="replace").removesuffix("\r")
+                    yield FoundLine(path, int(match[1]), text, match[2] == b"-")
 
     async def list_skipped(self) -> list[str]:
-        """Return the files that look like keys, of those that the search is for.
+        """Return the files in the scope of the search that look like keys.
 
-        A listing of its own finds them: were only those named in which the pattern is found, patterns could guess what
-        stands in them.
+        A separate listing finds them: if only files with a match were named, patterns could guess their content.
         """
         if self._order.only or not self._order.secrets_from:
             return []
-        listing = Search(msgspec.structs.replace(self._order, pattern="", names=False), self._ripgrep)
+        listing = FileSearch(self._order._replace(pattern="", names=False))
         async with aclosing(listing.files()) as files:
             async for _ in files:
                 pass
         return listing.skipped
 
-    def _wanted(self, path: str) -> bool:
+    def _matches(self, path: str) -> bool:
         return self._glob is None or self._glob.matches(path)
 
-    async def _records(self, end: bytes) -> AsyncGenerator[bytes]:
-        """What the program prints, piece by piece up to `end`; that of our child where ripgrep cannot do it."""
-        order = self._order
-        feed = msgspec.json.encode(order)
-        ways: list[tuple[tuple[str, ...], bytes, tuple[int, ...]]] = [
-            (python("ikigai.tools.files.search_child"), feed, (0,))
-        ]
-        if self._ripgrep and not order.only:  # it would follow a link that has taken the place of the file
-            ways.insert(0, (_command(self._ripgrep, order, self._glob), b"", (0, 1)))
-        complaint = ""
-        for command, given, good in ways:
-            async with _in(order.root) as here, Child(command, order.seconds, feed=given, directory=here) as child:
-                rest = b""
-                while piece := await child.read():
-                    *records, rest = (rest + piece).split(end)
-                    rest = rest[:_UNENDED]
-                    for record in records:
-                        yield record
-                self.late = child.late
-                if self.late or child.status in good:
-                    return
-                complaint = child.complaint
-        if "Traceback" in complaint or not complaint:
-            raise OSError(f"the search failed. {complaint.strip().rpartition(chr(10))[2]}".strip())
-        raise ValueError(f"{order.pattern!r} is no regular expression: {complaint}.")
+    async def _read_records(self, end: bytes) -> AsyncGenerator[bytes]:
+        """Yield the output of the program, split at `end`."""
+        order, command = self._order, _command(self._order, self._glob)
+        async with (
+            _open_root(order) as (directory, file),
+            ChildProcess(command, order.seconds, directory=directory, file=file) as child,
+        ):
+            rest = b""
+            while piece := await child.read():
+                *records, rest = (rest + piece).split(end)
+                rest = rest[:_MAX_PENDING_BYTES]
+                for record in records:
+                    yield record
+        self.is_late = child.is_late
+        # 1 means no match; 2 without a message means files that could not be read.
+        if self.is_late or child.status in (0, 1) or (child.status == 2 and not child.complaint):
+            return
+        why = child.complaint.strip().rpartition("\n")[2].removeprefix("rg: ").removeprefix("error: ")
+        if child.status == 2 and order.pattern:
+            raise ValueError(f"{order.pattern!r} is no regular expression: {why}.")
+        raise OSError(f"the search failed. {why}".strip())
 
 
 @asynccontextmanager
-async def _in(root: str) -> AsyncGenerator[str]:
-    """The directory at this resolved path as a child can start in it, which is that one whatever takes its name."""
-    with within(Path(root)) as descriptor:
-        here = f"/proc/self/fd/{descriptor}"
-        yield here if Path(here).exists() else root
+async def _open_root(order: Order) -> AsyncGenerator[tuple[str, BinaryIO | None]]:
+    """Open the directory and the single file of the search, which stay the same whatever takes their names."""
+    if order.only:
+        with open_file(order.root / order.only) as file:
+            yield "/", file
+    else:
+        with open_directory(order.root) as descriptor:
+            here = f"/proc/self/fd/{descriptor}"
+            yield here if Path(here).exists() else str(order.root), None
 
 
-def _command(ripgrep: str, order: Order, glob: Glob | None) -> tuple[str, ...]:
-    command = [ripgrep, *_RIPGREP]
+def _command(order: Order, glob: Glob | None) -> tuple[str, ...]:
+    command = [*_CPU_LIMITED, str(int(order.seconds) + 2), ripgrep.program(), *_RIPGREP]
     if order.everything:
         command.append("--no-ignore")
-    if glob and glob.name:  # --glob would bring ignored files back; a type does not
+    if glob and glob.name:  # --glob would include ignored files again; a type does not
         command += [f"--type-add=wanted:{glob.name}", "--type=wanted"]
     if not order.pattern:
         return *command, "--files", "--", "./"
     command += ["--crlf", "--ignore-case" if order.ignore_case else "--case-sensitive"]
     if order.literal:
         command.append("--fixed-strings")
-    if order.names:
+    if order.names and not order.only:
         command.append("--files-with-matches")
     else:
         command += ["--line-number", "--with-filename", "--no-heading", f"--context={order.context}"]
         command += [f"--max-columns={order.line}", "--max-columns-preview"]
-    return *command, f"--regexp={order.pattern}", "--", "./"
+    return *command, f"--regexp={order.pattern}", "--", "-" if order.only else "./"
 
 
 def _path(name: bytes) -> str:
     return os.fsdecode(name).removeprefix("./")
 
 
-def ordered(directory: Path, only: str = "", **more: object) -> Order:
-    """An order for a directory, or one file in it."""
-    return msgspec.convert({"root": str(directory), "only": only, **more}, Order)
-
-
 def skipped_note(paths: Sequence[str]) -> list[str]:
-    """Return the line that tells a model which files were skipped because they look like keys; none for none."""
+    """Return the line that names the files skipped because they look like keys, as a list of at most one."""
     if not paths:
         return []
     more = f" and {len(paths) - MAX_NAMED_SKIPPED:,} more" if len(paths) > MAX_NAMED_SKIPPED else ""

@@ -1,4 +1,4 @@
-"""The tool that writes a whole file: a new one, or one that was read and is still as it was read."""
+"""This module provides the tool `write_file`, which writes a new file, or one that is unchanged since its read."""
 
 from __future__ import annotations
 
@@ -9,22 +9,29 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from ikigai.tools.base import Kind, Output, Progress, Touch
-from ikigai.tools.files.contents import Content, present, replace
-from ikigai.tools.files.diffs import unified
+from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
+from ikigai.tools.files.contents import Content, read_present, replace
+from ikigai.tools.files.diffs import unified_diff
 from ikigai.tools.files.encodings import Encoding
-from ikigai.tools.files.read_tracker import Seen, Shown
+from ikigai.tools.files.read_tracker import ReadTracker, ShownCall
 from ikigai.tools.files.redaction_markers import check_markers
-from ikigai.tools.files.safe_paths import NotOrdinary, in_words, inside, resolved, same, shown
+from ikigai.tools.files.safe_paths import (
+    NotRegularFile,
+    check_same,
+    is_inside,
+    readable_error,
+    relative_name,
+    resolve_path,
+)
 
 
-class Arguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class WriteFileArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     path: Annotated[str, Meta(description="The file, absolute or from the working directory on; ~ is the home.")]
     content: Annotated[str, Meta(description="All that the file shall hold.")]
 
 
-class Plan(NamedTuple):
-    """What a call would do to the file at `path`."""
+class WritePlan(NamedTuple):
+    """Planned write of the file at `path`."""
 
     path: Path
     now: Content | None
@@ -33,13 +40,16 @@ class Plan(NamedTuple):
     data: bytes
 
     @property
-    def crlf(self) -> bool:
-        """Whether the line ends of the file are kept against those of the new text."""
+    def keeps_crlf(self) -> bool:
+        """True if the file keeps its CRLF line ends."""
         return self.now is not None and self.text.count("\r\n") > 0 and "\r\n" in self.now.text
 
 
 class WriteFile:
-    """Directories that are missing are made. Encoding, byte order mark, CRLF and mode of an existing file are kept."""
+    """Tool that writes a file and makes missing directories.
+
+    An existing file keeps its encoding, byte order mark, CRLF line ends and mode.
+    """
 
     name = "write_file"
     set = "files"
@@ -47,76 +57,76 @@ class WriteFile:
         "Writes a whole file and makes the directories it needs. A file that exists must have been read with read_file "
         "and not have changed since; for a change in a part of it use edit_file."
     )
-    arguments = Arguments
+    arguments = WriteFileArguments
 
-    def __init__(self, directory: Path, seen: Seen) -> None:
-        self._directory, self._seen = directory, seen
+    def __init__(self, directory: Path, tracker: ReadTracker) -> None:
+        self._directory, self._tracker = directory, tracker
 
-    async def look(self, arguments: Arguments) -> Touch:
-        return await asyncio.to_thread(self._look, arguments)
+    async def preview(self, arguments: WriteFileArguments) -> Effect:
+        return await asyncio.to_thread(self._preview, arguments)
 
-    async def run(self, arguments: Arguments, progress: Progress) -> Output:
+    async def run(self, arguments: WriteFileArguments, progress: OnOutput) -> ToolOutput:
         return await asyncio.to_thread(self._run, arguments)
 
-    def _look(self, arguments: Arguments) -> Touch:
-        plan = self._plan(arguments, resolved(arguments.path, self._directory))
-        self._seen.show(self.name, arguments, Shown(str(plan.path), plan.now.state if plan.now else None))
-        name = shown(plan.path, self._directory)
+    def _preview(self, arguments: WriteFileArguments) -> Effect:
+        plan = self._plan(arguments, resolve_path(arguments.path, self._directory))
+        self._tracker.show(self.name, arguments, ShownCall(str(plan.path), plan.now.state if plan.now else None))
+        name = relative_name(plan.path, self._directory)
         diff = self._diff(plan)
-        within = inside(plan.path, self._directory)
-        return Touch(Kind.EDIT, name, str(self._directory), (str(plan.path),), inside=within, diff=diff)
+        is_within = is_inside(plan.path, self._directory)
+        return Effect(EffectKind.EDIT, name, str(self._directory), (str(plan.path),), inside=is_within, diff=diff)
 
-    def _run(self, arguments: Arguments) -> Output:
-        asked = self._seen.shown(self.name, arguments)
-        path = resolved(arguments.path, self._directory)
-        same(path, asked.path if asked else "", arguments.path)
+    def _run(self, arguments: WriteFileArguments) -> ToolOutput:
+        shown = self._tracker.shown(self.name, arguments)
+        path = resolve_path(arguments.path, self._directory)
+        check_same(path, shown.path if shown else "", arguments.path)
         plan = self._plan(arguments, path)
-        if asked and self._seen.stale(asked, plan.now.state if plan.now else None):
+        if shown and self._tracker.stale(shown, plan.now.state if plan.now else None):
             raise OSError(f"{arguments.path} changed after this call was shown; nothing was written. Read it again.")
         before = plan.now.state if plan.now else None
         try:
             after, made = replace(plan.path, plan.data, before)
         except OSError as error:
-            raise in_words(error, arguments.path) from None
-        self._seen.wrote(str(plan.path), before, after._replace(encoding=plan.encoding))
+            raise readable_error(error, arguments.path) from None
+        self._tracker.wrote(str(plan.path), before, after._replace(encoding=plan.encoding))
         lines = plan.text.count("\n") + (not plan.text.endswith("\n") and plan.text != "")
-        kept = [word for word in (plan.encoding.shown, "CRLF line ends, as it had" if plan.crlf else "") if word]
-        did = "Wrote" if before else "Created"
-        done = [f"{did} {arguments.path}: {lines:,} line{'s' * (lines != 1)}, {len(plan.data):,} bytes."]
-        done += [f"Written as {', '.join(kept)}."] if kept else []
-        done += [f"Made the directory {shown(Path(each), self._directory)}." for each in made]
-        return Output("\n".join(done), diff=self._diff(plan))
+        notes = [word for word in (plan.encoding.shown, "CRLF line ends, as it had" if plan.keeps_crlf else "") if word]
+        verb = "Wrote" if before else "Created"
+        sentences = [f"{verb} {arguments.path}: {lines:,} line{'s' * (lines != 1)}, {len(plan.data):,} bytes."]
+        sentences += [f"Written as {', '.join(notes)}."] if notes else []
+        sentences += [f"Made the directory {relative_name(Path(each), self._directory)}." for each in made]
+        return ToolOutput("\n".join(sentences), diff=self._diff(plan))
 
-    def _diff(self, plan: Plan) -> str:
-        """What the file is and what it becomes."""
-        name, before = shown(plan.path, self._directory), plan.now.text if plan.now else ""
+    def _diff(self, plan: WritePlan) -> str:
+        """Return the diff from the present file to the planned one."""
+        name, before = relative_name(plan.path, self._directory), plan.now.text if plan.now else ""
         if plan.now and plan.now.data and not before:
-            return f"[replaces a binary or large file of {plan.now.size:,} bytes]\n" + unified("", plan.text, name)
-        return unified(before, plan.text, name, new=plan.now is None)
+            return f"[replaces a binary or large file of {plan.now.size:,} bytes]\n" + unified_diff("", plan.text, name)
+        return unified_diff(before, plan.text, name, new=plan.now is None)
 
-    def _plan(self, arguments: Arguments, path: Path) -> Plan:
-        """Raises in words whatever stands against the call."""
-        known = self._seen.state(str(path))
+    def _plan(self, arguments: WriteFileArguments, path: Path) -> WritePlan:
+        """Return the plan of a call. Raise OSError or ValueError, in words, if it cannot be done."""
+        known = self._tracker.state(str(path))
         try:
-            now = present(path, known.encoding if known else None)
+            now = read_present(path, known.encoding if known else None)
         except OSError as error:
-            raise in_words(error, arguments.path) from None
+            raise readable_error(error, arguments.path) from None
         check_markers(arguments.content, now.text if now else "", arguments.path)
         if now is None:
             if arguments.path.endswith("/"):
-                raise NotOrdinary(f"{arguments.path} is the name of a directory.")
-            return Plan(path, None, arguments.content, Encoding(), Encoding().encode(arguments.content))
+                raise NotRegularFile(f"{arguments.path} is the name of a directory.")
+            return WritePlan(path, None, arguments.content, Encoding(), Encoding().encode(arguments.content))
         if known is None:
             raise ValueError(f"{arguments.path} exists and was not read yet: read it first, with read_file.")
         if not known.same(now.state):
             raise ValueError(f"{arguments.path} changed since it was read: read it again first.")
         encoding = (now.encoding or Encoding())._replace(damaged=False)
-        text = _like(arguments.content, now.text)
-        return Plan(path, now, text, encoding, encoding.encode(text))
+        text = _adopt_line_ends(arguments.content, now.text)
+        return WritePlan(path, now, text, encoding, encoding.encode(text))
 
 
-def _like(text: str, before: str) -> str:
-    """The new text with CRLF where every line of the file ended so and none of the new ones does: models write \\n."""
+def _adopt_line_ends(text: str, before: str) -> str:
+    """Return the new text with CRLF if every line of the old one ends so and no new one does: models write \\n."""
     crlf = before.count("\r\n")
     if crlf and crlf == before.count("\n") and "\r" not in text:
         return text.replace("\n", "\r\n")

@@ -1,4 +1,4 @@
-"""The commands that run beside the conversation: started, read, written to and stopped by models, ended with ikigai."""
+"""This module runs background commands, which models start, read, write to and stop; they end with ikigai."""
 
 from __future__ import annotations
 
@@ -8,103 +8,103 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ikigai.tools.shell.exit_report import Finished
-from ikigai.tools.shell.output_buffer import Recent
-from ikigai.tools.shell.supervised_process import Process, Wrap
+from ikigai.tools.shell.exit_report import FinishedCommand
+from ikigai.tools.shell.output_buffer import TailBuffer
+from ikigai.tools.shell.supervised_process import SupervisedProcess, Wrap
 
-MOST = 20
-"""Processes at a time, and of those that have ended the newest, which can still be read."""
-KEPT = 256 * 1024
-"""Bytes of output that are kept of each: the last."""
-SETTLING = 0.1
-"""Seconds: programs write line by line, and what is read should be what they had to say."""
+MAX_PROCESSES = 20
+"""Maximum running processes, and maximum ended ones (the newest) that can still be read."""
+KEPT_OUTPUT_BYTES = 256 * 1024
+"""Bytes at the end of the output that are kept of each process."""
+SETTLE_SECONDS = 0.1
+"""Seconds to wait for further lines after the first: programs write line by line."""
 
 
-class Background:
-    """One of them. `id` is what models call it."""
+class BackgroundProcess:
+    """A background command. `id` is its name for models."""
 
     def __init__(
         self, id: str, command: str, directory: Path, environment: Mapping[str, str], wrap: Wrap | None = None
     ) -> None:
         self.id, self.command, self.directory = id, command, str(directory)
-        self.output = Recent(KEPT)
+        self.output = TailBuffer(KEPT_OUTPUT_BYTES)
         self.began = time.monotonic()
         self._seconds = 0.0
-        self._news = asyncio.Event()
-        self.process = Process(command, directory, environment, self._take, stdin=True, wrap=wrap)
-        self.process.over.add_done_callback(self._ended)
+        self._has_output = asyncio.Event()
+        self.process = SupervisedProcess(command, directory, environment, self._add_output, stdin=True, wrap=wrap)
+        self.process.ended.add_done_callback(self._on_end)
 
     @property
-    def running(self) -> bool:
-        return not self.process.over.done()
+    def is_running(self) -> bool:
+        return not self.process.ended.done()
 
     @property
     def seconds(self) -> float:
-        """How long it has been running, or ran."""
-        return time.monotonic() - self.began if self.running else self._seconds
+        """Seconds that it has been running, or that it ran."""
+        return time.monotonic() - self.began if self.is_running else self._seconds
 
-    def finished(self) -> Finished | str:
-        """How it ended; a sentence when it never began."""
-        over = self.process.over
-        if over.cancelled():
+    def finished(self) -> FinishedCommand | str:
+        """Return how it ended; a sentence if it could not be started."""
+        ended = self.process.ended
+        if ended.cancelled():
             return "it was ended with the program"
-        if error := over.exception():
+        if error := ended.exception():
             return str(error)
-        return over.result().finished(seconds=self.seconds)
+        return ended.result().finished(seconds=self.seconds)
 
-    async def news(self, seconds: float) -> None:
-        """Wait until there is output that was not read, and a moment for what follows it; or its end, or so long."""
-        if self.running and self.output.seen == self.output.total:
-            self._news.clear()
+    async def wait_for_output(self, seconds: float) -> None:
+        """Wait for unread output and `SETTLE_SECONDS` more, or for its end, `seconds` at most."""
+        if self.is_running and self.output.seen == self.output.total:
+            self._has_output.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._news.wait()
-                    await asyncio.sleep(SETTLING)
+                    await self._has_output.wait()
+                    await asyncio.sleep(SETTLE_SECONDS)
 
-    def _take(self, data: bytes) -> None:
+    def _add_output(self, data: bytes) -> None:
         self.output.add(data)
-        self._news.set()
+        self._has_output.set()
 
-    def _ended(self, over: asyncio.Task[object]) -> None:
+    def _on_end(self, ended: asyncio.Task[object]) -> None:
         self._seconds = time.monotonic() - self.began
-        if not over.cancelled():
-            over.exception()  # whoever reads it is told; the loop need not complain
-        self._news.set()
+        if not ended.cancelled():
+            ended.exception()  # the reader gets it; without this call the loop logs a warning
+        self._has_output.set()
 
 
-class Processes:
-    """All of them. `environment` is all that they get; `wrap` puts them into a sandbox."""
+class BackgroundProcesses:
+    """Background commands of an agent. `environment` is their whole environment; `wrap` puts them into a sandbox."""
 
     def __init__(self, environment: Mapping[str, str], wrap: Wrap | None = None) -> None:
         self._environment, self._wrap = environment, wrap
-        self._known = dict[str, Background]()
+        self._known = dict[str, BackgroundProcess]()
         self._number = 0
         self._closed = False
 
     def __iter__(self):
         return iter(self._known.values())
 
-    def start(self, command: str, directory: Path) -> Background:
-        """Raises OSError, ValueError and Refused, in words."""
+    def start(self, command: str, directory: Path) -> BackgroundProcess:
+        """Start a command. Raise OSError, ValueError or Rejected, in words."""
         if self._closed:
             raise OSError("ikigai is ending; nothing is started any more.")
-        if sum(each.running for each in self) >= MOST:
-            raise OSError(f"{MOST} processes are running already; process_stop ends one.")
-        made = Background(f"p{self._number + 1}", command, directory, self._environment, self._wrap)
+        if sum(each.is_running for each in self) >= MAX_PROCESSES:
+            raise OSError(f"{MAX_PROCESSES} processes are running already; process_stop ends one.")
+        process = BackgroundProcess(f"p{self._number + 1}", command, directory, self._environment, self._wrap)
         self._number += 1
-        self._known[made.id] = made
-        ended = [each.id for each in self if not each.running]
-        for old in ended[: max(0, len(ended) - MOST)]:
+        self._known[process.id] = process
+        ended = [each.id for each in self if not each.is_running]
+        for old in ended[: max(0, len(ended) - MAX_PROCESSES)]:
             del self._known[old]
-        return made
+        return process
 
-    def find(self, id: str) -> Background:
-        """Raises LookupError, in words."""
-        if found := self._known.get(id):
-            return found
+    def find(self, id: str) -> BackgroundProcess:
+        """Return a process by its id. Raise LookupError, in words, if it is unknown."""
+        if process := self._known.get(id):
+            return process
         raise LookupError(f"there is no process {id!r}. Known: {', '.join(self._known) or 'none'}.")
 
     async def close(self) -> None:
-        """End all of them, and start none any more."""
+        """End all processes and start no more."""
         self._closed = True
-        await asyncio.gather(*(each.process.end() for each in self if each.running), return_exceptions=True)
+        await asyncio.gather(*(each.process.end() for each in self if each.is_running), return_exceptions=True)

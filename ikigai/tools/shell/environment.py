@@ -1,7 +1,7 @@
-"""The environment of a command: the user's variables that a list names, without secrets.
+"""This module makes the environment of a command: the listed variables of the user, without secrets.
 
-A list of what passes, not of what does not: a variable that no one here has heard of may hold a key, or change what an
-approved program does. CDPATH, RIPGREP_CONFIG_PATH, BASH_ENV, LD_PRELOAD, LD_LIBRARY_PATH, LESSOPEN, GIT_SSH_COMMAND and
+The list says what passes rather than what is removed: an unknown variable may hold a key, or change what an approved
+program does. CDPATH, RIPGREP_CONFIG_PATH, BASH_ENV, LD_PRELOAD, LD_LIBRARY_PATH, LESSOPEN, GIT_SSH_COMMAND and
 their like pass only when `[tools] env` names them.
 """
 
@@ -54,7 +54,7 @@ _LOGIN = re.compile(r"://[^/@\s]*:[^/@\s]+@|(?<!ssh)(?<!sftp)://[^/@\s]+@")
 _PARAMETER = re.compile(r"(?:^|[?&;,\s])([A-Za-z][\w-]*)\s*=")
 """The name of a parameter, as in https://host/?token=… and AccountName=…;AccountKey=…"""
 _SECRET_PARAMETERS = frozenset({"pwd", "sig", "sharedaccesssignature"})
-FIXED = {
+FIXED_VALUES = {
     "TERM": "dumb",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
@@ -65,7 +65,7 @@ FIXED = {
 """Values that make programs print instead of drawing, paging or asking, unless `[tools] env` names the variable."""
 
 
-def for_commands(
+def command_environment(
     environment: Mapping[str, str], secret: Collection[str] = (), env: Collection[str] = ()
 ) -> dict[str, str]:
     """Return the variables of `environment` that a command gets.
@@ -83,7 +83,7 @@ def for_commands(
         # Without its proxy a machine may reach nothing: the one address that keeps its password.
         return name.lower() in _PROXIES or not _has_credentials(value)
 
-    return {**FIXED, **{name: value for name, value in environment.items() if passes(name, value)}}
+    return {**FIXED_VALUES, **{name: value for name, value in environment.items() if passes(name, value)}}
 
 
 def _has_credentials(value: str) -> bool:

@@ -1,4 +1,4 @@
-"""How a command ended, as a record and in words for the model."""
+"""This module describes how a command ended, as a record and in words for the model."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import signal as signals
 from ikigai.core.record import Record
 
 
-class Finished(Record, frozen=True):
-    """What came of a command.
+class FinishedCommand(Record, frozen=True):
+    """Outcome of a command.
 
-    `text` is what it wrote to standard output and standard error, in the order in which it came, without the bytes
-    (`cut`) that were more than is kept; `errors` is standard error where it was wanted apart. `status` is 0 to 255,
-    128 + `signal` when a signal ended it. `seconds` is how long all took. `directory` is where bash was when it ended,
-    "" where that is unknown. `left` are the processes it left running, which were ended, and `stuck` those that could
-    not be ended: "name (pid N)".
+    `text` is its standard output and standard error, in the order of arrival, without the `cut` bytes above the limit.
+    `errors` is standard error if it was separated. `status` is 0 to 255, 128 + `signal` if a signal ended the command.
+    `seconds` is the total time. `directory` is where bash was at its end, "" if unknown. `left` are the processes that
+    it left running, which were ended; `stuck` are those that could not be ended: "name (pid N)".
     """
 
     text: str
@@ -29,29 +28,29 @@ class Finished(Record, frozen=True):
     stuck: tuple[str, ...] = ()
 
 
-SHOWN = 5
-"""Processes that are named; the rest is a number."""
+MAX_NAMED_PROCESSES = 5
+"""Processes that are named; the others are only counted."""
 
 
-def ending(finished: Finished) -> str:
-    """One sentence: exit status, signal, timeout, and what was left behind."""
-    words = [_status(finished)]
+def describe_exit(finished: FinishedCommand) -> str:
+    """Return one sentence: exit status, signal, timeout, and the processes left behind."""
+    parts = [_status(finished)]
     if finished.left:
-        words.append(f"left running, and ended now: {_names(finished.left)} (what is to go on needs background=true)")
+        parts.append(f"left running, and ended now: {_names(finished.left)} (what is to go on needs background=true)")
     if finished.stuck:
-        words.append(f"could not be ended: {_names(finished.stuck)}")
-    return "; ".join(words)
+        parts.append(f"could not be ended: {_names(finished.stuck)}")
+    return "; ".join(parts)
 
 
-def told(finished: Finished, *more: str) -> str:
-    """The text, and behind it a line in brackets with the ending and `more`."""
+def text_with_exit(finished: FinishedCommand, *more: str) -> str:
+    """Return the output followed by a line in brackets with the exit and `more`."""
     text = finished.text
     if text and not text.endswith("\n"):
         text += "\n"
-    return f"{text}[{'; '.join((ending(finished), *filter(None, more)))}]"
+    return f"{text}[{'; '.join((describe_exit(finished), *filter(None, more)))}]"
 
 
-def _status(finished: Finished) -> str:
+def _status(finished: FinishedCommand) -> str:
     if finished.timed_out:
         return f"timed out after {round(finished.seconds, 1):g} s, and was ended"
     if finished.signal:
@@ -63,15 +62,15 @@ def _status(finished: Finished) -> str:
 
 
 def _signal(number: int) -> str:
-    """ "SIGSEGV (segmentation fault)"; "" for a number that is no signal."""
+    """Return the name, as "SIGSEGV (segmentation fault)"; "" for a number that is not a signal."""
     try:
         name = signals.Signals(number).name
     except ValueError:
         return ""
-    what = (signals.strsignal(number) or "").lower()
-    return f"{name} ({what})" if what else name
+    meaning = (signals.strsignal(number) or "").lower()
+    return f"{name} ({meaning})" if meaning else name
 
 
 def _names(processes: tuple[str, ...]) -> str:
-    more = len(processes) - SHOWN
-    return ", ".join(processes[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(processes) - MAX_NAMED_PROCESSES
+    return ", ".join(processes[:MAX_NAMED_PROCESSES]) + (f" and {more} more" if more > 0 else "")

@@ -1,118 +1,119 @@
-"""What is kept of a command's output: of one that ends its head and tail, of one that goes on what came last.
+"""This module buffers the output of a command: head and tail of one that ends, the tail of one that goes on.
 
-Bytes go in as they come, in pieces of any size; memory is bounded by what is kept, however much comes. Text comes out
-in UTF-8, with U+FFFD for every byte that is none; controls and escape sequences stay, as data.
+Bytes come in as pieces of any size. Memory is bounded by the size of the buffer. Text comes out decoded from UTF-8,
+with U+FFFD for every invalid byte. Controls and escape sequences stay, as data.
 """
 
 from __future__ import annotations
 
-LONGEST_KEY = 4096
-"""Bytes at the end of what was read that may be the beginning of a key."""
-HALF_A_KEY = 8
-"""Bytes of a key that tell too much of it, where its other end was left out."""
-BLANKS = b" ", b"\t", b"\n", b"\r"
-CONTINUES = bytes(range(0x80, 0xC0))
-"""Bytes of UTF-8 that only follow others."""
+MAX_PARTIAL_KEY_BYTES = 4096
+"""Maximum bytes of a partial word that may belong to a key."""
+MIN_PARTIAL_KEY_BYTES = 8
+"""Bytes of a key that reveal too much of it if the other end is left out."""
+BLANK_BYTES = b" ", b"\t", b"\n", b"\r"
+CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
+"""Continuation bytes of UTF-8."""
 
 
-class Kept:
+class HeadTailBuffer:
     """The first `head` and the last `tail` bytes of a stream."""
 
     def __init__(self, head: int, tail: int) -> None:
         self._head, self._tail = bytearray(), bytearray()
-        self._room, self._most = head, tail
+        self._head_room, self._tail_room = head, tail
         self.total = 0
 
     def add(self, data: bytes) -> None:
         self.total += len(data)
-        if free := self._room - len(self._head):
+        if free := self._head_room - len(self._head):
             self._head += data[:free]
             data = data[free:]
-        self._tail += data[-self._most :] if self._most else b""
-        if len(self._tail) > 2 * self._most:  # not at every piece: it moves what stays
-            del self._tail[: -self._most]
+        self._tail += data[-self._tail_room :] if self._tail_room else b""
+        if len(self._tail) > 2 * self._tail_room:  # rather than at every piece: it moves the rest
+            del self._tail[: -self._tail_room]
 
     @property
     def cut(self) -> int:
         """Bytes that were left out between head and tail."""
-        return max(0, self.total - self._room - self._most)
+        return max(0, self.total - self._head_room - self._tail_room)
 
     def text(self) -> str:
-        """What is kept, with a line that says what was left out."""
-        tail = self._tail[-self._most :] if self._most else bytearray()
+        """Return the buffered text, with a line that says how much was left out."""
+        tail = self._tail[-self._tail_room :] if self._tail_room else bytearray()
         if not self.cut:
             return (self._head + tail).decode(errors="replace")
-        head, tail = whole(self._head), tail.lstrip(CONTINUES) if len(tail) > 4 else tail
+        head, tail = whole_characters(self._head), tail.lstrip(CONTINUATION_BYTES) if len(tail) > 4 else tail
         head, tail = head[: len(head) - _last_word(head)], tail[_first_word(tail) :]
-        said = f"[… {self.total - len(head) - len(tail):,} bytes were left out …]"
-        return f"{head.decode(errors='replace')}\n{said}\n{tail.decode(errors='replace')}"
+        omission = f"[… {self.total - len(head) - len(tail):,} bytes were left out …]"
+        return f"{head.decode(errors='replace')}\n{omission}\n{tail.decode(errors='replace')}"
 
 
 def _last_word(data: bytes | bytearray) -> int:
-    """Return the length of what may be the beginning of a key: half of one would not be recognised."""
-    length = len(data) - 1 - max(map(data.rfind, BLANKS))
-    return length if HALF_A_KEY <= length <= min(LONGEST_KEY, len(data) - 1) else 0
+    """Return the length of a possible first part of a key at the end: redaction would not recognize it."""
+    length = len(data) - 1 - max(map(data.rfind, BLANK_BYTES))
+    return length if MIN_PARTIAL_KEY_BYTES <= length <= min(MAX_PARTIAL_KEY_BYTES, len(data) - 1) else 0
 
 
 def _first_word(data: bytes | bytearray) -> int:
-    """Return the length of what may be the end of a key."""
-    length = min((at for at in map(data.find, BLANKS) if at >= 0), default=len(data))
-    return length if HALF_A_KEY <= length <= min(LONGEST_KEY, len(data) - 1) else 0
+    """Return the length of a possible last part of a key at the beginning."""
+    length = min((at for at in map(data.find, BLANK_BYTES) if at >= 0), default=len(data))
+    return length if MIN_PARTIAL_KEY_BYTES <= length <= min(MAX_PARTIAL_KEY_BYTES, len(data) - 1) else 0
 
 
-SAID = 64
-"""Bytes that the line about what was left out takes at most."""
+OMISSION_LINE_BYTES = 64
+"""Maximum bytes of the line about the omission."""
 
 
-def shortened(text: str, most: int) -> str:
-    """The text, or of one that takes more than `most` bytes its head and tail."""
-    if len(text) * 4 <= most or len(data := text.encode(errors="replace")) <= most:  # no character takes more than 4
+def shorten_middle(text: str, max_bytes: int) -> str:
+    """Return the text, or its head and tail if it takes more than `max_bytes`."""
+    # No character takes more than 4 bytes.
+    if len(text) * 4 <= max_bytes or len(data := text.encode(errors="replace")) <= max_bytes:
         return text
-    kept = Kept((most - SAID) // 2, (most - SAID) // 2)
-    kept.add(data)
-    return kept.text()
+    buffer = HeadTailBuffer((max_bytes - OMISSION_LINE_BYTES) // 2, (max_bytes - OMISSION_LINE_BYTES) // 2)
+    buffer.add(data)
+    return buffer.text()
 
 
-class Recent:
-    """The last `most` bytes of a stream, at their places in it; `seen` is where the next `news` begins."""
+class TailBuffer:
+    """Last `max_bytes` of a stream; `seen` is the position in it where the next `read_new` begins."""
 
-    def __init__(self, most: int) -> None:
-        self._data, self._most = bytearray(), most
+    def __init__(self, max_bytes: int) -> None:
+        self._data, self._max_bytes = bytearray(), max_bytes
         self.total = self.seen = 0
-        self._held = b""
+        self._partial_word = b""
 
     def add(self, data: bytes) -> None:
         self.total += len(data)
-        self._data += data[-self._most :]
-        if len(self._data) > 2 * self._most:
-            del self._data[: -self._most]
+        self._data += data[-self._max_bytes :]
+        if len(self._data) > 2 * self._max_bytes:
+            del self._data[: -self._max_bytes]
 
-    def news(self, final: bool) -> tuple[str, int]:
-        """What came since the last call, and how many bytes of it are lost.
+    def read_new(self, final: bool) -> tuple[str, int]:
+        """Return the text since the last call, and how many bytes of it are lost.
 
-        Unless this is `final`, what is not whole yet waits: a character, and a word at the end until the next call, for
-        a key that is read in two halves would not be recognised.
+        Unless `final`, a partial character is held back. A word at the end is held back until the next call: redaction
+        would not recognize a key that is read in two halves.
         """
-        fresh = bytes(self._data[max(0, len(self._data) - (self.total - self.seen)) :][-self._most :])
+        fresh = bytes(self._data[max(0, len(self._data) - (self.total - self.seen)) :][-self._max_bytes :])
         lost = self.total - self.seen - len(fresh)
         if not final:
-            fresh = whole(fresh)
-            held = fresh[max(map(fresh.rfind, BLANKS)) + 1 :]
-            if held != self._held and len(held) <= LONGEST_KEY:
-                fresh = fresh.removesuffix(held)
-            self._held = held
+            fresh = whole_characters(fresh)
+            partial = fresh[max(map(fresh.rfind, BLANK_BYTES)) + 1 :]
+            if partial != self._partial_word and len(partial) <= MAX_PARTIAL_KEY_BYTES:
+                fresh = fresh.removesuffix(partial)
+            self._partial_word = partial
         self.seen += lost + len(fresh)
         return fresh.decode(errors="replace"), lost
 
-    def last(self, lines: int) -> str:
-        """The last so many lines of what is kept, whether they were read or not."""
-        parts = bytes(self._data[-self._most :]).split(b"\n")
+    def last_lines(self, lines: int) -> str:
+        """Return the last `lines` buffered lines, already read or not."""
+        parts = bytes(self._data[-self._max_bytes :]).split(b"\n")
         ends = parts[-1:] == [b""]  # the last line is complete
         return b"\n".join(parts[-lines - ends :]).decode(errors="replace")
 
 
-def whole(data: bytes | bytearray) -> bytes:
-    """`data` without the first bytes of a character whose others are still to come."""
+def whole_characters(data: bytes | bytearray) -> bytes:
+    """Return `data` without an incomplete character at its end."""
     for back in range(1, min(4, len(data) + 1)):
         lead = data[-back]
         if lead >= 0xC0:

@@ -1,4 +1,4 @@
-"""The ends of a command's pipes in the event loop: a paced reader, and live output in pieces."""
+"""This module reads the pipes of a command at a limited rate, and passes on live output in pieces."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ import os
 import time
 from collections.abc import Callable
 
-from ikigai.tools.base import Progress
+from ikigai.tools.base import OnOutput
 
-CHUNK = 65_536
-"""Bytes read at once: what a pipe of Linux holds."""
-PAUSE = 0.002
-"""Seconds between two reads: an endless writer is read at some 20 MB a second, which takes less than a tenth of a core,
-and waits the rest of the time."""
-LAST = 64
-"""Chunks that are still taken when a pipe is closed; more come only from somebody who goes on writing."""
-INTERVAL = 0.05
+READ_BYTES = 65_536
+"""Bytes read at once: the capacity of a pipe on Linux."""
+READ_INTERVAL = 0.002
+"""Seconds between two reads: an endless writer is read at 20 MB a second, with less than a tenth of a core."""
+MAX_FINAL_CHUNKS = 64
+"""Chunks that are still read when a pipe is closed; more come only from a process that goes on writing."""
+LIVE_INTERVAL = 0.05
 """Seconds between two pieces of live output."""
-PIECE = 8192
-"""Bytes of a piece; of more only the last are shown, they would be gone from the screen at once."""
+LIVE_PIECE_BYTES = 8192
+"""Maximum bytes of a piece; earlier ones are dropped, as they would scroll off the screen at once."""
 
 
-class Reader:
-    """Hands on what comes through `fd`; `ended` is done at its end. Who made it closes `fd` after `close`."""
+class PipeReader:
+    """Reader that passes data of `fd` to `take`; `ended` is done at its end. The caller closes `fd` after `close`."""
 
     def __init__(self, fd: int, take: Callable[[bytes], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -35,11 +34,11 @@ class Reader:
         self._watch()
 
     def close(self) -> None:
-        """Take what is there, and read no more."""
+        """Read the data that is there, and stop."""
         if self._pause:
             self._pause.cancel()
         self._loop.remove_reader(self._fd)
-        for _ in range(LAST):
+        for _ in range(MAX_FINAL_CHUNKS):
             if self.ended.done() or not self._read():
                 break
         if not self.ended.done():
@@ -52,12 +51,12 @@ class Reader:
         self._loop.remove_reader(self._fd)
         self._read()
         if not self.ended.done():
-            self._pause = self._loop.call_later(PAUSE, self._watch)
+            self._pause = self._loop.call_later(READ_INTERVAL, self._watch)
 
     def _read(self) -> bool:
-        """Whether anything was there."""
+        """Read once; return True if there was data."""
         try:
-            data = os.read(self._fd, CHUNK)
+            data = os.read(self._fd, READ_BYTES)
         except BlockingIOError:
             return False
         except OSError:
@@ -69,35 +68,35 @@ class Reader:
         return bool(data)
 
 
-class Live:
-    """Output for the screen: pieces of text, 20 a second at most, each at most `PIECE` bytes of what came last."""
+class LiveOutput:
+    """Output for the screen: at most 20 pieces of text a second, each of the last `LIVE_PIECE_BYTES` bytes."""
 
-    def __init__(self, show: Progress | None) -> None:
-        self._show, self._waiting = show, bytearray()
+    def __init__(self, on_output: OnOutput | None) -> None:
+        self._on_output, self._pending = on_output, bytearray()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._timer: asyncio.TimerHandle | None = None
-        self._shown_at = -INTERVAL
+        self._shown_at = -LIVE_INTERVAL
 
     def add(self, data: bytes) -> None:
-        if not self._show:
+        if not self._on_output:
             return
-        self._waiting += data[-PIECE:]
-        if len(self._waiting) > PIECE:
-            del self._waiting[:-PIECE]
+        self._pending += data[-LIVE_PIECE_BYTES:]
+        if len(self._pending) > LIVE_PIECE_BYTES:
+            del self._pending[:-LIVE_PIECE_BYTES]
             self._decoder.reset()
         if not self._timer:
-            wait = max(0.0, self._shown_at + INTERVAL - time.monotonic())
+            wait = max(0.0, self._shown_at + LIVE_INTERVAL - time.monotonic())
             self._timer = asyncio.get_running_loop().call_later(wait, self._piece)
 
     def close(self) -> None:
-        """Show what is left."""
+        """Pass on the rest."""
         if self._timer:
             self._timer.cancel()
             self._piece()
 
     def _piece(self) -> None:
         self._timer, self._shown_at = None, time.monotonic()
-        text = self._decoder.decode(bytes(self._waiting))
-        self._waiting.clear()
-        if self._show and text:
-            self._show(text)
+        text = self._decoder.decode(bytes(self._pending))
+        self._pending.clear()
+        if self._on_output and text:
+            self._on_output(text)

@@ -1,4 +1,4 @@
-"""The tools for what runs in the background: `process_list`, `process_read`, `process_write` and `process_stop`."""
+"""This module provides the background tools `process_list`, `process_read`, `process_write` and `process_stop`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ikigai.tools.base import Kind, Output, Progress, Touch
-from ikigai.tools.shell.background import Background, Processes
-from ikigai.tools.shell.exit_report import ending
+from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
+from ikigai.tools.shell.background import BackgroundProcess, BackgroundProcesses
+from ikigai.tools.shell.exit_report import describe_exit
 
-WAITING = 60
+MAX_READ_WAIT = 60
 """Seconds that a read may wait for output."""
-WRITING = 5.0
-"""Seconds in which a process has to take what is written to it."""
-SHOWN = 200
+WRITE_TIMEOUT = 5.0
+"""Seconds in which a process has to read the input that is written to it."""
+SHOWN_COMMAND_CHARACTERS = 200
 """Characters of a command in the list."""
 
 Id = Annotated[str, Meta(min_length=1, description="The id of the process, such as p1.")]
@@ -31,7 +31,7 @@ class ReadArguments(msgspec.Struct, forbid_unknown_fields=True):
         int, Meta(ge=0, le=100_000, description="Instead of what is new, the last so many lines; 0 for what is new.")
     ] = 0
     wait: Annotated[
-        int, Meta(ge=0, le=WAITING, description="Seconds to wait until there is new output, or the process ends.")
+        int, Meta(ge=0, le=MAX_READ_WAIT, description="Seconds to wait until there is new output, or the process ends.")
     ] = 0
 
 
@@ -45,100 +45,101 @@ class StopArguments(msgspec.Struct, forbid_unknown_fields=True):
     id: Id
 
 
-class _Tool:
+class _ProcessTool:
     set = "shell"
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: BackgroundProcesses) -> None:
         self._processes = processes
 
 
-class ProcessList(_Tool):
+class ProcessList(_ProcessTool):
     name, arguments = "process_list", ListArguments
     description = "Lists the commands that run in the background, and those that have ended not long ago."
 
-    async def look(self, arguments: ListArguments) -> Touch:
-        return Touch(Kind.NOTHING, self.name)
+    async def preview(self, arguments: ListArguments) -> Effect:
+        return Effect(EffectKind.NOTHING, self.name)
 
-    async def run(self, arguments: ListArguments, progress: Progress) -> Output:
-        return Output("\n".join(map(_line, self._processes)) or "[no processes]")
+    async def run(self, arguments: ListArguments, progress: OnOutput) -> ToolOutput:
+        return ToolOutput("\n".join(map(_line, self._processes)) or "[no processes]")
 
 
-class ProcessRead(_Tool):
+class ProcessRead(_ProcessTool):
     name, arguments = "process_read", ReadArguments
     description = "Reads what a background command wrote since it was read last, and says whether it is running."
 
-    async def look(self, arguments: ReadArguments) -> Touch:
-        return Touch(Kind.NOTHING, f"{self.name} {arguments.id}")
+    async def preview(self, arguments: ReadArguments) -> Effect:
+        return Effect(EffectKind.NOTHING, f"{self.name} {arguments.id}")
 
-    async def run(self, arguments: ReadArguments, progress: Progress) -> Output:
-        found = self._processes.find(arguments.id)
-        await found.news(arguments.wait)
-        return report(found, arguments.tail)
+    async def run(self, arguments: ReadArguments, progress: OnOutput) -> ToolOutput:
+        process = self._processes.find(arguments.id)
+        await process.wait_for_output(arguments.wait)
+        return report_output(process, arguments.tail)
 
 
-class ProcessWrite(_Tool):
+class ProcessWrite(_ProcessTool):
     name, arguments = "process_write", WriteArguments
     description = "Writes to the standard input of a background command."
 
-    async def look(self, arguments: WriteArguments) -> Touch:
-        found = self._processes.find(arguments.id)
+    async def preview(self, arguments: WriteArguments) -> Effect:
+        target = self._processes.find(arguments.id)
         end = "\n(and the end of its input)" if arguments.end else ""
-        return Touch(Kind.RUN, f"{found.id} ({found.command}) reads:\n{arguments.text}{end}", found.directory)
+        shown = f"{target.id} ({target.command}) reads:\n{arguments.text}{end}"
+        return Effect(EffectKind.RUN, shown, target.directory)
 
-    async def run(self, arguments: WriteArguments, progress: Progress) -> Output:
-        found, data = self._processes.find(arguments.id), arguments.text.encode(errors="replace")
-        if not found.running:
-            raise BrokenPipeError(f"{found.id} has ended: {_status(found)}.")
-        taken = await found.process.write(data, WRITING)
-        if taken < len(data):
-            said = f"{found.id} took {taken:,} of {len(data):,} bytes in {WRITING:.0f} s; it does not read the rest."
-            return Output(f"[{said}]", failed=True)
+    async def run(self, arguments: WriteArguments, progress: OnOutput) -> ToolOutput:
+        process, data = self._processes.find(arguments.id), arguments.text.encode(errors="replace")
+        if not process.is_running:
+            raise BrokenPipeError(f"{process.id} has ended: {_status(process)}.")
+        written = await process.process.write(data, WRITE_TIMEOUT)
+        if written < len(data):
+            count = f"{written:,} of {len(data):,} bytes in {WRITE_TIMEOUT:.0f} s"
+            return ToolOutput(f"[{process.id} took {count}; it does not read the rest.]", failed=True)
         if arguments.end:
-            found.process.close_stdin()
-        return Output(f"[{taken:,} bytes written{', and its input ended' * arguments.end}]")
+            process.process.close_stdin()
+        return ToolOutput(f"[{written:,} bytes written{', and its input ended' * arguments.end}]")
 
 
-class ProcessStop(_Tool):
+class ProcessStop(_ProcessTool):
     name, arguments = "process_stop", StopArguments
     description = "Ends a background command, and returns what it wrote since it was read last."
 
-    async def look(self, arguments: StopArguments) -> Touch:
-        return Touch(Kind.NOTHING, f"{self.name} {arguments.id}")
+    async def preview(self, arguments: StopArguments) -> Effect:
+        return Effect(EffectKind.NOTHING, f"{self.name} {arguments.id}")
 
-    async def run(self, arguments: StopArguments, progress: Progress) -> Output:
-        found = self._processes.find(arguments.id)
-        if found.running:
-            await found.process.end()
-        return report(found)
+    async def run(self, arguments: StopArguments, progress: OnOutput) -> ToolOutput:
+        process = self._processes.find(arguments.id)
+        if process.is_running:
+            await process.process.end()
+        return report_output(process)
 
 
-def process_tools(processes: Processes) -> tuple[ProcessList, ProcessRead, ProcessStop, ProcessWrite]:
+def process_tools(processes: BackgroundProcesses) -> tuple[ProcessList, ProcessRead, ProcessStop, ProcessWrite]:
     return ProcessList(processes), ProcessRead(processes), ProcessStop(processes), ProcessWrite(processes)
 
 
-def report(process: Background, tail: int = 0) -> Output:
-    """What it wrote and nobody has read, or its last lines, and behind that how it is."""
+def report_output(process: BackgroundProcess, tail: int = 0) -> ToolOutput:
+    """Return its unread output, or its last `tail` lines, followed by its status."""
     lost, output = 0, process.output
     if tail:
-        text = output.last(tail)
+        text = output.last_lines(tail)
     else:
-        text, lost = output.news(final=not process.running)
+        text, lost = output.read_new(final=not process.is_running)
     if lost:
         text = f"[… {lost:,} bytes before this are lost …]\n{text}"
     if text and not text.endswith("\n"):
         text += "\n"
-    return Output(f"{text}[{process.id}: {_status(process)}]")
+    return ToolOutput(f"{text}[{process.id}: {_status(process)}]")
 
 
-def _status(process: Background) -> str:
-    if process.running:
+def _status(process: BackgroundProcess) -> str:
+    if process.is_running:
         return f"running for {process.seconds:.0f} s"
     finished = process.finished()
-    return finished if isinstance(finished, str) else ending(finished)
+    return finished if isinstance(finished, str) else describe_exit(finished)
 
 
-def _line(process: Background) -> str:
+def _line(process: BackgroundProcess) -> str:
     command = " ".join(process.command.split())
-    command = command if len(command) <= SHOWN else f"{command[:SHOWN]}…"
+    command = command if len(command) <= SHOWN_COMMAND_CHARACTERS else f"{command[:SHOWN_COMMAND_CHARACTERS]}…"
     fresh = process.output.total - process.output.seen
     return f"{process.id}: {_status(process)}; {fresh:,} bytes of output not read; in {process.directory}: {command}"

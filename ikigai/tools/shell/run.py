@@ -1,8 +1,8 @@
-"""Runs a command to its end, for models and for the user: `run`.
+"""This module runs a command to its end, for models and for the user.
 
-A command has no terminal, its standard input is empty unless something is given, and its output is read at a pace that
-leaves the event loop free, however much comes. Whatever it started ends with it: when it is over, when its time is
-over, when it is cancelled, and when ikigai itself is killed (`supervisor.py` says how, and what escapes).
+A command has no terminal, and its standard input is empty by default. Its output is read at a rate that leaves the
+event loop free. Every process that it has started ends with it: at its end, at its timeout, when it is cancelled, and
+when ikigai itself is killed (`supervisor.py` says how, and what escapes).
 """
 
 from __future__ import annotations
@@ -13,71 +13,71 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ikigai.core.record import Record
-from ikigai.tools.base import Progress
-from ikigai.tools.shell.exit_report import Finished
-from ikigai.tools.shell.output_buffer import Kept
-from ikigai.tools.shell.pipes import Live
-from ikigai.tools.shell.supervised_process import Process, Wrap
+from ikigai.tools.base import OnOutput
+from ikigai.tools.shell.exit_report import FinishedCommand
+from ikigai.tools.shell.output_buffer import HeadTailBuffer
+from ikigai.tools.shell.pipes import LiveOutput
+from ikigai.tools.shell.supervised_process import SupervisedProcess, Wrap
 
-TIMEOUT = 120.0
+COMMAND_TIMEOUT = 120.0
 """Seconds a command may take by default."""
+ENDING_BYTES = 16_384
+"""Bytes of a result that are reserved for the lines after the output: how the command ended, and where."""
 
 
-ENDING = 16_384
-"""Bytes of a result that are left for what stands behind the output: how it ended, and where."""
-
-
-class Limits(Record, frozen=True):
-    """How much output is kept, in bytes: so much of its beginning, and so much of its end."""
+class OutputLimits(Record, frozen=True):
+    """Bytes that are kept of the beginning and of the end of an output."""
 
     head: int = 512 * 1024
     tail: int = 512 * 1024
 
     @classmethod
-    def of(cls, result: int) -> Limits:
-        """Those for a result of so many bytes."""
-        return cls((result - ENDING) // 2, (result - ENDING) // 2)
+    def of(cls, result: int) -> OutputLimits:
+        """Return the limits for a result of at most `result` bytes."""
+        return cls((result - ENDING_BYTES) // 2, (result - ENDING_BYTES) // 2)
 
 
 async def run(
     command: str | Sequence[str],
     directory: str | Path,
     environment: Mapping[str, str],
-    timeout: float | None = TIMEOUT,  # noqa: ASYNC109 - one that says how it ended, instead of raising
-    progress: Progress | None = None,
-    limits: Limits | None = None,
+    timeout: float | None = COMMAND_TIMEOUT,  # noqa: ASYNC109 - one that says how it ended, instead of raising
+    progress: OnOutput | None = None,
+    limits: OutputLimits | None = None,
     *,
-    given: bytes = b"",
-    apart: bool = False,
+    stdin: bytes = b"",
+    separate_stderr: bool = False,
     wrap: Wrap | None = None,
-) -> Finished:
-    """Run a bash command, or a program with its arguments; returns when nothing of it is left.
+) -> FinishedCommand:
+    """Run a bash command, or a program with its arguments; return when all its processes have ended.
 
-    `environment` is all that it gets (see `environment.for_commands`), `given` its standard input. `progress` gets
-    what it writes, at most 20 times a second, and at most the last 8 KiB at a time. `apart` keeps standard error by
-    itself. Cancelled, it returns when everything has been ended. Raises OSError or ValueError, in words, when the
-    command cannot be started.
+    `environment` is its whole environment (see `environment.command_environment`). `progress` gets its output, at most
+    20 times a second, and at most the last 8 KiB at a time. `stdin` is its standard input. `separate_stderr` keeps
+    standard error apart from the output. When cancelled, return after all processes have ended. Raise OSError or
+    ValueError, in words, if the command cannot be started.
     """
-    limits = limits or Limits()
-    kept, errors, live = Kept(limits.head, limits.tail), Kept(limits.head, limits.tail), Live(progress)
+    limits = limits or OutputLimits()
+    output, errors = (HeadTailBuffer(limits.head, limits.tail) for _ in range(2))
+    live = LiveOutput(progress)
 
-    def take(data: bytes) -> None:
-        kept.add(data)
+    def add(data: bytes) -> None:
+        output.add(data)
         live.add(data)
 
-    began, timed_out, writing = time.monotonic(), False, None
-    process = Process(command, directory, environment, take, errors.add if apart else None, bool(given), wrap)
+    start, timed_out, writing = time.monotonic(), False, None
+    on_errors = errors.add if separate_stderr else None
+    process = SupervisedProcess(command, directory, environment, add, on_errors, bool(stdin), wrap)
     try:
-        if given:
-            writing = asyncio.create_task(process.give(given))
+        if stdin:
+            writing = asyncio.create_task(process.feed(stdin))
         async with asyncio.timeout(timeout):
-            await asyncio.shield(process.over)
+            await asyncio.shield(process.ended)
     except TimeoutError:
-        timed_out = process.running
+        timed_out = process.is_running
     finally:
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start
         if writing:
             writing.cancel()
-        ended = await process.end()
+        process_end = await process.end()
         live.close()
-    return ended.finished(kept.text(), errors.text(), kept.cut + errors.cut, seconds, timed_out)
+    return process_end.finished(output.text(), errors.text(), output.cut + errors.cut, seconds, timed_out)

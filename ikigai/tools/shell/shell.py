@@ -1,4 +1,4 @@
-"""The tool `shell`: one bash command, waited for or in the background."""
+"""This module provides the tool `shell`, which runs a bash command in the foreground or in the background."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ikigai.tools.base import Kind, Output, Progress, Touch
-from ikigai.tools.shell.background import Processes
-from ikigai.tools.shell.exit_report import Finished, told
-from ikigai.tools.shell.process_tools import report
-from ikigai.tools.shell.run import TIMEOUT, Limits, run
+from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
+from ikigai.tools.shell.background import BackgroundProcesses
+from ikigai.tools.shell.exit_report import FinishedCommand, text_with_exit
+from ikigai.tools.shell.process_tools import report_output
+from ikigai.tools.shell.run import COMMAND_TIMEOUT, OutputLimits, run
 from ikigai.tools.shell.sandbox import Sandbox
-from ikigai.tools.shell.scripts import scripts
+from ikigai.tools.shell.scripts import find_scripts
 
-LONGEST = 600
+MAX_TIMEOUT = 600
 """Seconds that a model may give a command."""
-FIRST_WORDS = 0.5
-"""Seconds to see whether a background command fails at once."""
+FIRST_OUTPUT_SECONDS = 0.5
+"""Seconds to wait for a background command that fails at once."""
 
 
-class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+class ShellArguments(msgspec.Struct, forbid_unknown_fields=True):
     command: Annotated[str, Meta(min_length=1, description="The command, for bash.")]
-    timeout: Annotated[int, Meta(ge=1, le=LONGEST, description="Seconds that it may take.")] = int(TIMEOUT)
+    timeout: Annotated[int, Meta(ge=1, le=MAX_TIMEOUT, description="Seconds that it may take.")] = int(COMMAND_TIMEOUT)
     background: Annotated[
         bool,
         Meta(description="Whether it goes on beside, like a server; the result then is an id for the process tools."),
     ] = False
 
 
-class Shell:
-    """`directory` is where the first command runs; with a `cd` the next ones run elsewhere."""
+class ShellTool:
+    """Tool that runs commands. `directory` is that of the next command; a `cd` changes it."""
 
-    name, set, arguments = "shell", "shell", Arguments
+    name, set, arguments = "shell", "shell", ShellArguments
 
     def __init__(
         self,
         directory: Path,
         environment: Mapping[str, str],
-        processes: Processes,
+        processes: BackgroundProcesses,
         sandbox: Sandbox | None = None,
-        limits: Limits | None = None,
+        limits: OutputLimits | None = None,
     ) -> None:
         self._base = self.directory = Path(os.path.realpath(directory))
         self._environment, self._processes, self._limits = environment, processes, limits
@@ -62,19 +62,19 @@ class Shell:
                 f"/tmp is empty for every command.{network}"
             )
 
-    async def look(self, arguments: Arguments) -> Touch:
+    async def preview(self, arguments: ShellArguments) -> Effect:
         directory = str(self.directory)
-        found = await asyncio.to_thread(scripts, arguments.command, directory)
-        return Touch(Kind.RUN, arguments.command, directory, background=arguments.background, scripts=found)
+        scripts = await asyncio.to_thread(find_scripts, arguments.command, directory)
+        return Effect(EffectKind.RUN, arguments.command, directory, background=arguments.background, scripts=scripts)
 
-    async def run(self, arguments: Arguments, progress: Progress) -> Output:
+    async def run(self, arguments: ShellArguments, progress: OnOutput) -> ToolOutput:
         if not self.directory.is_dir():
-            gone, self.directory = self.directory, self._base
-            raise OSError(f"nothing was run: the working directory {gone} is gone; the next one is {self._base}.")
+            missing, self.directory = self.directory, self._base
+            raise OSError(f"nothing was run: the working directory {missing} is gone; the next one is {self._base}.")
         if arguments.background:
-            made = self._processes.start(arguments.command, self.directory)
-            await made.news(FIRST_WORDS)
-            return report(made)
+            process = self._processes.start(arguments.command, self.directory)
+            await process.wait_for_output(FIRST_OUTPUT_SECONDS)
+            return report_output(process)
         finished = await run(
             arguments.command,
             self.directory,
@@ -84,15 +84,18 @@ class Shell:
             self._limits,
             wrap=self._wrap,
         )
-        more = f"timeout can be up to {LONGEST}, or background=true" if finished.timed_out else ""
-        return Output(told(finished, more, self._moved(finished)), failed=finished.timed_out or finished.status != 0)
+        more = f"timeout can be up to {MAX_TIMEOUT}, or background=true" if finished.timed_out else ""
+        return ToolOutput(
+            text_with_exit(finished, more, self._follow_directory(finished)),
+            failed=finished.timed_out or finished.status != 0,
+        )
 
-    def _moved(self, finished: Finished) -> str:
-        """Go where the command went; what to say of it."""
-        there = Path(finished.directory or self.directory)
-        if there == self.directory:
+    def _follow_directory(self, finished: FinishedCommand) -> str:
+        """Change to the directory where the command ended; return the note about it, "" if it is the same."""
+        target = Path(finished.directory or self.directory)
+        if target == self.directory:
             return ""
-        if not there.is_dir():  # made and removed, or only in the sandbox
-            return f"the working directory is still {self.directory}: there is no {there} outside the command"
-        self.directory = there
-        return f"the working directory is {there} now"
+        if not target.is_dir():  # made and removed, or only in the sandbox
+            return f"the working directory is still {self.directory}: there is no {target} outside the command"
+        self.directory = target
+        return f"the working directory is {target} now"

@@ -1,27 +1,27 @@
-"""The supervisor: a small process that starts one command and sees to it that nothing of it outlives its end.
+"""This script is the supervisor: a small process that starts a command and ends all its processes with it.
 
-`run.py` runs it as a script (`python -I -S supervisor.py CONTROL NOTE GRACE WRAPPED PROGRAM ARGUMENT …`), in a
-session of its own. CONTROL is the number of a socket. What comes in on it:
+`run.py` runs it as a script (`python -I -S supervisor.py CONTROL NOTE TERM_GRACE WRAPPED PROGRAM ARGUMENT …`), in a
+session of its own. CONTROL is the number of a socket. It receives:
 
     s             end everything: SIGTERM, GRACE seconds, SIGKILL
     k             end everything now: SIGKILL
-    its end       whoever started it is dead: as s
+    its end       the process that started it is dead: as s
 
-What goes out, in lines:
+It sends lines:
 
     failed ERRNO          the program could not be started
-    ended STATUS          the command has ended, with this wait status; what it left behind may still be there
-    left PID NAME         was there after the command had ended, and is being ended
-    stuck PID NAME        could not be ended
-    over                  nothing is left but what is stuck; the supervisor ends
+    ended STATUS          the command has ended, with this wait status; its descendants may still run
+    left PID NAME         a process that outlived the command, and is being ended
+    stuck PID NAME        a process that could not be ended
+    over                  only stuck processes are left; the supervisor ends
 
 NOTE is a pipe for the command alone, -1 for none; WRAPPED is 1 when the command is a sandbox around another.
 
-Linux makes it the parent of every orphan below it (PR_SET_CHILD_SUBREAPER), so no daemon escapes, whatever session or
-group it moved to, and "no child left" means that nothing is left at all. Elsewhere only the command's process group is
-reached. Not reached anywhere: work that another program was asked to do (at, docker, systemd-run), what runs as
-another user, and what a command keeps alive after it has killed its supervisor and removed the marker (`run.py`)
-from the environment. A sandbox leaves none of these.
+Linux makes it the parent of every orphan below it (PR_SET_CHILD_SUBREAPER). So no daemon escapes, whatever session or
+group it moved to, and "no child left" means that no process is left at all. Elsewhere only the process group of the
+command is reached. Three kinds always escape: work that another program does (at, docker, systemd-run), processes of
+another user, and processes of a command that has killed its supervisor and removed the marker
+(`supervised_process.py`) from the environment. A sandbox leaves none of these.
 """
 
 from __future__ import annotations
@@ -40,66 +40,68 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LINUX = sys.platform == "linux"
-KILLING_S = 3.0
-"""How long SIGKILL is repeated; what is there then hangs in the kernel or is not ours to signal."""
-TERMINATING_S, ROUND_S = 0.05, 0.01
-"""Between two looks at what has to be signalled: a process may have been born while the others were."""
+KILL_SECONDS = 3.0
+"""Seconds during which SIGKILL is repeated; a process that is left hangs in the kernel or is another user's."""
+TERM_ROUND_SECONDS, KILL_ROUND_SECONDS = 0.05, 0.01
+"""Seconds between two rounds of signals: a process may be born while the others get theirs."""
 
 
 class Supervisor:
-    """One command and its descendants. `grace` is in seconds; `wrapped` spares the command itself SIGTERM, because a
-    sandbox that ends takes what is in it along at once.
+    """Supervisor of a command and its descendants.
+
+    `grace` is the time between SIGTERM and SIGKILL, in seconds. `wrapped` spares the command itself SIGTERM, because a
+    sandbox that ends kills all processes in it at once.
     """
 
     def __init__(self, control: int, grace: float, wrapped: bool) -> None:
         self._control, self._grace, self._wrapped = control, grace, wrapped
         self._command, self._running = 0, True
-        self._asked, self._spared = set[tuple[int, str]](), 0
-        self._heard = [control]
-        self._woken, writer = os.pipe()
-        for end in (self._woken, writer):
+        self._signalled, self._spared = set[tuple[int, str]](), 0
+        self._control_fds = [control]
+        self._wakeup, writer = os.pipe()
+        for end in (self._wakeup, writer):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
 
     def supervise(self, program: list[str], note: int) -> None:
-        """Run the command and whatever it starts, to the end or to the order to end it."""
+        """Run the command and its descendants until they end, or until the order to end them."""
         prctl = _prctl()
         prctl(PR_SET_CHILD_SUBREAPER, 1)
-        self._command, why = _start(program, prctl)
+        self._command, errno = _start(program, prctl)
         self._spared = self._command if self._wrapped else 0
-        if why:
-            self._say("failed", why)
+        if errno:
+            self._send("failed", errno)
             self._running = False
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for fd in (0, 1, 2, *([note] if note >= 0 else [])):  # else the pipes would never end
-            os.dup2(nowhere, fd)
-        while self._remains():
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2, *([note] if note >= 0 else [])):  # otherwise the pipes would never end
+            os.dup2(null, fd)
+        while self._has_processes():
             if order := self._wait(None):
                 self._end(order)
                 break
-        self._say("over")
+        self._send("over")
 
-    def _say(self, *words: object) -> None:
+    def _send(self, *words: object) -> None:
         try:
             os.write(self._control, " ".join(map(str, words)).encode(errors="replace") + b"\n")
         except OSError:
-            pass  # nobody listens any more
+            pass  # ikigai is gone
 
     def _wait(self, seconds: float | None) -> bytes:
-        """Sleep until a child ends, an order comes or the time is over; returns the order, b"" if there is none."""
-        ready, _, _ = select.select([self._woken, *self._heard], [], [], seconds)
+        """Wait until a child ends, an order comes or `seconds` are over; return the order, b"" if there is none."""
+        ready, _, _ = select.select([self._wakeup, *self._control_fds], [], [], seconds)
         order = b""
-        if self._woken in ready and set(os.read(self._woken, 4096)) != {signal.SIGCHLD}:
-            order = b"s"  # somebody wants the supervisor itself to end
-        if any(fd in ready for fd in self._heard):
+        if self._wakeup in ready and set(os.read(self._wakeup, 4096)) != {signal.SIGCHLD}:
+            order = b"s"  # a signal asks the supervisor itself to end
+        if any(fd in ready for fd in self._control_fds):
             try:
                 order = os.read(self._control, 1)
             except OSError:
                 order = b""
             if not order:
-                self._heard, order = [], b"s"
+                self._control_fds, order = [], b"s"
         self._reap()
         return order
 
@@ -113,10 +115,10 @@ class Supervisor:
                 return
             if pid == self._command:
                 self._running = False
-                self._say("ended", status)
+                self._send("ended", status)
 
-    def _remains(self) -> bool:
-        """Whether anything is there: asks the kernel, which cannot miss one that is just being born."""
+    def _has_processes(self) -> bool:
+        """Return True if a process is left, by asking the kernel, which cannot miss one that is just being born."""
         try:
             if LINUX:
                 os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -130,41 +132,42 @@ class Supervisor:
 
     def _end(self, order: bytes) -> None:
         if not self._running:
-            self._tell("left")
+            self._report_processes("left")
         until = time.monotonic() + self._grace
-        while order != b"k" and self._remains() and (rest := until - time.monotonic()) > 0:
+        while order != b"k" and self._has_processes() and (rest := until - time.monotonic()) > 0:
             self._signal(signal.SIGTERM)
-            order = self._wait(min(rest, TERMINATING_S))
-        until = time.monotonic() + KILLING_S
-        while self._remains() and time.monotonic() < until:
+            order = self._wait(min(rest, TERM_ROUND_SECONDS))
+        until = time.monotonic() + KILL_SECONDS
+        while self._has_processes() and time.monotonic() < until:
             self._signal(signal.SIGKILL)
-            self._wait(ROUND_S)
-        if self._remains():
-            self._tell("stuck")
+            self._wait(KILL_ROUND_SECONDS)
+        if self._has_processes():
+            self._report_processes("stuck")
 
-    def _tell(self, word: str) -> None:
+    def _report_processes(self, word: str) -> None:
         for pid, name in _descendants():
             if _stat(pid)[1] not in "ZX":
-                self._say(word, pid, name)
+                self._send(word, pid, name)
 
     def _signal(self, number: int) -> None:
-        """Send it to everything; SIGTERM to each program only once, for to some a second one means "now".
+        """Send a signal to all processes; SIGTERM to each program only once, as a second one means "now" to some.
 
-        One that has just been born is still its parent's program: what reaches it then may be lost on the next.
+        A process that has just been born still runs its parent's program, and the next program may not get its signal.
+        So the pair of pid and name counts.
         """
         for pid, name in _descendants() if LINUX else [(-self._command, "")]:
-            if number == signal.SIGTERM and ((pid, name) in self._asked or pid == self._spared):
+            if number == signal.SIGTERM and ((pid, name) in self._signalled or pid == self._spared):
                 continue
-            self._asked.add((pid, name))
+            self._signalled.add((pid, name))
             try:
                 os.kill(pid, number)
-                os.kill(pid, signal.SIGCONT)  # who is stopped would not notice
+                os.kill(pid, signal.SIGCONT)  # a stopped process would not notice
             except OSError:
                 pass  # gone, or another user's
 
 
 def _descendants() -> list[tuple[int, str]]:
-    """Pid and name of all processes below this one, parents before their children."""
+    """Return pid and name of all processes below this one, parents before their children."""
     children = dict[int, list[tuple[int, str]]]()
     for number in os.listdir("/proc") if LINUX else []:
         if number.isdigit():
@@ -177,7 +180,7 @@ def _descendants() -> list[tuple[int, str]]:
 
 
 def _stat(pid: int) -> tuple[str, str, int]:
-    """Name, state and parent of a process; state X when it is gone."""
+    """Return name, state and parent of a process; state X if it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             head, _, rest = file.read().rpartition(b")")
@@ -188,7 +191,7 @@ def _stat(pid: int) -> tuple[str, str, int]:
 
 
 def _start(program: list[str], prctl: Callable[[int, int], object]) -> tuple[int, int]:
-    """Start the command in a session of its own; returns its pid and 0, or an errno when it cannot be run."""
+    """Start the command in a session of its own; return its pid and 0, or an errno if it cannot be run."""
     reader, writer = os.pipe()
     supervisor = os.getpid()
     pid = os.fork()
@@ -206,9 +209,9 @@ def _start(program: list[str], prctl: Callable[[int, int], object]) -> tuple[int
         finally:
             os._exit(127)
     os.close(writer)
-    why = os.read(reader, 16)
+    errno = os.read(reader, 16)
     os.close(reader)
-    return pid, int(why or 0)
+    return pid, int(errno or 0)
 
 
 def _prctl() -> Callable[[int, int], object]:

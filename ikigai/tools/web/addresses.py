@@ -1,4 +1,4 @@
-"""Which addresses are on the public internet, and which are this machine, its network, or nobody's."""
+"""This module tells addresses on the public internet from those of this machine, its network, or reserved ones."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _MORE = tuple(map(ipaddress.ip_network, ("0.0.0.0/8", "100.64.0.0/10", "192.0.0.
 """Not public in every version of Python's tables: this network, carrier-grade NAT, IETF's, benchmarks, reserved."""
 
 
-def public(address: str) -> bool:
-    """Whether this IP address can be that of a server on the internet; False also for what is no address."""
+def is_public(address: str) -> bool:
+    """Return True if this IP address can be that of a server on the internet; False also for an invalid address."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped:
-            return public(str(found.ipv4_mapped))
-        if found in _NAT64:
-            return public(str(ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)))
-        if any(found in network for network in _TUNNELS):
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped:
+            return is_public(str(ip.ipv4_mapped))
+        if ip in _NAT64:
+            return is_public(str(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)))
+        if any(ip in network for network in _TUNNELS):
             return False
-    elif any(found in network for network in _MORE):
+    elif any(ip in network for network in _MORE):
         return False
-    return found.is_global and not (found.is_multicast or found.is_reserved or found.is_unspecified)
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
 
 
-async def resolved(host: str, port: int) -> tuple[str, ...]:
-    """The addresses of a host, in the order in which they should be tried. OSError when it has none."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return tuple(dict.fromkeys(str(each[4][0]) for each in found))
+async def resolve_host(host: str, port: int) -> tuple[str, ...]:
+    """Return the addresses of a host, in the order in which to try them. Raise OSError if it has none."""
+    entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(each[4][0]) for each in entries))

@@ -1,4 +1,4 @@
-"""The tools that use the web, as one agent gets them."""
+"""This module makes the web tools of an agent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ikigai.tools.base import Tool
 from ikigai.tools.files.read_file import Picture
 from ikigai.tools.web.fetch import WebFetch
 from ikigai.tools.web.http import Fetcher
-from ikigai.tools.web.search import BRAVE, WebSearch
+from ikigai.tools.web.search import BRAVE_URL, WebSearch
 
 
 def web_tools(
@@ -18,8 +18,11 @@ def web_tools(
     private: Collection[str] = (),
     picture: Picture | None = None,
     brave_key: str = "",
-    brave_url: str = BRAVE,
+    brave_url: str = BRAVE_URL,
 ) -> tuple[Tool, ...]:
-    """`private`: hosts off the public internet that may be fetched; without a key there is no search."""
+    """Return the web tools.
+
+    `private` are hosts off the public internet that may be fetched. Without `brave_key` there is no search.
+    """
     fetch = WebFetch(directory, Fetcher(private), picture)
     return (fetch, WebSearch(directory, brave_key, brave_url)) if brave_key else (fetch,)

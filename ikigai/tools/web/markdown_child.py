@@ -1,7 +1,7 @@
-"""The child program that makes Markdown of HTML: pages can be built so that this takes for ever, or all memory.
+"""This child program converts HTML to Markdown: a hostile page could make this take for ever, or all memory.
 
-Standard input brings a line of JSON, {"url": …, "seconds": …}, and the HTML in UTF-8; standard output gives a line with
-the page's title and the Markdown. Links are absolute; scripts, styles and what is not text are gone.
+Standard input is a line of JSON, {"url": …, "seconds": …}, and the HTML in UTF-8. Standard output is a line with the
+title of the page and the Markdown. Links are absolute; scripts, styles and everything but text are removed.
 """
 
 from __future__ import annotations
@@ -13,44 +13,44 @@ import sys
 import threading
 from urllib.parse import urljoin, urlsplit
 
-_DROPPED = (
+_DROPPED_TAGS = (
     *("head", "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "embed", "canvas"),
     *("audio", "video", "select", "button"),
 )
-_MEMORY = 1 << 30
-_STACK, _DEPTH = 256 << 20, 20_000
-"""Of the thread that converts, which goes down into the page by calls."""
+_MAX_MEMORY_BYTES = 1 << 30
+_STACK_BYTES, _MAX_RECURSION = 256 << 20, 20_000
+"""Stack bytes and recursion limit of the thread that converts: it descends into the page by recursive calls."""
 
 
 def main() -> None:
-    order = json.loads(sys.stdin.buffer.readline())
-    signal.alarm(int(order["seconds"]) + 5)  # when the parent, which should have ended the child, is no more
-    _bounded()
+    request = json.loads(sys.stdin.buffer.readline())
+    signal.alarm(int(request["seconds"]) + 5)  # for a parent that died before it could end the child
+    _limit_memory()
     html = sys.stdin.buffer.read().decode(errors="replace")
-    threading.stack_size(_STACK)
-    sys.setrecursionlimit(_DEPTH)
-    thread = threading.Thread(target=lambda: sys.stdout.buffer.write(converted(html, order["url"]).encode()))
+    threading.stack_size(_STACK_BYTES)
+    sys.setrecursionlimit(_MAX_RECURSION)
+    thread = threading.Thread(target=lambda: sys.stdout.buffer.write(convert_page(html, request["url"]).encode()))
     thread.start()
     thread.join()
 
 
-def _bounded() -> None:
+def _limit_memory() -> None:
     import resource
 
     try:
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
     except (ValueError, OSError):  # not every system takes it
         return
 
 
-def converted(html: str, url: str) -> str:
-    """The title, a line break, and the page as Markdown."""
+def convert_page(html: str, url: str) -> str:
+    """Return the title, a line break, and the page as Markdown."""
     from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
 
     soup = BeautifulSoup(html, "html.parser")
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
-    for tag in soup(list(_DROPPED)):
+    for tag in soup(list(_DROPPED_TAGS)):
         tag.decompose()
     for name, attribute in (("a", "href"), ("img", "src")):
         for tag in soup(name):
@@ -70,9 +70,9 @@ def converted(html: str, url: str) -> str:
 
 
 def _absolute(url: str, link: str) -> str:
-    """A link that can be fetched, "" for any other and for one within the page."""
+    """Return the absolute link, "" for one that cannot be fetched and for one within the page."""
     try:
-        found = urljoin(url, link.strip()) if not link.startswith("#") else ""
-        return found if urlsplit(found).scheme in ("http", "https", "mailto") else ""
+        joined = urljoin(url, link.strip()) if not link.startswith("#") else ""
+        return joined if urlsplit(joined).scheme in ("http", "https", "mailto") else ""
     except ValueError:
         return ""

@@ -1,6 +1,6 @@
-"""The tool that searches the web, by the Brave Search API; offered only where there is a key for it.
+"""This module provides the tool `web_search`, which uses the Brave Search API; it is offered only with a key.
 
-The API, its bounds and its fields: https://api-dashboard.search.brave.com/api-reference/web/search/get
+The API, its limits and its fields: https://api-dashboard.search.brave.com/api-reference/web/search/get
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
-from ikigai.tools.base import Kind, Output, Progress, Touch
+from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 
-BRAVE = "https://api.search.brave.com/res/v1"
-_SECONDS, _LARGEST = 20.0, 4_000_000
-_WORDS = 50
-"""Of a query; the API takes no more, nor more than 400 characters."""
+BRAVE_URL = "https://api.search.brave.com/res/v1"
+_TIMEOUT, _MAX_BYTES = 20.0, 4_000_000
+_MAX_WORDS = 50
+"""Maximum words of a query, a limit of the API, as are 400 characters."""
 _FAILURES = {
     401: "the search key was not accepted; the user has to configure another",
     403: "the search key may not do this; the user has to look at its plan",
@@ -29,7 +29,7 @@ _FAILURES = {
 }
 
 
-class Arguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class WebSearchArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     query: Annotated[str, Meta(min_length=1, max_length=400, description="At most 50 words.")]
     count: Annotated[int, Meta(ge=1, le=20, description="How many results.")] = 10
     page: Annotated[int, Meta(ge=1, le=10, description="The page of results, counted from 1.")] = 1
@@ -47,50 +47,50 @@ class _Web(msgspec.Struct):
     results: list[_Result] = []
 
 
-class _Answer(msgspec.Struct):
+class _SearchAnswer(msgspec.Struct):
     web: _Web | None = None
 
 
 class WebSearch:
-    """`key` is the subscription token; it goes to `base_url` only, in a header."""
+    """Tool that searches the web. `key` is the subscription token; it goes to `base_url` only, in a header."""
 
     name = "web_search"
     set = "web"
     description = "Searches the web: titles, addresses and a few words of pages; web_fetch gets one of them."
-    arguments = Arguments
+    arguments = WebSearchArguments
 
-    def __init__(self, directory: Path, key: str, base_url: str = BRAVE) -> None:
+    def __init__(self, directory: Path, key: str, base_url: str = BRAVE_URL) -> None:
         self._directory, self._key, self._url = directory, key, f"{base_url.rstrip('/')}/web/search"
 
-    async def look(self, arguments: Arguments) -> Touch:
-        told = f"{arguments.query} (at {urlsplit(self._url).hostname})"
-        return Touch(Kind.NETWORK, told, directory=str(self._directory), inside=False)
+    async def preview(self, arguments: WebSearchArguments) -> Effect:
+        shown = f"{arguments.query} (at {urlsplit(self._url).hostname})"
+        return Effect(EffectKind.NETWORK, shown, directory=str(self._directory), inside=False)
 
-    async def run(self, arguments: Arguments, progress: Progress) -> Output:
-        if len(arguments.query.split()) > _WORDS:
-            raise ValueError(f"a query has {_WORDS} words at most.")
-        body = await self._asked(arguments)
+    async def run(self, arguments: WebSearchArguments, progress: OnOutput) -> ToolOutput:
+        if len(arguments.query.split()) > _MAX_WORDS:
+            raise ValueError(f"a query has {_MAX_WORDS} words at most.")
+        body = await self._request(arguments)
         try:
-            answer = msgspec.json.decode(body, type=_Answer)
+            answer = msgspec.json.decode(body, type=_SearchAnswer)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise OSError("the search answered with what is no list of results.") from None
         results = [each for each in (answer.web.results if answer.web else []) if each.url]
         first = (arguments.page - 1) * arguments.count + 1
-        told = [_told(number, each) for number, each in enumerate(results[: arguments.count], first)]
-        return Output("\n\n".join(told) if told else "[nothing was found]")
+        lines = [_format_result(number, each) for number, each in enumerate(results[: arguments.count], first)]
+        return ToolOutput("\n\n".join(lines) if lines else "[nothing was found]")
 
-    async def _asked(self, arguments: Arguments) -> bytes:
+    async def _request(self, arguments: WebSearchArguments) -> bytes:
         import httpx
 
-        asked = {"q": arguments.query, "count": arguments.count, "offset": arguments.page - 1}
+        params = {"q": arguments.query, "count": arguments.count, "offset": arguments.page - 1}
         headers = {"Accept": "application/json", "X-Subscription-Token": self._key}
         host = urlsplit(self._url).hostname
         try:
             async with (
-                asyncio.timeout(_SECONDS),
+                asyncio.timeout(_TIMEOUT),
                 # a redirect could carry the key elsewhere
-                httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client,
-                client.stream("GET", self._url, params=asked, headers=headers) as response,
+                httpx.AsyncClient(timeout=_TIMEOUT, follow_redirects=False) as client,
+                client.stream("GET", self._url, params=params, headers=headers) as response,
             ):
                 if response.status_code != 200:
                     why = _FAILURES.get(response.status_code, "the search failed")
@@ -98,16 +98,16 @@ class WebSearch:
                 body = bytearray()
                 async for piece in response.aiter_bytes(1 << 16):
                     body += piece
-                    if len(body) > _LARGEST:
-                        raise OSError(f"the answer of {host} is larger than {_LARGEST:,} bytes.")
+                    if len(body) > _MAX_BYTES:
+                        raise OSError(f"the answer of {host} is larger than {_MAX_BYTES:,} bytes.")
                 return bytes(body)
         except TimeoutError:
-            raise TimeoutError(f"{host} did not answer within {_SECONDS:g} s.") from None
+            raise TimeoutError(f"{host} did not answer within {_TIMEOUT:g} s.") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise OSError(f"{host} cannot be reached: {type(error).__name__}.") from None
 
 
-def _told(number: int, result: _Result) -> str:
+def _format_result(number: int, result: _Result) -> str:
     age = f" ({_plain(result.age)})" if result.age else ""
     lines = [f"{number}. {_plain(result.title) or result.url}{age}", f"   {_plain(result.url)}"]
     lines += [f"   {words}" for words in map(_plain, (result.description, *(result.extra_snippets or ()))) if words]
@@ -115,5 +115,5 @@ def _told(number: int, result: _Result) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without tags and entities, on one line."""
+    """Return the text without tags and entities, on one line."""
     return " ".join(html.unescape(re.sub(r"</?\w{1,10}>", "", text)).split())

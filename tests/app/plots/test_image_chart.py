@@ -11,8 +11,8 @@ from PIL import Image
 
 from ikigai.app.plots import command
 from ikigai.app.plots import image_chart as painted
-from ikigai.app.plots.data import Figures
-from ikigai.core.errors import ConfigError, IkigaiError, Refused
+from ikigai.app.plots.data import PlotData
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from tests.app.plots.test_text_chart import DAYS, NAMES, of, saw
 
 pytest.importorskip("matplotlib", reason="needs matplotlib, of the extra plot")
@@ -20,8 +20,8 @@ pytest.importorskip("matplotlib", reason="needs matplotlib, of the extra plot")
 
 def test_svg_says_it_in_text() -> None:
     rows = [*DAYS[:3], ("<b>$x^2$ & $y$", of(50, None))]
-    figures = Figures("Tokens and cost by day", "model", rows, ("1 request without a known price.",), saw(60))
-    text = painted.painted(figures, ".svg").decode()
+    figures = PlotData("Tokens and cost by day", "model", rows, ("1 request without a known price.",), saw(60))
+    text = painted.draw_image(figures, ".svg").decode()
     labels = ("Tokens and cost by day", "&lt;b&gt;$x^2$ &amp; $y$", "cost in US dollars", "read from a cache")
     for said in (*labels, "The window of calm-otter", "budget, 100,000", "turns left the window", "1 request without"):
         assert said in text, said
@@ -32,8 +32,8 @@ def test_svg_says_it_in_text() -> None:
 @pytest.mark.filterwarnings("error")
 def test_png_is_not_blank_and_on_white() -> None:
     rows = [*NAMES, ("nothing yet", of(0, "0"))]
-    figures = Figures("Tokens and cost by model", "model", rows, (), saw(1))
-    picture = Image.open(io.BytesIO(painted.painted(figures, ".png"))).convert("RGB")
+    figures = PlotData("Tokens and cost by model", "model", rows, (), saw(1))
+    picture = Image.open(io.BytesIO(painted.draw_image(figures, ".png"))).convert("RGB")
     assert picture.size[0] == 1350 and picture.getpixel((2, 2)) == (255, 255, 255)
     colours = {colour for _, colour in picture.getcolors(1 << 20) or ()}
     assert {(0x00, 0x9E, 0x73), (0x00, 0x72, 0xB2), (0, 0, 0)} <= colours, "bars of cost and of tokens, and words"
@@ -41,41 +41,44 @@ def test_png_is_not_blank_and_on_white() -> None:
 
 async def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
     target = tmp_path / "usage.svg"
-    figures = Figures("Tokens and cost by day", "day", DAYS[:2])
-    told = await command.written(figures, command.typed(f"--plot {target}"))
+    figures = PlotData("Tokens and cost by day", "day", DAYS[:2])
+    told = await command.write_image(figures, command.parse_typed(f"--plot {target}"))
     assert told == f"{target} shows tokens and cost by day."
     before = target.read_bytes()
     assert before.startswith(b"<?xml") and target.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(Refused, match="is there already"):
-        await command.written(figures, command.typed(f"--plot {target}"))
+    with pytest.raises(Rejected, match="is there already"):
+        await command.write_image(figures, command.parse_typed(f"--plot {target}"))
     target.write_bytes(b"old")
-    await command.written(figures, command.typed(f'--plot --force "{target}"'))
+    await command.write_image(figures, command.parse_typed(f'--plot --force "{target}"'))
     assert target.read_bytes() == before, "the same each time"
-    assert command.typed(f"--plot {target} --force") == command.typed(f"--plot --force {target}")
+    assert command.parse_typed(f"--plot {target} --force") == command.parse_typed(f"--plot --force {target}")
     assert [*tmp_path.iterdir()] == [target]
     with pytest.raises(IkigaiError, match="cannot be written"):
-        await command.written(figures, command.typed(f"--plot {tmp_path}/no/x.png"))
-    with pytest.raises(Refused, match="There are no requests"):
-        await command.written(Figures("t", "day", []), command.typed(f"--plot {tmp_path}/x.png"))
+        await command.write_image(figures, command.parse_typed(f"--plot {tmp_path}/no/x.png"))
+    with pytest.raises(Rejected, match="There are no requests"):
+        await command.write_image(PlotData("t", "day", []), command.parse_typed(f"--plot {tmp_path}/x.png"))
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # as Python has it where it is not to be found
-    for asks in (lambda: command.typed("--plot x.png"), lambda: painted.painted(Figures("t", "day", DAYS), ".png")):
+    for asks in (
+        lambda: command.parse_typed("--plot x.png"),
+        lambda: painted.draw_image(PlotData("t", "day", DAYS), ".png"),
+    ):
         with pytest.raises(IkigaiError, match="need matplotlib") as found:
             asks()
         assert found.value.exit_code == 1 and found.value.remedy == "Install it with: pip install 'ikigai[plot]'"
-    assert command.typed("--plot").plot, "the terminal needs none"
+    assert command.parse_typed("--plot").plot, "the terminal needs none"
 
 
 def test_what_is_asked_for() -> None:
     def flags(plot: str | None = None, force: bool = False, json: bool = False) -> argparse.Namespace:
         return argparse.Namespace(plot=plot, force=force, json=json)
 
-    assert command.typed("") == command.flagged(flags()) == command.Asked()
-    assert command.typed("--plot") == command.flagged(flags("")) == command.Asked(True)
-    assert command.typed("--plot a b.PNG") == command.Asked(True, Path("a b.PNG"))
-    assert command.flagged(flags("x.svg", True, True)) == command.Asked(True, Path("x.svg"), True)
+    assert command.parse_typed("") == command.parse_flags(flags()) == command.PlotRequest()
+    assert command.parse_typed("--plot") == command.parse_flags(flags("")) == command.PlotRequest(True)
+    assert command.parse_typed("--plot a b.PNG") == command.PlotRequest(True, Path("a b.PNG"))
+    assert command.parse_flags(flags("x.svg", True, True)) == command.PlotRequest(True, Path("x.svg"), True)
     for refused in (flags("x.pdf"), flags("x"), flags("-"), flags(force=True), flags("", json=True)):
         with pytest.raises(ConfigError):
-            command.flagged(refused)
+            command.parse_flags(refused)

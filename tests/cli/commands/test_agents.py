@@ -1,4 +1,4 @@
-"""`ikigai agents`: what it prints, does and refuses."""
+"""Tests of `ikigai agents`: its output, actions and refusals."""
 
 import argparse
 import json
@@ -6,7 +6,7 @@ import json
 import pytest
 
 from ikigai.cli.commands import agents as roster
-from ikigai.core.errors import BadDatabase, ConfigError, Refused
+from ikigai.core.errors import BadDatabase, ConfigError, Rejected
 from ikigai.core.events import Forked
 from ikigai.store.database import Database
 from tests.store.talk import Talk
@@ -24,9 +24,9 @@ async def test_the_tree_and_what_is_done_to_it(database: Database) -> None:
     assert await run(database) == "There are no agents yet."
     talk = await Talk.open(database, await database.agents.create("root"))
     await talk.turn("one", "an answer that has rather more words than there is room for")
-    at = await database.family.point(talk.agent)
+    at = await database.tree.fork_point(talk.agent)
     for name in ("kid", "other"):
-        await database.family.fork(talk.agent, at, (Forked("root", at),), name)
+        await database.tree.fork(talk.agent, at, (Forked("root", at),), name)
     rows = (await run(database, "list")).splitlines()
     assert [row.split()[0] for row in rows] == ["agent", "root", "kid", "other"]
     assert rows[1].split()[1:5] == ["open", "chat/large", "1", "0"] and rows[1].endswith("…")
@@ -37,8 +37,9 @@ async def test_the_tree_and_what_is_done_to_it(database: Database) -> None:
     ]  # fmt: skip
     assert f"parent     root, from event #{at} on" in await run(database, "show", "kid")
     assert json.loads(await run(database, "show", "kid", "--json"))["forked_at"] == at
-    assert await run(database, "rename", "kid", "kiddo") == "kid is called kiddo now."
-    with pytest.raises(Refused, match="kiddo would be") as refused:
+    renamed = await run(database, "rename", "kid", "kiddo")
+    assert renamed == "kid is called kiddo now. ikigai agents rename kiddo kid takes it back."
+    with pytest.raises(Rejected, match="kiddo would be") as refused:
         await run(database, "kill", "kiddo")
     assert "--yes" in refused.value.remedy
     assert json.loads(await run(database, "kill", "kiddo", "--yes", "--json"))["text"].startswith("Killed kiddo.")
@@ -49,7 +50,7 @@ async def test_the_tree_and_what_is_done_to_it(database: Database) -> None:
 
 async def test_what_is_refused(database: Database) -> None:
     root = await database.agents.create("root")
-    await database.family.fork(root, 0, (Forked("root", 0),), "kid")
+    await database.tree.fork(root, 0, (Forked("root", 0),), "kid")
     for words, what in (
         (("show", "nobody"), "There is no agent nobody"),
         (("rename", "kid"), "takes 2 names"),
@@ -60,12 +61,12 @@ async def test_what_is_refused(database: Database) -> None:
         (("rename", "kid", "root"), "named root already"),
         (("rename", "kid", "x" * 1024), "is no name"),
     ):
-        with pytest.raises((ConfigError, Refused), match=what) as refused:
+        with pytest.raises((ConfigError, Rejected), match=what) as refused:
             await run(database, *words)
         assert refused.value.remedy
     await damage(database, "update agents set parent = gen_random_uuid() where name = 'kid'")
     for words in (("kill", "kid", "--yes"), ("revive", "kid")):
-        with pytest.raises((BadDatabase, Refused)):
+        with pytest.raises((BadDatabase, Rejected)):
             await run(database, *words)
     assert "its parent is missing" in await run(database)
     assert "its parent is missing" in await run(database, "show", "kid")

@@ -1,16 +1,16 @@
-"""The tree of agents as it is read, whatever the table says; and what a line of /fork asks for."""
+"""The tree of agents can be read whatever the table says, and a line of /fork is parsed."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.agents.tree import CIRCLE, MISSING, Link, below, beside, tree
-from ikigai.core.commands.fork import Fork, asked
-from ikigai.core.errors import Refused
+from ikigai.core.agents.tree import ANCESTOR_CIRCLE, PARENT_MISSING, AgentLink, build_tree, find_relative, subtree
+from ikigai.core.commands.fork import ForkRequest, parse_fork
+from ikigai.core.errors import Rejected
 
 links = st.lists(st.tuples(st.none() | st.integers(0, 14), st.booleans()), max_size=12).map(
     lambda each: [
-        Link(str(n), f"n{n}", None if parent is None or parent == n else str(parent), float(n), dead)
+        AgentLink(str(n), f"n{n}", None if parent is None or parent == n else str(parent), float(n), dead)
         for n, (parent, dead) in enumerate(each)
     ]
 )
@@ -18,24 +18,24 @@ links = st.lists(st.tuples(st.none() | st.integers(0, 14), st.booleans()), max_s
 
 
 @given(links)
-def test_everybody_has_one_place(found: list[Link]) -> None:
-    places = tree(found)
-    assert sorted(place.kin.id for place in places) == sorted(link.id for link in found)
-    at = {place.kin.id: n for n, place in enumerate(places)}
+def test_everybody_has_one_place(found: list[AgentLink]) -> None:
+    places = build_tree(found)
+    assert sorted(place.agent.id for place in places) == sorted(link.id for link in found)
+    at = {place.agent.id: n for n, place in enumerate(places)}
     known = {link.id for link in found}
     for place in places:
-        parent = place.kin.parent
-        if place.trouble == "" and parent is not None:
-            assert places[at[parent]].depth == place.depth - 1 and at[parent] < at[place.kin.id]
+        parent = place.agent.parent
+        if place.problem == "" and parent is not None:
+            assert places[at[parent]].depth == place.depth - 1 and at[parent] < at[place.agent.id]
         else:
             assert place.depth == 0
-            assert (place.trouble == MISSING) == (parent is not None and parent not in known)
-            assert place.trouble in ("", MISSING, CIRCLE) and (place.trouble == "") == (parent is None)
+            assert (place.problem == PARENT_MISSING) == (parent is not None and parent not in known)
+            assert place.problem in ("", PARENT_MISSING, ANCESTOR_CIRCLE) and (place.problem == "") == (parent is None)
 
 
 @given(links, st.integers(0, 12))
-def test_descendants_come_before_those_above_them(found: list[Link], n: int) -> None:
-    mine = [link.id for link in below(found, str(n))]
+def test_descendants_come_before_those_above_them(found: list[AgentLink], n: int) -> None:
+    mine = [link.id for link in subtree(found, str(n))]
     assert mine[-1:] == [str(n)] * (n < len(found)) and len(mine) == len(set(mine))
     for link in found:
         assert (link.id in mine) == (link.id == str(n) or (link.parent in mine)), "and nobody else"
@@ -44,8 +44,8 @@ def test_descendants_come_before_those_above_them(found: list[Link], n: int) -> 
             assert mine.index(link.id) < mine.index(link.parent) or str(n) in _above(found, str(n))
 
 
-def _above(found: list[Link], id: str) -> set[str]:
-    """Those on the way up from an agent; with itself among them it is in a circle."""
+def _above(found: list[AgentLink], id: str) -> set[str]:
+    """Return the agents on the way up from an agent; with itself among them it is in a circle."""
     parents = {link.id: link.parent for link in found}
     met, at = set[str](), parents.get(id)
     while at is not None and at not in met:
@@ -55,10 +55,10 @@ def _above(found: list[Link], id: str) -> set[str]:
 
 
 def test_relatives() -> None:
-    def link(name: str, parent: str | None = None, dead: bool = False) -> Link:
-        return Link(name, name, parent, float(len(found)), dead)
+    def link(name: str, parent: str | None = None, dead: bool = False) -> AgentLink:
+        return AgentLink(name, name, parent, float(len(found)), dead)
 
-    found: list[Link] = []
+    found: list[AgentLink] = []
     for name, parent, dead in (
         ("a", None, False), ("b", None, False), ("a1", "a", False), ("a2", "a", True), ("a3", "a", False),
         ("a11", "a1", False), ("under", "a2", False),
@@ -66,7 +66,9 @@ def test_relatives() -> None:
         found.append(link(name, parent, dead))
 
     def ways(id: str) -> list[str | None]:
-        return [other.name if (other := beside(found, id, way)) else None for way in ("up", "down", "left", "right")]
+        return [
+            other.name if (other := find_relative(found, id, way)) else None for way in ("up", "down", "left", "right")
+        ]
 
     assert ways("a") == [None, "a3", None, "b"]
     assert ways("a1") == ["a", "a11", None, "a3"]
@@ -78,24 +80,24 @@ def test_relatives() -> None:
 @pytest.mark.parametrize(
     ("line", "fork"),
     [
-        ("", Fork()),
-        ("go on", Fork(prompt="go on")),
-        ('"go on"', Fork(prompt="go on")),
-        ("at 12", Fork(12)),
-        ("at #12 try that", Fork(12, prompt="try that")),
-        ('"at 12 o\'clock"', Fork(prompt="at 12 o'clock")),
-        ("at noon we eat", Fork(prompt="at noon we eat")),
-        ("at 10:30 it broke", Fork(prompt="at 10:30 it broke")),
-        ("--name kid", Fork(name="kid")),
-        ("--name=kid --model a/b:low it's on", Fork(0, {"level": "low", "model": "a/b"}, "kid", "it's on")),
-        ("--model a/b", Fork(0, {"level": "", "model": "a/b"})),
-        ("at 3 --name k -- --odd", Fork(3, {}, "k", "--odd")),
-        ('"two\nlines"', Fork(prompt="two\nlines")),
-        ('"', Fork(prompt='"')),
+        ("", ForkRequest()),
+        ("go on", ForkRequest(prompt="go on")),
+        ('"go on"', ForkRequest(prompt="go on")),
+        ("at 12", ForkRequest(12)),
+        ("at #12 try that", ForkRequest(12, prompt="try that")),
+        ('"at 12 o\'clock"', ForkRequest(prompt="at 12 o'clock")),
+        ("at noon we eat", ForkRequest(prompt="at noon we eat")),
+        ("at 10:30 it broke", ForkRequest(prompt="at 10:30 it broke")),
+        ("--name kid", ForkRequest(name="kid")),
+        ("--name=kid --model a/b:low it's on", ForkRequest(0, {"level": "low", "model": "a/b"}, "kid", "it's on")),
+        ("--model a/b", ForkRequest(0, {"level": "", "model": "a/b"})),
+        ("at 3 --name k -- --odd", ForkRequest(3, {}, "k", "--odd")),
+        ('"two\nlines"', ForkRequest(prompt="two\nlines")),
+        ('"', ForkRequest(prompt='"')),
     ],
 )
-def test_what_fork_asks_for(line: str, fork: Fork) -> None:
-    assert asked(line) == fork
+def test_what_fork_asks_for(line: str, fork: ForkRequest) -> None:
+    assert parse_fork(line) == fork
 
 
 @pytest.mark.parametrize(
@@ -118,14 +120,14 @@ def test_what_fork_asks_for(line: str, fork: Fork) -> None:
     ],
 )
 def test_what_fork_cannot(line: str) -> None:
-    with pytest.raises(Refused) as refused:
-        asked(line)
+    with pytest.raises(Rejected) as refused:
+        parse_fork(line)
     assert refused.value.what and refused.value.remedy
 
 
 @given(st.text(max_size=40))
 def test_any_argument_of_fork_is_understood_or_refused(line: str) -> None:
     try:
-        asked(line)
-    except Refused as refusal:
+        parse_fork(line)
+    except Rejected as refusal:
         assert refusal.what

@@ -1,15 +1,16 @@
-"""What can be typed: the table of commands, with what is refused and what is said then."""
+"""The table of commands parses lines, and refuses others in these words."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai.core.commands import table as commands
-from ikigai.core.commands.arguments import budget
-from ikigai.core.commands.parsers import Local, Meaning, typed
-from ikigai.core.commands.table import COMMANDS, help_text, is_command, parse
-from ikigai.core.errors import Refused
-from ikigai.core.forget.selection import Wanted
+from ikigai.core.commands.arguments import parse_budget
+from ikigai.core.commands.parsers import Meaning, ProgramCommand, command_line
+from ikigai.core.commands.spec import CommandTiming
+from ikigai.core.commands.table import COMMANDS, format_help, is_command, parse
+from ikigai.core.errors import Rejected
+from ikigai.core.forget.selection import EventRange
 from ikigai.core.state.inputs import Change, Clear, Condense, Edit, Forget, Plan, Retry, RewindTo, SetMark, Undo
 
 MEANINGS: list[tuple[str, Meaning]] = [
@@ -26,75 +27,78 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/undo 45", Undo(45)),
     ("/retry", Retry()),
     ("/edit", Edit()),
-    ("/forget 45", Forget((Wanted(45, 45),), "45")),
-    ("/forget 45-67, 70,last 3", Forget((Wanted(45, 67), Wanted(70, 70), Wanted(back=3)), "45-67, 70,last 3")),
-    ("/forget 45 – 67", Forget((Wanted(45, 67),), "45 – 67")),
+    ("/forget 45", Forget((EventRange(45, 45),), "45")),
+    (
+        "/forget 45-67, 70,last 3",
+        Forget((EventRange(45, 67), EventRange(70, 70), EventRange(newest_turns=3)), "45-67, 70,last 3"),
+    ),
+    ("/forget 45 – 67", Forget((EventRange(45, 67),), "45 – 67")),
     ("/forget 45-67 and 70", Plan("forget", "45-67 and 70")),
     ("/forget 45,", Plan("forget", "45,")),
     ("/forget the last 3", Plan("forget", "the last 3")),
     ("/forget -5", Plan("forget", "-5")),
     ("/remember the API", Plan("remember", "the API")),
     ("/remember 45-67", Plan("remember", "45-67")),
-    ("/model", Local("model")),
+    ("/model", ProgramCommand("model")),
     ("/model openai/gpt-5-mini", Change({"level": "", "model": "openai/gpt-5-mini"})),
     ("/model openai/gpt-5-mini:high", Change({"model": "openai/gpt-5-mini", "level": "high"})),
     ("/model openrouter/meta/llama:free", Change({"level": "", "model": "openrouter/meta/llama:free"})),
     ("/model x/:high", Change({"level": "", "model": "x/:high"})),
     ("/model default", Change({"model": None, "level": None})),
-    ("/system", Local("system")),
+    ("/system", ProgramCommand("system")),
     ("/system Answer in verse.", Change({"system": "Answer in verse."})),
     ("/system default", Change({"system": None})),
-    ("/profile", Local("profile")),
+    ("/profile", ProgramCommand("profile")),
     ("/profile fast", Change({"profile": "fast"})),
     ("/profile default", Change({"profile": None})),
-    ("/pin", Local("pin")),
-    ("/pin my notes.md", Local("pin", "my notes.md")),
-    ("/pin --refresh", Local("pin", "--refresh")),
-    ("/unpin notes.md", Local("unpin", "notes.md")),
-    ("/budget", Local("context")),
+    ("/pin", ProgramCommand("pin")),
+    ("/pin my notes.md", ProgramCommand("pin", "my notes.md")),
+    ("/pin --refresh", ProgramCommand("pin", "--refresh")),
+    ("/unpin notes.md", ProgramCommand("unpin", "notes.md")),
+    ("/budget", ProgramCommand("context")),
     ("/budget 200k", Change({"budget": 200_000})),
     ("/budget default", Change({"budget": None})),
-    ("/think", Local("think")),
+    ("/think", ProgramCommand("think")),
     ("/think high", Change({"level": "high"})),
     ("/think off", Change({"level": "off"})),
     ("/think default", Change({"level": None})),
-    ("/context", Local("context")),
+    ("/context", ProgramCommand("context")),
     ("/condense", Condense()),
     ("/condense the paths, and why", Condense("the paths, and why")),
-    ("/summary", Local("summary")),
-    ("/send heron Look again.", Local("send", "heron Look again.")),
-    ('/send heron "Look again."', Local("send", "heron Look again.")),
-    ("/recall what was it", Local("recall", "what was it")),
-    ("/quote 45", Local("quote", "45")),
-    ("/wait heron  kite", Local("wait", "heron  kite")),
-    ("/export my talk.md 3-9", Local("export", "my talk.md 3-9")),
-    ("/copy", Local("copy")),
-    ("/copy 2", Local("copy", "2")),
-    ("/approve edits", Local("approve", "edits")),
-    ("/trust yes", Local("trust", "yes")),
-    ("/tools off web", Local("tools", "off web")),
-    ("/cost", Local("cost")),
-    ("/cost --plot a b.png", Local("cost", "--plot a b.png")),
-    ('/search  "a  phrase" x*', Local("search", '"a  phrase" x*')),
-    ("/search #12", Local("search", "#12")),
-    ("/history", Local("history")),
-    ("/help", Local("help")),
-    ("/help mark", Local("help", "mark")),
-    ("/status", Local("status")),
-    ("/config", Local("config")),
-    ("/new", Local("new")),
-    ("/new side", Local("new", "side")),
-    ("/switch side", Local("switch", "side")),
-    ("/fork", Local("fork")),
-    ('/fork at 5 --name x "two\nlines"', Local("fork", 'at 5 --name x "two\nlines"')),
-    ("/agents --all", Local("agents", "--all")),
-    ("/answer", Local("answer")),
-    ("/rename old new", Local("rename", "old new")),
-    ("/kill", Local("kill")),
-    ("/revive side", Local("revive", "side")),
-    ("/takeover", Local("takeover")),
-    ("/exit", Local("exit")),
-    ("/quit", Local("exit")),
+    ("/summary", ProgramCommand("summary")),
+    ("/send heron Look again.", ProgramCommand("send", "heron Look again.")),
+    ('/send heron "Look again."', ProgramCommand("send", "heron Look again.")),
+    ("/recall what was it", ProgramCommand("recall", "what was it")),
+    ("/quote 45", ProgramCommand("quote", "45")),
+    ("/wait heron  kite", ProgramCommand("wait", "heron  kite")),
+    ("/export my talk.md 3-9", ProgramCommand("export", "my talk.md 3-9")),
+    ("/copy", ProgramCommand("copy")),
+    ("/copy 2", ProgramCommand("copy", "2")),
+    ("/approve edits", ProgramCommand("approve", "edits")),
+    ("/trust yes", ProgramCommand("trust", "yes")),
+    ("/tools off web", ProgramCommand("tools", "off web")),
+    ("/cost", ProgramCommand("cost")),
+    ("/cost --plot a b.png", ProgramCommand("cost", "--plot a b.png")),
+    ('/search  "a  phrase" x*', ProgramCommand("search", '"a  phrase" x*')),
+    ("/search #12", ProgramCommand("search", "#12")),
+    ("/history", ProgramCommand("history")),
+    ("/help", ProgramCommand("help")),
+    ("/help mark", ProgramCommand("help", "mark")),
+    ("/status", ProgramCommand("status")),
+    ("/config", ProgramCommand("config")),
+    ("/new", ProgramCommand("new")),
+    ("/new side", ProgramCommand("new", "side")),
+    ("/switch side", ProgramCommand("switch", "side")),
+    ("/fork", ProgramCommand("fork")),
+    ('/fork at 5 --name x "two\nlines"', ProgramCommand("fork", 'at 5 --name x "two\nlines"')),
+    ("/agents --all", ProgramCommand("agents", "--all")),
+    ("/answer", ProgramCommand("answer")),
+    ("/rename old new", ProgramCommand("rename", "old new")),
+    ("/kill", ProgramCommand("kill")),
+    ("/revive side", ProgramCommand("revive", "side")),
+    ("/takeover", ProgramCommand("takeover")),
+    ("/exit", ProgramCommand("exit")),
+    ("/quit", ProgramCommand("exit")),
 ]
 
 REFUSED = [
@@ -107,7 +111,14 @@ REFUSED = [
     ("/frok", "There is no command /frok.", "Did you mean /fork?"),
     ("/qzzj", "There is no command /qzzj.", "/help lists them."),  # nothing is written much like it
     ("/revive", "Which agent?", "Write it behind /revive."),
+    ("/rename", "What is the new name?", "/rename OLD NEW"),
+    ("/rename a b c", "Names have no spaces.", "/rename OLD NEW"),
+    ("/kill a b", "One agent at a time.", "/kill NAME"),
+    ("/fork --level low", "/fork has no option --level.", "--model"),
+    ("/fork at noon", "'noon' is no id of an event.", "/search"),
     ("/CLEAR", "There is no command /CLEAR.", "/help"),
+    ("/status now", "/status takes no argument.", "/status alone"),
+    ("/config now", "/config takes no argument.", "/config alone"),
     ("/clear all", "/clear takes no argument.", "/clear alone"),
     ("/exit now", "/exit takes no argument.", "/exit alone"),
     ("/quit now", "/exit takes no argument.", "/exit alone"),
@@ -151,7 +162,7 @@ def test_meaning(line: str, meaning: Meaning) -> None:
 
 @pytest.mark.parametrize(("line", "what", "remedy"), REFUSED, ids=lambda cell: cell[:20])
 def test_refusal(line: str, what: str, remedy: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as refused:
         parse(line)
     assert refused.value.what == what and remedy in refused.value.remedy
 
@@ -162,13 +173,20 @@ def test_every_command_of_the_table_is_tried_here() -> None:
     assert len(commands.BY_NAME) == len(COMMANDS) + sum(len(command.aliases) for command in COMMANDS)
 
 
-TYPED = [line for line, meaning in MEANINGS if not isinstance(meaning, Local)]
+def test_an_input_to_the_agent_is_never_also_a_command_of_the_program() -> None:
+    for line, meaning in MEANINGS:
+        if isinstance(meaning, ProgramCommand):
+            assert commands.BY_NAME[meaning.name].timing is not CommandTiming.AGENT, line
+            assert commands.BY_NAME[meaning.name].name == meaning.name, "not an alias"
+
+
+TYPED = [line for line, meaning in MEANINGS if not isinstance(meaning, ProgramCommand)]
 
 
 @pytest.mark.parametrize("line", [line for line in TYPED if not line.startswith("/model")])
 def test_what_was_typed_can_be_told_again(line: str) -> None:
     meaning = parse(line)
-    assert not isinstance(meaning, Local) and parse(typed(meaning)) == meaning
+    assert not isinstance(meaning, ProgramCommand) and parse(command_line(meaning)) == meaning
 
 
 @given(st.text(max_size=20))
@@ -176,7 +194,7 @@ def test_any_line_has_a_meaning_or_a_refusal(text: str) -> None:
     for line in ("/" + text, f"/budget {text}", f"/model {text}", f"/think {text}", f"/undo {text}", f"/forget {text}"):
         try:
             parse(line)
-        except Refused as refusal:
+        except Rejected as refusal:
             assert refusal.what and refusal.remedy
 
 
@@ -196,6 +214,8 @@ def test_any_line_has_a_meaning_or_a_refusal(text: str) -> None:
         (" /clear", False),
         ("clear", False),
         ("/clear\nand more", False),
+        ("/system two\nlines", True),
+        ("/nonsense two\nlines", False),
     ],
 )
 def test_what_is_a_command(text: str, expected: bool) -> None:
@@ -220,7 +240,7 @@ BUDGETS = {
 
 @pytest.mark.parametrize(("text", "tokens"), BUDGETS.items())
 def test_budget(text: str, tokens: int | None) -> None:
-    assert budget(text) == tokens
+    assert parse_budget(text) == tokens
 
 
 NO_NUMBERS = ["k", "-1", "+1", "1e5", "nan", "inf", "1_000", "١٢", "²", "1,5k", "1.k", ".5k", "1kk", "0x10"]
@@ -229,21 +249,21 @@ TOO_FINE_OR_TOO_MUCH = ["1.5", "0.0001k", "1000.001m", "1001m", "9" * 99]
 
 @pytest.mark.parametrize("text", ["", "1 k", "5\n", *NO_NUMBERS, *TOO_FINE_OR_TOO_MUCH])
 def test_no_budget(text: str) -> None:
-    with pytest.raises(Refused, match="is no budget"):
-        budget(text)
+    with pytest.raises(Rejected, match="is no budget"):
+        parse_budget(text)
 
 
 @given(st.integers(0, 1_000_000_000))
 def test_a_budget_in_thousands_is_exact(tokens: int) -> None:
-    assert budget(f"{tokens // 1000}.{tokens % 1000:03}k") == tokens
+    assert parse_budget(f"{tokens // 1000}.{tokens % 1000:03}k") == tokens
 
 
 def test_help_names_every_command_and_fits_the_screen() -> None:
-    lines = help_text().splitlines()
+    lines = format_help().splitlines()
     assert [line.split()[0] for line in lines] == [f"/{command.name}" for command in COMMANDS]
     assert max(map(len, lines)) <= 100
-    assert help_text("exit") == help_text("/quit") == "/exit: leave; the conversation stays (also /quit)"
-    assert "level that you chose stays if the new model has it" in help_text("model")
-    assert help_text("mark") == "/mark [label]: remember this place"
-    with pytest.raises(Refused, match="There is no command /nonsense"):
-        help_text("nonsense")
+    assert format_help("exit") == format_help("/quit") == "/exit: leave; the conversation stays (also /quit)"
+    assert "level that you chose stays if the new model has it" in format_help("model")
+    assert format_help("mark") == "/mark [label]: remember this place"
+    with pytest.raises(Rejected, match="There is no command /nonsense"):
+        format_help("nonsense")

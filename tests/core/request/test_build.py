@@ -1,11 +1,19 @@
-"""Requests are sound whatever the log holds: every call with one result right behind it, none without a call."""
+"""These tests check that requests are valid for any log: every call has one result right behind it."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Image, Message, Role, Text, ToolCall, ToolResult
-from ikigai.core.request.build import NOT_RUN, OUTCOME_UNKNOWN, UNANSWERED, closed, grow, notice, paired
+from ikigai.core.request.build import (
+    NOT_RUN,
+    OUTCOME_UNKNOWN,
+    REPLY_PLACEHOLDERS,
+    append_event,
+    close_turn,
+    pair_calls,
+    window_notice,
+)
 
 
 def call(id: str) -> ToolCall:
@@ -42,8 +50,8 @@ damaged = st.lists(
 @example((assistant(call("a")), tool(result("a")), assistant(call("a")), tool(result("a", "y"))), frozenset())
 @example((tool(result("a")), user(), assistant(call("a"))), frozenset())
 def test_any_sequence_comes_out_whole(messages: tuple[Message, ...], started: frozenset[str]) -> None:
-    whole = paired(messages, started)
-    assert paired(whole, started) == whole
+    whole = pair_calls(messages, started)
+    assert pair_calls(whole, started) == whole
     waiting: list[str] = []
     for message in whole:
         answered = [block.call_id for block in message.blocks if isinstance(block, ToolResult)]
@@ -75,37 +83,37 @@ def test_a_result_has_the_name_of_the_call_it_answers() -> None:
             (tool(result), user(), assistant(call("a"))),
             (assistant(call("a"), ToolCall("a", "other")), tool(result)),
         ):
-            *_, answers = paired(messages, frozenset())
+            *_, answers = pair_calls(messages, frozenset())
             assert answers == tool(ToolResult("a", "x", result.is_error, "look"))
 
 
-def test_what_is_whole_already_is_left_alone() -> None:
+def test_paired_calls_stay_unchanged() -> None:
     whole = (
         user(),
         assistant(Text("I look."), call("a"), call("b")),
         tool(result("a"), result("b")),
         assistant(Text("!")),
     )
-    assert paired(whole, frozenset()) == whole
+    assert pair_calls(whole, frozenset()) == whole
 
 
 def test_results_follow_in_the_order_of_the_calls() -> None:
     messages = (assistant(call("a"), call("b")), tool(result("b"), result("a")))
-    assert paired(messages, frozenset())[1] == tool(result("a"), result("b"))
+    assert pair_calls(messages, frozenset())[1] == tool(result("a"), result("b"))
 
 
 def test_a_missing_result_says_whether_the_call_may_have_run() -> None:
-    _, answers = paired((assistant(call("a"), call("b")),), frozenset("a"))
+    _, answers = pair_calls((assistant(call("a"), call("b")),), frozenset("a"))
     assert answers == tool(ToolResult("a", OUTCOME_UNKNOWN, True, "look"), ToolResult("b", NOT_RUN, True, "look"))
 
 
 def test_a_turn_that_ended_ends_with_the_models_word() -> None:
     for ending in ev.Ending:
-        assert closed((user(),), frozenset(), ending) == (user(), assistant(Text(UNANSWERED[ending])))
-        assert closed((user(), assistant(Text("!"))), frozenset(), ending)[-1] == assistant(Text("!"))
-        *_, answers, last = closed((user(), assistant(call("a"))), frozenset(), ending)
-        assert answers.role is Role.TOOL and last == assistant(Text(UNANSWERED[ending]))
-    assert closed((), frozenset(), ev.Ending.FAILED) == ()
+        assert close_turn((user(),), frozenset(), ending) == (user(), assistant(Text(REPLY_PLACEHOLDERS[ending])))
+        assert close_turn((user(), assistant(Text("!"))), frozenset(), ending)[-1] == assistant(Text("!"))
+        *_, answers, last = close_turn((user(), assistant(call("a"))), frozenset(), ending)
+        assert answers.role is Role.TOOL and last == assistant(Text(REPLY_PLACEHOLDERS[ending]))
+    assert close_turn((), frozenset(), ev.Ending.FAILED) == ()
 
 
 def test_events_make_messages_join_them_or_are_not_sent() -> None:
@@ -124,7 +132,7 @@ def test_events_make_messages_join_them_or_are_not_sent() -> None:
         ev.AssistantMessage((Text(""),)),
         ev.AssistantMessage((Text("Done."),)),
     ):
-        messages = grow(messages, event)
+        messages = append_event(messages, event)
     assert messages == (
         user(),
         assistant(Text("This"), call("a"), Text("and that"), call("b")),
@@ -135,25 +143,25 @@ def test_events_make_messages_join_them_or_are_not_sent() -> None:
 
 def test_images_stand_before_the_words_and_alone_without_them() -> None:
     images = tuple(Image("image/png", "iVBO", n, n) for n in (1, 2))
-    assert grow((), ev.UserMessage("What?", images)) == (Message(Role.USER, (*images, Text("What?"))),)
-    assert grow((), ev.UserMessage("", images)) == (Message(Role.USER, images),)
-    assert grow((), ev.UserMessage("")) == (user(""),)
+    assert append_event((), ev.UserMessage("What?", images)) == (Message(Role.USER, (*images, Text("What?"))),)
+    assert append_event((), ev.UserMessage("", images)) == (Message(Role.USER, images),)
+    assert append_event((), ev.UserMessage("")) == (user(""),)
 
 
 def test_a_result_has_the_name_of_its_call_whatever_the_log_says() -> None:
     messages = (assistant(ToolCall("a", "look"), ToolCall("b", "see")), assistant(ToolCall("a", "hear")))
     for name in ("", "wrong"):
-        *_, answered = grow(messages, ToolResult("b", "seen", name=name))
+        *_, answered = append_event(messages, ToolResult("b", "seen", name=name))
         assert answered == tool(ToolResult("b", "seen", name="see"))
-    assert grow(messages, result("a"))[-1] == tool(ToolResult("a", "seen", name="hear")), "the newest call's"
-    assert grow(messages, ToolResult("c", "seen", name="x"))[-1] == tool(ToolResult("c", "seen"))
+    assert append_event(messages, result("a"))[-1] == tool(ToolResult("a", "seen", name="hear")), "the newest call's"
+    assert append_event(messages, ToolResult("c", "seen", name="x"))[-1] == tool(ToolResult("c", "seen"))
 
 
 def test_two_messages_of_the_user_stay_two() -> None:
-    assert grow((user("a"),), ev.UserMessage("b")) == (user("a"), user("b"))
+    assert append_event((user("a"),), ev.UserMessage("b")) == (user("a"), user("b"))
 
 
 def test_the_notice_counts_messages_and_is_silent_about_none() -> None:
-    assert notice(0) is None
-    assert notice(1) == user("[conversation truncated — 1 older message omitted]")
-    assert notice(12) == user("[conversation truncated — 12 older messages omitted]")
+    assert window_notice(0) is None
+    assert window_notice(1) == user("[conversation truncated — 1 older message omitted]")
+    assert window_notice(12) == user("[conversation truncated — 12 older messages omitted]")

@@ -1,4 +1,4 @@
-"""Any history comes out as the model at hand can be sent it, and what is its own comes out untouched."""
+"""These tests check that any history is fitted to the current model, and that its own messages stay unchanged."""
 
 import re
 
@@ -7,18 +7,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.request.cross_model import EMPTY, IDS, Dialect, acceptable, fitted
+from ikigai.core.request.cross_model import EMPTY_TEXT, PORTABLE_ID, CrossModelFormat, fit_message, portable_name
 
 ME = "anthropic/claude-x"
-OWN = Dialect(ME)
-BLIND = Dialect(ME, images=False)
-NOBODY = Dialect()
+OWN = CrossModelFormat(ME)
+BLIND = CrossModelFormat(ME, images=False)
+NOBODY = CrossModelFormat()
 
 SHOT = Image("image/png", "iVBO", 2, 1, "shot.png")
 SHOWN = ToolResult("c", "seen", False, "look", (SHOT,))
 LONG = "x" * 65
 
-TABLE: list[tuple[str, Dialect, Block, Block | None]] = [
+TABLE: list[tuple[str, CrossModelFormat, Block, Block | None]] = [
     ("words", OWN, Text("Hi."), Text("Hi.")),
     ("no words", OWN, Text(""), None),
     ("own thinking", OWN, Thinking("Hm \0", "s+/=", ME), Thinking("Hm \0", "s+/=", ME)),
@@ -49,32 +49,36 @@ TABLE: list[tuple[str, Dialect, Block, Block | None]] = [
         *("a result that shows, unseen", BLIND, SHOWN),
         ToolResult("c", "seen\n[image shot.png left out: this model sees no images]", False, "look"),
     ),
-    ("a result of nothing", OWN, ToolResult("c", "", True, "look"), ToolResult("c", EMPTY, True, "look")),
+    ("a result of nothing", OWN, ToolResult("c", "", True, "look"), ToolResult("c", EMPTY_TEXT, True, "look")),
 ]
 
 
-@pytest.mark.parametrize(("dialect", "given", "sent"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_block(dialect: Dialect, given: Block, sent: Block | None) -> None:
+@pytest.mark.parametrize(("cross_model", "given", "sent"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_block(cross_model: CrossModelFormat, given: Block, sent: Block | None) -> None:
     role = Role.TOOL if isinstance(given, ToolResult) else Role.ASSISTANT
     expected = () if sent is None else (sent,)
-    assert fitted(Message(role, (given,)), dialect).blocks == (expected or (Text(EMPTY),))
+    assert fit_message(Message(role, (given,)), cross_model).blocks == (expected or (Text(EMPTY_TEXT),))
     if role is Role.ASSISTANT:
-        assert fitted(Message(role, (Text("a"), given, Text("b"))), dialect).blocks == (Text("a"), *expected, Text("b"))
+        assert fit_message(Message(role, (Text("a"), given, Text("b"))), cross_model).blocks == (
+            Text("a"),
+            *expected,
+            Text("b"),
+        )
 
 
 NAMES = ["", "a.b", "a b", "a/b", "a\n", "é", "漢" * 70, LONG, "x" * 64, "x" * 200, "\ud800", "call_1", "-", "_" * 64]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_is_kept_where_it_can_be_and_made_acceptable_where_not(name: str) -> None:
-    made = acceptable(name)
-    assert re.fullmatch(IDS, made) and acceptable(made) == made
+def test_portable_name_is_kept_and_another_made_portable(name: str) -> None:
+    made = portable_name(name)
+    assert re.fullmatch(PORTABLE_ID, made) and portable_name(made) == made
     assert (made == name) is bool(re.fullmatch("[A-Za-z0-9_-]{1,64}", name))
 
 
 def test_names_that_differ_stay_different() -> None:
     alike = ["a.b", "a,b", "a b", "a_b", "a..b", "x" * 65, "x" * 66, "x" * 40 + "y" * 30, *NAMES]
-    assert len({acceptable(name) for name in alike}) == len(set(alike))
+    assert len({portable_name(name) for name in alike}) == len(set(alike))
 
 
 names = st.text(max_size=80) | st.sampled_from(NAMES)
@@ -95,44 +99,44 @@ anything = st.one_of(
     messages(Role.ASSISTANT, texts, thoughts, calls),
     messages(Role.TOOL, results, least=1),
 )
-dialects = st.builds(Dialect, st.sampled_from(["", ME, "openai/gpt-x", "google/gemini-x"]), st.booleans())
+dialects = st.builds(CrossModelFormat, st.sampled_from(["", ME, "openai/gpt-x", "google/gemini-x"]), st.booleans())
 
 
 @given(anything, dialects)
 @example(Message(Role.ASSISTANT, ()), OWN)
 @example(Message(Role.ASSISTANT, (Thinking("Hm", "s", "openai/gpt-x"),)), OWN)
-def test_any_message_comes_out_acceptable(message: Message, dialect: Dialect) -> None:
-    sent = fitted(message, dialect)
-    assert fitted(sent, dialect) == sent
+def test_any_message_comes_out_acceptable(message: Message, cross_model: CrossModelFormat) -> None:
+    sent = fit_message(message, cross_model)
+    assert fit_message(sent, cross_model) == sent
     assert sent.role is message.role and sent.blocks
     for block in sent.blocks:
         match block:
             case Text(text) | ToolResult(content=text):
                 assert text
             case Thinking(_, signature, vendor):
-                assert dialect.thoughts and signature and vendor.split("#")[0] == dialect.thoughts
+                assert cross_model.thinking_vendor and signature and vendor.split("#")[0] == cross_model.thinking_vendor
             case Image() | ToolResult(images=(_, *_)):
-                assert dialect.images
+                assert cross_model.images
             case ToolCall(id, name):
-                assert re.fullmatch(IDS, id) and re.fullmatch(IDS, name)
+                assert re.fullmatch(PORTABLE_ID, id) and re.fullmatch(PORTABLE_ID, name)
         if isinstance(block, ToolResult):
-            assert re.fullmatch(IDS, block.call_id) and re.fullmatch(IDS, block.name)
+            assert re.fullmatch(PORTABLE_ID, block.call_id) and re.fullmatch(PORTABLE_ID, block.name)
     own = [b for b in message.blocks if isinstance(b, Thinking) and b.signature and b.vendor.split("#")[0]]
-    kept = [b for b in own if b.vendor.split("#")[0] == dialect.thoughts]
+    kept = [b for b in own if b.vendor.split("#")[0] == cross_model.thinking_vendor]
     assert [b for b in sent.blocks if isinstance(b, Thinking)] == kept, "byte for byte, in their order, and no others"
     assert [call.arguments for call in sent.calls] == [call.arguments for call in message.calls]
 
 
 @given(anything, dialects)
-def test_what_needs_nothing_is_left_alone(message: Message, dialect: Dialect) -> None:
-    sent = fitted(message, dialect)
-    assert fitted(sent, dialect) is sent
+def test_portable_messages_stay_unchanged(message: Message, cross_model: CrossModelFormat) -> None:
+    sent = fit_message(message, cross_model)
+    assert fit_message(sent, cross_model) is sent
 
 
 @given(st.lists(names, min_size=1, max_size=4, unique=True), names, dialects)
-def test_a_call_and_its_result_stay_a_pair(ids: list[str], name: str, dialect: Dialect) -> None:
-    asked = fitted(Message(Role.ASSISTANT, tuple(ToolCall(id, name) for id in ids)), dialect)
-    answered = fitted(Message(Role.TOOL, tuple(ToolResult(id, "seen", False, name) for id in ids)), dialect)
+def test_a_call_and_its_result_stay_a_pair(ids: list[str], name: str, cross_model: CrossModelFormat) -> None:
+    asked = fit_message(Message(Role.ASSISTANT, tuple(ToolCall(id, name) for id in ids)), cross_model)
+    answered = fit_message(Message(Role.TOOL, tuple(ToolResult(id, "seen", False, name) for id in ids)), cross_model)
     pairs = [(block.call_id, block.name) for block in answered.blocks if isinstance(block, ToolResult)]
     assert [(call.id, call.name) for call in asked.calls] == pairs
     assert len({id for id, _ in pairs}) == len(ids)

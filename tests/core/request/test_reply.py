@@ -1,4 +1,4 @@
-"""The deltas of a reply add up to its blocks however they were cut, and its blocks to facts in their order."""
+"""These tests check that deltas, however cut, add up to the blocks of a reply, and blocks to events in order."""
 
 import json
 import time
@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from ikigai.core.events import AssistantMessage
 from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.request.reply import Accumulator, Delta, TextDelta, ThinkingDelta, ToolCallDelta, facts, interrupted
+from ikigai.core.request.reply import (
+    Accumulator,
+    Delta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    interrupted_events,
+    reply_events,
+)
 
 words = st.text(st.characters(), min_size=1, max_size=12)
 names = st.text("abc_", min_size=1, max_size=8)
@@ -26,7 +34,7 @@ def pieces(data: st.DataObject, text: str) -> list[str]:
 
 
 def streamed(data: st.DataObject, reply: list[ReplyBlock]) -> list[Delta]:
-    """The reply in small pieces; the arguments of its calls may come interleaved, after all of them have begun."""
+    """Return the reply in small pieces; the arguments of its calls may be interleaved, after all of them have begun."""
     deltas: list[Delta] = []
     arguments: list[Delta] = []
     count = 0
@@ -67,7 +75,7 @@ def accumulated(*deltas: Delta) -> tuple[ReplyBlock, ...]:
     return reply.blocks()
 
 
-def test_nothing_came() -> None:
+def test_reply_without_deltas_has_no_blocks() -> None:
     assert accumulated() == () and Accumulator().text == ""
 
 
@@ -226,14 +234,14 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("arguments", "quoted"), MISTAKES.items(), ids=lambda text: text[:9])
 def test_the_model_sees_what_it_wrote_on_one_line_and_no_more_than_that(arguments: str, quoted: str) -> None:
-    *_, error = facts(accumulated(ToolCallDelta(0, "c", "look", arguments)), StopReason.TOOLS, "m/n")
+    *_, error = reply_events(accumulated(ToolCallDelta(0, "c", "look", arguments)), StopReason.TOOLS, "m/n")
     said = f"The arguments were not a JSON object; nothing was run. They began: {quoted}"
     assert error == ToolResult("c", said, is_error=True)
     assert len(quoted) <= 200 and len(said.splitlines()) == 1
 
 
-def test_of_blank_arguments_there_is_nothing_to_see() -> None:
-    *_, error = facts(accumulated(ToolCallDelta(0, "c", "look", " \n ")), StopReason.TOOLS, "m/n")
+def test_error_of_blank_arguments_quotes_nothing() -> None:
+    *_, error = reply_events(accumulated(ToolCallDelta(0, "c", "look", " \n ")), StopReason.TOOLS, "m/n")
     assert error == ToolResult("c", "The arguments were not a JSON object; nothing was run.", is_error=True)
 
 
@@ -248,14 +256,14 @@ def test_arguments_come_back_as_they_were_written(arguments: str) -> None:
 @example([ToolCall("c", "look"), ToolCall("d", "look")], StopReason.LENGTH)
 @example([Text("a"), ToolCall("c", "look"), Thinking("b"), ToolCall("d", "look", "{}", "["), Text("e")], StopReason.END)
 def test_facts_hold_the_blocks_in_their_order(reply: list[ReplyBlock], stop: StopReason) -> None:
-    made = facts(tuple(reply), stop, "m/n")
+    made = reply_events(tuple(reply), stop, "m/n")
     again: list[ReplyBlock] = []
-    errors = [fact for fact in made if isinstance(fact, ToolResult)]
-    for fact in made[: len(made) - len(errors)]:
-        if isinstance(fact, AssistantMessage):
-            again.extend(fact.blocks)
-        elif isinstance(fact, ToolCall):
-            again.append(fact)
+    errors = [event for event in made if isinstance(event, ToolResult)]
+    for event in made[: len(made) - len(errors)]:
+        if isinstance(event, AssistantMessage):
+            again.extend(event.blocks)
+        elif isinstance(event, ToolCall):
+            again.append(event)
     assert again == reply
     assert isinstance(made[0], AssistantMessage)
     assert all(said.model == "m/n" and not said.interrupted for said in made if isinstance(said, AssistantMessage))
@@ -284,19 +292,19 @@ def test_facts_hold_the_blocks_in_their_order(reply: list[ReplyBlock], stop: Sto
     ],
 )
 def test_why_a_reply_is_short_is_said_once(reply: list[ReplyBlock], stop: StopReason, stops: list[StopReason]) -> None:
-    made = facts(tuple(reply), stop, "m/n")
-    assert [fact.stop for fact in made if isinstance(fact, AssistantMessage)] == stops
+    made = reply_events(tuple(reply), stop, "m/n")
+    assert [event.stop for event in made if isinstance(event, AssistantMessage)] == stops
 
 
 def test_the_calls_of_a_refused_reply_do_not_run() -> None:
-    *_, one, two = facts((ToolCall("c", "look"), ToolCall("d", "look", "{}", "[")), StopReason.REFUSED, "m/n")
+    *_, one, two = reply_events((ToolCall("c", "look"), ToolCall("d", "look", "{}", "[")), StopReason.REFUSED, "m/n")
     why = "The reply ended as refused; nothing was run."
     assert (one, two) == (ToolResult("c", why, is_error=True), ToolResult("d", why, is_error=True))
 
 
-def test_of_a_reply_cut_off_words_and_thoughts_are_kept() -> None:
+def test_interrupted_reply_keeps_text_and_thinking() -> None:
     blocks = (Thinking("Hm", "signed", "v/m"), Text("I was"), ToolCall("c", "look"), Text(""), Text(" say"))
-    (said,) = interrupted(blocks, "m/n")
+    (said,) = interrupted_events(blocks, "m/n")
     kept = (Thinking("Hm", "", "v/m"), Text("I was"), Text(" say"))
     assert said == AssistantMessage(kept, StopReason.END, "m/n", interrupted=True)
-    assert interrupted((Thinking("", "opaque"), Text("")), "m/n") == ()
+    assert interrupted_events((Thinking("", "opaque"), Text("")), "m/n") == ()

@@ -1,4 +1,4 @@
-"""Queries, keys and snippets: what is searched for is what is found, whatever is typed and whatever was said."""
+"""Queries, keys and snippets agree: every text that a query describes is found, whatever it holds."""
 
 import unicodedata
 
@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.sanitize import clean
 from ikigai.core.search import lexer as lexemes
 from ikigai.core.search import query as searching
-from ikigai.core.search.lexer import LONGEST_KEY, PIECE, fold, keys, pieces
-from ikigai.core.search.query import How, Key, parse, widened
-from ikigai.core.search.snippets import Finder, Marked
+from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, PIECE, fold, index_keys, split_pieces
+from ikigai.core.search.query import IndexKey, MatchMode, parse, widen_terms
+from ikigai.core.search.snippets import MarkedText, TermFinder
 
 ODD = st.text(alphabet="aAbé ßéİﬁ①Σς한日本ｶ\u0301_ǅx\u200d\n\x1b[", max_size=40)
 
 
 def finds(query: str, text: str) -> bool:
-    return Finder(parse(query)).finds(text)
+    return TermFinder(parse(query)).finds(text)
 
 
 def wanted(query: str) -> list[tuple[str, str]]:
@@ -78,16 +78,18 @@ def wanted(query: str) -> list[tuple[str, str]]:
 def test_what_is_found(query: str, text: str, found: bool):
     assert finds(query, text) is found
     if found:
-        assert all(_met(key, keys(fold(text))) for term in parse(query) for key in term.keys), "the index offers it"
+        assert all(_met(key, index_keys(fold(text))) for term in parse(query) for key in term.keys), (
+            "the index offers it"
+        )
 
 
-def _met(key: Key, index: set[str]) -> bool:
+def _met(key: IndexKey, index: set[str]) -> bool:
     match key.how:
-        case How.WHOLE:
+        case MatchMode.WHOLE:
             return key.text in index
-        case How.START:
+        case MatchMode.START:
             return any(each.startswith(key.text) for each in index)
-        case How.PART:
+        case MatchMode.PART:
             return any(key.text in each for each in index)
 
 
@@ -96,14 +98,14 @@ def test_nothing_to_search_for(query: str):
     if query == '"' or query == '""' or query == '" "':
         assert [term.words for term in parse(query)] == [()], "a quote can be searched for"
     else:
-        with pytest.raises(Refused, match="nothing to search for"):
+        with pytest.raises(Rejected, match="nothing to search for"):
             parse(query)
 
 
 def test_too_much():
-    with pytest.raises(Refused, match="1,000 characters"):
+    with pytest.raises(Rejected, match="1,000 characters"):
         parse("x" * 1001)
-    with pytest.raises(Refused, match="32 words"):
+    with pytest.raises(Rejected, match="32 words"):
         parse(" ".join(f"w{n}" for n in range(33)))
     assert len(parse("same " * 100)) == 1
 
@@ -118,7 +120,7 @@ def test_keys_of_a_query():
     assert wanted('"of the*"') == [("of", "whole"), ("the", "start")]
     assert wanted('"of a zebra"')[-1] == ("of+a", "whole")
     assert wanted("=>") == []
-    assert wanted("x" * 100) == [("x" * LONGEST_KEY, "whole")]
+    assert wanted("x" * 100) == [("x" * MAX_KEY_CHARACTERS, "whole")]
 
 
 def test_what_the_index_proves():
@@ -129,13 +131,13 @@ def test_what_the_index_proves():
 
 
 def test_widened():
-    assert [key.how for term in widened(parse('foo "bar baz"')) for key in term.keys] == [
-        How.PART,
-        How.WHOLE,
-        How.WHOLE,
+    assert [key.how for term in widen_terms(parse('foo "bar baz"')) for key in term.keys] == [
+        MatchMode.PART,
+        MatchMode.WHOLE,
+        MatchMode.WHOLE,
     ]
-    assert Finder(widened(parse("indow"))).finds("window")
-    assert widened(parse('"a phrase"')) == parse('"a phrase"')
+    assert TermFinder(widen_terms(parse("indow"))).finds("window")
+    assert widen_terms(parse('"a phrase"')) == parse('"a phrase"')
 
 
 @settings(deadline=None)
@@ -143,25 +145,25 @@ def test_widened():
 def test_whatever_is_found_is_offered_by_the_index(query: str, text: str):
     try:
         terms = parse(query)
-    except Refused:
+    except Rejected:
         return
-    for each in (terms, widened(terms)):
-        if Finder(each).finds(text):
-            assert all(_met(key, keys(fold(text))) for term in each for key in term.keys)
+    for each in (terms, widen_terms(terms)):
+        if TermFinder(each).finds(text):
+            assert all(_met(key, index_keys(fold(text))) for term in each for key in term.keys)
 
 
 @settings(deadline=None)
 @given(ODD)
 def test_a_text_is_found_by_its_words(text: str):
     assert fold(text) == fold(unicodedata.normalize("NFC", text)) == fold(fold(text))
-    for word in lexemes.tokens(fold(text)):
+    for word in lexemes.split_tokens(fold(text)):
         assert finds(f'"{word}"', text)
 
 
 @settings(deadline=None)
 @given(st.text(alphabet="ab \n", min_size=1, max_size=60).map(lambda unit: unit * 2_000))
 def test_pieces(text: str):
-    cut = list(pieces(text))
+    cut = list(split_pieces(text))
     assert cut[0][0] == 0 and all(text[start : start + len(piece)] == piece for start, piece in cut)
     assert all(len(piece.encode()) <= 1 << 16 for _, piece in cut)
     for (start, piece), (after, _) in zip(cut, cut[1:], strict=False):
@@ -170,18 +172,18 @@ def test_pieces(text: str):
 
 
 def test_the_longest_piece_of_wide_characters_is_below_64_kb():
-    assert max(len(piece.encode()) for _, piece in pieces("𠀀" * 100_000)) <= 1 << 16
-    assert len(list(pieces("x" * PIECE))) == 1 and not list(pieces(""))
+    assert max(len(piece.encode()) for _, piece in split_pieces("𠀀" * 100_000)) <= 1 << 16
+    assert len(list(split_pieces("x" * PIECE))) == 1 and not list(split_pieces(""))
 
 
 def test_json_of_a_call_is_read_as_words():
-    text = lexemes.searchable("tool_call", '{"text":"one\\ntwo \\"three\\""}')
-    assert {"two", "three"} <= keys(fold(text)) and len(text) == len('{"text":"one\\ntwo \\"three\\""}')
+    text = lexemes.searchable_text("tool_call", '{"text":"one\\ntwo \\"three\\""}')
+    assert {"two", "three"} <= index_keys(fold(text)) and len(text) == len('{"text":"one\\ntwo \\"three\\""}')
 
 
 def test_a_snippet_shows_the_places():
     text = "x " * 300 + "Le Café\n\n\x1b[31mest   bon, zwei   Wort und cafés " + "y " * 300
-    found = Finder(parse('cafe "zwei wort"')).snippet(text, 160)
+    found = TermFinder(parse('cafe "zwei wort"')).snippet(text, 160)
     assert [found.text[a:b] for a, b in found.places] == ["Café", "zwei Wort", "café"]
     assert found.text.startswith("… ") and found.text.endswith(" …") and "\x1b" not in found.text
     assert "Café est bon, zwei Wort und cafés" in found.text
@@ -189,13 +191,13 @@ def test_a_snippet_shows_the_places():
 
 def test_a_snippet_stands_where_most_terms_are_together():
     text = f"one {'.' * 500} one two {'.' * 500} two"
-    found = Finder(parse("one two")).snippet(text, 160)
+    found = TermFinder(parse("one two")).snippet(text, 160)
     assert [found.text[a:b] for a, b in found.places] == ["one", "two"]
 
 
 def test_a_short_text_is_its_own_snippet():
-    assert Finder(parse("b")).snippet("a b c", 160) == Marked("a b c", ((2, 3),))
-    assert Finder(parse("zzz")).snippet("a b c", 160) == Marked("a b c")
+    assert TermFinder(parse("b")).snippet("a b c", 160) == MarkedText("a b c", ((2, 3),))
+    assert TermFinder(parse("zzz")).snippet("a b c", 160) == MarkedText("a b c")
 
 
 @settings(deadline=None)
@@ -203,9 +205,9 @@ def test_a_short_text_is_its_own_snippet():
 def test_places_are_what_was_searched_for(query: str, text: str):
     try:
         terms = parse(query)
-    except Refused:
+    except Rejected:
         return
-    finder = Finder(terms)
+    finder = TermFinder(terms)
     found = finder.snippet(text, 160)
     assert clean(found.text) == found.text and "\n" not in found.text
     assert all(0 <= a < b <= len(found.text) for a, b in found.places)
@@ -213,7 +215,7 @@ def test_places_are_what_was_searched_for(query: str, text: str):
 
 
 def test_what_is_more_relevant():
-    finder = Finder(parse("window open"))
+    finder = TermFinder(parse("window open"))
 
     def better(one: str, two: str) -> bool:
         return finder.score(one) > finder.score(two)
@@ -224,7 +226,7 @@ def test_what_is_more_relevant():
 
 
 def test_words_of_a_question():
-    terms = searching.asked("What did we decide about the 日本語 database, in May?")
+    terms = searching.question_terms("What did we decide about the 日本語 database, in May?")
     texts = [term.text for term in terms]
     assert {"database", "decide", "日本", "本語", "may", "we"} <= set(texts)
-    assert texts[0] == "database" and searching.asked("?!") == ()
+    assert texts[0] == "database" and searching.question_terms("?!") == ()

@@ -1,4 +1,4 @@
-"""How turns that have ended are counted: by their bytes, by the provider, or at the rate of its own figures."""
+"""These tests check the counting of ended turns: by bytes, by the provider, or at the rate of its own figures."""
 
 import pytest
 from hypothesis import given
@@ -6,23 +6,23 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.messages import Image, StopReason, Text, Usage
-from ikigai.core.request.build import grow
-from ikigai.core.state.fold import LEAST_RATE, MOST_RATE, counted_size
-from ikigai.core.state.inputs import CallModel, Change, Failed, Interrupted, Replied, Submitted, Used
-from ikigai.core.state.memory import Memory, measured, plain_size, request
-from ikigai.core.state.run_config import Run
+from ikigai.core.request.build import append_event
+from ikigai.core.state.fold import MAX_TOKENS_PER_BYTE, MIN_TOKENS_PER_BYTE, counted_size
+from ikigai.core.state.inputs import CallModel, Change, Failed, Interrupted, Replied, Submitted, UsageRecorded
+from ikigai.core.state.memory import Memory, measure, next_request, plain_size
+from ikigai.core.state.run_config import RunConfig
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import cramped, encoder, limits
 
 PROVIDER = replace(RUN, counter="provider")
 CALIBRATED = replace(RUN, counter="calibrated")
-TINY = Run({"model": "chat/tiny", "budget": 100_000}, limits, encoder, counter="provider")
+TINY = RunConfig({"model": "chat/tiny", "budget": 100_000}, limits, encoder, counter="provider")
 
 
 def usage(agent: Agent, tokens: int) -> ev.UsageReported:
-    """What the loop stores of a request for which the provider counted so many tokens."""
+    """Return the event that the loop stores for a request that the provider counted as so many tokens."""
     return ev.UsageReported(agent.memory.model, Usage(tokens, 1), size=plain_size(agent.memory))
 
 
@@ -46,7 +46,7 @@ def test_bytes_never_ask_anybody() -> None:
     assert sizes(agent.memory) == [ended.size]
 
 
-def test_what_the_provider_counted_is_the_size_and_bytes_where_it_did_not() -> None:
+def test_size_of_a_turn_is_the_provider_count_or_else_bytes() -> None:
     agent = Agent(PROVIDER)
     assert (turn(agent, counted=7).tokens, turn(agent, counted=0).tokens) == (7, 0)
     plain = turn(Agent()).size
@@ -90,25 +90,25 @@ def test_a_count_holds_for_its_counter_and_its_model_only() -> None:
         ev.TurnEnded(ev.Ending.COMPLETED, tokens=5, counted="provider chat/larger"),
     ],
 )
-def test_a_count_of_nobody_or_of_somebody_else_is_none(event: ev.TurnEnded) -> None:
+def test_counts_without_counter_or_of_another_counter_do_not_hold(event: ev.TurnEnded) -> None:
     assert counted_size(Agent(PROVIDER).memory, event) == 0 == counted_size(Agent().memory, event)
 
 
-def test_what_made_room_for_a_turn_that_comes_to_less_is_sent_again() -> None:
+def test_turns_that_made_room_return_when_the_turn_ends_smaller() -> None:
     """The open turn is measured by its bytes; older turns leave for it, and are back once it has been counted."""
     agent = Agent(TINY)
     for asked in "ab":
         turn(agent, asked, counted=5)
     agent.happen(Submitted("x" * 700))
     assert not agent.memory.window.turns and agent.loaded() == agent.memory
-    assert request(agent.memory).messages[0].text == "[conversation truncated — 4 older messages omitted]"
+    assert next_request(agent.memory).messages[0].text == "[conversation truncated — 4 older messages omitted]"
     agent.happen(Replied(agent.job(CallModel), (Text("!"),), StopReason.END, usage(agent, 0), counted=30))
     assert sizes(agent.memory) == [20, 20, 120] and agent.memory.cutoff is None
     assert agent.loaded() == agent.memory
     assert sizes(Agent(replace(TINY, counter="bytes"), agent.log).memory)[:-1] == [], "by bytes they stay away"
 
 
-def test_a_turn_that_comes_to_more_pushes_older_ones_out() -> None:
+def test_turn_with_a_larger_count_pushes_older_turns_out() -> None:
     agent = Agent(TINY)
     turn(agent, counted=5)
     turn(agent, counted=1_000_000)
@@ -118,7 +118,7 @@ def test_a_turn_that_comes_to_more_pushes_older_ones_out() -> None:
 
 
 def test_under_less_room_than_it_was_stored_under_a_counted_turn_drives_nobody_out() -> None:
-    """Replay goes by the count of a turn that has ended, not by the bytes it had while it was open."""
+    """Replay uses the count of an ended turn, not the bytes that it had while it was open."""
     agent = Agent(TINY)
     turn(agent, "a", counted=5)
     turn(agent, "x" * 600, counted=30)
@@ -141,19 +141,19 @@ def test_calibration_takes_the_rate_of_the_requests_own_figure() -> None:
 
 @given(st.floats(0.05, 1.5), st.integers(2, 12))
 def test_calibration_stands_still_when_the_provider_always_counts_alike(rate: float, turns: int) -> None:
-    """It is the rate of plain bytes: a window that is calibrated itself does not calibrate what comes after it."""
+    """The rate is one of plain bytes: a calibrated window does not calibrate later turns."""
     agent = Agent(CALIBRATED)
     for n in range(turns):
         agent.happen(Submitted("?" * 50 * n))
-        tokens = round(encoder("chat/large").weight(request(agent.memory)) * rate)
+        tokens = round(encoder("chat/large").weight(next_request(agent.memory)) * rate)
         job = agent.job(CallModel)
         *_, ended = agent.happen(Replied(job, (Text("!"),), StopReason.END, usage(agent, tokens)))
         assert isinstance(ended, ev.TurnEnded)
         assert abs(ended.tokens - ended.size * rate) <= 1 + ended.size / plain_size(agent.memory)
 
 
-@pytest.mark.parametrize(("tokens", "rate"), [(1, LEAST_RATE), (10**9, MOST_RATE)])
-def test_a_rate_that_no_text_has_is_not_believed(tokens: int, rate: float) -> None:
+@pytest.mark.parametrize(("tokens", "rate"), [(1, MIN_TOKENS_PER_BYTE), (10**9, MAX_TOKENS_PER_BYTE)])
+def test_calibrated_rate_is_limited(tokens: int, rate: float) -> None:
     ended = turn(Agent(CALIBRATED), said="y" * 1_000, tokens=tokens)
     assert ended.tokens == round(ended.size * rate)
 
@@ -171,7 +171,7 @@ def test_without_a_figure_the_rate_of_the_newest_turn_holds_and_bytes_where_it_h
         assert turn(agent).counted == "", "the rate of another model says nothing"
 
 
-def test_the_rate_holds_for_a_turn_that_everything_before_made_room_for() -> None:
+def test_rate_holds_for_a_turn_that_all_older_turns_made_room_for() -> None:
     agent = Agent(replace(TINY, counter="calibrated"))
     agent.happen(Submitted("?"))
     known = usage(agent, plain_size(agent.memory) // 10)
@@ -183,7 +183,7 @@ def test_the_rate_holds_for_a_turn_that_everything_before_made_room_for() -> Non
     assert len(agent.memory.window.turns) == 2 and agent.loaded() == agent.memory
 
 
-def test_a_failed_request_calibrates_by_what_was_counted_of_it() -> None:
+def test_failed_request_calibrates_by_its_usage() -> None:
     agent = Agent(CALIBRATED)
     agent.happen(Submitted("?"))
     sent = plain_size(agent.memory)
@@ -191,10 +191,10 @@ def test_a_failed_request_calibrates_by_what_was_counted_of_it() -> None:
     assert isinstance(ended, ev.TurnEnded) and ended.tokens == round(ended.size * (sent // 2) / sent)
 
 
-def test_a_side_call_is_no_measure_of_a_turn() -> None:
+def test_one_shot_call_does_not_calibrate() -> None:
     agent = Agent(CALIBRATED)
     agent.happen(Submitted("?"))
-    agent.happen(Used(usage(agent, 10_000)))
+    agent.happen(UsageRecorded(usage(agent, 10_000)))
     *_, ended = agent.happen(Interrupted())
     assert isinstance(ended, ev.TurnEnded) and ended.tokens == 0
 
@@ -202,19 +202,19 @@ def test_a_side_call_is_no_measure_of_a_turn() -> None:
 def test_an_image_is_measured_by_its_tokens_and_not_by_its_bytes() -> None:
     picture = Image("image/png", "iVBO" * 10_000, 750, 4)
     for model, tokens in (("chat/large", 300), ("blocks/large", 4)):  # by the bytes, and by the pixels
-        agent = Agent(Run({"model": model, "budget": 100_000}, limits, encoder))
+        agent = Agent(RunConfig({"model": model, "budget": 100_000}, limits, encoder))
         agent.happen(Submitted("What is this?", (picture,)))
-        body = encoder(model).body(request(agent.memory))
+        body = encoder(model).body(next_request(agent.memory))
         assert agent.memory.size == len(body) - len(picture.data) + 4 * tokens == plain_size(agent.memory)
 
 
 @pytest.mark.parametrize("text", ["", "What is this?"])
 def test_with_the_sliding_off_a_picture_that_fits_is_taken_and_one_byte_more_is_not(text: str) -> None:
-    run = Run({"model": "chat/tiny", "budget": 0}, limits, encoder)
+    run = RunConfig({"model": "chat/tiny", "budget": 0}, limits, encoder)
     picture = Image("image/png", "iVBO", 1, 1)
     probe = Agent(run)
     turn(probe, "x")
-    asked = measured(probe.memory, grow((), ev.UserMessage(text, (picture,))))
+    asked = measure(probe.memory, append_event((), ev.UserMessage(text, (picture,))))
     left = probe.memory.room * 4 - probe.memory.size - asked
     for more, fits in ((0, True), (1, False)):
         agent = Agent(run)
@@ -223,5 +223,5 @@ def test_with_the_sliding_off_a_picture_that_fits_is_taken_and_one_byte_more_is_
             agent.happen(Submitted(text, (picture,)))
             assert agent.memory.size == agent.memory.room * 4
         else:
-            with pytest.raises(Refused, match="Context full"):
+            with pytest.raises(Rejected, match="Context full"):
                 agent.happen(Submitted(text, (picture,)))

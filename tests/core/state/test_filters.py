@@ -1,16 +1,16 @@
-"""Filters together with marks, rewinds, clears, undos and forks, in sentences; the tools of a talk are tested apart."""
+"""These tests check filters together with marks, rewinds, clears, undos and forks; other tests cover the tools."""
 
 from itertools import pairwise
 
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Refused
-from ikigai.core.forget.matching import SPEC
-from ikigai.core.forget.selection import Selection, Wanted, selecting
+from ikigai.core.errors import Rejected
+from ikigai.core.forget.matching import FILTER_CONTEXT_SPEC
+from ikigai.core.forget.selection import EventRange, Selection, select_events
 from ikigai.core.messages import Role, Text, ToolCall, ToolResult
-from ikigai.core.request.build import UNANSWERED
-from ikigai.core.state.fold import REMOVED
+from ikigai.core.request.build import REPLY_PLACEHOLDERS
+from ikigai.core.state.fold import REMOVED_TEXT
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,
@@ -28,22 +28,22 @@ from ikigai.core.state.inputs import (
     ToolDone,
     Undo,
 )
-from ikigai.core.state.loading import loading
+from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
-from ikigai.core.state.memory import replace, request
-from ikigai.core.state.run_config import Run
-from ikigai.core.views.transcript import rule
+from ikigai.core.state.memory import next_request, replace
+from ikigai.core.state.run_config import RunConfig
+from ikigai.core.views.transcript import context_rule
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits
 
-LARGE = Run({"model": "chat/large", "budget": 100_000}, limits, encoder, planning=lambda: (SPEC,))
-UNSAID = UNANSWERED[ev.Ending.COMPLETED]
-"""What stands where a reply was forgotten and its question was not."""
+LARGE = RunConfig({"model": "chat/large", "budget": 100_000}, limits, encoder, planning=lambda: (FILTER_CONTEXT_SPEC,))
+UNSAID = REPLY_PLACEHOLDERS[ev.Ending.COMPLETED]
+"""Text in the place of a forgotten reply whose question was kept."""
 
 
 def said(agent: Agent) -> list[str]:
-    """What the next request says, message by message."""
-    return [message.text for message in request(agent.memory).messages]
+    """Return the texts of the next request, message by message."""
+    return [message.text for message in next_request(agent.memory).messages]
 
 
 def of(numbers: range) -> list[str]:
@@ -51,7 +51,7 @@ def of(numbers: range) -> list[str]:
 
 
 def talk(agent: Agent, numbers: range) -> None:
-    """Turns of two messages each, with these numbers."""
+    """Play turns of two messages each, with these numbers."""
     for number in numbers[::2]:
         agent.turn(f"message {number}", f"message {number + 1}")
 
@@ -60,22 +60,22 @@ def id_of(agent: Agent, text: str) -> int:
     return next(row.id for row in agent.log.history(agent.name) if getattr(row.event, "text", "") == text)
 
 
-def selected(agent: Agent, *wanted: Wanted) -> Selection:
-    return agent.log.load(selecting(agent.run, agent.name, wanted))
+def selected(agent: Agent, *wanted: EventRange) -> Selection:
+    return agent.log.load(select_events(agent.run, agent.name, wanted))
 
 
-def forget(agent: Agent, *wanted: Wanted) -> None:
-    """By ids, as the loop does it once the user has agreed."""
+def forget(agent: Agent, *wanted: EventRange) -> None:
+    """Forget by ids, as the loop does once the user has agreed."""
     found = selected(agent, *wanted)
     agent.happen(Filter(found.ranges, found.ids, found.messages))
 
 
-def messages(agent: Agent, first: int, last: int) -> Wanted:
-    return Wanted(id_of(agent, f"message {first}"), id_of(agent, f"message {last}"))
+def messages(agent: Agent, first: int, last: int) -> EventRange:
+    return EventRange(id_of(agent, f"message {first}"), id_of(agent, f"message {last}"))
 
 
 def planning(agent: Agent, found: Selection | None, mode: str = "forget") -> None:
-    """The talk of /forget CRITERIA: six messages, preview and apply; without `found` the user has declined."""
+    """Play the talk of /forget CRITERIA: six messages, preview and apply; without `found` the user declined."""
     agent.happen(Plan(mode, "databases"))
     for number, action in enumerate(("preview", "apply")):
         agent.reply(ToolCall(f"c{number}", "filter_context", f'{{"action":"{action}"}}'))
@@ -86,7 +86,7 @@ def planning(agent: Agent, found: Selection | None, mode: str = "forget") -> Non
 
 
 def child_of(agent: Agent, name: str = "child") -> Agent:
-    """A fork from where the agent is now."""
+    """Return a fork of the agent as it is now."""
     at = agent.log.rows[-1].id
     agent.log.create(name, agent.name, at)
     agent.log.append(name, (ev.Forked(agent.name, at),))
@@ -101,9 +101,11 @@ def agrees_with_replay(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("budget", [100_000, 700, 300])
-def test_a_rewind_behind_a_filter_leaves_what_the_mark_saw_without_what_the_filter_took(budget: int) -> None:
-    """1-100, a mark, 101-150 with a talk that forgets 50-75, 151-200, back to the mark: 1-49 and 76-100."""
-    agent = Agent(Run({"model": "chat/large", "budget": budget}, limits, encoder, planning=lambda: (SPEC,)))
+def test_rewind_to_a_mark_keeps_the_filter_of_events_before_it(budget: int) -> None:
+    """1-100, a mark, 101-150 with a talk that forgets 50-75, 151-200, then a rewind to the mark: 1-49 and 76-100."""
+    agent = Agent(
+        RunConfig({"model": "chat/large", "budget": budget}, limits, encoder, planning=lambda: (FILTER_CONTEXT_SPEC,))
+    )
     talk(agent, range(1, 101))
     agent.happen(SetMark())
     talk(agent, range(101, 139))
@@ -117,16 +119,16 @@ def test_a_rewind_behind_a_filter_leaves_what_the_mark_saw_without_what_the_filt
     agrees_with_replay(agent)
     agent.happen(RewindTo())
     agrees_with_replay(agent)
-    kept = [*of(range(1, 50)), UNSAID, REMOVED, *of(range(76, 101))]
+    kept = [*of(range(1, 50)), UNSAID, REMOVED_TEXT, *of(range(76, 101))]
     if budget == 100_000:
-        assert said(agent) == kept and rule(agent.memory) is None
+        assert said(agent) == kept and context_rule(agent.memory) is None
         return
     notice, *sent = said(agent)
     assert sent == kept[-len(sent) :] and notice.startswith("[conversation truncated — ")
-    place = rule(agent.memory)
+    place = context_rule(agent.memory)
     assert place and place.words == sent[0]
-    whole = request(agent.log.load(loading(LARGE, agent.name))).messages[-len(sent) - 2 :]
-    now = request(agent.memory)
+    whole = next_request(agent.log.load(load_memory(LARGE, agent.name))).messages[-len(sent) - 2 :]
+    now = next_request(agent.memory)
     longer = replace(now, messages=(now.messages[0], *whole))
     sizes = [encoder("chat/large").weight(each) for each in (now, longer)]
     assert sizes[0] <= 4 * budget < sizes[1], "the longest run of whole turns that fits"
@@ -144,12 +146,12 @@ def test_taken_back_in_any_order_each_act_holds_without_the_others() -> None:
     talk(agent, range(15, 17))
     states = [of(range(15, 17))]
     assert said(agent) == states[0]
-    undone = [fact for _ in range(3) for fact in agent.happen(Undo())]
-    assert [fact.what for fact in undone if isinstance(fact, ev.Undone)] == ["clear", "rewind", "filter"]
+    undone = [event for _ in range(3) for event in agent.happen(Undo())]
+    assert [event.what for event in undone if isinstance(event, ev.Undone)] == ["clear", "rewind", "filter"]
     assert said(agent) == of(range(1, 17))
-    with pytest.raises(Refused, match="There is nothing to undo"):
+    with pytest.raises(Rejected, match="There is nothing to undo"):
         decide(agent.memory, Undo())
-    redo = [act.id for act in agent.memory.acts if act.kind == "undo"]
+    redo = [act.id for act in agent.memory.changes if act.kind == "undo"]
     agent.happen(Undo(redo[2]))
     assert said(agent) == [*of(range(1, 3)), *of(range(5, 17))]
     agent.happen(Undo(redo[1]))
@@ -162,22 +164,24 @@ def test_taken_back_in_any_order_each_act_holds_without_the_others() -> None:
 # -- thinned turns -------------------------------------------------------------------------------------------------
 
 
-def test_what_is_left_of_a_turn_without_its_question_can_be_named_and_is_forgotten_with_it() -> None:
+def test_rest_of_a_turn_without_its_question_can_be_forgotten() -> None:
     agent = Agent(LARGE)
     talk(agent, range(1, 7))
     forget(agent, messages(agent, 3, 3))
-    assert said(agent) == [*of(range(1, 3)), REMOVED, *of(range(4, 7))]
-    (thinned, newest) = selected(agent, Wanted(back=2)).chosen
-    assert thinned.turn.words == REMOVED and [row.id for row in thinned.turn.said] == [id_of(agent, "message 4")]
-    assert newest.turn.words == "message 5"
-    with pytest.raises(Refused, match="is not in the context"):
+    assert said(agent) == [*of(range(1, 3)), REMOVED_TEXT, *of(range(4, 7))]
+    (thinned, newest) = selected(agent, EventRange(newest_turns=2)).turns
+    assert thinned.turn.title == REMOVED_TEXT and [row.id for row in thinned.turn.sent_rows] == [
+        id_of(agent, "message 4")
+    ]
+    assert newest.turn.title == "message 5"
+    with pytest.raises(Rejected, match="is not in the context"):
         selected(agent, messages(agent, 3, 3))
     forget(agent, messages(agent, 4, 4))
     assert said(agent) == [*of(range(1, 3)), *of(range(5, 7))]
     agrees_with_replay(agent)
     talk(agent, range(7, 9))
     agent.happen(Undo())
-    assert said(agent) == [*of(range(1, 3)), REMOVED, *of(range(4, 9))]
+    assert said(agent) == [*of(range(1, 3)), REMOVED_TEXT, *of(range(4, 9))]
     agrees_with_replay(agent)
 
 
@@ -190,11 +194,11 @@ def test_a_reply_goes_with_its_calls_and_their_results() -> None:
     for call in "ab":
         agent.store((ev.ToolStarted(call), ToolResult(call, f"result of {call}")))
     agent.reply(Text("Seen."))
-    found = selected(agent, Wanted(*[next(row.id for row in agent.log.rows if row.content == "result of b")] * 2))
+    found = selected(agent, EventRange(*[next(row.id for row in agent.log.rows if row.content == "result of b")] * 2))
     assert (found.messages, found.ranges) == (5, ())
     agent.happen(Filter(found.ranges, found.ids, found.messages))
     assert said(agent) == [*of(range(1, 3)), "look", "Seen."]
-    sent = request(agent.memory).messages
+    sent = next_request(agent.memory).messages
     assert all((one.role, two.role) != (Role.USER, Role.USER) for one, two in pairwise(sent))
 
 
@@ -209,27 +213,27 @@ def test_a_declined_talk_leaves_memory_and_undo_passes_it_by() -> None:
     agent.happen(RewindTo("m"))
     planning(agent, None)
     assert said(agent) == of(range(1, 5))
-    rewind, declined = agent.memory.acts
+    rewind, declined = agent.memory.changes
     assert (rewind.empty, declined.empty) == (False, True)
     assert agent.happen(Undo()) == (ev.Undone(rewind.id, "rewind"),)
     assert said(agent) == of(range(1, 7))
 
 
-def test_a_talk_that_undo_brought_back_is_no_message_to_send_again() -> None:
+def test_retry_refuses_a_planning_talk_restored_by_undo() -> None:
     agent = Agent(LARGE)
     talk(agent, range(1, 7))
     planning(agent, selected(agent, messages(agent, 3, 4)))
     agent.happen(Undo())
     assert said(agent)[:6] == of(range(1, 7)) and len(said(agent)) > 6
-    assert selected(agent, Wanted(back=1)).chosen[0].turn.words == "/forget databases"
+    assert selected(agent, EventRange(newest_turns=1)).turns[0].turn.title == "/forget databases"
     for again in (Retry(), Edit()):
-        with pytest.raises(Refused, match="a talk about what to forget"):
+        with pytest.raises(Rejected, match="a talk about what to forget"):
             decide(agent.memory, again)
     agrees_with_replay(agent)
 
 
 @pytest.mark.parametrize("applied", [False, True])
-def test_a_program_that_dies_in_a_talk_leaves_no_more_than_what_was_applied(applied: bool) -> None:
+def test_process_killed_in_a_planning_talk_leaves_only_the_applied_filter(applied: bool) -> None:
     agent = Agent(LARGE)
     talk(agent, range(1, 7))
     found = selected(agent, messages(agent, 3, 4))
@@ -247,14 +251,14 @@ def test_a_program_that_dies_in_a_talk_leaves_no_more_than_what_was_applied(appl
 
 
 def test_ids_that_nobody_looked_up_are_refused() -> None:
-    with pytest.raises(Refused, match="Nobody has looked"):
-        decide(Agent(LARGE).memory, Forget((Wanted(1, 1),)))
+    with pytest.raises(Rejected, match="Nobody has looked"):
+        decide(Agent(LARGE).memory, Forget((EventRange(1, 1),)))
 
 
 # -- forks ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_child_that_forgets_what_it_inherited_leaves_its_parent_as_it_was() -> None:
+def test_filter_of_inherited_events_does_not_change_the_parent() -> None:
     parent = Agent(LARGE)
     talk(parent, range(1, 9))
     forget(parent, messages(parent, 1, 2))
@@ -263,18 +267,18 @@ def test_a_child_that_forgets_what_it_inherited_leaves_its_parent_as_it_was() ->
     forget(child, messages(child, 5, 6))
     planning(child, selected(child, messages(child, 3, 3)))
     talk(child, range(9, 11))
-    assert said(child) == [REMOVED, *of(range(4, 5)), *of(range(7, 11))]
+    assert said(child) == [REMOVED_TEXT, *of(range(4, 5)), *of(range(7, 11))]
     agrees_with_replay(child)
     assert parent.loaded() == before == parent.memory and said(parent) == of(range(3, 9))
-    with pytest.raises(Refused, match="cannot be undone"):
-        decide(child.memory, Undo(before.acts[0].id))
+    with pytest.raises(Rejected, match="cannot be undone"):
+        decide(child.memory, Undo(before.changes[0].id))
     child.happen(Undo())
     child.happen(Undo())
     assert said(child)[:6] == of(range(3, 9)) and parent.loaded() == before
     agrees_with_replay(child)
 
 
-def test_what_the_parent_does_after_the_fork_is_not_the_childs() -> None:
+def test_changes_of_the_parent_after_the_fork_do_not_reach_the_child() -> None:
     parent = Agent(LARGE)
     talk(parent, range(1, 7))
     child = child_of(parent)
@@ -284,5 +288,5 @@ def test_what_the_parent_does_after_the_fork_is_not_the_childs() -> None:
     agrees_with_replay(child)
     talk(parent, range(7, 9))
     newest = id_of(parent, "message 7")
-    with pytest.raises(Refused, match=r"is not in the context"):
-        selected(child, Wanted(newest, newest))
+    with pytest.raises(Rejected, match=r"is not in the context"):
+        selected(child, EventRange(newest, newest))

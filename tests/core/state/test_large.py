@@ -1,4 +1,4 @@
-"""A conversation of 100,000 turns, a turn of 500 iterations: how much is measured, kept and read."""
+"""These tests count what is measured, kept and read of 100,000 turns, and of a turn of 500 iterations."""
 
 from collections.abc import Iterator
 
@@ -9,11 +9,11 @@ from ikigai.core import events as ev
 from ikigai.core.messages import Message, Text, ToolCall, ToolResult
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import Approved, Interrupted, RunTool, StartTool, Submitted, ToolDone
-from ikigai.core.state.loading import PAGE, loading
-from ikigai.core.state.memory import Memory, request
-from ikigai.core.state.run_config import Rules, Run
-from ikigai.core.state.tool_results import Caps
-from ikigai.core.state.window import Turn, Window, fit
+from ikigai.core.state.loading import PAGE_ROWS, load_memory
+from ikigai.core.state.memory import Memory, next_request
+from ikigai.core.state.run_config import RunConfig, WindowRules
+from ikigai.core.state.tool_results import ToolResultLimits
+from ikigai.core.state.window import Turn, Window, fit_window
 from tests.core.agent import Agent
 from tests.core.agreement import is_sound
 from tests.core.encoders import Chat, limits
@@ -22,7 +22,7 @@ from tests.core.worlds import TOOLS
 
 
 class Counting(Chat):
-    """Counts the messages it is asked to measure."""
+    """Counts the messages that it measures."""
 
     def __init__(self) -> None:
         self.measured = 0
@@ -32,29 +32,29 @@ class Counting(Chat):
         return super().message(message)
 
 
-def run_of(rules: Rules, budget: int = 20_000) -> tuple[Counting, Run]:
+def run_of(rules: WindowRules, budget: int = 20_000) -> tuple[Counting, RunConfig]:
     counting = Counting()
     settings: ev.Choices = {"model": "chat/large", "budget": budget}
-    return counting, Run(settings, limits, lambda model: counting, tools=TOOLS, rules=rules)
+    return counting, RunConfig(settings, limits, lambda model: counting, tools=TOOLS, rules=rules)
 
 
 def conversation(turns: int) -> Iterator[ev.StoredEvent]:
-    """Turns of one question and one answer, as the agent itself would have stored them."""
+    """Return turns of one question and one answer, as the agent itself would have stored them."""
     before = previous = ev.Totals()
     for n in range(turns):
         id = 3 * n + 1
-        facts = (
+        events = (
             ev.UserMessage(f"{n}?"),
             ev.AssistantMessage((Text("y" * 40),)),
             ev.TurnEnded(ev.Ending.COMPLETED, "", id, 130, before, previous),
         )
-        for place, fact in enumerate(facts):
-            yield ev.StoredEvent(id + place, "a", id + place, 0.0, fact)
+        for place, event in enumerate(events):
+            yield ev.StoredEvent(id + place, "a", id + place, 0.0, event)
         before, previous = before + ev.Totals(1, 2, 130), before
 
 
 TURNS = 100_000
-RULES = [Rules(), Rules(0.5, True), Rules(0.1, True, 3_000)]
+RULES = [WindowRules(), WindowRules(0.5, True), WindowRules(0.1, True, 3_000)]
 
 
 @pytest.fixture(scope="module")
@@ -66,18 +66,16 @@ def log() -> MemoryLog:
 
 
 @pytest.mark.parametrize("rules", RULES, ids=["plain", "first", "capped"])
-def test_of_a_hundred_thousand_turns_those_of_the_window_are_read_and_one_more_costs_nothing_of_them(
-    rules: Rules, log: MemoryLog
-) -> None:
+def test_loading_reads_only_the_window_of_100_000_turns(rules: WindowRules, log: MemoryLog) -> None:
     counting, run = run_of(rules)
     log.asked = 0
-    memory = log.load(loading(run, "a"))
+    memory = log.load(load_memory(run, "a"))
     kept = len(memory.window.turns)
-    assert log.asked <= 3 * (20_000 * 4 // memory.window.turns[0].size + 2) + PAGE + 32
+    assert log.asked <= 3 * (20_000 * 4 // memory.window.turns[0].size + 2) + PAGE_ROWS + 32
     assert counting.measured <= 10 * 20_000 * 4 // 130
     assert memory.window.total.turns == TURNS and memory.window.older.turns >= TURNS - kept - 1
     assert (memory.window.first is not None) is rules.keep_first_turn
-    assert request(memory).messages[0].text == ("0?" if rules.keep_first_turn else f"[{notice_of(memory)}]")
+    assert next_request(memory).messages[0].text == ("0?" if rules.keep_first_turn else f"[{notice_of(memory)}]")
     counting.measured = left = 0
     for stored in conversation(TURNS + 2_000):
         if stored.id <= 3 * TURNS:
@@ -112,7 +110,7 @@ def test_with_a_hundred_thousand_messages_in_the_window_a_turn_still_looks_at_it
     for n in range(2_000):
         after, shared = before + ev.Totals(1, 2, 130), window.turns._shared
         turn = Turn(n, n, (), 130, before, window.before_newest, after)
-        window = fit(window.push(turn), TURNS // 2 * 130, notice_size, 1, 40 * 130)
+        window = fit_window(window.push(turn), TURNS // 2 * 130, notice_size, 1, 40 * 130)
         copies += window.turns._shared is not shared
         before = after
     assert looked <= 2 * 2_000 + 2 and copies <= 1
@@ -127,10 +125,12 @@ def worked(agent: Agent, iterations: int, output: str) -> None:
         agent.happen(ToolDone(agent.job(RunTool), ToolResult(f"c{n}", output)))
 
 
-@pytest.mark.parametrize("caps", [Caps(100), Caps(100, keep_first=0, keep_last=0)], ids=["masked", "readable"])
-def test_a_turn_with_500_iterations(caps: Caps) -> None:
-    """Each event measures a few messages, whatever came before it; the request never outgrows the model's context."""
-    counting, run = run_of(Rules(caps=caps))
+@pytest.mark.parametrize(
+    "caps", [ToolResultLimits(100), ToolResultLimits(100, keep_first=0, keep_last=0)], ids=["masked", "readable"]
+)
+def test_a_turn_with_500_iterations(caps: ToolResultLimits) -> None:
+    """Each event measures a few messages, whatever the length of the turn; the request never outgrows the context."""
+    counting, run = run_of(WindowRules(result_limits=caps))
     agent = Agent(replace(run, limits=lambda model: replace(limits(model), context=60_000)))
     at: dict[int, int] = {}
     agent.happen(Submitted("Before."))
@@ -147,7 +147,7 @@ def test_a_turn_with_500_iterations(caps: Caps) -> None:
     opened = agent.memory.open
     assert opened and opened.requests == 500
     assert opened.iterations == (0 if caps.keep_last else 500 - len(opened.messages) // 2)
-    is_sound(request(agent.memory))
+    is_sound(next_request(agent.memory))
     counting.measured = 0
     assert agent.loaded() == agent.memory
     assert counting.measured <= 500 * 12 + 10
@@ -157,7 +157,7 @@ def test_a_turn_with_500_iterations(caps: Caps) -> None:
 
 
 def test_a_result_of_fifty_megabytes_is_cut_to_what_a_result_may_be() -> None:
-    _, run = run_of(Rules())
+    _, run = run_of(WindowRules())
     agent = Agent(run)
     worked(agent, 1, "é" * 25_000_000)
     result = agent.memory.open.messages[-1].blocks[0] if agent.memory.open else None

@@ -1,11 +1,11 @@
-"""Which spans are read, and which ids of them are live, against sets of ids."""
+"""These tests check the spans that are read, and the live ids in them, against sets of ids."""
 
 from itertools import pairwise
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ikigai.core.state.lineage import Ancestor, Span, live, spans
+from ikigai.core.state.lineage import Ancestor, Span, lineage_spans, live_spans
 
 END = 60
 
@@ -15,33 +15,35 @@ def ids(span: Span) -> set[int]:
 
 
 def test_a_root_is_read_whole() -> None:
-    assert spans([Ancestor("a", None, None)]) == (Span("a", 0, None),)
+    assert lineage_spans([Ancestor("a", None, None)]) == (Span("a", 0, None),)
 
 
-def test_nothing_is_an_agent_that_nobody_knows() -> None:
-    assert spans([]) == ()
+def test_unknown_agent_has_no_spans() -> None:
+    assert lineage_spans([]) == ()
 
 
 def test_ancestors_come_first_and_end_where_the_child_was_forked() -> None:
     line = [Ancestor("c", None, None), Ancestor("b", 20, None), Ancestor("a", 10, None)]
-    assert spans(line) == (Span("a", 0, 10), Span("b", 0, 20), Span("c", 0, None))
+    assert lineage_spans(line) == (Span("a", 0, 10), Span("b", 0, 20), Span("c", 0, None))
 
 
-def test_a_child_forked_at_nothing_shares_nothing_and_one_without_limit_shares_all() -> None:
-    nothing, everything = (spans([Ancestor("b", None, None), Ancestor("a", upto, None)])[0] for upto in (0, None))
+def test_child_forked_at_0_shares_nothing_and_one_without_limit_shares_all() -> None:
+    nothing, everything = (
+        lineage_spans([Ancestor("b", None, None), Ancestor("a", upto, None)])[0] for upto in (0, None)
+    )
     assert ids(nothing) == {0}, "ids begin at 1"
     assert everything.last is None
 
 
 def test_the_walk_stops_at_the_first_clear_met() -> None:
     line = [Ancestor("c", None, None), Ancestor("b", 20, 12), Ancestor("a", 10, 4)]
-    assert spans(line) == (Span("b", 12, 20), Span("c", 0, None))
-    assert spans([Ancestor("c", None, 0), *line[1:]]) == (Span("c", 0, None),), "0 is an id like any other"
+    assert lineage_spans(line) == (Span("b", 12, 20), Span("c", 0, None))
+    assert lineage_spans([Ancestor("c", None, 0), *line[1:]]) == (Span("c", 0, None),), "0 is an id like any other"
 
 
 @st.composite
 def lines(draw: st.DrawFn) -> list[Ancestor]:
-    """From leaf to root, as a log gives them: limits never grow on the way back, a clear lies within its limit."""
+    """Return ancestors from leaf to root, as in a log: limits never grow on the way, a clear lies within its limit."""
     line: list[Ancestor] = []
     limit: int | None = None
     for name in "abc"[: draw(st.integers(1, 3))]:
@@ -62,9 +64,9 @@ intervals = st.lists(st.tuples(places, places).filter(lambda pair: pair[0] < pai
 def test_live_ids_are_those_of_the_spans_without_the_open_intervals(
     line: list[Ancestor], gone: list[tuple[int, int]]
 ) -> None:
-    plan = spans(line)
+    plan = lineage_spans(line)
     taken = {id for low, high in gone for id in range(low + 1, high)}
-    pieces = live(plan, gone)
+    pieces = live_spans(plan, gone)
     for agent in "abc":
         whole = {id for span in plan if span.agent == agent for id in ids(span)}
         left = [ids(piece) for piece in pieces if piece.agent == agent]

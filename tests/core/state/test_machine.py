@@ -1,9 +1,9 @@
-"""Deciding, in sentences: what the table of the state machine is too narrow for."""
+"""These tests check decisions that the table of the state machine is too narrow for."""
 
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.messages import Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.state.inputs import (
     Approved,
@@ -21,7 +21,7 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import replace
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.run_config import RunConfig
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 
@@ -67,7 +67,7 @@ def test_calls_without_ids_get_different_ones() -> None:
 
 
 def test_ids_of_calls_are_new_within_the_whole_context() -> None:
-    """Anthropic refuses a request in which two calls have one id, and some servers begin anew with every reply."""
+    """Anthropic refuses a request in which two calls have one id, and some servers restart ids with each reply."""
     agent = asked()
     agent.reply(x("c"))
     agent.happen(Interrupted())
@@ -90,8 +90,8 @@ def test_ids_that_become_equal_in_the_database_stay_apart() -> None:
     assert [agent.job(StartTool, n).call.id for n in (0, 1)] == ["�", "�_2"]
 
 
-def test_what_cannot_be_stored_is_replaced_before_it_is_measured() -> None:
-    agent = Agent(Run({"model": "chat/large", "budget": 0}, limits, encoder))
+def test_unstorable_text_is_replaced_before_it_is_measured() -> None:
+    agent = Agent(RunConfig({"model": "chat/large", "budget": 0}, limits, encoder))
     assert agent.happen(Submitted("a\0b\ud800")) == (ev.UserMessage("a�b�"),)
     *_, ended = agent.reply(Text("\udfffc\0"))
     assert isinstance(ended, ev.TurnEnded) and ended.size == agent.memory.window.turns[-1].size
@@ -119,7 +119,7 @@ def test_rewind_takes_the_newest_of_equal_labels_and_keeps_it() -> None:
 
 def test_rewind_without_marks_is_refused() -> None:
     with pytest.raises(
-        Refused, match=r"There is no mark to go back to\. /mark sets one; /rewind ID goes back to any turn\."
+        Rejected, match=r"There is no mark to go back to\. /mark sets one; /rewind ID goes back to any turn\."
     ):
         decide(Agent().memory, RewindTo("m"))
 
@@ -128,13 +128,13 @@ def test_the_known_marks_are_named_newest_first_and_once() -> None:
     agent = marked()
     for label in ("b", "m"):
         agent.happen(SetMark(label))
-    with pytest.raises(Refused, match=r"Marks, newest first: m, b$"):
+    with pytest.raises(Rejected, match=r"Marks, newest first: m, b$"):
         decide(agent.memory, RewindTo("z"))
 
 
 def test_without_a_model_nothing_can_be_asked_but_everything_else_works() -> None:
-    agent = Agent(Run({}, limits, encoder))
-    with pytest.raises(Refused, match="no model") as refused:
+    agent = Agent(RunConfig({}, limits, encoder))
+    with pytest.raises(Rejected, match="no model") as refused:
         agent.happen(Submitted("Hello."))
     assert "/model" in refused.value.remedy and "ikigai login" in refused.value.remedy
     assert agent.happen(SetMark("m")) and agent.happen(Clear())
@@ -144,15 +144,15 @@ def test_without_a_model_nothing_can_be_asked_but_everything_else_works() -> Non
 
 
 def test_with_the_sliding_off_input_is_refused_when_the_context_is_full() -> None:
-    agent = Agent(Run({"model": "chat/tiny", "budget": 0}, limits, encoder))
+    agent = Agent(RunConfig({"model": "chat/tiny", "budget": 0}, limits, encoder))
     with pytest.raises(
-        Refused, match=r"This message takes about 1\.3k tokens, and chat/tiny takes 250 in all"
+        Rejected, match=r"This message takes about 1\.3k tokens, and chat/tiny takes 250 in all"
     ) as refused:
         agent.happen(Submitted("x" * 5000))
     assert "/model" in refused.value.remedy
     agent.happen(Submitted("x" * 2000))  # the first message is let through: there is nothing to clear
     agent.reply(Text("Long."))
-    with pytest.raises(Refused, match="Context full") as refused:
+    with pytest.raises(Rejected, match="Context full") as refused:
         agent.happen(Submitted("?"))
     assert "/clear" in refused.value.remedy and "/budget" in refused.value.remedy
     agent.happen(Change({"budget": 100}))
@@ -160,17 +160,17 @@ def test_with_the_sliding_off_input_is_refused_when_the_context_is_full() -> Non
 
 
 def test_with_the_sliding_off_a_message_that_fits_is_taken_and_one_byte_more_is_not() -> None:
-    agent = Agent(Run({"model": "chat/tiny", "budget": 0}, limits, encoder))
+    agent = Agent(RunConfig({"model": "chat/tiny", "budget": 0}, limits, encoder))
     agent.turn("x" * 300, "y")
     left = agent.memory.room * 4 - agent.memory.size - len(',{"role":"user","content":""}')
     assert decide(agent.memory, Submitted("z" * left))
-    with pytest.raises(Refused, match="Context full"):
+    with pytest.raises(Rejected, match="Context full"):
         decide(agent.memory, Submitted("z" * (left + 1)))
 
 
-def test_what_a_flag_decides_cannot_be_chosen() -> None:
-    agent = Agent(Run(RUN.below, limits, encoder, {"budget": 5}, {"budget": "IKIGAI_SLIDING_CONTEXT_TOKENS"}))
-    with pytest.raises(Refused, match="budget is set by IKIGAI_SLIDING_CONTEXT_TOKENS for this run"):
+def test_setting_of_a_flag_cannot_be_chosen() -> None:
+    agent = Agent(RunConfig(RUN.below, limits, encoder, {"budget": 5}, {"budget": "IKIGAI_SLIDING_CONTEXT_TOKENS"}))
+    with pytest.raises(Rejected, match="budget is set by IKIGAI_SLIDING_CONTEXT_TOKENS for this run"):
         agent.happen(Change({"budget": 7}))
     assert agent.happen(Change({"level": "high"}))
 
@@ -178,7 +178,7 @@ def test_what_a_flag_decides_cannot_be_chosen() -> None:
 def test_a_choice_outlives_the_flag_that_overruled_it() -> None:
     agent = Agent()
     agent.happen(Change({"budget": 7}))
-    flagged = Agent(Run(RUN.below, limits, encoder, {"budget": 5}, {"budget": "--budget"}), agent.log)
+    flagged = Agent(RunConfig(RUN.below, limits, encoder, {"budget": 5}, {"budget": "--budget"}), agent.log)
     assert (flagged.memory.budget, flagged.memory.own) == (5, {"budget": 7})
     flagged.happen(Clear())
     assert (flagged.memory.budget, flagged.memory.own) == (5, {"budget": 7})
@@ -190,9 +190,9 @@ def test_a_choice_outlives_the_flag_that_overruled_it() -> None:
 
 
 def under_flag(agent: Agent, **above: str) -> Agent:
-    """The agent as it is opened next, with a flag that names the model."""
+    """Return the agent as it is opened next, with a flag that names the model."""
     below: ev.Choices = {**RUN.below, "level": "med"}
-    return Agent(Run(below, limits, encoder, above, dict.fromkeys(above, "flag --model")), agent.log)
+    return Agent(RunConfig(below, limits, encoder, above, dict.fromkeys(above, "flag --model")), agent.log)
 
 
 def test_a_level_can_be_chosen_for_the_model_of_a_flag() -> None:
@@ -203,7 +203,7 @@ def test_a_level_can_be_chosen_for_the_model_of_a_flag() -> None:
     assert under_flag(agent, model="chat/small").memory.settings["level"] == "low"
     agent.happen(Change({"level": None}))
     assert agent.memory.settings["level"] == ""
-    with pytest.raises(Refused, match="level is set by flag --model for this run"):
+    with pytest.raises(Rejected, match="level is set by flag --model for this run"):
         under_flag(agent, model="chat/small", level="high").happen(Change({"level": "low"}))
 
 
@@ -212,7 +212,7 @@ def test_a_level_stays_with_the_model_that_the_agent_chose_it_for() -> None:
     agent.happen(Change({"model": "blocks/tiny", "level": "high"}))
     other = under_flag(agent, model="chat/small")
     assert (other.memory.model, other.memory.settings["level"]) == ("chat/small", "")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as refused:
         other.happen(Change({"level": "low"}))
     assert str(refused.value) == (
         "Level low would go with blocks/tiny, the agent's own model, and that of this run is chat/small, set by flag"
@@ -226,10 +226,10 @@ def test_a_level_stays_with_the_model_that_the_agent_chose_it_for() -> None:
     assert (again.memory.model, again.memory.settings["level"]) == ("blocks/tiny", "low")
 
 
-def test_a_recorded_setting_that_nobody_wants_any_more_ends() -> None:
+def test_recorded_setting_ends_when_no_place_names_it_any_more() -> None:
     agent = Agent()
     agent.happen(Change({"level": "low"}))
-    Agent(Run(RUN.below, limits, encoder, {"level": "high"}, {"level": "--model"}), agent.log)
+    Agent(RunConfig(RUN.below, limits, encoder, {"level": "high"}, {"level": "--model"}), agent.log)
     agent.log.append("a", (ev.SettingsChanged({"theme": "dark"}, {"theme": "config.toml"}),))
     again = Agent(RUN, agent.log)
     assert {key: value for key, value in again.memory.settings.items() if value is not None} == {
@@ -241,7 +241,7 @@ def test_a_recorded_setting_that_nobody_wants_any_more_ends() -> None:
 def test_origins_are_recorded_with_the_values() -> None:
     agent = Agent()
     agent.happen(Change({"level": "low", "budget": 7}))
-    run = Run({**RUN.below, "model": "chat/small"}, limits, encoder, {"budget": 5}, {"budget": "--budget"})
+    run = RunConfig({**RUN.below, "model": "chat/small"}, limits, encoder, {"budget": 5}, {"budget": "--budget"})
     agent.log.append("a", (ev.SettingsChanged({"model": "blocks/tiny"}, {"model": "--model"}),))
     Agent(run, agent.log)
     (recorded,) = (row.event() for row in agent.log.rows[-1:])
@@ -266,11 +266,11 @@ def test_model_without_tools_plans_no_filter() -> None:
         replace(RUN, below={"model": "chat/toolless"}, planning=lambda: (ToolSpec("filter_context", "", "{}"),))
     )
     agent.turn("What do foxes eat?", "Mice.")
-    with pytest.raises(Refused, match=r"chat/toolless takes no tools, .* /forget takes ids, too"):
+    with pytest.raises(Rejected, match=r"chat/toolless takes no tools, .* /forget takes ids, too"):
         decide(agent.memory, Plan("forget", "foxes"))
 
 
-def test_the_talk_that_plans_a_filter_is_in_none_of_its_figures() -> None:
+def test_planning_talk_does_not_count_in_the_sizes_of_its_filter() -> None:
     agent = Agent(replace(RUN, planning=lambda: (ToolSpec("filter_context", "Plans a filter. " * 20, "{}"),)))
     agent.turn("What do foxes eat?", "Mice.")
     used = agent.memory.used

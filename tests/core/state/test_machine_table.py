@@ -1,4 +1,4 @@
-"""The state machine as a table: in each state, each input → its facts, the next status, the jobs that are wanted."""
+"""This table of the state machine names, for each state and input, the events, the next status and the wanted jobs."""
 
 import itertools
 from collections.abc import Callable
@@ -9,8 +9,8 @@ import pytest
 from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.agents.mail import WORKS_FOR, Mail
-from ikigai.core.errors import Refused
-from ikigai.core.forget.selection import Wanted
+from ikigai.core.errors import Rejected
+from ikigai.core.forget.selection import EventRange
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import (
@@ -19,26 +19,27 @@ from ikigai.core.state.inputs import (
     CallModel,
     Change,
     Clear,
+    CloseNote,
+    CommandFinished,
     Condense,
     Condensed,
+    ContextOverflowed,
     Denied,
     Edit,
-    Exceeded,
     Failed,
     Filter,
     Forget,
-    Heard,
     Input,
-    Instructed,
+    InstructionsChanged,
     Interrupted,
     Job,
-    Mailed,
-    Note,
-    Noted,
+    MailArrived,
+    MailDelivered,
+    NoteClosed,
+    Offered,
     Opened,
     Plan,
     Quote,
-    Ran,
     Replied,
     Retry,
     RewindAt,
@@ -51,17 +52,17 @@ from ikigai.core.state.inputs import (
     Submitted,
     ToolDone,
     Undo,
-    Used,
+    UsageRecorded,
 )
 from ikigai.core.state.machine import work
-from ikigai.core.state.memory import Status
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.memory import AgentStatus
+from ikigai.core.state.run_config import RunConfig
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 
 # The states. "idle" has a turn with the call o behind it and the mark m; "tools" has c1 asked for, c2 begun, c3 done;
 # "astray" has two rounds of calls that are all of no tool, "mixed" the same with one of a tool in the first.
-# Facts: ! stands for interrupted or an error. Jobs: "call" the model, "start" or "run" a tool.
+# Events: ! stands for interrupted or an error. Jobs: "call" the model, "start" or "run" a tool.
 TABLE = """
 state   | input              | facts                                                     | then    | jobs
 
@@ -77,6 +78,7 @@ idle    | interrupt, words   |                                                  
 idle    | interrupt, usage   | usage                                                     | idle    |
 idle    | used               | usage                                                     | idle    |
 idle    | heard              |                                                           | idle    |
+idle    | offer              |                                                           | idle    |
 idle    | send               | mail_sent                                                 | idle    |
 idle    | mail               | user mail_taken mail_taken                                | waiting | call
 idle    | reply              |                                                           | idle    |
@@ -127,6 +129,7 @@ waiting | interrupt, usage   | usage turn_end(interrupted)                      
 waiting | interrupt, both    | assistant! usage turn_end(interrupted)                    | idle    |
 waiting | used               | usage                                                     | waiting | call
 waiting | heard              |                                                           | waiting | call
+waiting | offer              |                                                           | waiting | call
 waiting | send               | mail_sent                                                 | waiting | call
 waiting | interrupt, thought | assistant! turn_end(interrupted)                          | idle    |
 waiting | interrupt, call    | assistant! turn_end(interrupted)                          | idle    |
@@ -182,6 +185,7 @@ tools   | interrupt          | turn_end(interrupted)                            
 tools   | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
 tools   | used               | usage                                                     | tools   | start c1, run c2
 tools   | heard              |                                                           | tools   | start c1, run c2
+tools   | offer              |                                                           | tools   | start c1, run c2
 tools   | send               | mail_sent                                                 | tools   | start c1, run c2
 tools   | reply              |                                                           | tools   | start c1, run c2
 tools   | fail               |                                                           | tools   | start c1, run c2
@@ -237,7 +241,7 @@ CELLS = [tuple(cell.strip() for cell in line.split("|")) for line in TABLE.split
 
 
 def idle() -> Agent:
-    agent = Agent(Run(RUN.below, limits, encoder, planning=lambda: (ToolSpec("filter_context", "", "{}"),)))
+    agent = Agent(RunConfig(RUN.below, limits, encoder, planning=lambda: (ToolSpec("filter_context", "", "{}"),)))
     agent.happen(Submitted("?"))
     agent.reply(ToolCall("o", "look", "{}", malformed="["))
     agent.reply(Text("!"))
@@ -261,7 +265,7 @@ def tools() -> Agent:
 
 
 def last() -> Agent:
-    """One tool is still running."""
+    """Return an agent with one tool still running."""
     agent = tools()
     agent.happen(ToolDone(agent.job(RunTool), ToolResult("c2", "seen")))
     agent.happen(Approved(agent.job(StartTool)))
@@ -269,12 +273,12 @@ def last() -> Agent:
 
 
 def astray(*first: str) -> Agent:
-    """Waiting behind two rounds of calls; there is one tool, `touch`."""
-    agent = Agent(Run(RUN.below, limits, encoder, tools=(ToolSpec("touch", "", "{}"),)))
+    """Return an agent that waits behind two rounds of calls; there is one tool, `touch`."""
+    agent = Agent(RunConfig(RUN.below, limits, encoder, tools=(ToolSpec("touch", "", "{}"),)))
     agent.happen(Submitted("Do it."))
     for names in (("look", *first), ("look",)):
         agent.reply(*(ToolCall("", name) for name in names))
-        while agent.memory.status is Status.RUNNING_TOOLS:
+        while agent.memory.status is AgentStatus.RUNNING_TOOLS:
             agent.happen(Approved(agent.job(StartTool)))
             agent.happen(ToolDone(job := agent.job(RunTool), ToolResult(job.call.id, "No.", is_error=True)))
     return agent
@@ -318,12 +322,12 @@ def fail(*said: ReplyBlock, late: bool = False) -> Callable[[Agent], Input]:
 
 
 def asked(agent: Agent, late: bool) -> CallModel:
-    """The job of asking the model, as it stands, or as it stood before the turn."""
+    """Return the job of asking the model, now or before the turn."""
     return CallModel(1 if late or not agent.memory.open else agent.memory.open.last)
 
 
 def call(agent: Agent, id: str) -> tuple[int, ToolCall]:
-    """A call of the open turn with the id of its event; one of nowhere when there is none."""
+    """Return a call of the open turn with the id of its event; an unknown call if there is none."""
     calls = agent.memory.open.calls if agent.memory.open else ()
     return next((found for found in calls if found[1].id == id), (1, ToolCall(id, "look")))
 
@@ -342,8 +346,8 @@ def x(id: str = "x") -> ToolCall:
 
 
 def condensed(agent: Agent, late: bool = False) -> Condensed:
-    """A summary of the whole of it, made before or behind another one."""
-    begins = agent.memory.begins(20)
+    """Return a summary of the whole memory, made before or behind another one."""
+    begins = agent.memory.start_up_to(20)
     if late:
         agent.happen(Condensed(ev.Summarised("It was.", 20), begins))
     return Condensed(ev.Summarised("It was.", 20), begins)
@@ -359,8 +363,8 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "open, other budget": lambda agent: Opened(),
     "submit": lambda agent: Submitted("Hello."),
     "steer": lambda agent: Steered("And mind the gap."),
-    "instruct": lambda agent: Instructed("Obey."),
-    "instruct nothing": lambda agent: Instructed(""),
+    "instruct": lambda agent: InstructionsChanged("Obey."),
+    "instruct nothing": lambda agent: InstructionsChanged(""),
     "submit nothing": lambda agent: Submitted(""),
     "submit a picture": lambda agent: Submitted("", (Image("image/png", "iVBO", 2, 1),)),
     "interrupt": lambda agent: Interrupted(),
@@ -369,10 +373,11 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "interrupt, call": lambda agent: Interrupted((Text("I look."), x())),
     "interrupt, usage": lambda agent: Interrupted((), USAGE),
     "interrupt, both": lambda agent: Interrupted((Text("I was say"),), USAGE),
-    "used": lambda agent: Used(USAGE),
-    "heard": lambda agent: Heard(),
+    "used": lambda agent: UsageRecorded(USAGE),
+    "heard": lambda agent: MailArrived(),
+    "offer": lambda agent: Offered(()),
     "send": lambda agent: Send(ev.MailSent("b", "Look again.", "heron")),
-    "mail": lambda agent: Mailed((Mail(1, "b", "heron", "Done."), Mail(2, "b", "heron", "Sorry."))),
+    "mail": lambda agent: MailDelivered((Mail(1, "b", "heron", "Done."), Mail(2, "b", "heron", "Sorry."))),
     "reply": reply(Text("Yes.")),
     "reply nothing": reply(),
     "reply, calls": reply(Text("I look."), x(), x("y")),
@@ -392,9 +397,9 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "fail, words": fail(Text("I was say")),
     "fail, unsent": lambda agent: Failed(asked(agent, False), "There is no model.", ()),
     "late fail": fail(late=True),
-    "exceeded": lambda agent: Exceeded(asked(agent, False), "Too long.", USAGE),
-    "exceeded, unsent": lambda agent: Exceeded(asked(agent, False), "Too long."),
-    "late exceeded": lambda agent: Exceeded(asked(agent, True), "Too long.", USAGE),
+    "exceeded": lambda agent: ContextOverflowed(asked(agent, False), "Too long.", USAGE),
+    "exceeded, unsent": lambda agent: ContextOverflowed(asked(agent, False), "Too long."),
+    "late exceeded": lambda agent: ContextOverflowed(asked(agent, True), "Too long.", USAGE),
     "approve c1": lambda agent: Approved(StartTool(*call(agent, "c1"))),
     "approve c2": lambda agent: Approved(StartTool(*call(agent, "c2"))),
     "approve c3": lambda agent: Approved(StartTool(*call(agent, "c3"))),
@@ -415,7 +420,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "rewind elsewhere": lambda agent: RewindTo("elsewhere"),
     "rewind to 0": lambda agent: RewindAt(0),
     "rewind at the end": lambda agent: RewindAt(20),
-    "forget ids": lambda agent: Forget((Wanted(1, 1),)),
+    "forget ids": lambda agent: Forget((EventRange(1, 1),)),
     "filter": lambda agent: Filter(((1, 9),), (), 2),
     "plan": lambda agent: Plan("forget", "all of it"),
     "condense": lambda agent: Condense("the paths"),
@@ -427,8 +432,8 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "undo 1": lambda agent: Undo(1),
     "retry": lambda agent: Retry(),
     "edit": lambda agent: Edit(),
-    "ran": lambda agent: Ran("/recall it", "It was."),
-    "noted": lambda agent: Noted(Note(agent.memory.open.first if agent.memory.open else 1)),
+    "ran": lambda agent: CommandFinished("/recall it", "It was."),
+    "noted": lambda agent: NoteClosed(CloseNote(agent.memory.open.first if agent.memory.open else 1)),
     "plan made": lambda agent: ToolDone(
         RunTool(*call(agent, "p")), ToolResult("p", "done"), (ev.FilterPlanned(((1, 9),), (), 2, 5),)
     ),
@@ -437,8 +442,8 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
 }
 
 
-def told(fact: ev.Event) -> str:
-    match fact:
+def describe_event(event: ev.Event) -> str:
+    match event:
         case ToolCall(id) | ev.ToolStarted(id) | ev.Marked(id):
             detail = f"({id})"
         case ToolResult(id):
@@ -449,11 +454,11 @@ def told(fact: ev.Event) -> str:
             detail = f"({', '.join(values)})"
         case _:
             detail = ""
-    mark = "!" if getattr(fact, "interrupted", False) or getattr(fact, "is_error", False) else ""
-    return codec.KIND[type(fact)] + detail + mark
+    mark = "!" if getattr(event, "interrupted", False) or getattr(event, "is_error", False) else ""
+    return codec.KIND_OF[type(event)] + detail + mark
 
 
-def told_job(job: Job) -> str:
+def describe_job(job: Job) -> str:
     match job:
         case CallModel():
             return "call"
@@ -461,31 +466,34 @@ def told_job(job: Job) -> str:
             return f"start {call.id}"
         case RunTool(_, call):
             return f"run {call.id}"
-        case Note():
+        case CloseNote():
             return "note"
 
 
-@pytest.mark.parametrize(("state", "happened", "facts", "then", "jobs"), CELLS, ids=lambda cell: cell or "-")
-def test_cell(state: str, happened: str, facts: str, then: str, jobs: str) -> None:
+@pytest.mark.parametrize(("state", "incoming", "events", "then", "jobs"), CELLS, ids=lambda cell: cell or "-")
+def test_cell(state: str, incoming: str, events: str, then: str, jobs: str) -> None:
     states = (idle, waiting, tools, last, astray, mixed, quoting, planning, applying, undoing)
     agent = {each.__name__: each for each in states}[state]()
-    if happened == "open, other budget":
+    if incoming == "open, other budget":
         agent = reopened_below(agent, 7)
     try:
-        found = " ".join(told(fact) for fact in agent.happen(INPUTS[happened](agent)))
-    except Refused as refusal:
+        found = " ".join(describe_event(event) for event in agent.happen(INPUTS[incoming](agent)))
+    except Rejected as refusal:
         found = f"refused: {refusal.what}"
         assert refusal.remedy
-    assert found == facts
-    assert agent.memory.status is {"idle": Status.IDLE, "waiting": Status.WAITING, "tools": Status.RUNNING_TOOLS}[then]
-    assert ", ".join(map(told_job, sorted(work(agent.memory), key=lambda job: job.asked_by))) == jobs
+    assert found == events
+    assert (
+        agent.memory.status
+        is {"idle": AgentStatus.IDLE, "waiting": AgentStatus.WAITING, "tools": AgentStatus.RUNNING_TOOLS}[then]
+    )
+    assert ", ".join(map(describe_job, sorted(work(agent.memory), key=lambda job: job.asked_by))) == jobs
     assert agent.loaded() == agent.memory
 
 
 def reopened_below(agent: Agent, budget: int) -> Agent:
-    """The same log, loaded (not opened) by a program whose configuration gives another budget than was recorded."""
+    """Return the agent loaded (not opened) by a program whose configuration has another budget than recorded."""
     agent.log.append("a", (ev.SettingsChanged({"budget": 99}, {"budget": "config.toml"}),))
-    agent.run = Run({**RUN.below, "budget": budget}, limits, encoder)
+    agent.run = RunConfig({**RUN.below, "budget": budget}, limits, encoder)
     agent.memory = agent.loaded()
     return agent
 
@@ -511,16 +519,16 @@ def test_every_input_that_needs_idle_is_refused_in_every_other_state() -> None:
         needing += ["retry", "edit", "change budget"]
         refused = [cell[1] for cell in CELLS if cell[0] == state and cell[2].startswith("refused: The agent is busy")]
         assert refused == needing
-    assert {type(INPUTS[happened](idle())) for happened in needing} == set(NEEDS_IDLE)
+    assert {type(INPUTS[incoming](idle())) for incoming in needing} == set(NEEDS_IDLE)
 
 
 def test_the_table_has_every_input_in_every_state() -> None:
     for state in ("idle", "waiting", "tools"):
-        happened = {type(INPUTS[cell[1]](idle())) for cell in CELLS if cell[0] == state}
-        assert happened == set(get_args(Input))
+        incoming = {type(INPUTS[cell[1]](idle())) for cell in CELLS if cell[0] == state}
+        assert incoming == set(get_args(Input))
 
 
-def test_a_model_that_keeps_calling_what_is_not_there_is_named_with_what_it_calls() -> None:
+def test_turn_fails_with_the_model_and_the_unknown_tools_that_it_keeps_calling() -> None:
     agent = astray()
     names = ("ls", "cat", "ls", "x" * 90)
     *_, end = agent.happen(reply(*(ToolCall("", name) for name in names))(agent))
@@ -529,8 +537,8 @@ def test_a_model_that_keeps_calling_what_is_not_there_is_named_with_what_it_call
     )
 
 
-def test_it_is_so_also_where_its_older_calls_had_to_make_room() -> None:
-    agent = Agent(Run({"model": "chat/tiny", "budget": 100_000}, limits, encoder))
+def test_turn_fails_for_unknown_tools_also_when_older_calls_were_dropped() -> None:
+    agent = Agent(RunConfig({"model": "chat/tiny", "budget": 100_000}, limits, encoder))
     agent.happen(Submitted("Do it."))
     for n in range(2):
         agent.reply(ToolCall(f"c{n}", "ls"))
@@ -542,16 +550,16 @@ def test_it_is_so_also_where_its_older_calls_had_to_make_room() -> None:
 
 
 def worker(maker: str = "boss", agent: str = "a") -> Agent:
-    """An agent that works for another one."""
+    """Return an agent that works for another one."""
     made = Agent()
     made.log.append("a", (ev.Cleared({WORKS_FOR: f"{maker} {agent}"}),))
     made.memory = made.loaded()
     return made
 
 
-def test_what_comes_of_a_turn_that_another_agent_began_is_reported_however_it_ends() -> None:
-    def reported(*facts: ev.Event) -> list[tuple[str, str, str]]:
-        return [(fact.to, fact.ending, fact.text) for fact in facts if isinstance(fact, ev.MailSent)]
+def test_turn_of_another_agent_is_reported_with_any_ending() -> None:
+    def reported(*events: ev.Event) -> list[tuple[str, str, str]]:
+        return [(event.to, event.ending, event.text) for event in events if isinstance(event, ev.MailSent)]
 
     agent = worker()
     agent.happen(Submitted("Do it.", sender="heron"))
@@ -561,15 +569,15 @@ def test_what_comes_of_a_turn_that_another_agent_began_is_reported_however_it_en
     last = [row.event for row in agent.log.history("a")][-1:]
     lost = "[the turn did not end as it should: the program ended]\nI look."
     assert reported(*last) == [("boss", "interrupted", lost)]
-    agent.happen(Mailed((Mail(1, "b", "heron", "Again."),)))
+    agent.happen(MailDelivered((Mail(1, "b", "heron", "Again."),)))
     assert reported(*agent.reply(Text("Done."))) == [("boss", "completed", "Done.")]
-    agent.happen(Mailed((Mail(2, "b", "heron", "And?"),)))
+    agent.happen(MailDelivered((Mail(2, "b", "heron", "And?"),)))
     assert reported(*agent.happen(fail()(agent))) == [
         ("boss", "failed", "[the turn did not end as it should: It broke.]")
     ]
     agent.happen(Submitted("I am the user."))
     assert not reported(*agent.reply(Text("Hello.")))
-    agent.happen(Mailed((Mail(3, "b", "heron", "I, too.", by_user=True),)))
+    agent.happen(MailDelivered((Mail(3, "b", "heron", "I, too.", by_user=True),)))
     assert not reported(*agent.reply(Text("Hello.")))
     for other in (Agent(), worker(agent="another")):
         other.happen(Submitted("Do it.", sender="heron"))
@@ -577,35 +585,35 @@ def test_what_comes_of_a_turn_that_another_agent_began_is_reported_however_it_en
 
 
 def called(agent: Agent, name: str, *also: ev.MailTaken) -> None:
-    """The model calls a tool, and it runs."""
+    """Let the model call a tool, and run it."""
     agent.reply(ToolCall("c", name))
     agent.happen(Approved(agent.job(StartTool)))
     agent.happen(ToolDone(agent.job(RunTool), ToolResult("c", "Done."), also))
 
 
 def test_work_that_a_turn_has_taken_is_answered_to_whoever_gave_it() -> None:
-    """Also where the user began the turn, and where its giver is not the agent's maker."""
+    """The report is sent also if the user began the turn, and if another agent than the parent gave the work."""
     agent = worker()
     agent.happen(Submitted("I am the user."))
     mails = (Mail(1, "boss", "heron", "Do it.", wants_reply=True), Mail(2, "b", "finch", "By the way."))
     called(agent, "wait", *(mail.taken for mail in mails))
-    answers = [fact for fact in agent.reply(Text("Done.")) if isinstance(fact, ev.MailSent)]
-    assert [(fact.to, fact.text, fact.attended) for fact in answers] == [("boss", "Done.", True)]
-    agent.happen(Mailed((Mail(3, "top", "eagle", "And this.", wants_reply=True),)))
-    answers = [fact for fact in agent.reply(Text("That, too.")) if isinstance(fact, ev.MailSent)]
-    assert [(fact.to, fact.attended) for fact in answers] == [("boss", False), ("top", False)]
+    answers = [event for event in agent.reply(Text("Done.")) if isinstance(event, ev.MailSent)]
+    assert [(event.to, event.text, event.attended) for event in answers] == [("boss", "Done.", True)]
+    agent.happen(MailDelivered((Mail(3, "top", "eagle", "And this.", wants_reply=True),)))
+    answers = [event for event in agent.reply(Text("That, too.")) if isinstance(event, ev.MailSent)]
+    assert [(event.to, event.attended) for event in answers] == [("boss", False), ("top", False)]
 
 
-def test_a_turn_is_attended_where_the_user_asked_for_it_or_gave_it_through_an_agent_above() -> None:
+def test_turn_is_attended_if_the_user_asked_for_it_also_through_an_agent_above() -> None:
     def attended(agent: Agent) -> bool:
         assert agent.memory.open
         return agent.memory.open.attended
 
-    def mail(**more: bool) -> Mailed:
-        return Mailed((Mail(next(numbers), "boss", "heron", "?", **more),))
+    def mail(**more: bool) -> MailDelivered:
+        return MailDelivered((Mail(next(numbers), "boss", "heron", "?", **more),))
 
     numbers = itertools.count(1)
-    for happened, expected in (
+    for incoming, expected in (
         (Submitted("From the user."), True),
         (Submitted("From another.", sender="heron"), False),
         (Submitted("Work.", sender="heron", attended=True), True),
@@ -615,17 +623,17 @@ def test_a_turn_is_attended_where_the_user_asked_for_it_or_gave_it_through_an_ag
         (mail(attended=True), False),
     ):
         agent = worker()
-        agent.happen(happened)
-        assert attended(agent) is expected, happened
+        agent.happen(incoming)
+        assert attended(agent) is expected, incoming
         called(agent, "look")
         agent.happen(Steered("A word of the user's."))
         assert attended(agent)
 
 
-def test_a_turn_that_an_agent_began_is_no_message_of_the_users_to_send_again() -> None:
+def test_retry_refuses_a_turn_that_another_agent_began() -> None:
     agent = worker()
     agent.happen(Submitted("Do it.", sender="heron"))
     agent.reply(Text("Done."))
     for again in (Retry(), Edit()):
-        with pytest.raises(Refused, match="message of another agent"):
+        with pytest.raises(Rejected, match="message of another agent"):
             agent.happen(again)

@@ -1,4 +1,4 @@
-"""The fold in sentences: what each event does to memory, and what a damaged log does not."""
+"""These tests check the fold: the effect of each event on memory, and that damaged rows have none."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from ikigai.core import events as ev
 from ikigai.core.messages import Role, Text, ToolCall, ToolResult
 from ikigai.core.request.build import NOT_RUN, OUTCOME_UNKNOWN
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.state.fold import accepts, evolve
+from ikigai.core.state.fold import evolve, is_accepted
 from ikigai.core.state.inputs import (
     Approved,
     Change,
@@ -20,14 +20,14 @@ from ikigai.core.state.inputs import (
     Submitted,
     ToolDone,
 )
-from ikigai.core.state.memory import Memory, Status, request
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.memory import AgentStatus, Memory, next_request
+from ikigai.core.state.run_config import RunConfig
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 
 
 def asked(memory: Memory) -> list[str]:
-    """The words of the users in the window."""
+    """Return the texts of the users' messages in the window."""
     return [message.text for turn in memory.window.turns for message in turn.messages if message.role is Role.USER]
 
 
@@ -53,7 +53,7 @@ def test_a_rewind_leaves_settings_in_force() -> None:
     assert (agent.memory.budget, agent.memory.own) == (7, {"budget": 7})
 
 
-def test_what_a_rewind_took_stays_away_after_another() -> None:
+def test_rewound_events_stay_excluded_after_another_rewind() -> None:
     agent = Agent()
     agent.happen(SetMark("m"))
     agent.turn("a")
@@ -131,7 +131,7 @@ def test_turns_that_were_interrupted_or_failed_stay_with_their_pairs_closed() ->
     agent.happen(Approved(agent.job(StartTool, 1)))
     agent.happen(ToolDone(agent.job(RunTool, 1), ToolResult("z", "seen")))
     agent.happen(Interrupted())
-    *_, answers, last = request(agent.memory).messages
+    *_, answers, last = next_request(agent.memory).messages
     assert answers.blocks == (
         ToolResult("x", NOT_RUN, is_error=True, name="look"),
         ToolResult("y", OUTCOME_UNKNOWN, is_error=True, name="look"),
@@ -141,20 +141,20 @@ def test_turns_that_were_interrupted_or_failed_stay_with_their_pairs_closed() ->
     assert agent.loaded() == agent.memory
 
 
-def test_a_program_that_died_leaves_what_its_draft_holds() -> None:
+def test_killed_process_leaves_the_text_of_its_draft() -> None:
     agent = Agent()
     agent.happen(Submitted("a"))
     agent.log.save_draft("a", Draft(agent.log.rows[-1].id, "I was say"))
     again = Agent(RUN, agent.log)
-    assert [message.text for message in request(again.memory).messages] == ["a", "I was say"]
-    assert again.log.draft("a") is None and again.memory.status is Status.IDLE
+    assert [message.text for message in next_request(again.memory).messages] == ["a", "I was say"]
+    assert again.log.draft("a") is None and again.memory.status is AgentStatus.IDLE
     rows = len(again.log.rows)
     Agent(RUN, agent.log)
     assert len(again.log.rows) == rows, "recovery writes nothing the second time"
 
 
 def test_the_open_turn_may_exceed_the_budget_but_not_the_room() -> None:
-    agent = Agent(Run({"model": "chat/tiny", "budget": 60}, limits, encoder))
+    agent = Agent(RunConfig({"model": "chat/tiny", "budget": 60}, limits, encoder))
     agent.turn("a", "b")
     agent.happen(Submitted("c" * 200))
     assert agent.memory.ceiling < agent.memory.used <= agent.memory.room and agent.memory.window.turns
@@ -163,12 +163,12 @@ def test_the_open_turn_may_exceed_the_budget_but_not_the_room() -> None:
     agent.happen(ToolDone(agent.job(RunTool), ToolResult("x", "seen")))
     assert not agent.memory.window.turns and agent.memory.open
     assert agent.memory.cutoff == agent.memory.open.first
-    assert request(agent.memory).messages[0].text == "[conversation truncated — 2 older messages omitted]"
+    assert next_request(agent.memory).messages[0].text == "[conversation truncated — 2 older messages omitted]"
     assert agent.loaded() == agent.memory
 
 
-def test_what_fills_the_ceiling_to_the_byte_fits_and_one_byte_more_does_not() -> None:
-    run = Run({"model": "chat/large", "budget": 100}, limits, encoder)
+def test_request_fits_up_to_the_last_byte_of_the_ceiling() -> None:
+    run = RunConfig({"model": "chat/large", "budget": 100}, limits, encoder)
     probe = Agent(run)
     probe.turn("a", "b")
     probe.turn("c", "d")
@@ -188,12 +188,12 @@ def test_after_a_change_of_model_turns_are_measured_anew() -> None:
     agent.happen(Interrupted())
     for model in ("blocks/large", "chat/large"):
         agent.happen(Change({"model": model}))
-        assert agent.memory.size == len(encoder(model).body(request(agent.memory)))
+        assert agent.memory.size == len(encoder(model).body(next_request(agent.memory)))
 
 
-def test_nothing_is_out_of_memory_when_nothing_was_said() -> None:
+def test_cutoff_is_none_in_an_empty_memory() -> None:
     memory = Agent().memory
-    assert (memory.status, memory.cutoff, memory.window.older) == (Status.IDLE, None, ev.Totals())
+    assert (memory.status, memory.cutoff, memory.window.older) == (AgentStatus.IDLE, None, ev.Totals())
     assert memory.size == memory.envelope
 
 
@@ -223,7 +223,7 @@ def running() -> Memory:
 )
 def test_a_row_that_its_state_does_not_accept_changes_nothing(event: ev.Event) -> None:
     memory = running()
-    assert not accepts(memory, event)
+    assert not is_accepted(memory, event)
     assert evolve(memory, stored(memory, event)) is memory
 
 
@@ -238,18 +238,18 @@ def test_a_row_that_its_state_does_not_accept_changes_nothing(event: ev.Event) -
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_what_belongs_to_a_turn_is_nothing_without_one(event: ev.Event) -> None:
+def test_turn_events_change_nothing_without_a_turn(event: ev.Event) -> None:
     memory = Agent().memory
     assert evolve(memory, stored(memory, event)) is memory
 
 
 @pytest.mark.parametrize("event", [ev.UsageReported("m"), ev.CommandRan("/status"), ev.Unknown("hologram")])
-def test_what_is_only_shown_changes_nothing(event: ev.Event) -> None:
+def test_display_events_change_nothing(event: ev.Event) -> None:
     for memory in (Agent().memory, running()):
-        assert accepts(memory, event) and evolve(memory, stored(memory, event)) is memory
+        assert is_accepted(memory, event) and evolve(memory, stored(memory, event)) is memory
 
 
-def test_the_past_changes_with_a_rewind_and_with_settings_and_with_nothing_else() -> None:
+def test_memory_is_stale_after_events_that_change_the_past() -> None:
     memory = Agent().memory
     for event in (ev.Rewound(0), ev.SettingsChanged({}, {}), ev.Cleared(), ev.Marked("m"), ev.Forked("b", None)):
         assert evolve(memory, stored(memory, event)).stale is isinstance(event, ev.CHANGES_THE_PAST)
@@ -259,7 +259,7 @@ def test_recovery_and_new_settings_are_one_transaction() -> None:
     agent = Agent()
     agent.happen(Change({"level": "low"}))
     agent.happen(Submitted("a"))
-    agent.run = Run({**RUN.below, "level": "low"}, limits, encoder, {"level": "high"}, {"level": "--model"})
+    agent.run = RunConfig({**RUN.below, "level": "low"}, limits, encoder, {"level": "high"}, {"level": "--model"})
     agent.memory = agent.loaded()
     ended, changed = agent.happen(Opened())
     assert isinstance(ended, ev.TurnEnded) and isinstance(changed, ev.SettingsChanged)

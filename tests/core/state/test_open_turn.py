@@ -1,4 +1,4 @@
-"""Events that are folded at once come to what they come to one by one; and what a message takes at the most is true."""
+"""These tests check that events folded at once equal those folded one by one, and the upper limits of messages."""
 
 from functools import reduce
 
@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.model import Limits
-from ikigai.core.state.fold import blank, evolve, replay
-from ikigai.core.state.open_turn import MOST_OF_MESSAGE, most_of
-from ikigai.core.state.run_config import Rules, Run
-from ikigai.core.state.tool_results import Caps
+from ikigai.core.model import ModelLimits
+from ikigai.core.state.fold import empty_memory, evolve, replay
+from ikigai.core.state.open_turn import MAX_MESSAGE_BYTES, max_bytes
+from ikigai.core.state.run_config import RunConfig, WindowRules
+from ikigai.core.state.tool_results import ToolResultLimits
 from tests.core import worlds
 from tests.core.encoders import ENCODERS, encoder
 
@@ -26,9 +26,9 @@ iteration = st.builds(
         ev.AssistantMessage(words),
         *(ToolCall(f"{id}{n}", "look") for n in range(len(texts))),
         *(
-            fact
+            event
             for n, text in list(enumerate(texts))[lost:]
-            for fact in (ev.ToolStarted(f"{id}{n}"), ToolResult(f"{id}{n}", text, images=shown))
+            for event in (ev.ToolStarted(f"{id}{n}"), ToolResult(f"{id}{n}", text, images=shown))
         ),
     ],
     said,
@@ -48,11 +48,11 @@ stray = st.one_of(
     st.builds(ev.ApprovalDecided, IDS, st.booleans()),
     st.just(ev.FilterPlanned(((1, 2),), (), 2, 9)),
     st.builds(ev.UserMessage, long, planning=st.just("forget")),
-).map(lambda fact: [fact])
+).map(lambda event: [event])
 turn = st.builds(
     lambda text, shown, kind, steps, ends: [
         ev.UserMessage(text, shown, *kind),
-        *(fact for step in steps for fact in step),
+        *(event for step in steps for event in step),
         *([ev.TurnEnded(ev.Ending.COMPLETED, "", 1, 9)] if ends else []),
     ],
     long,
@@ -69,7 +69,7 @@ turn = st.builds(
     context=st.sampled_from([300, 3_000, 12_000, 40_000, 10**6]),
     budget=st.sampled_from([0, 1, 2_000, 100_000]),
     model=st.sampled_from(["chat/x", "blocks/x"]),
-    caps=worlds.caps | st.just(Caps()) | st.just(Caps(keep_first=0, keep_last=0)),
+    caps=worlds.caps | st.just(ToolResultLimits()) | st.just(ToolResultLimits(keep_first=0, keep_last=0)),
     first=st.booleans(),
     readable=st.booleans(),
     removed=st.sets(st.integers(1, 40), max_size=4),
@@ -80,18 +80,18 @@ def test_at_once_and_one_by_one(
     context: int,
     budget: int,
     model: str,
-    caps: Caps,
+    caps: ToolResultLimits,
     first: bool,
     readable: bool,
     removed: set[int],
     split: int,
 ) -> None:
-    run = Run({"model": model, "budget": budget}, lambda _: Limits(context, 100), encoder)
+    run = RunConfig({"model": model, "budget": budget}, lambda _: ModelLimits(context, 100), encoder)
     tools, others = (worlds.READABLE, worlds.TOOLS) if readable else (worlds.TOOLS, worlds.READABLE)
-    run = replace(run, tools=tools, planning=lambda: others, rules=Rules(0.25, first, 0, caps))
-    begun = evolve(blank(run, "a"), ev.StoredEvent(99, "a", 99, 0.0, ev.Filtered("forget", ids=tuple(removed))))
-    facts = [fact for facts in turns for fact in facts]
-    rows = [ev.StoredEvent(id, "a", id, 0.0, fact) for id, fact in enumerate(facts, start=1)]
+    run = replace(run, tools=tools, planning=lambda: others, rules=WindowRules(0.25, first, 0, caps))
+    begun = evolve(empty_memory(run, "a"), ev.StoredEvent(99, "a", 99, 0.0, ev.Filtered("forget", ids=tuple(removed))))
+    events = [event for events in turns for event in events]
+    rows = [ev.StoredEvent(id, "a", id, 0.0, event) for id, event in enumerate(events, start=1)]
     one_by_one = reduce(evolve, rows, begun)
     assert replay(begun, rows) == one_by_one
     assert replay(replay(begun, rows[:split]), rows[split:]) == one_by_one
@@ -110,6 +110,6 @@ messages = st.builds(
 
 
 @given(messages)
-def test_no_message_takes_more_than_its_most(message: Message) -> None:
+def test_message_takes_no_more_than_its_upper_limit(message: Message) -> None:
     for each in ENCODERS.values():
-        assert each.message(message) <= MOST_OF_MESSAGE + most_of(message.blocks)
+        assert each.message(message) <= MAX_MESSAGE_BYTES + max_bytes(message.blocks)

@@ -1,28 +1,28 @@
-"""Profiles in memory: what goes before what, what is recorded, and whose rules the window is kept by."""
+"""These tests check profiles in memory: their precedence, the recorded settings, and the rules of the window."""
 
 import pytest
 from msgspec.structs import replace
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.messages import ToolSpec
 from ikigai.core.state.inputs import Change, Clear
-from ikigai.core.state.memory import offered, request
-from ikigai.core.state.project_limits import ALL
-from ikigai.core.state.run_config import Profile, Rules, Run
-from ikigai.core.state.tool_results import Caps
-from ikigai.core.views.transcript import block
+from ikigai.core.state.memory import next_request, offered_tools
+from ikigai.core.state.run_config import RunConfig, RunProfile, WindowRules
+from ikigai.core.state.tool_results import ToolResultLimits
+from ikigai.core.tool_selection import EVERY_SET
+from ikigai.core.views.transcript import event_block
 from tests.core.agent import RUN, Agent
 
 TOOLS = (ToolSpec("look", "", "{}"),)
-TIGHT = Rules(keep_first_turn=True, max_history=60, caps=Caps(most=5))
-PROFILED: Run = replace(
+TIGHT = WindowRules(keep_first_turn=True, max_history=60, result_limits=ToolResultLimits(max_tokens=5))
+PROFILED: RunConfig = replace(
     RUN,
     tools=TOOLS,
     profiles={
-        "": Profile(),
-        "brief": Profile({"system": "Be brief.", "budget": 300}, TIGHT, "provider"),
-        "small": Profile({"model": "chat/small", "level": "low", "tools_off": ALL}),
+        "": RunProfile(),
+        "brief": RunProfile({"system": "Be brief.", "budget": 300}, TIGHT, "provider"),
+        "small": RunProfile({"model": "chat/small", "level": "low", "tools_off": EVERY_SET}),
     },
 )
 
@@ -44,17 +44,17 @@ def test_a_profile_brings_its_settings_and_its_rules_and_takes_them_away() -> No
     memory = agent.memory
     assert (memory.budget, memory.run.rules, memory.run.counter) == (300, TIGHT, "provider")
     assert memory.window.first and len(memory.window.turns) == 1, "kept by the rules of the profile at once"
-    assert request(memory).system == "Be brief." and agent.loaded() == memory
+    assert next_request(memory).system == "Be brief." and agent.loaded() == memory
     (back,) = agent.happen(Change({"profile": None}))
     assert back == ev.SettingsChanged(
         {"profile": None, "budget": 100_000, "system": None},
         {"profile": "agent", "budget": "default", "system": "default"},
     )
-    assert (len(agent.memory.window.turns), agent.memory.run.rules) == (6, Rules())
+    assert (len(agent.memory.window.turns), agent.memory.run.rules) == (6, WindowRules())
     assert values(agent) == RUN.below and agent.loaded() == agent.memory
 
 
-def test_what_the_agent_chose_itself_goes_before_its_profile_and_a_flag_before_both() -> None:
+def test_own_choices_precede_the_profile_and_a_flag_precedes_both() -> None:
     agent = Agent(PROFILED)
     agent.happen(Change({"budget": 7}))
     agent.happen(Change({"profile": "brief"}))
@@ -72,7 +72,7 @@ def test_a_level_of_the_profile_goes_with_its_model_alone() -> None:
     agent = Agent(replace(PROFILED, below={**RUN.below, "level": "high"}))
     agent.happen(Change({"profile": "small"}))
     assert (agent.memory.model, agent.memory.settings["level"]) == ("chat/small", "low")
-    assert offered(agent.memory) == ()
+    assert offered_tools(agent.memory) == ()
     agent.happen(Change({"model": "chat/tiny", "level": ""}))
     assert (agent.memory.model, agent.memory.settings["level"]) == ("chat/tiny", "")
     agent.happen(Change({"model": None, "level": None}))
@@ -94,12 +94,12 @@ def test_a_choice_outlives_restarts_clears_and_forks() -> None:
     assert (child.memory.budget, Agent(PROFILED, agent.log).memory.budget) == (100_000, 300), "both live apart"
 
 
-def test_a_profile_that_is_gone_is_not_in_force_and_holds_again_when_it_is_back() -> None:
+def test_missing_profile_is_not_in_force_until_it_is_back() -> None:
     agent = Agent(PROFILED)
     agent.happen(Change({"profile": "brief"}))
     gone = Agent(RUN, agent.log)
     assert values(gone) == RUN.below and gone.memory.own == {"profile": "brief"}
-    assert gone.memory.run.rules == Rules() and gone.loaded() == gone.memory
+    assert gone.memory.run.rules == WindowRules() and gone.loaded() == gone.memory
     recorded = agent.log.rows[-1].event()
     assert isinstance(recorded.event, ev.SettingsChanged)
     assert (recorded.event.values["profile"], recorded.event.origins["profile"]) == (None, "default")
@@ -115,7 +115,7 @@ def test_the_configured_profile_yields_to_the_agents_and_both_to_that_of_a_flag(
     flagged = replace(configured, above={"profile": ""}, origins={"profile": "flag --profile"})
     without = Agent(flagged, agent.log)
     assert {**values(without), "profile": 0} == {**RUN.below, "profile": 0}, "none, for this run"
-    with pytest.raises(Refused, match="profile is set by flag --profile for this run"):
+    with pytest.raises(Rejected, match="profile is set by flag --profile for this run"):
         without.happen(Change({"profile": "brief"}))
     again = Agent(configured, agent.log)
     again.happen(Change({"profile": None}))
@@ -131,19 +131,19 @@ def test_the_configured_profile_yields_to_the_agents_and_both_to_that_of_a_flag(
         (RUN, "brief", "Write [profiles.NAME] in the configuration."),
     ],
 )
-def test_a_profile_that_is_not_there_is_refused_in_words(run: Run, name: str, remedy: str) -> None:
-    with pytest.raises(Refused) as refused:
+def test_unknown_profile_is_refused_with_a_remedy(run: RunConfig, name: str, remedy: str) -> None:
+    with pytest.raises(Rejected) as refused:
         Agent(run).happen(Change({"profile": name}))
     assert str(refused.value) == f"There is no profile {name!r}. {remedy}"
 
 
-def test_the_same_again_is_refused_and_the_change_is_told() -> None:
+def test_equal_choice_is_refused_and_a_change_is_recorded() -> None:
     agent = Agent(PROFILED)
     agent.happen(Change({"profile": "small"}))
-    shown = block(agent.log.rows[-1].event())
+    shown = event_block(agent.log.rows[-1].event())
     assert shown and shown.text == (
         "Profile: small; Model: chat/small (from profile small); Level: low (from profile small);"
         " Tools switched off: all (from profile small)"
     )
-    with pytest.raises(Refused, match="chosen already"):
+    with pytest.raises(Rejected, match="chosen already"):
         agent.happen(Change({"profile": "small"}))

@@ -1,4 +1,4 @@
-"""Tool results as a model sees them: capped, masked; and the limits that providers name."""
+"""These tests check capped and masked tool results, and the limits that providers name."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.state.overflow import stated
-from ikigai.core.state.tool_results import Caps, capped, edge, ends, masked
+from ikigai.core.state.overflow import stated_limit
+from ikigai.core.state.tool_results import ToolResultLimits, cap_result, ends_to_read, mask_result, masked_edge
 from tests.core.vectors import cases
 
 NOT_WORTH_IT = {
@@ -16,17 +16,21 @@ NOT_WORTH_IT = {
     "duragent/tool_result_truncation/015",
     "duragent/tool_result_truncation/016",
 }
-"""Cut there although the line that says so is about as long as what is saved; ikigai leaves such results whole."""
+"""Results that the peer cuts although the line about it is about as long as the saving; ikigai keeps them whole."""
 
 caps = st.builds(
-    Caps, st.integers(1, 60), st.sampled_from(["head", "tail", "both"]), st.integers(0, 4), st.integers(0, 6)
+    ToolResultLimits,
+    st.integers(1, 60),
+    st.sampled_from(["head", "tail", "both"]),
+    st.integers(0, 4),
+    st.integers(0, 6),
 )
 
 
 @pytest.mark.parametrize("case", cases("tool_result_truncation"), ids=lambda case: case["id"])
 def test_a_result_is_cut_as_the_peer_does(case: dict[str, Any]) -> None:
     given = case["input"]
-    cut = capped(given["content"], Caps(given["max_tokens"], given["strategy"]))
+    cut = cap_result(given["content"], ToolResultLimits(given["max_tokens"], given["strategy"]))
     longer = len(case["expected"].encode()) >= len(given["content"].encode())
     assert cut == (given["content"] if case["id"] in NOT_WORTH_IT or longer else case["expected"])
 
@@ -42,32 +46,34 @@ def test_cuts_lie_between_characters(case: dict[str, Any]) -> None:
 
 
 @given(st.text(max_size=900), caps, st.sampled_from(["", " (read_result 12)"]))
-def test_cutting_is_idempotent_and_never_makes_longer(text: str, caps: Caps, whole: str) -> None:
-    cut = capped(text, caps, whole)
+def test_cutting_is_idempotent_and_never_makes_longer(text: str, caps: ToolResultLimits, whole: str) -> None:
+    cut = cap_result(text, caps, whole)
     assert len(cut.encode()) <= len(text.encode())
-    assert capped(cut, caps, whole) == cut
+    assert cap_result(cut, caps, whole) == cut
     if cut != text:
         assert f"({caps.part})]{whole}" in cut
         kept = cut.replace("\n\n", "")
-        assert len(kept.encode()) <= caps.most * 4 + 120
+        assert len(kept.encode()) <= caps.max_tokens * 4 + 120
 
 
 @given(st.text(min_size=1, max_size=40), st.integers(66_000, 80_000), caps, st.sampled_from(["", " (read_result 12)"]))
-def test_a_result_is_cut_as_well_when_only_its_ends_are_there(unit: str, size: int, caps: Caps, whole: str) -> None:
+def test_a_result_is_cut_as_well_when_only_its_ends_are_there(
+    unit: str, size: int, caps: ToolResultLimits, whole: str
+) -> None:
     text = unit * (size // len(unit.encode(errors="surrogatepass")))
     bytes_of_it = len(text.encode(errors="surrogatepass"))
-    kept = ends(caps)
-    if bytes_of_it > kept.most:
+    kept = ends_to_read(caps)
+    if bytes_of_it > kept.max_bytes:
         abridged = text[: kept.head] + text[len(text) - kept.tail :]
         assert len(abridged) < bytes_of_it
-        assert capped(abridged, caps, whole, bytes_of_it) == capped(text, caps, whole)
+        assert cap_result(abridged, caps, whole, bytes_of_it) == cap_result(text, caps, whole)
 
 
 @given(st.text(max_size=400))
 def test_masking_is_idempotent_and_never_makes_longer(text: str) -> None:
-    mask = masked(text)
+    mask = mask_result(text)
     assert len(mask.encode()) <= len(text.encode())
-    assert masked(mask) == mask
+    assert mask_result(mask) == mask
 
 
 def _results(case: dict[str, Any]) -> list[int]:
@@ -78,10 +84,10 @@ def _results(case: dict[str, Any]) -> list[int]:
 
 @pytest.mark.parametrize("case", cases("observation_masking"), ids=lambda case: case["id"])
 def test_the_masked_ones_lie_between_first_and_last(case: dict[str, Any]) -> None:
-    """Where the last few are more than one, the edge moves by that many at a time, so fewer may be masked yet."""
+    """The edge moves by the number of last results at a time, so fewer may be masked."""
     given, places = case["input"], _results(case)
-    caps = Caps(keep_first=given["keep_first"], keep_last=given["keep_last"])
-    ours = places[caps.keep_first : edge(len(places), caps)]
+    caps = ToolResultLimits(keep_first=given["keep_first"], keep_last=given["keep_last"])
+    ours = places[caps.keep_first : masked_edge(len(places), caps)]
     theirs = case["expected"]["masked_indices"]
     if caps.keep_last <= 1:
         assert ours == theirs
@@ -89,14 +95,14 @@ def test_the_masked_ones_lie_between_first_and_last(case: dict[str, Any]) -> Non
         assert ours == theirs[: len(theirs) // caps.keep_last * caps.keep_last]
 
 
-def test_what_stands_for_a_result_says_how_much_it_was() -> None:
-    assert masked("x" * 48_000) == "[result masked — ~12000 tokens removed]"
-    assert masked("result 1") == "result 1", "a mask would be longer"
+def test_mask_names_the_tokens_of_the_result() -> None:
+    assert mask_result("x" * 48_000) == "[result masked — ~12000 tokens removed]"
+    assert mask_result("result 1") == "result 1", "a mask would be longer"
 
 
 @given(st.integers(0, 200), caps)
-def test_the_edge_moves_in_steps_and_leaves_the_last_alone(results: int, caps: Caps) -> None:
-    now, then = edge(results, caps), edge(results + 1, caps)
+def test_the_edge_moves_in_steps_and_leaves_the_last_alone(results: int, caps: ToolResultLimits) -> None:
+    now, then = masked_edge(results, caps), masked_edge(results + 1, caps)
     assert then - now in (0, max(1, caps.keep_last))
     if now > caps.keep_first:
         assert results - now >= caps.keep_last
@@ -125,4 +131,4 @@ def test_the_edge_moves_in_steps_and_leaves_the_last_alone(results: int, caps: C
     ],
 )
 def test_the_limit_that_a_provider_names(message: str, limit: int | None) -> None:
-    assert stated(message) == limit
+    assert stated_limit(message) == limit

@@ -1,11 +1,11 @@
-"""The window against a list, and against "the longest run of newest whole turns that fits", tried one by one."""
+"""These tests compare the window with a list, and with "the longest run of newest whole turns that fits"."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule
 
 from ikigai.core.events import Totals
-from ikigai.core.state.window import Turn, Turns, Window, fit, overflow
+from ikigai.core.state.window import Turn, Turns, Window, fit_window, overflowing_window
 
 NOTHING = Totals()
 
@@ -22,7 +22,7 @@ def window(sizes: list[int]) -> Window:
 
 
 def notice_size(older: int) -> int:
-    """None for nothing, else words and the digits of the number, as in a real notice."""
+    """Return 0 for 0, else the bytes of words and digits, as in a real notice."""
     return 20 + len(str(older)) if older else 0
 
 
@@ -31,7 +31,7 @@ def kept(window: Window) -> list[int]:
 
 
 class TurnsAreValues(RuleBasedStateMachine):
-    """Every Turns ever made stays what it was, whatever is made from it, and however often."""
+    """Every Turns value stays as it was, whatever is made from it, and however often."""
 
     made = Bundle("made")
 
@@ -81,7 +81,7 @@ class TurnsAreValues(RuleBasedStateMachine):
 TestTurnsAreValues = TurnsAreValues.TestCase
 
 
-def test_a_long_life_neither_copies_everything_nor_keeps_everything() -> None:
+def test_turns_neither_copy_nor_keep_all_turns_in_a_long_life() -> None:
     turns, copies, longest = Turns(), 0, 0
     for n in range(20_000):
         shared = turns._shared
@@ -101,12 +101,12 @@ allowed = st.integers(-10, 300)
 @given(sizes, allowed, st.integers(0, 1))
 @example([30, 30], 60, 1)
 @example([1, 60], 60, 1)  # with the notice nothing fits: the newest stays
-def test_what_fits_is_the_longest_run_of_newest_turns(sizes: list[int], allowed: int, least: int) -> None:
+def test_window_is_the_longest_run_of_newest_turns_that_fits(sizes: list[int], allowed: int, least: int) -> None:
     runs = [list(range(first, len(sizes))) for first in range(len(sizes) + 1)]
     taken = {len(run): sum(sizes[n] for n in run) + notice(len(sizes) - len(run)) for run in runs}
     fitting = [run for run in runs if len(run) >= least and taken[len(run)] <= allowed]
     shortest = runs[max(len(sizes) - least, 0)]
-    found = fit(window(sizes), allowed, notice_size, least)
+    found = fit_window(window(sizes), allowed, notice_size, least)
     assert kept(found) == max(fitting, key=len, default=shortest)
     assert found.size == sum(sizes[n] for n in kept(found))
     assert found.older == sum_of(sizes[: len(sizes) - len(kept(found))])
@@ -126,10 +126,10 @@ def test_fitting_after_every_turn_comes_to_the_same_as_once_at_the_end(sizes: li
     step_by_step = Window()
     for n, size in enumerate(sizes):
         pushed = step_by_step.push(turn(n, size, step_by_step.total, step_by_step.before_newest))
-        step_by_step = fit(pushed, allowed, notice_size, 1)
-    at_once = fit(window(sizes), allowed, notice_size, 1)
+        step_by_step = fit_window(pushed, allowed, notice_size, 1)
+    at_once = fit_window(window(sizes), allowed, notice_size, 1)
     assert step_by_step == at_once
-    assert fit(at_once, allowed, notice_size, 1) == at_once
+    assert fit_window(at_once, allowed, notice_size, 1) == at_once
 
 
 @given(sizes, allowed, st.integers(1, 120), st.booleans())
@@ -139,17 +139,17 @@ def test_fitting_after_every_turn_comes_to_the_same_as_once_at_the_end(sizes: li
 def test_a_step_cuts_on_to_the_first_turn_that_opens_one(
     sizes: list[int], allowed: int, step: int, keep_first: bool
 ) -> None:
-    longest = kept(fit(window(sizes), allowed, notice_size, 1, keep_first=keep_first))
+    longest = kept(fit_window(window(sizes), allowed, notice_size, 1, keep_first=keep_first))
     starts = [sum(sizes[:n]) for n in range(len(sizes))]
     opening = [n for n in longest if n and starts[n] // step != starts[n - 1] // step]
-    left = fit(window(sizes), allowed, notice_size, 1, keep_first=keep_first).older.turns
+    left = fit_window(window(sizes), allowed, notice_size, 1, keep_first=keep_first).older.turns
     expected = longest[longest.index(opening[0]) :] if left and opening else longest
-    found = fit(window(sizes), allowed, notice_size, 1, step, keep_first)
+    found = fit_window(window(sizes), allowed, notice_size, 1, step, keep_first)
     assert kept(found) == expected
     step_by_step = Window()
     for n, size in enumerate(sizes):
         pushed = step_by_step.push(turn(n, size, step_by_step.total, step_by_step.before_newest))
-        step_by_step = fit(pushed, allowed, notice_size, 1, step, keep_first)
+        step_by_step = fit_window(pushed, allowed, notice_size, 1, step, keep_first)
     assert step_by_step == found, "where it is cut does not depend on when"
 
 
@@ -161,8 +161,8 @@ def test_without_sliding_the_shortest_run_that_overflows_is_kept(sizes: list[int
     step_by_step = Window()
     for n, size in enumerate(sizes):
         pushed = step_by_step.push(turn(n, size, step_by_step.total, step_by_step.before_newest))
-        step_by_step = overflow(pushed, allowed)
-    assert kept(overflow(window(sizes), allowed)) == kept(step_by_step) == expected
+        step_by_step = overflowing_window(pushed, allowed)
+    assert kept(overflowing_window(window(sizes), allowed)) == kept(step_by_step) == expected
 
 
 def test_totals_outlive_the_turns_that_left() -> None:

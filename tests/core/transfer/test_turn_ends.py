@@ -1,4 +1,4 @@
-"""Turns without an end get one where people would put it; what ikigai exported stays as it is."""
+"""Turns without an end get one where people would put it; an export of ikigai stays as it is."""
 
 import json
 from collections.abc import Iterable
@@ -10,17 +10,17 @@ from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.events import Ending, Totals, TurnEnded
 from ikigai.core.messages import Text, ToolCall, ToolResult
-from ikigai.core.state.loading import loading
-from ikigai.core.state.memory import Memory, request
-from ikigai.core.transfer.renumber import Raw
+from ikigai.core.state.loading import load_memory
+from ikigai.core.state.memory import Memory, next_request
+from ikigai.core.transfer.renumber import RawRow
 from ikigai.core.transfer.turn_ends import TurnEnds
 from tests.core.life import Life, family_life, run_lives
 from tests.core.memory_log import MemoryLog, StoredRow
 from tests.core.transfer.test_renumber import rows_of
 
 
-def raws(*events: ev.Event) -> list[Raw]:
-    return [Raw(10 * n, "a", n, float(n), *codec.encode(event)) for n, event in enumerate(events, 1)]
+def raws(*events: ev.Event) -> list[RawRow]:
+    return [RawRow(10 * n, "a", n, float(n), *codec.encode(event)) for n, event in enumerate(events, 1)]
 
 
 def user(text: str, **more: Any) -> ev.UserMessage:
@@ -40,7 +40,7 @@ def result(id: str) -> ToolResult:
 
 
 def ends(*events: ev.Event) -> list[tuple[int, TurnEnded]]:
-    """Behind which of the events, counted from 1, a turn ends."""
+    """Return the events, counted from 1, behind which a turn ends, with the ends."""
     found = TurnEnds().rows(iter(raws(*events)))
     decoded = [(raw, codec.decode(raw.kind, raw.content, raw.data)) for raw in found]
     return [(raw.id // 10, event) for raw, event in decoded if isinstance(event, TurnEnded)]
@@ -105,19 +105,19 @@ def test_rows_are_numbered_as_they_were_given() -> None:
     made = TurnEnds()
     found = list(made.rows(iter(raws(user("a"), said("b"), user("c"), said("d"), user("e")))))
     assert [raw.kind for raw in found].count("turn_end") == made.added == 2
-    given = [made.given(n) for n, raw in enumerate(found, 1) if raw.kind != "turn_end"]
+    given = [made.original_number(n) for n, raw in enumerate(found, 1) if raw.kind != "turn_end"]
     assert given == [1, 2, 3, 4, 5]
 
 
 # ── lives ──
 
 
-def exported(rows: Iterable[StoredRow]) -> list[Raw]:
-    return [Raw(row.id, row.agent, row.seq, 1.0, row.kind, row.content, row.data) for row in rows]
+def exported(rows: Iterable[StoredRow]) -> list[RawRow]:
+    return [RawRow(row.id, row.agent, row.seq, 1.0, row.kind, row.content, row.data) for row in rows]
 
 
 class ExportedLife(Life):
-    """A life at whose end nothing is added to what any agent has behind it, whole or in part."""
+    """A life at whose end nothing is added to the history of any agent, whole or in part."""
 
     def teardown(self) -> None:
         super().teardown()
@@ -143,27 +143,30 @@ class BareLife(Life):
                 found = list(TurnEnds().rows(iter(map(bare, rows))))
                 assert [raw[:5] for raw in found] == [raw[:5] for raw in rows]
                 there, here = self._elsewhere(found), self._elsewhere(rows)
-                assert request(there) == request(here)
+                assert next_request(there) == next_request(here)
                 assert [turn.id for turn in there.window.turns] == [turn.id for turn in here.window.turns]
-                for there_is, here_is in ((there.full.total, here.full.total), (there.window.older, here.window.older)):
+                for there_is, here_is in (
+                    (there.full_window.total, here.full_window.total),
+                    (there.window.older, here.window.older),
+                ):
                     assert (there_is.turns, there_is.messages) == (here_is.turns, here_is.messages)
 
-    def _elsewhere(self, rows: list[Raw]) -> Memory:
+    def _elsewhere(self, rows: list[RawRow]) -> Memory:
         log = MemoryLog()
         log.create("moved")
         log.rows = [StoredRow(raw.id, "moved", n, raw.kind, raw.content, raw.data) for n, raw in enumerate(rows, 1)]
-        return log.load(loading(self.run, "moved"))
+        return log.load(load_memory(self.run, "moved"))
 
 
-def bare(raw: Raw) -> Raw:
-    """As somebody writes it who only knows that it is there."""
+def bare(raw: RawRow) -> RawRow:
+    """Return the row as a program writes it that only knows that the turn has ended."""
     if raw.kind != "turn_end":
         return raw
     return raw._replace(data=json.dumps({"ending": json.loads(raw.data or "{}")["ending"]}))
 
 
 def test_nothing_is_added_to_what_was_exported() -> None:
-    run_lives(ExportedLife, examples=25, steps=30)
+    run_lives(ExportedLife, examples=10, steps=30)
 
 
 def test_nothing_is_added_to_a_family() -> None:
@@ -171,7 +174,7 @@ def test_nothing_is_added_to_a_family() -> None:
 
 
 def test_bare_ends_come_to_the_same_memory() -> None:
-    run_lives(BareLife, examples=40, steps=20)
+    run_lives(BareLife, examples=16, steps=20)
 
 
 @pytest.mark.long

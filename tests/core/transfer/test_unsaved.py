@@ -1,10 +1,10 @@
-"""Files of unsaved events that nobody wrote so are refused in words, whatever they hold."""
+"""Damaged files of unsaved events are refused in words, whatever they hold."""
 
 import json
 
 import pytest
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.transfer.unsaved import FORMAT, VERSION, read
 
 ID, AGENT = "00000000-0000-7000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
@@ -37,5 +37,5 @@ def test_name_is_one_line_without_escapes():
     ],
 )
 def test_file_that_was_changed_is_refused_in_words(text: bytes):
-    with pytest.raises(Refused, match="Nothing was recovered"):
+    with pytest.raises(Rejected, match="Nothing was recovered"):
         read("f", text)

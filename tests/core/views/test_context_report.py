@@ -1,4 +1,4 @@
-"""/context: parts that add up to the request, by any counter, and lines that fit a narrow terminal."""
+"""The parts of /context add up to the request, by any counter, and its lines fit a narrow terminal."""
 
 import msgspec
 import pytest
@@ -9,21 +9,21 @@ from ikigai.core import events as ev
 from ikigai.core.messages import Image, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.run_config import Rules, Run
-from ikigai.core.views.context_report import Compared, context, cramped, told
+from ikigai.core.state.run_config import RunConfig, WindowRules
+from ikigai.core.views.context_report import CountComparison, build_report, cramped_notice, format_report
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits
 
 TOOL = ToolSpec("t", "a tool with a description", '{"type":"object"}')
 
 
-def run(budget: int = 100_000, counter: str = "bytes", **rules: object) -> Run:
+def run(budget: int = 100_000, counter: str = "bytes", **rules: object) -> RunConfig:
     below: ev.Choices = {"model": "blocks/large", "budget": budget, "system": "Be brief, please."}
-    return Run(below, limits, encoder, tools=(TOOL,), counter=counter, rules=Rules(**rules))  # type: ignore[arg-type]
+    return RunConfig(below, limits, encoder, tools=(TOOL,), counter=counter, rules=WindowRules(**rules))  # type: ignore[arg-type]
 
 
 def work(agent: Agent, result: str) -> None:
-    """A turn in which a tool gives `result`."""
+    """Run a turn in which a tool gives `result`."""
     agent.happen(Submitted("use it"))
     used = ev.UsageReported(agent.memory.model, Usage(900, 10), size=2_000)
     agent.happen(Replied(agent.job(CallModel), (ToolCall("c", "t"),), StopReason.TOOLS, used))
@@ -34,7 +34,7 @@ def work(agent: Agent, result: str) -> None:
 
 
 def parts(memory: Memory) -> dict[str, int]:
-    return {part.name: part.tokens for part in context(memory).parts}
+    return {part.name: part.tokens for part in build_report(memory).parts}
 
 
 @settings(max_examples=60, deadline=None)
@@ -53,7 +53,7 @@ def test_the_parts_are_the_whole_request(
         work(agent, "r" * size) if tools else agent.turn("q" * size, "a" * size)
     if opened:
         agent.happen(Submitted("and now"))
-    found = context(agent.memory)
+    found = build_report(agent.memory)
     assert sum(part.tokens for part in found.parts) == found.used == agent.memory.used
     assert found.turns + found.turns_out == len(turns)
     assert (found.messages_out > 0) == (found.turns_out > 0) == ("notice" in parts(agent.memory))
@@ -76,9 +76,9 @@ def test_what_each_part_is():
 def test_nothing_is_counted_for_tools_that_the_model_does_not_take():
     with_tools, without = run(), msgspec.structs.replace(run(), tools=())
     agents = [Agent(msgspec.structs.replace(each, below={"model": "chat/toolless"})) for each in (with_tools, without)]
-    found, bare = (context(agent.memory) for agent in agents)
-    assert found == bare and not found.takes_tools and "tools        none: the model takes none" in told(found)
-    assert "the model takes none" not in told(context(Agent(run()).memory))
+    found, bare = (build_report(agent.memory) for agent in agents)
+    assert found == bare and not found.takes_tools and "tools        none: the model takes none" in format_report(found)
+    assert "the model takes none" not in format_report(build_report(Agent(run()).memory))
 
 
 def test_pictures_are_told_and_are_part_of_the_messages():
@@ -86,9 +86,9 @@ def test_pictures_are_told_and_are_part_of_the_messages():
     picture = Image("image/png", "A" * 4_000, 750, 100)
     agent.happen(Submitted("look", (picture, picture)))
     agent.reply(Text("seen"))
-    found = context(agent.memory)
+    found = build_report(agent.memory)
     assert found.pictures == 2 and 200 <= found.images < 240  # 100 each by this vendor's formula, and what is around
-    assert "images       2, 2" in told(found)
+    assert "images       2, 2" in format_report(found)
 
 
 @pytest.mark.parametrize("budget", [0, 300, 100_000])
@@ -96,7 +96,7 @@ def test_the_table_is_narrow(budget: int):
     agent = Agent(run(budget, keep_first_turn=True, prune_fraction=0.5))
     for n in range(6):
         agent.turn(f"{n} " + "q" * 300, "a" * 300)
-    rows = told(context(agent.memory)).split("\n")
+    rows = format_report(build_report(agent.memory)).split("\n")
     table = rows[2 : rows.index("", 2)]
     assert len(table) >= 4 and table[-1].startswith("free") and all(len(row) <= 36 for row in table)
 
@@ -106,9 +106,9 @@ def test_the_facts_below_the_table():
     for n in range(4):
         agent.turn(f"{n} " + "q" * 300, "a" * 300)
     last = ev.UsageReported("openai/x", Usage(1_100, 5), size=4_000)
-    found = context(agent.memory, learned=True, last=last)
-    assert found.compared == Compared("openai/x", 1_000, 1_100)
-    text = told(found)
+    found = build_report(agent.memory, learned=True, last=last)
+    assert found.compared == CountComparison("openai/x", 1_000, 1_100)
+    text = format_report(found)
     for words in (
         "turns        2 in, 2 out (4 messages)",
         "budget       300 (from default)",
@@ -118,7 +118,7 @@ def test_the_facts_below_the_table():
         "compared     last request 1k; openai/x said 1.1k (-9%)",
     ):
         assert words in text, text
-    off = told(context(Agent(run(0)).memory))
+    off = format_report(build_report(Agent(run(0)).memory))
     assert "budget       off (from default)" in off and "the window is off" in off
     assert "no provider has counted a request yet" in off and "none out" in off
 
@@ -134,13 +134,15 @@ def test_the_facts_below_the_table():
 )
 def test_a_budget_that_leaves_no_room_for_turns(system: str, tools: tuple[ToolSpec, ...], said: str):
     def memory(budget: int, model: str = "blocks/large") -> Memory:
-        return Agent(Run({"model": model, "budget": budget, "system": system}, limits, encoder, tools=tools)).memory
+        return Agent(
+            RunConfig({"model": model, "budget": budget, "system": system}, limits, encoder, tools=tools)
+        ).memory
 
-    told = cramped(memory(10))
+    told = cramped_notice(memory(10))
     assert told.startswith(said) and "tokens, and a request may have 10: only the newest turn will be sent." in told
     works = int(told.rpartition(" ")[2].rstrip("."))
-    assert "The smallest /budget that works is" in told and cramped(memory(works)) == ""
-    small = cramped(memory(10, "blocks/tiny"))
+    assert "The smallest /budget that works is" in told and cramped_notice(memory(works)) == ""
+    small = cramped_notice(memory(10, "blocks/tiny"))
     assert small.endswith(
         f"sent. {'/system makes it shorter, ' * bool(system)}/model chooses a model with a larger context."
     )

@@ -1,4 +1,4 @@
-"""Why events are not in the context, after what users do to it."""
+"""Events that are not in the context have a reason, after all actions of users."""
 
 import random
 from contextlib import suppress
@@ -7,11 +7,11 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.events import Rewound, Summarised, UserMessage
-from ikigai.core.forget.selection import Wanted, selecting
+from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.state.inputs import Clear, Condensed, Filter, Input, RewindTo, SetMark, Undo
-from ikigai.core.views.exclusion import CONTROLS, Outside, Reasons, Why
+from ikigai.core.views.exclusion import CONTROL_EVENTS, Exclusion, ExclusionReason, Exclusions
 from tests.core.agent import RUN, Agent
 
 
@@ -20,33 +20,35 @@ def ids(agent: Agent) -> list[int]:
 
 
 def reasons(agent: Agent) -> dict[str, tuple[str, int]]:
-    """Of each message of the user's that is not in the context, why, and the number of the control that says so."""
+    """Return the reason of each message of the user's that is not in the context, and the number of the control that
+    excludes it.
+    """
     stored = [row.event() for row in agent.log.rows]
-    controls = [event for event in stored if isinstance(event.event, CONTROLS)]
+    controls = [event for event in stored if isinstance(event.event, CONTROL_EVENTS)]
     numbers = {event.id: number for number, event in enumerate(controls, start=1)}
-    found = Reasons(controls).over(ids(agent), agent.memory)
+    found = Exclusions(controls).find(ids(agent), agent.memory)
     said = {event.id: event.event.text for event in stored if isinstance(event.event, UserMessage)}
     return {text: _told(found[id], numbers) for id, text in said.items() if id in found}
 
 
-def _told(outside: Outside, numbers: dict[int, int]) -> tuple[str, int]:
-    return outside.why.name.lower(), numbers.get(outside.by, 0)
+def _told(outside: Exclusion, numbers: dict[int, int]) -> tuple[str, int]:
+    return outside.reason.name.lower(), numbers.get(outside.by, 0)
 
 
 class Last(NamedTuple):
-    """Forget so many turns, the newest."""
+    """The input that forgets so many turns, the newest."""
 
     turns: int
 
 
 class Condense(NamedTuple):
-    """Let a summary stand for all but so many turns, the newest."""
+    """The input that lets a summary stand for all but so many turns, the newest."""
 
     but: int
 
 
 Step = str | Input | Last | Condense
-"""A turn with these words, or what else is done."""
+"""A turn with these words, or another action."""
 
 
 def take(agent: Agent, step: Step) -> None:
@@ -54,11 +56,11 @@ def take(agent: Agent, step: Step) -> None:
         case str():
             agent.turn(step)
         case Last(turns):  # as the loop does it once the user has agreed
-            found = agent.log.load(selecting(agent.run, agent.name, (Wanted(back=turns),)))
+            found = agent.log.load(select_events(agent.run, agent.name, (EventRange(newest_turns=turns),)))
             agent.happen(Filter(found.ranges, found.ids, found.messages))
         case Condense(but):
-            *_, last = agent.memory.full.turns[: len(agent.memory.full.turns) - but]
-            agent.happen(Condensed(Summarised("sum", last.end, turns=1), agent.memory.begins(last.end)))
+            *_, last = agent.memory.full_window.turns[: len(agent.memory.full_window.turns) - but]
+            agent.happen(Condensed(Summarised("sum", last.end, turns=1), agent.memory.start_up_to(last.end)))
         case _:
             agent.happen(step)
 
@@ -97,11 +99,11 @@ def test_the_place_that_was_gone_back_to_is_not_rewound_itself() -> None:
     for step in ("a", SetMark("m"), "b", RewindTo("m"), "c", Clear()):
         take(agent, step)
     events = [row.event() for row in agent.log.rows]
-    found = Reasons(events).over([event.id for event in events], agent.memory)
+    found = Exclusions(events).find([event.id for event in events], agent.memory)
     back = next(event for event in events if isinstance(event.event, Rewound))
     assert isinstance(back.event, Rewound)
-    assert found[back.event.to].why is found[back.id].why is Why.CLEARED
-    assert {found[id].why for id in range(back.event.to + 1, back.id)} == {Why.REWOUND}
+    assert found[back.event.to].reason is found[back.id].reason is ExclusionReason.CLEARED
+    assert {found[id].reason for id in range(back.event.to + 1, back.id)} == {ExclusionReason.REWOUND}
 
 
 def test_what_is_undone_and_what_slid_out() -> None:
@@ -113,24 +115,24 @@ def test_what_is_undone_and_what_slid_out() -> None:
     agent.happen(Undo())
     told = reasons(agent)
     assert told and set(told.values()) == {("out", 0)} and "h" * 40 not in told
-    rewound, undone = (row.id for row in agent.log.rows if isinstance(row.event().event, CONTROLS))
-    found = Reasons([row.event() for row in agent.log.rows]).over(ids(agent), agent.memory)
-    assert found[rewound] == Outside(Why.UNDONE, undone)
+    rewound, undone = (row.id for row in agent.log.rows if isinstance(row.event().event, CONTROL_EVENTS))
+    found = Exclusions([row.event() for row in agent.log.rows]).find(ids(agent), agent.memory)
+    assert found[rewound] == Exclusion(ExclusionReason.UNDONE, undone)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_it_agrees_with_memory(seed: int) -> None:
-    """Whatever was done: what memory does not hold has a reason, what it holds has none, and reasons are in force."""
+    """After all actions, an event outside of memory has a reason, one inside has none, and reasons are in force."""
     rng, agent = random.Random(seed), Agent()
     for n in range(30):
         acts = (SetMark("m"), RewindTo("m"), Clear(), Last(rng.randint(1, 2)), Condense(1), Undo())
-        with suppress(Refused, ValueError):  # nothing to rewind to, to forget, to condense or to undo
+        with suppress(Rejected, ValueError):  # nothing to rewind to, to forget, to condense or to undo
             take(agent, rng.choice((*[f"{n}"] * 4, *acts)))
     stored = [row.event() for row in agent.log.rows]
-    found = Reasons(stored).over(ids(agent), agent.memory)
+    found = Exclusions(stored).find(ids(agent), agent.memory)
     for event in stored:
         why = found.get(event.id)
-        if why is None or why.why is not Why.UNDONE:
-            assert (why is None) == agent.memory.remembers(event.id)
+        if why is None or why.reason is not ExclusionReason.UNDONE:
+            assert (why is None) == agent.memory.has_in_context(event.id)
         else:
-            assert event.id not in {act.id for act in agent.memory.acts}
+            assert event.id not in {act.id for act in agent.memory.changes}

@@ -1,12 +1,21 @@
-"""What is shown of each event, and where the rule stands."""
+"""Each event has its block, and the context rule its place."""
 
 import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.state.inputs import CallModel, Change, Clear, Condensed, Replied, RewindTo, SetMark, Submitted
-from ikigai.core.state.run_config import Rules, Run
-from ikigai.core.views.transcript import Block, Rule, Speaker, block, blocks, fresh, redraws, rule
+from ikigai.core.state.run_config import RunConfig, WindowRules
+from ikigai.core.views.transcript import (
+    ContextRule,
+    Speaker,
+    TranscriptBlock,
+    context_rule,
+    event_block,
+    event_blocks,
+    history_items,
+    redraws_rule,
+)
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 
@@ -49,8 +58,8 @@ def stored(event: ev.Event, id: int = 5) -> ev.StoredEvent:
 
 @pytest.mark.parametrize(("event", "speaker", "text"), SHOWN, ids=lambda cell: type(cell).__name__)
 def test_what_is_shown(event: ev.Event, speaker: Speaker | None, text: str) -> None:
-    made = block(stored(event))
-    assert made == (made and Block(5, made.speaker, made.text, made.name, made.failed, True, made.thoughts))
+    made = event_block(stored(event))
+    assert made == (made and TranscriptBlock(5, made.speaker, made.text, made.name, made.failed, True, made.thoughts))
     assert (made and made.speaker, made and made.text) == (speaker, None if speaker is None else text)
 
 
@@ -69,7 +78,7 @@ def test_thoughts_stand_where_they_were_thought() -> None:
         Text("The end."),
         Thinking("Afterthought."),
     )
-    made = block(stored(ev.AssistantMessage(blocks)))
+    made = event_block(stored(ev.AssistantMessage(blocks)))
     assert made and made.text == "Some words. More. The end."
     assert [part if isinstance(part, str) else (part.at, part.text) for part in made.parts] == [
         (0, "One.\n\nAnd on."),
@@ -82,34 +91,34 @@ def test_thoughts_stand_where_they_were_thought() -> None:
 
 def test_a_block_without_thoughts_is_its_words() -> None:
     for text, parts in (("words", ["words"]), ("", [])):
-        assert list(Block(1, Speaker.ASSISTANT, text).parts) == parts
+        assert list(TranscriptBlock(1, Speaker.ASSISTANT, text).parts) == parts
 
 
 def test_images_are_told_above_the_words() -> None:
     images = (Image("image/png", "aGk=", 30, 20, "cat.png"), Image("image/webp", "aGk=", 5, 4))
-    made = block(stored(ev.UserMessage("What are @cat.png and the other?", images)))
+    made = event_block(stored(ev.UserMessage("What are @cat.png and the other?", images)))
     assert made and made.text == ("[image cat.png, 30×20]\n[image image/webp, 5×4]\nWhat are @cat.png and the other?")
-    alone = block(stored(ev.UserMessage("", images[:1])))
+    alone = event_block(stored(ev.UserMessage("", images[:1])))
     assert alone and alone.text == "[image cat.png, 30×20]"
 
 
 def test_what_takes_memory_away_says_that_the_history_stays() -> None:
     for event in (ev.Cleared(), ev.Rewound(3), ev.Rewound(3, "m"), ev.Filtered("forget", "it", ((1, 2),), messages=2)):
-        made = block(stored(event))
+        made = event_block(stored(event))
         assert made and made.speaker is Speaker.NOTE and "/undo takes this back" in made.text
-    made = block(stored(ev.Undone(3, "clear")))
+    made = event_block(stored(ev.Undone(3, "clear")))
     assert made and f"/undo {made.id} takes this back" in made.text and "clear 3" in made.text
 
 
 def test_a_filter_says_what_it_took_and_what_that_came_to() -> None:
     filtered = ev.Filtered("forget", "the schema", ((1, 9), (12, 20)), (25, 26), 0, 1200, 42_100, 4_000)
-    made = block(stored(filtered))
+    made = event_block(stored(filtered))
     assert made and "Forgotten: the schema: 1,200 messages, 42.1k → 4k tokens." in made.text
-    kept = block(stored(ev.Filtered("remember", "the schema", ((1, 9),), (), 0, 1, 42_100, 4_000)))
+    kept = event_block(stored(ev.Filtered("remember", "the schema", ((1, 9),), (), 0, 1, 42_100, 4_000)))
     assert kept and "Remembered only the schema: 1 message forgotten, 42.1k → 4k tokens." in kept.text
-    nothing = block(stored(ev.Filtered("forget", "the schema", planning=7)))
+    nothing = event_block(stored(ev.Filtered("forget", "the schema", planning=7)))
     assert nothing and nothing.text.startswith("Nothing was forgotten.") and "undo" not in nothing.text
-    asked = block(stored(ev.UserMessage("the schema", planning="forget")))
+    asked = event_block(stored(ev.UserMessage("the schema", planning="forget")))
     assert asked and asked.text == "/forget the schema" and asked.speaker is Speaker.USER
 
 
@@ -122,16 +131,18 @@ def test_calls_are_named_and_failures_marked() -> None:
         ev.TurnEnded(ev.Ending.FAILED): True,
     }
     for event, is_failed in failed.items():
-        made = block(stored(event))
+        made = event_block(stored(event))
         assert made and made.failed is is_failed
         assert made.name == ("look" if isinstance(event, ToolCall) else "")
 
 
 def shown(agent: Agent) -> list[str]:
-    """The lineage drawn afresh, a word for each thing; what is out of the context in brackets, the rule as a line."""
+    """Return the lineage drawn afresh, a word for each block; blocks out of the context in brackets, the rule as a
+    line.
+    """
     drawn: list[str] = []
-    for thing in fresh(agent.log.history(agent.name), agent.memory):
-        if isinstance(thing, Rule):
+    for thing in history_items(agent.log.history(agent.name), agent.memory):
+        if isinstance(thing, ContextRule):
             drawn.append("-----")
         else:
             word = thing.text.split()[0]
@@ -141,32 +152,34 @@ def shown(agent: Agent) -> list[str]:
 
 def test_no_rule_while_everything_is_in_context() -> None:
     agent = Agent()
-    assert rule(agent.memory) is None
+    assert context_rule(agent.memory) is None
     agent.turn("a", "b")
     agent.happen(SetMark())
     agent.turn("c", "d")
-    assert rule(agent.memory) is None
+    assert context_rule(agent.memory) is None
     assert shown(agent) == ["a", "b", "Mark", "c", "d"]
 
 
 def test_the_rule_stands_right_before_the_first_event_in_context() -> None:
-    agent = Agent(Run({"model": "chat/tiny", "budget": 60}, limits, encoder))
+    agent = Agent(RunConfig({"model": "chat/tiny", "budget": 60}, limits, encoder))
     for asked, said in ("ab", "cd", "ef"):
         agent.turn(asked, said)
     first = agent.memory.window.turns[0]
-    assert rule(agent.memory) == Rule(first.id, 2, "e")
+    assert context_rule(agent.memory) == ContextRule(first.id, 2, "e")
     assert shown(agent) == ["(a)", "(b)", "(c)", "(d)", "-----", "e", "f"]
     agent.happen(Change({"budget": 1_000}))
-    assert rule(agent.memory) is None and shown(agent) == ["a", "b", "c", "d", "e", "f", "Budget:"]
+    assert context_rule(agent.memory) is None and shown(agent) == ["a", "b", "c", "d", "e", "f", "Budget:"]
 
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_rule_stands_before_a_kept_first_turn_with_nothing_left_out_behind_it(busy: bool) -> None:
     """The request begins with the summary, and goes on with the first turn that it does not cover."""
-    agent = Agent(Run({"model": "chat/tiny", "budget": 60}, limits, encoder, rules=Rules(keep_first_turn=True)))
+    agent = Agent(
+        RunConfig({"model": "chat/tiny", "budget": 60}, limits, encoder, rules=WindowRules(keep_first_turn=True))
+    )
     agent.turn("a", "b")
     end = agent.memory.window.turns[0].end
-    agent.happen(Condensed(ev.Summarised("sum", end, turns=1), agent.memory.begins(end)))
+    agent.happen(Condensed(ev.Summarised("sum", end, turns=1), agent.memory.start_up_to(end)))
     agent.turn("c " + "d" * 90, "e")
     if busy:
         agent.happen(Submitted("f" * 700))
@@ -174,23 +187,23 @@ def test_rule_stands_before_a_kept_first_turn_with_nothing_left_out_behind_it(bu
         agent.turn("f", "g")
     first = agent.memory.window.first
     assert first and not agent.memory.window.older.turns and agent.memory.used > agent.memory.ceiling
-    assert rule(agent.memory) == Rule(first.id, 0, "c " + "d" * 78, summarised=1)
+    assert context_rule(agent.memory) == ContextRule(first.id, 0, "c " + "d" * 78, summarised=1)
     assert shown(agent)[:6] == ["(a)", "(b)", "(Condensed:)", "-----", "c", "e"]
 
 
 def test_the_rule_names_the_first_words_of_the_turn_on_one_line() -> None:
-    agent = Agent(Run({"model": "chat/tiny", "budget": 1}, limits, encoder))
+    agent = Agent(RunConfig({"model": "chat/tiny", "budget": 1}, limits, encoder))
     agent.turn()
     agent.turn("two\nlines\t and  " + "more " * 50)
-    drawn = rule(agent.memory)
+    drawn = context_rule(agent.memory)
     assert drawn and drawn.words == ("two lines and " + "more " * 50)[:80]
 
 
 def test_the_rule_moves_at_once_when_the_open_turn_takes_the_room() -> None:
-    agent = Agent(Run({"model": "chat/tiny", "budget": 1_000}, limits, encoder))
+    agent = Agent(RunConfig({"model": "chat/tiny", "budget": 1_000}, limits, encoder))
     agent.turn("a", "b")
     agent.happen(Submitted("c" * 700))
-    assert agent.memory.open and rule(agent.memory) == Rule(agent.memory.open.first, 1, "c" * 80)
+    assert agent.memory.open and context_rule(agent.memory) == ContextRule(agent.memory.open.first, 1, "c" * 80)
 
 
 def test_after_a_clear_the_rule_stands_behind_it() -> None:
@@ -199,18 +212,18 @@ def test_after_a_clear_the_rule_stands_behind_it() -> None:
     agent.happen(Clear())
     agent.turn("c", "d")
     place = next(row.id for row in agent.log.rows if row.kind == "clear")
-    assert rule(agent.memory) == Rule(place, 0, "", cleared=True)
+    assert context_rule(agent.memory) == ContextRule(place, 0, "", cleared=True)
     assert shown(agent) == ["(a)", "(b)", "Context", "-----", "c", "d"]
 
 
 def test_turns_that_slid_out_since_the_clear_move_the_rule_on() -> None:
-    agent = Agent(Run({"model": "chat/tiny", "budget": 60}, limits, encoder))
+    agent = Agent(RunConfig({"model": "chat/tiny", "budget": 60}, limits, encoder))
     agent.turn("a", "b")
     agent.happen(Clear())
     agent.turn("c", "d")
     agent.turn("e", "f" * 60)
     assert shown(agent)[:-1] == ["(a)", "(b)", "(Context)", "(c)", "(d)", "-----", "e"]
-    drawn = rule(agent.memory)
+    drawn = context_rule(agent.memory)
     assert drawn and drawn.turns == 1 and not drawn.cleared
 
 
@@ -225,10 +238,10 @@ def test_what_was_rewound_is_shown_as_forgotten() -> None:
 
 
 def test_a_stretch_that_does_not_hold_the_cutoff_has_no_rule() -> None:
-    agent = Agent(Run({"model": "chat/tiny", "budget": 60}, limits, encoder))
+    agent = Agent(RunConfig({"model": "chat/tiny", "budget": 60}, limits, encoder))
     for asked, said in ("ab", "cd", "ef"):
         agent.turn(asked, said)
-    assert not any(isinstance(thing, Rule) for thing in fresh(agent.log.history("a")[:3], agent.memory))
+    assert not any(isinstance(thing, ContextRule) for thing in history_items(agent.log.history("a")[:3], agent.memory))
 
 
 def test_a_child_is_shown_with_what_it_inherited() -> None:
@@ -252,12 +265,12 @@ SHORT = {
 @pytest.mark.parametrize("said", [(Text("Yes."),), (Thinking("Hm."),), ()])
 def test_behind_a_reply_stands_why_it_is_short(stop: StopReason, said: tuple[Text | Thinking, ...]) -> None:
     event = ev.AssistantMessage(said, stop)
-    made = blocks(stored(event), remembered=False)
-    reply = [] if (only := block(stored(event), remembered=False)) is None else [only]
+    made = event_blocks(stored(event), remembered=False)
+    reply = [] if (only := event_block(stored(event), remembered=False)) is None else [only]
     assert [each.text for each in reply] == (
         ["".join(each.text for each in said if isinstance(each, Text))] if said else []
     )
-    behind = [Block(5, Speaker.SHORT, SHORT[stop], remembered=False)] if stop in SHORT else []
+    behind = [TranscriptBlock(5, Speaker.SHORT, SHORT[stop], remembered=False)] if stop in SHORT else []
     assert list(made) == [*reply, *behind]
 
 
@@ -266,7 +279,11 @@ def test_why_a_reply_is_short_is_shown_again_in_its_place() -> None:
     agent.happen(Submitted("a"))
     agent.happen(Replied(agent.job(CallModel), (), StopReason.REFUSED, ev.UsageReported("m/n")))
     agent.turn("b", "c")
-    drawn = [each.text for each in fresh(agent.log.history(agent.name), agent.memory) if isinstance(each, Block)]
+    drawn = [
+        each.text
+        for each in history_items(agent.log.history(agent.name), agent.memory)
+        if isinstance(each, TranscriptBlock)
+    ]
     assert drawn == ["a", "The model refused to answer.", "b", "c"]
 
 
@@ -284,4 +301,4 @@ def test_the_rule_is_drawn_again_behind_what_the_user_did_to_the_context() -> No
         ev.SettingsChanged({"budget": 7}, {"budget": "--budget"}),
         ev.SettingsChanged({"model": "m/n"}, {"model": "agent"}),
     ]
-    assert all(map(redraws, again)) and not any(map(redraws, others))
+    assert all(map(redraws_rule, again)) and not any(map(redraws_rule, others))

@@ -1,4 +1,4 @@
-"""Sums of the ledger, and how they read."""
+"""Rows of the ledger add up, and the sums have a short form."""
 
 from decimal import Decimal
 
@@ -6,7 +6,14 @@ import pytest
 
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import Usage
-from ikigai.core.views.usage_totals import Spent, dollars, money, short, spent, total
+from ikigai.core.views.usage_totals import (
+    UsageTotals,
+    format_dollars,
+    format_money,
+    format_short,
+    sum_totals,
+    totals_of,
+)
 
 ROWS = (
     UsageReported("a/b", Usage(100, 20, 80, 5, 10), cost=0.1),
@@ -17,7 +24,7 @@ ROWS = (
 
 
 def test_rows_add_up_exactly() -> None:
-    assert total(map(spent, ROWS)) == Spent(
+    assert sum_totals(map(totals_of, ROWS)) == UsageTotals(
         requests=4,
         failed=1,
         interrupted=1,
@@ -30,13 +37,13 @@ def test_rows_add_up_exactly() -> None:
         cost=Decimal("0.3"),
         unpriced=1,
     )
-    assert total([]) == Spent()
+    assert sum_totals([]) == UsageTotals()
 
 
 def test_a_cost_that_nobody_knows_is_not_nothing() -> None:
-    assert spent(ROWS[3]).known_cost is None
-    assert total(map(spent, ROWS)).known_cost == Decimal("0.3")
-    assert Spent().known_cost == 0 and spent(ROWS[1]).known_cost == 0
+    assert totals_of(ROWS[3]).known_cost is None
+    assert sum_totals(map(totals_of, ROWS)).known_cost == Decimal("0.3")
+    assert UsageTotals().known_cost == 0 and totals_of(ROWS[1]).known_cost == 0
 
 
 @pytest.mark.parametrize(
@@ -53,11 +60,11 @@ def test_a_cost_that_nobody_knows_is_not_nothing() -> None:
     ],
 )
 def test_dollars(cost: str, told: str) -> None:
-    assert dollars(Decimal(cost)) == told
+    assert format_dollars(Decimal(cost)) == told
 
 
-def of(cost: str, unpriced: int = 0) -> Spent:
-    return Spent(requests=2, input=12_345, output=4_500, cost=Decimal(cost), unpriced=unpriced)
+def of(cost: str, unpriced: int = 0) -> UsageTotals:
+    return UsageTotals(requests=2, input=12_345, output=4_500, cost=Decimal(cost), unpriced=unpriced)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +80,10 @@ def of(cost: str, unpriced: int = 0) -> Spent:
         (of("1234.5"), "$1,234.50"),
     ],
 )
-def test_money(some: Spent, told: str) -> None:
-    assert money(some) == told and short(some) == f"↑12.3k ↓4.5k {told}".strip()
+def test_money(some: UsageTotals, told: str) -> None:
+    assert format_money(some) == told and format_short(some) == f"↑12.3k ↓4.5k {told}".strip()
 
 
 def test_nothing_is_said_before_the_first_request() -> None:
-    assert short(Spent()) == ""
-    assert short(Spent(requests=1, failed=1)) == "↑0 ↓0"
+    assert format_short(UsageTotals()) == ""
+    assert format_short(UsageTotals(requests=1, failed=1)) == "↑0 ↓0"

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, Usage
-from ikigai.core.request.reply import Finished
+from ikigai.core.request.reply import StreamFinished
 from tests import GOLDEN
 from tests.support.wire_server import Answer
 
@@ -17,15 +17,15 @@ VENDOR = f"anthropic/{MODEL}"
 SIGNATURE = "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds+/=="
 STREAMS = {file.stem: file.read_bytes() for file in (GOLDEN / "messages").iterdir()}
 
-MEANT: dict[str, tuple[tuple[ReplyBlock, ...], Finished]] = {
-    "text": ((Text("Hello 👩‍👩‍👧!\n"),), Finished(StopReason.END, Usage(25, 15))),
+MEANT: dict[str, tuple[tuple[ReplyBlock, ...], StreamFinished]] = {
+    "text": ((Text("Hello 👩‍👩‍👧!\n"),), StreamFinished(StopReason.END, Usage(25, 15))),
     "thinking": (
         (Thinking("I need 27 * 453.\n\n= 12231 – é", SIGNATURE, VENDOR), Text("12,231.")),
-        Finished(StopReason.END, Usage(152, 60, cached=100, thinking=42, written=40)),
+        StreamFinished(StopReason.END, Usage(152, 60, cached=100, thinking=42, written=40)),
     ),
     "omitted": (
         (Thinking("", SIGNATURE, VENDOR), Text("12,231.")),
-        Finished(StopReason.END, Usage(25, 60, thinking=42)),
+        StreamFinished(StopReason.END, Usage(25, 60, thinking=42)),
     ),
     "redacted": (
         (
@@ -34,7 +34,7 @@ MEANT: dict[str, tuple[tuple[ReplyBlock, ...], Finished]] = {
             Thinking("", "SecondOne+/==", f"{VENDOR}#redacted"),
             Text("Done."),
         ),
-        Finished(StopReason.END, Usage(25, 9)),
+        StreamFinished(StopReason.END, Usage(25, 9)),
     ),
     "tools": (
         (
@@ -44,11 +44,11 @@ MEANT: dict[str, tuple[tuple[ReplyBlock, ...], Finished]] = {
             ToolCall("toolu_02", "get_time", "{}"),
             ToolCall("toolu_03", "get_weather", '{"location": "Rom"}'),
         ),
-        Finished(StopReason.TOOLS, Usage(472, 89, thinking=3)),
+        StreamFinished(StopReason.TOOLS, Usage(472, 89, thinking=3)),
     ),
-    "refusal": ((Text("This request could enable harm."),), Finished(StopReason.REFUSED, Usage(25))),
-    "length": ((Text("Half a"),), Finished(StopReason.LENGTH, Usage(25, 2))),
-    "llamacpp": ((Text("The world"),), Finished(StopReason.LENGTH, Usage(23, 12, cached=22))),
+    "refusal": ((Text("This request could enable harm."),), StreamFinished(StopReason.REFUSED, Usage(25))),
+    "length": ((Text("Half a"),), StreamFinished(StopReason.LENGTH, Usage(25, 2))),
+    "llamacpp": ((Text("The world"),), StreamFinished(StopReason.LENGTH, Usage(23, 12, cached=22))),
 }
 
 

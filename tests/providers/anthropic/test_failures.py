@@ -9,10 +9,10 @@ import pytest
 from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import Message, Role, Text
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Failure
+from ikigai.core.request.reply import FailureKind, StreamFailed
 from ikigai.providers.anthropic.provider import AnthropicProvider
-from ikigai.providers.models import Listed, Traits
-from ikigai.providers.retry import Retrying
+from ikigai.providers.models import ListedModel, ModelTraits
+from ikigai.providers.retry import RetryingProvider
 from tests.providers.anthropic.messages_wire import answer, failure, page, said, spoken, sse, start
 from tests.providers.conftest import KEY, ask, collect, reply
 from tests.support.wire_server import Answer, WireServer
@@ -28,33 +28,53 @@ async def claude(wire_server: WireServer) -> AsyncIterator[AnthropicProvider]:
 @pytest.mark.parametrize(
     ("given", "kind", "words", "retry_after"),
     [
-        (failure(400, "max_tokens: Field required"), Failure.REFUSED, "anthropic refused the request (400): ", None),
-        (failure(401, "invalid x-api-key", "authentication_error"), Failure.AUTH, "anthropic did not accept the", None),
-        (failure(402, "pay", "billing_error"), Failure.QUOTA, "anthropic says that the credit is used up (402)", None),
-        (failure(403, "pay", "billing_error"), Failure.QUOTA, "anthropic says that the credit is used up (403)", None),
+        (
+            failure(400, "max_tokens: Field required"),
+            FailureKind.REFUSED,
+            "anthropic refused the request (400): ",
+            None,
+        ),
+        (
+            failure(401, "invalid x-api-key", "authentication_error"),
+            FailureKind.AUTH,
+            "anthropic did not accept the",
+            None,
+        ),
+        (
+            failure(402, "pay", "billing_error"),
+            FailureKind.QUOTA,
+            "anthropic says that the credit is used up (402)",
+            None,
+        ),
+        (
+            failure(403, "pay", "billing_error"),
+            FailureKind.QUOTA,
+            "anthropic says that the credit is used up (403)",
+            None,
+        ),
         (
             failure(400, "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing."),
-            Failure.QUOTA,
+            FailureKind.QUOTA,
             "anthropic says that the credit is used up (400): Your credit balance",
             None,
         ),
-        (failure(403, "no", "permission_error"), Failure.AUTH, "anthropic did not accept the key (403): no.", None),
-        (failure(404, "model: claude-x", "not_found_error"), Failure.NOT_FOUND, "anthropic knows no model", None),
+        (failure(403, "no", "permission_error"), FailureKind.AUTH, "anthropic did not accept the key (403): no.", None),
+        (failure(404, "model: claude-x", "not_found_error"), FailureKind.NOT_FOUND, "anthropic knows no model", None),
         (
             failure(400, "prompt is too long: 208732 tokens > 200000 maximum"),
-            Failure.CONTEXT,
+            FailureKind.CONTEXT,
             "The conversation is too long for test-model (400): prompt is too long: 208732 tokens > 200000 maximum.",
             None,
         ),
         (
             failure(400, "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
-            Failure.CONTEXT,
+            FailureKind.CONTEXT,
             "The conversation is too long for test-model (400): input length",
             None,
         ),
         (
             failure(413, "Request exceeds the maximum size", "request_too_large"),
-            Failure.CONTEXT,
+            FailureKind.CONTEXT,
             "The conversation",
             None,
         ),
@@ -62,41 +82,41 @@ async def claude(wire_server: WireServer) -> AsyncIterator[AnthropicProvider]:
             failure(
                 429, "This request would exceed your rate limit of 40,000 input tokens per minute", Retry_After="7"
             ),
-            Failure.RATE,
+            FailureKind.RATE,
             "anthropic says that requests come too fast (429)",
             7,
         ),
         (
             failure(500, "Internal server error", "api_error"),
-            Failure.OVERLOADED,
+            FailureKind.OVERLOADED,
             "anthropic could not answer (500)",
             None,
         ),
-        (failure(504, "", "timeout_error"), Failure.OVERLOADED, "anthropic could not answer (504).", None),
+        (failure(504, "", "timeout_error"), FailureKind.OVERLOADED, "anthropic could not answer (504).", None),
         (
             failure(529, "Overloaded", "overloaded_error"),
-            Failure.OVERLOADED,
+            FailureKind.OVERLOADED,
             "anthropic could not answer (529): Ov",
             None,
         ),
-        (Answer(b"<html>no</html>", 502), Failure.OVERLOADED, "anthropic could not answer (502).", None),
-        (Answer(b"plain words", 400), Failure.REFUSED, "anthropic refused the request (400): plain words.", None),
-        (Answer(b"", 503, {"Retry-After": "3"}), Failure.OVERLOADED, "anthropic could not answer (503).", 3),
-        (page([7], 400), Failure.REFUSED, "anthropic refused the request (400)", None),
+        (Answer(b"<html>no</html>", 502), FailureKind.OVERLOADED, "anthropic could not answer (502).", None),
+        (Answer(b"plain words", 400), FailureKind.REFUSED, "anthropic refused the request (400): plain words.", None),
+        (Answer(b"", 503, {"Retry-After": "3"}), FailureKind.OVERLOADED, "anthropic could not answer (503).", 3),
+        (page([7], 400), FailureKind.REFUSED, "anthropic refused the request (400)", None),
     ],
 )
 async def test_status(
     claude: AnthropicProvider,
     wire_server: WireServer,
     given: Answer,
-    kind: Failure,
+    kind: FailureKind,
     words: str,
     retry_after: float | None,
 ):
     given.headers["Request-Id"] = "req_9"
     wire_server.script = [given]
     [broke] = await collect(claude)
-    assert isinstance(broke, Broke)
+    assert isinstance(broke, StreamFailed)
     assert (broke.kind, broke.retry_after, broke.request_id) == (kind, retry_after, "req_9")
     assert broke.text.startswith(words)
     assert broke.remedy.endswith(".")
@@ -107,21 +127,21 @@ async def test_status(
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        ({"type": "overloaded_error", "message": "Overloaded"}, Failure.OVERLOADED),
-        ({"type": "rate_limit_error", "message": "slow"}, Failure.RATE),
-        ({"type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 8 maximum"}, Failure.CONTEXT),
-        ("words alone", Failure.OVERLOADED),
+        ({"type": "overloaded_error", "message": "Overloaded"}, FailureKind.OVERLOADED),
+        ({"type": "rate_limit_error", "message": "slow"}, FailureKind.RATE),
+        ({"type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 8 maximum"}, FailureKind.CONTEXT),
+        ("words alone", FailureKind.OVERLOADED),
     ],
 )
 async def test_an_error_inside_the_stream(
-    claude: AnthropicProvider, wire_server: WireServer, error: object, kind: Failure, text: str
+    claude: AnthropicProvider, wire_server: WireServer, error: object, kind: FailureKind, text: str
 ):
     begin = sse(start(), said(0, text)) if text else b""
     event = {"type": "error", "error": error, "request_id": "req_7"}
     body = begin + sse(event, *spoken("not this"))
     wire_server.script = [Answer(body, headers={"Content-Type": "text/event-stream", "Request-Id": "req_7"})]
     found = await collect(claude)
-    assert isinstance(found[-1], Broke)
+    assert isinstance(found[-1], StreamFailed)
     assert (found[-1].kind, found[-1].request_id) == (kind, "req_7")
     assert reply(found).text == text
 
@@ -130,22 +150,22 @@ async def test_an_error_inside_the_stream(
 async def test_an_error_event_of_another_shape(claude: AnthropicProvider, wire_server: WireServer, data: bytes):
     wire_server.script = [Answer(b"event: error\ndata: " + data + b"\n\n" + sse(*spoken("not this")))]
     [broke] = await collect(claude)
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.OVERLOADED
+    assert isinstance(broke, StreamFailed)
+    assert broke.kind is FailureKind.OVERLOADED
 
 
 async def test_an_overload_before_the_first_word_is_tried_again(claude: AnthropicProvider, wire_server: WireServer):
     overload = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     wire_server.script = [Answer(sse(start(), overload)), failure(529, "", "overloaded_error"), answer("At last.")]
-    found = await collect(Retrying(claude, sleep=lambda seconds: asyncio.sleep(0)))
+    found = await collect(RetryingProvider(claude, sleep=lambda seconds: asyncio.sleep(0)))
     assert reply(found).text == "At last."
     assert len(wire_server.requests) == 3
 
 
 async def test_text_that_is_no_unicode(claude: AnthropicProvider, wire_server: WireServer):
     [broke] = await collect(claude, ask("\ud800"))
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.REFUSED
+    assert isinstance(broke, StreamFailed)
+    assert broke.kind is FailureKind.REFUSED
     assert await claude.count(ask("\ud800")) is None
     assert wire_server.requests == []
 
@@ -244,12 +264,12 @@ async def test_models_of_all_pages(claude: AnthropicProvider, wire_server: WireS
     ]
     levels = ("low", "med", "high")
     assert await claude.models() == [
-        Listed("claude-sonnet-5-5", 1_000_000, 128_000, ("off", *levels), True, "adaptive", "between_tools"),
-        Listed("claude-opus-5-5", 1_000_000, 128_000, levels, True, "adaptive"),
-        Listed("claude-haiku-4-5", 200_000, 0, ("off", "min", *levels), True, "budget"),
-        Listed("claude-opus-4-6", 0, 0, ("off", "low", "high"), True, "adaptive"),
-        Listed("claude-3-haiku", 0, 0, (), False),
-        Listed("claude-x"),
+        ListedModel("claude-sonnet-5-5", 1_000_000, 128_000, ("off", *levels), True, "adaptive", "between_tools"),
+        ListedModel("claude-opus-5-5", 1_000_000, 128_000, levels, True, "adaptive"),
+        ListedModel("claude-haiku-4-5", 200_000, 0, ("off", "min", *levels), True, "budget"),
+        ListedModel("claude-opus-4-6", 0, 0, ("off", "low", "high"), True, "adaptive"),
+        ListedModel("claude-3-haiku", 0, 0, (), False),
+        ListedModel("claude-x"),
     ]
     paths = [request.path for request in wire_server.requests]
     assert paths == ["/v1/models?limit=1000", "/v1/models?limit=1000&after_id=claude-opus-5-5"]
@@ -259,7 +279,7 @@ async def test_what_was_listed_is_what_is_sent(claude: AnthropicProvider, wire_s
     capable = able(adaptive=True, between_tools=True)
     wire_server.script = [page({"data": [model("claude-sonnet-5-5", capabilities=capable)]})]
     [found] = await claude.models()
-    traits = Traits(found.thinking, found.levels or (), off=found.off)
+    traits = ModelTraits(found.thinking, found.levels or (), off=found.off)
     provider = AnthropicProvider("anthropic", traits=lambda model: traits)
     body = json.loads(provider.encoder(found.id).body(Request(found.id, ask().messages, level="off")))
     assert body["thinking"] == {"type": "between_tools"}
@@ -268,11 +288,11 @@ async def test_what_was_listed_is_what_is_sent(claude: AnthropicProvider, wire_s
 async def test_a_server_without_pages(claude: AnthropicProvider, wire_server: WireServer):
     plain = {"object": "list", "data": [{"id": "smol", "object": "model"}, {"name": "no id"}, "odd"]}
     wire_server.script = [page(plain), page({"data": []})]
-    assert await claude.models() == [Listed("smol")]
+    assert await claude.models() == [ListedModel("smol")]
     assert await claude.models() == []
     endless = page({"data": [{"id": "a"}], "has_more": True, "last_id": "a"})
     wire_server.script = [endless] * 9
-    assert await claude.models() == [Listed("a")]
+    assert await claude.models() == [ListedModel("a")]
     assert len(wire_server.requests) == 4
 
 

@@ -20,13 +20,21 @@ from ikigai.core.messages import (
     ToolSpec,
     Usage,
 )
-from ikigai.core.request.build import Request, paired
-from ikigai.core.request.cross_model import Dialect, fitted
-from ikigai.core.request.reply import Broke, Counted, Failure, Finished, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.core.request.build import Request, pair_calls
+from ikigai.core.request.cross_model import CrossModelFormat, fit_message
+from ikigai.core.request.reply import (
+    FailureKind,
+    StreamFailed,
+    StreamFinished,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    UsageUpdate,
+)
 from ikigai.providers.anthropic import models as claude
-from ikigai.providers.anthropic.messages_api import BINDING, MessagesEncoder, MessagesReader
-from ikigai.providers.failures import Target
-from ikigai.providers.models import Traits
+from ikigai.providers.anthropic.messages_api import THINKING_BINDING_BETA, MessagesEncoder, MessagesReader
+from ikigai.providers.failures import RequestTarget
+from ikigai.providers.models import ModelTraits
 from tests.providers.anthropic.messages_wire import (
     END,
     MEANT,
@@ -45,8 +53,8 @@ from tests.providers.anthropic.messages_wire import (
 from tests.providers.conftest import ask, reply
 from tests.providers.requests import assistants, images, requests, results, users, words
 
-ADAPTIVE = Traits("adaptive", ("off", "low", "med", "high"), max_output=64_000)
-TRAITS = [Traits(), ADAPTIVE, Traits("budget", images=False), Traits("budget", max_output=2_000)]
+ADAPTIVE = ModelTraits("adaptive", ("off", "low", "med", "high"), max_output=64_000)
+TRAITS = [ModelTraits(), ADAPTIVE, ModelTraits("budget", images=False), ModelTraits("budget", max_output=2_000)]
 
 pictures = st.lists(images | st.builds(Text, words), min_size=1, max_size=3).map(
     lambda blocks: Message(Role.USER, tuple(blocks))
@@ -141,13 +149,13 @@ def test_a_request_in_its_wire_form():
         ],
     }
     assert b'"input":{"z": 1,\n "a":  1.0}' in body  # byte for byte
-    assert encoder.beta(request) == BINDING
+    assert encoder.beta(request) == THINKING_BINDING_BETA
     assert list(json.loads(body))[-1] == "messages"
 
 
 @settings(max_examples=75, deadline=None)
 @given(requests, histories, st.sampled_from(TRAITS), st.sampled_from([MODEL, "claude-haiku-4-5", "smol"]))
-def test_sizes_add_up_images_too(request_: Request, history: tuple[Message, ...], traits: Traits, model: str):
+def test_sizes_add_up_images_too(request_: Request, history: tuple[Message, ...], traits: ModelTraits, model: str):
     request = Request(model, history, request_.system, request_.tools, request_.level, request_.max_output)
     encoder = MessagesEncoder(model, traits)
     shown = [image for message in history for image in message.images] if traits.images else []
@@ -159,9 +167,9 @@ def test_sizes_add_up_images_too(request_: Request, history: tuple[Message, ...]
 @settings(max_examples=75, deadline=None)
 @given(requests, histories, st.sampled_from(TRAITS), st.sampled_from([MODEL, "claude-opus-4-6", "claude-haiku-4-5"]))
 def test_any_history_is_a_request_by_the_sdks_own_types(
-    request_: Request, history: tuple[Message, ...], traits: Traits, model: str
+    request_: Request, history: tuple[Message, ...], traits: ModelTraits, model: str
 ):
-    messages = paired(history, frozenset())
+    messages = pair_calls(history, frozenset())
     request = Request(model, messages, request_.system, request_.tools, request_.level, request_.max_output)
     body = sent(MessagesEncoder(model, traits), request)
     assert _validated(body) == body
@@ -236,7 +244,7 @@ def test_only_what_a_model_thought_itself_goes_back_to_it(history: tuple[Message
 
 def test_thinking_alone_is_followed_by_a_word():
     message = Message(Role.ASSISTANT, (Thinking("hm", "s", VENDOR),))
-    [entry] = MessagesEncoder(MODEL).entries(fitted(message, Dialect(VENDOR)))
+    [entry] = MessagesEncoder(MODEL).entries(fit_message(message, CrossModelFormat(VENDOR)))
     assert [part["type"] for part in entry["content"]] == ["thinking", "text"]
 
 
@@ -281,12 +289,12 @@ SHOWN = {"type": "adaptive", "display": "summarized"}
 )
 def test_levels(model: str, form: str, level: str, thinking: object, effort: str | None):
     levels = ("low", "med", "high") if "opus-5-5" in model else ("off", "low", "med", "high")
-    encoder = MessagesEncoder(model, Traits(form, levels, off="between_tools" if "sonnet-5-5" in model else ""))
+    encoder = MessagesEncoder(model, ModelTraits(form, levels, off="between_tools" if "sonnet-5-5" in model else ""))
     request = Request(model, ask().messages, level=level)
     body = sent(encoder, request)
     assert body.get("thinking") == thinking
     assert body.get("output_config") == ({"effort": effort} if effort else None)
-    assert encoder.beta(request) == (BINDING if "block_binding" in str(thinking) else "")
+    assert encoder.beta(request) == (THINKING_BINDING_BETA if "block_binding" in str(thinking) else "")
     assert "temperature" not in body
 
 
@@ -309,7 +317,7 @@ def test_levels(model: str, form: str, level: str, thinking: object, effort: str
     ],
 )
 def test_max_tokens_are_more_than_the_budget(asked: int, most: int, level: str, limit: int, budget: int | None):
-    encoder = MessagesEncoder("claude-haiku-4-5", Traits("budget", max_output=most))
+    encoder = MessagesEncoder("claude-haiku-4-5", ModelTraits("budget", max_output=most))
     body = sent(encoder, Request("claude-haiku-4-5", ask().messages, level=level, max_output=asked))
     assert body["max_tokens"] == limit
     assert body.get("thinking", {}).get("budget_tokens") == budget
@@ -348,10 +356,10 @@ def test_what_is_counted_is_the_request_without_what_only_generation_needs():
     ]
 
 
-def read(*chunks: object, taken: frozenset[str] = frozenset()) -> tuple[list[Any], Finished | Broke]:
-    """What the pure reader makes of these chunks, and its end."""
+def read(*chunks: object, taken: frozenset[str] = frozenset()) -> tuple[list[Any], StreamFinished | StreamFailed]:
+    """Return the events of the pure reader for these chunks, and its end."""
     ids = iter(f"new_{number}" for number in range(1, 100))
-    reader = MessagesReader(Target("anthropic", MODEL, "http://x"), taken, lambda: next(ids))
+    reader = MessagesReader(RequestTarget("anthropic", MODEL, "http://x"), taken, lambda: next(ids))
     return [event for one in chunks for event in reader.events(one)], reader.end()
 
 
@@ -368,8 +376,8 @@ def test_golden_streams(name: str):
 
 def test_a_golden_stream_that_breaks():
     found, _ = read(*chunks(STREAMS["overloaded"]))
-    assert isinstance(found[-1], Broke)
-    assert (found[-1].kind, found[-1].text) == (Failure.OVERLOADED, "anthropic could not answer: Overloaded.")
+    assert isinstance(found[-1], StreamFailed)
+    assert (found[-1].kind, found[-1].text) == (FailureKind.OVERLOADED, "anthropic could not answer: Overloaded.")
     assert STREAMS.keys() == {*MEANT, "overloaded"}
 
 
@@ -377,7 +385,7 @@ def test_a_golden_stream_that_breaks():
 def test_what_was_read_is_sent_back_as_it_came(name: str):
     found, _ = read(*chunks(STREAMS[name]))
     message = Message(Role.ASSISTANT, reply(found).blocks())
-    [entry] = MessagesEncoder(MODEL).entries(fitted(message, Dialect(VENDOR)))
+    [entry] = MessagesEncoder(MODEL).entries(fit_message(message, CrossModelFormat(VENDOR)))
     came = [chunk["content_block"]["type"] for chunk in chunks(STREAMS[name]) if chunk["type"] == "content_block_start"]
     assert [part["type"] for part in entry["content"]] == (came or ["text"])
 
@@ -386,9 +394,9 @@ def test_what_was_read_is_sent_back_as_it_came(name: str):
 def test_a_stream_is_whole_with_its_last_event_and_not_before(name: str):
     found = chunks(STREAMS[name])
     for cut in range(len(found)):
-        assert isinstance(read(*found[:cut])[1], Broke)
+        assert isinstance(read(*found[:cut])[1], StreamFailed)
     without = [chunk for chunk in found if chunk["type"] != "message_delta"]
-    assert isinstance(read(*without)[1], Broke), "message_stop without a stop_reason"
+    assert isinstance(read(*without)[1], StreamFailed), "message_stop without a stop_reason"
 
 
 def use(index: object, id: object = "a", name: object = "f", **fields: object) -> dict[str, Any]:
@@ -430,7 +438,7 @@ def test_calls_in_the_shapes_that_servers_send(shape: str):
     pieces, expected = CALL_SHAPES[shape]
     found, end = read(start(), *pieces, finish(), END, taken=frozenset({"old"}))
     assert [(call.id, call.name, call.arguments) for call in reply(found).blocks()] == expected
-    assert isinstance(end, Finished)
+    assert isinstance(end, StreamFinished)
     assert end.stop is StopReason.TOOLS
 
 
@@ -453,7 +461,7 @@ def test_arguments_that_are_not_json_are_kept_apart():
     ],
 )
 def test_stop_reasons(reason: str, stop_: StopReason):
-    assert read(start(), finish(reason), END)[1] == Finished(stop_, Usage(10, 5))
+    assert read(start(), finish(reason), END)[1] == StreamFinished(stop_, Usage(10, 5))
 
 
 def test_a_refusal_that_had_begun_to_speak_is_not_explained():
@@ -476,14 +484,14 @@ def test_the_first_stop_reason_counts_and_nothing_behind_it_is_believed():
         *spoken("another"),
         {"type": "error", "error": {"type": "api_error", "message": "late"}},
     )
-    assert [event for event in found if not isinstance(event, Counted)] == [TextDelta("a")]
-    assert end == Finished(StopReason.LENGTH, Usage(10, 7))
+    assert [event for event in found if not isinstance(event, UsageUpdate)] == [TextDelta("a")]
+    assert end == StreamFinished(StopReason.LENGTH, Usage(10, 7))
 
 
 def test_a_stop_without_a_reason_is_none():
-    assert isinstance(read(start(), finish(None), END)[1], Broke)
-    assert isinstance(read(start(), finish(""), END)[1], Broke)
-    assert isinstance(read(start(), END, finish("end_turn"))[1], Broke)
+    assert isinstance(read(start(), finish(None), END)[1], StreamFailed)
+    assert isinstance(read(start(), finish(""), END)[1], StreamFailed)
+    assert isinstance(read(start(), END, finish("end_turn"))[1], StreamFailed)
 
 
 def test_thinking_is_told_of_before_it_says_anything():
@@ -520,7 +528,7 @@ def test_blocks_and_deltas_of_unknown_kinds_are_passed_over():
         END,
     )
     assert reply(found).blocks() == (Text("Hi there"),)
-    assert end == Finished(StopReason.END, Usage(10, 5))
+    assert end == StreamFinished(StopReason.END, Usage(10, 5))
 
 
 def test_usage_counts_what_was_read_from_the_cache_and_written_to_it():
@@ -529,40 +537,40 @@ def test_usage_counts_what_was_read_from_the_cache_and_written_to_it():
         finish(output_tokens=30),
         END,
     )
-    assert [event.usage for event in found if isinstance(event, Counted)] == [
+    assert [event.usage for event in found if isinstance(event, UsageUpdate)] == [
         Usage(125, 1, cached=100, written=20),
         Usage(125, 30, cached=100, written=20),
     ]
-    assert end == Finished(StopReason.END, Usage(125, 30, cached=100, written=20))
+    assert end == StreamFinished(StopReason.END, Usage(125, 30, cached=100, written=20))
 
 
 @pytest.mark.parametrize("usage", [None, {}, [], "many", {"output_tokens": -1}, {"output_tokens": 10**30, "x": {}}])
 def test_strange_usage_counts_as_nothing(usage: object):
     end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}
-    assert read(end, END)[1] == Finished(StopReason.END)
+    assert read(end, END)[1] == StreamFinished(StopReason.END)
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        ({"type": "overloaded_error", "message": "Overloaded"}, Failure.OVERLOADED),
-        ({"type": "api_error", "message": "Internal server error"}, Failure.OVERLOADED),
-        ({"type": "timeout_error", "message": ""}, Failure.OVERLOADED),
-        ({"type": "rate_limit_error", "message": "slow"}, Failure.RATE),
-        ({"type": "authentication_error", "message": "who"}, Failure.AUTH),
-        ({"type": "permission_error", "message": "no"}, Failure.AUTH),
-        ({"type": "billing_error", "message": "pay"}, Failure.QUOTA),
-        ({"type": "not_found_error", "message": "model"}, Failure.NOT_FOUND),
-        ({"type": "invalid_request_error", "message": "bad"}, Failure.REFUSED),
-        ({"type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 8 maximum"}, Failure.CONTEXT),
-        ({"type": "invalid_request_error", "message": "Your credit balance is too low to access"}, Failure.QUOTA),
+        ({"type": "overloaded_error", "message": "Overloaded"}, FailureKind.OVERLOADED),
+        ({"type": "api_error", "message": "Internal server error"}, FailureKind.OVERLOADED),
+        ({"type": "timeout_error", "message": ""}, FailureKind.OVERLOADED),
+        ({"type": "rate_limit_error", "message": "slow"}, FailureKind.RATE),
+        ({"type": "authentication_error", "message": "who"}, FailureKind.AUTH),
+        ({"type": "permission_error", "message": "no"}, FailureKind.AUTH),
+        ({"type": "billing_error", "message": "pay"}, FailureKind.QUOTA),
+        ({"type": "not_found_error", "message": "model"}, FailureKind.NOT_FOUND),
+        ({"type": "invalid_request_error", "message": "bad"}, FailureKind.REFUSED),
+        ({"type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 8 maximum"}, FailureKind.CONTEXT),
+        ({"type": "invalid_request_error", "message": "Your credit balance is too low to access"}, FailureKind.QUOTA),
     ],
 )
-def test_errors_in_the_stream(error: object, kind: Failure):
+def test_errors_in_the_stream(error: object, kind: FailureKind):
     [broke], end = read({"type": "error", "error": error})
-    assert isinstance(broke, Broke)
+    assert isinstance(broke, StreamFailed)
     assert broke.kind is kind
-    assert isinstance(end, Broke)
+    assert isinstance(end, StreamFailed)
 
 
 KINDS = [chunk["type"] for chunk in spoken("")] + ["content_block_delta", "error", "ping", "text", "thinking"]
@@ -581,6 +589,8 @@ json_values = st.recursive(
 @settings(max_examples=200)
 def test_no_chunk_of_any_shape_breaks_the_reader(pieces: list[object]):
     found, end = read(*pieces)
-    assert all(isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta | Counted | Broke) for event in found)
-    assert isinstance(end, Finished | Broke)
+    assert all(
+        isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta | UsageUpdate | StreamFailed) for event in found
+    )
+    assert isinstance(end, StreamFinished | StreamFailed)
     reply(found).blocks()

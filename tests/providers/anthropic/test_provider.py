@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 
 from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Counted, Failure, Finished, TextDelta
-from ikigai.providers.anthropic.messages_api import BINDING
+from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta, UsageUpdate
+from ikigai.providers.anthropic.messages_api import THINKING_BINDING_BETA
 from ikigai.providers.anthropic.provider import AnthropicProvider
-from ikigai.providers.models import Traits
+from ikigai.providers.models import ModelTraits
 from tests.providers.anthropic.messages_wire import (
     END,
     MEANT,
@@ -40,7 +40,7 @@ from tests.providers.conftest import KEY, ask, collect, is_cut, reply
 from tests.providers.requests import requests
 from tests.support.wire_server import Answer, WireServer
 
-ADAPTIVE = Traits("adaptive", ("off", "low", "med", "high"), max_output=64_000)
+ADAPTIVE = ModelTraits("adaptive", ("off", "low", "med", "high"), max_output=64_000)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ async def test_headers(claude: AnthropicProvider, wire_server: WireServer):
     assert plain["x-api-key"] == KEY  # here, where it is not Anthropic itself that listens
     assert plain["anthropic-version"].startswith("20")
     assert "anthropic-beta" not in plain  # "test-model" binds no thinking
-    assert (bound["anthropic-beta"], counted["anthropic-beta"]) == (BINDING, BINDING)
+    assert (bound["anthropic-beta"], counted["anthropic-beta"]) == (THINKING_BINDING_BETA, THINKING_BINDING_BETA)
 
 
 def test_without_an_address_it_is_anthropics_own():
@@ -139,8 +139,8 @@ async def test_golden_streams(claude: AnthropicProvider, wire_server: WireServer
     found = await collect(claude, asked())
     blocks, end = MEANT[name]
     assert reply(found).blocks() == blocks
-    assert found[-1] == Finished(end.stop, end.usage, "req_1")
-    assert isinstance(found[0], Counted)
+    assert found[-1] == StreamFinished(end.stop, end.usage, "req_1")
+    assert isinstance(found[0], UsageUpdate)
     assert found[0].request_id == "req_1"
 
 
@@ -203,8 +203,8 @@ async def test_the_same_request_is_never_sent_twice(claude: AnthropicProvider, w
     wire_server.script = [failure(400, words)] * 9
     request = Request("test-model", asked().messages)  # no thinking to leave out
     [broke] = await collect(claude, request)
-    assert isinstance(broke, Broke)
-    assert (broke.kind, len(wire_server.requests)) == (Failure.REFUSED, 1)
+    assert isinstance(broke, StreamFailed)
+    assert (broke.kind, len(wire_server.requests)) == (FailureKind.REFUSED, 1)
     [broke] = await collect(claude, Request(MODEL, THOUGHT))
     bodies = [received.body for received in wire_server.requests]
     assert len(set(bodies)) == len(bodies) <= 4
@@ -219,8 +219,8 @@ async def test_cut_anywhere(claude: AnthropicProvider, wire_server: WireServer, 
     for cut in [*range(0, whole - 12, 37 if end == "clean" else 83), *range(whole - 12, whole)]:
         wire_server.script = [Answer(stream, cut=cut, end=end)]
         found = await collect(claude, asked())
-        assert isinstance(found[-1], Broke), f"finished after {cut} of {len(stream)} bytes"
-        assert found[-1].kind is (Failure.CUT if name != "overloaded" else found[-1].kind)
+        assert isinstance(found[-1], StreamFailed), f"finished after {cut} of {len(stream)} bytes"
+        assert found[-1].kind is (FailureKind.CUT if name != "overloaded" else found[-1].kind)
         assert found[-1].text
     if name == "overloaded":
         return
@@ -255,9 +255,9 @@ async def test_what_is_no_event_is_passed_over(claude: AnthropicProvider, wire_s
     odd = b": hi\n\nevent: x\r\ndata: 7\r\n\r\nevent: y\ndata: [1]\n\nevent: z\ndata: null\n\nevent: ping\ndata: 1\n\n"
     wire_server.script = [Answer(odd + sse({"type": "new_event"}, *spoken("Hi")))]
     found = await collect(claude)
-    assert [event for event in found if not isinstance(event, Counted)] == [
+    assert [event for event in found if not isinstance(event, UsageUpdate)] == [
         TextDelta("Hi"),
-        Finished(StopReason.END, Usage(10, 5)),
+        StreamFinished(StopReason.END, Usage(10, 5)),
     ]
 
 
@@ -266,7 +266,7 @@ async def test_two_finishes_and_what_comes_behind_them(claude: AnthropicProvider
     wire_server.script = [Answer(sse(*spoken("Hi")[:-1], *late))]
     found = await collect(claude)
     assert reply(found).blocks() == (Text("Hi"),)
-    assert found[-1] == Finished(StopReason.END, Usage(10, 5))
+    assert found[-1] == StreamFinished(StopReason.END, Usage(10, 5))
 
 
 async def test_ids_that_a_server_uses_twice(claude: AnthropicProvider, wire_server: WireServer):
@@ -295,10 +295,10 @@ async def test_a_server_that_falls_silent(wire_server: WireServer, body: bytes, 
     await provider.warm()
     found = await collect(provider)
     if seconds is None:
-        assert found[-1] == Finished(StopReason.END, Usage(10, 5))
+        assert found[-1] == StreamFinished(StopReason.END, Usage(10, 5))
     else:
-        assert isinstance(found[-1], Broke)
-        assert found[-1].kind is Failure.CUT
+        assert isinstance(found[-1], StreamFailed)
+        assert found[-1].kind is FailureKind.CUT
         assert found[-1].text == f"anthropic sent nothing for {seconds} seconds."
     if wire_server.requests:  # none, if the time was over before it was sent
         await asyncio.wait_for(wire_server.hung_up.wait(), 30)
@@ -324,9 +324,9 @@ def test_nothing_of_the_environment_is_taken_for_ours(wire_server: WireServer, t
 import asyncio
 from ikigai.core.messages import Message, Role, Text
 from ikigai.core.request.build import Request
-from ikigai.providers.anthropic.provider import ANTHROPIC, AnthropicProvider
+from ikigai.providers.anthropic.provider import AnthropicProvider
 
-assert str(AnthropicProvider("anthropic").connect()[0].base_url).rstrip("/") == ANTHROPIC
+assert str(AnthropicProvider("anthropic").connect()[0].base_url).rstrip("/") == AnthropicProvider.OWN_ADDRESS
 
 async def main(address):
     for key in "", "ours":
@@ -356,7 +356,7 @@ asyncio.run(main(sys.argv[1]))
 
 
 def test_one_encoder_for_each_model():
-    provider = AnthropicProvider("anthropic", "", KEY, traits=lambda model: Traits(images="blind" not in model))
+    provider = AnthropicProvider("anthropic", "", KEY, traits=lambda model: ModelTraits(images="blind" not in model))
     assert provider.encoder("a") is provider.encoder("a")
     assert provider.encoder("a") is not provider.encoder("blind")
 

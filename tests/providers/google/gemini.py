@@ -1,4 +1,4 @@
-"""What the Gemini API sends, as it sends it: events of streamGenerateContent and errors."""
+"""This module makes the Gemini API's answers: events of streamGenerateContent and errors."""
 
 import json
 from typing import Any

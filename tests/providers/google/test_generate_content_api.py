@@ -21,28 +21,28 @@ from ikigai.core.messages import (
     ToolSpec,
     Usage,
 )
-from ikigai.core.request.build import Request, grow, paired
+from ikigai.core.request.build import Request, append_event, pair_calls
 from ikigai.core.request.reply import (
     Accumulator,
-    Broke,
-    Counted,
-    Failure,
-    Finished,
+    FailureKind,
+    StreamFailed,
+    StreamFinished,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
+    UsageUpdate,
 )
 from ikigai.core.tokens import BYTES_PER_TOKEN
-from ikigai.providers.failures import Target
-from ikigai.providers.google.generate_content_api import UNSIGNED, ContentsEncoder, ContentsReader
-from ikigai.providers.models import Traits
+from ikigai.providers.failures import RequestTarget
+from ikigai.providers.google.generate_content_api import UNSIGNED_CALL, ContentsEncoder, ContentsReader
+from ikigai.providers.models import ModelTraits
 from tests.providers.conftest import ask
 from tests.providers.google.gemini import USAGE, call, chunk, text, thought
 from tests.providers.requests import assistants, objects, requests, results, users, words
 
 MODEL = "gemini-3.8-flash"
 OWN = f"google/{MODEL}"
-NEW, OLD = Traits("level"), Traits("budget")
+NEW, OLD = ModelTraits("level"), ModelTraits("budget")
 SIGNATURE = base64.b64encode(b"\x00opaque\xff").decode()
 
 base64s = st.binary(max_size=300).map(lambda data: base64.b64encode(data).decode())
@@ -62,11 +62,13 @@ events: st.SearchStrategy[Event] = (
 )
 
 
-def history(happened: list[Event]) -> tuple[Message, ...]:
-    """What is sent of these events, in whatever order they came; but an id is one call's, and a result has one."""
+def history(incoming: list[Event]) -> tuple[Message, ...]:
+    """Return the messages that are sent for these events, in any order; but an id is one call's, and a result
+    has one.
+    """
     messages: tuple[Message, ...] = ()
     called: set[str] = set()
-    for event in happened:
+    for event in incoming:
         match event:
             case ToolCall(id) if id in called:
                 continue
@@ -74,15 +76,15 @@ def history(happened: list[Event]) -> tuple[Message, ...]:
                 called.add(id)
             case ToolResult(id) if id not in called:
                 continue
-        messages = grow(messages, event)
-    return paired(messages, frozenset({"a"}))
+        messages = append_event(messages, event)
+    return pair_calls(messages, frozenset({"a"}))
 
 
-def wire(request: Request, traits: Traits = NEW) -> dict[str, object]:
+def wire(request: Request, traits: ModelTraits = NEW) -> dict[str, object]:
     return json.loads(ContentsEncoder(MODEL, traits).body(request))
 
 
-def parts(*blocks: object, role: Role = Role.ASSISTANT, traits: Traits = NEW) -> list[dict[str, object]]:
+def parts(*blocks: object, role: Role = Role.ASSISTANT, traits: ModelTraits = NEW) -> list[dict[str, object]]:
     """The parts that one message of these blocks is sent as."""
     message = Message(role, blocks)  # type: ignore[arg-type]
     [content] = wire(Request(MODEL, (message,)), traits)["contents"]  # type: ignore[misc]
@@ -180,7 +182,7 @@ def test_a_request_in_its_wire_form():
     ],
 )
 def test_levels(thinking: str, level: str, config: dict[str, object] | None):
-    found = wire(ask(level=level), Traits(thinking))["generationConfig"]
+    found = wire(ask(level=level), ModelTraits(thinking))["generationConfig"]
     assert found == ({} if config is None else {"thinkingConfig": config})
 
 
@@ -209,7 +211,7 @@ def test_thinking_of_others_and_without_a_signature_is_not_sent(foreign: Thinkin
 def test_the_first_call_of_a_step_always_has_a_signature_where_one_is_demanded():
     calls = (ToolCall("a", "ls"), ToolCall("b", "ls"))
     signatures = [part.get("thoughtSignature") for part in parts(Thinking("x", "sig", "openai/gpt"), *calls)]
-    assert signatures == [UNSIGNED, None]
+    assert signatures == [UNSIGNED_CALL, None]
     assert [part.get("thoughtSignature") for part in parts(*calls, traits=OLD)] == [None, None]
     assert [part.get("thoughtSignature") for part in parts(Thinking("", "own", OWN), *calls)] == ["own", None]
 
@@ -243,9 +245,9 @@ def test_image_tokens(width: int, height: int, tokens: int):
 @given(
     requests,
     st.lists(users | assistants | results | shown, max_size=5).map(tuple),
-    st.sampled_from([NEW, OLD, Traits(), Traits("level", images=False)]),
+    st.sampled_from([NEW, OLD, ModelTraits(), ModelTraits("level", images=False)]),
 )
-def test_sizes_add_up(request_: Request, more: tuple[Message, ...], traits: Traits):
+def test_sizes_add_up(request_: Request, more: tuple[Message, ...], traits: ModelTraits):
     request_ = msgspec.structs.replace(request_, messages=(*request_.messages, *more))
     encoder = ContentsEncoder(request_.model, traits)
     body = encoder.body(request_)
@@ -257,10 +259,10 @@ def test_sizes_add_up(request_: Request, more: tuple[Message, ...], traits: Trai
 
 @given(st.lists(events, max_size=12), st.sampled_from([NEW, OLD]))
 @settings(max_examples=100, deadline=None)
-def test_any_history_is_one_that_the_sdk_knows_and_has_no_orphan(happened: list[Event], traits: Traits):
+def test_any_history_is_one_that_the_sdk_knows_and_has_no_orphan(incoming: list[Event], traits: ModelTraits):
     from google.genai import types
 
-    messages = (Message(Role.USER, (Text("first"),)), *history(happened))
+    messages = (Message(Role.USER, (Text("first"),)), *history(incoming))
     body = wire(Request(MODEL, messages, tools=(ToolSpec("ls", "", "{}"),), level="low", max_output=10), traits)
     types.GenerationConfig.model_validate(body["generationConfig"])
     for tool in body["tools"]:  # type: ignore[attr-defined]
@@ -293,9 +295,9 @@ def test_the_sdk_reads_the_image_that_was_meant(image: Image):
 
 
 def read(*chunks: object, taken: frozenset[str] = frozenset()):
-    """What the pure reader makes of these chunks, and its end."""
+    """Return the events of the pure reader for these chunks, and its end."""
     ids = iter(f"new_{number}" for number in range(1, 100))
-    reader = ContentsReader(Target("google", MODEL, "http://x"), taken, lambda: next(ids))
+    reader = ContentsReader(RequestTarget("google", MODEL, "http://x"), taken, lambda: next(ids))
     return [event for one in chunks for event in reader.events(one)], reader.end()
 
 
@@ -361,42 +363,46 @@ def test_arguments_that_are_no_json_object_never_run(args: object):
     ],
 )
 def test_ends(finish: str, part: dict[str, object], stop: StopReason):
-    assert read(chunk(part), chunk(finish=finish))[1] == Finished(stop, request_id="resp-1")
-    assert read(chunk(part, finish=finish))[1] == Finished(stop, request_id="resp-1")
+    assert read(chunk(part), chunk(finish=finish))[1] == StreamFinished(stop, request_id="resp-1")
+    assert read(chunk(part, finish=finish))[1] == StreamFinished(stop, request_id="resp-1")
 
 
 @pytest.mark.parametrize(
     ("last", "kind", "words"),
     [
-        (chunk(finish="SAFETY"), Failure.REFUSED, "google withheld its reply (SAFETY)."),
-        (chunk(call("rm"), finish="SPII"), Failure.REFUSED, "google withheld its reply (SPII)."),
-        (chunk(text("a"), call("rm"), finish="SPII"), Failure.REFUSED, "google withheld its reply (SPII)."),
-        (chunk(thought("hm"), finish="BLOCKLIST"), Failure.REFUSED, "google withheld its reply (BLOCKLIST)."),
-        (chunk(call("rm"), finish="NEW"), Failure.REFUSED, "google withheld its reply (NEW)."),
-        (chunk(finish="MALFORMED_FUNCTION_CALL"), Failure.CUT, "google wrote a tool call that cannot be read."),
-        (chunk(call("rm"), finish="UNEXPECTED_TOOL_CALL"), Failure.CUT, "google called a tool that was not offered."),
+        (chunk(finish="SAFETY"), FailureKind.REFUSED, "google withheld its reply (SAFETY)."),
+        (chunk(call("rm"), finish="SPII"), FailureKind.REFUSED, "google withheld its reply (SPII)."),
+        (chunk(text("a"), call("rm"), finish="SPII"), FailureKind.REFUSED, "google withheld its reply (SPII)."),
+        (chunk(thought("hm"), finish="BLOCKLIST"), FailureKind.REFUSED, "google withheld its reply (BLOCKLIST)."),
+        (chunk(call("rm"), finish="NEW"), FailureKind.REFUSED, "google withheld its reply (NEW)."),
+        (chunk(finish="MALFORMED_FUNCTION_CALL"), FailureKind.CUT, "google wrote a tool call that cannot be read."),
+        (
+            chunk(call("rm"), finish="UNEXPECTED_TOOL_CALL"),
+            FailureKind.CUT,
+            "google called a tool that was not offered.",
+        ),
         (
             {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": USAGE, "responseId": "resp-1"},
-            Failure.REFUSED,
+            FailureKind.REFUSED,
             "google refused the request: it was blocked (PROHIBITED_CONTENT).",
         ),
     ],
 )
-def test_ends_that_are_none(last: dict[str, object], kind: Failure, words: str):
+def test_ends_that_are_none(last: dict[str, object], kind: FailureKind, words: str):
     found, end = read({**last, "usageMetadata": USAGE})
-    assert found[0] == Counted(Usage(12, 5), "resp-1")  # paid for all the same
+    assert found[0] == UsageUpdate(Usage(12, 5), "resp-1")  # paid for all the same
     broke = found[-1]
-    assert isinstance(broke, Broke)
+    assert isinstance(broke, StreamFailed)
     assert (broke.kind, broke.text, broke.request_id) == (kind, words, "resp-1")
     assert broke.remedy.endswith(".")
-    assert isinstance(end, Broke)
+    assert isinstance(end, StreamFailed)
 
 
 @pytest.mark.parametrize("last", [chunk(), chunk(text("a"), finish="FINISH_REASON_UNSPECIFIED"), {}, None])
 def test_a_stream_without_its_end_marker_is_cut(last: object):
     end = read(chunk(call("rm", {})), last)[1]
-    assert isinstance(end, Broke)
-    assert end.kind is Failure.CUT
+    assert isinstance(end, StreamFailed)
+    assert end.kind is FailureKind.CUT
 
 
 def test_what_comes_after_the_end_marker_is_not_believed_but_for_counts():
@@ -407,8 +413,8 @@ def test_what_comes_after_the_end_marker_is_not_believed_but_for_counts():
         {"usageMetadata": USAGE},
     ]
     found, end = read(chunk(text("a"), finish="STOP"), *late)
-    assert found == [TextDelta("a"), Counted(Usage(12, 5), "resp-1")]
-    assert end == Finished(StopReason.END, Usage(12, 5), "resp-1")
+    assert found == [TextDelta("a"), UsageUpdate(Usage(12, 5), "resp-1")]
+    assert end == StreamFinished(StopReason.END, Usage(12, 5), "resp-1")
 
 
 def test_usage():
@@ -428,11 +434,11 @@ def test_usage():
         chunk(finish="STOP", usageMetadata=usage),
     )
     whole = Usage(input=1005, output=100, cached=900, thinking=70)
-    assert [event for event in found if isinstance(event, Counted)] == [
-        Counted(Usage(1000), "resp-1"),
-        Counted(whole, "resp-1"),
+    assert [event for event in found if isinstance(event, UsageUpdate)] == [
+        UsageUpdate(Usage(1000), "resp-1"),
+        UsageUpdate(whole, "resp-1"),
     ]
-    assert end == Finished(StopReason.END, whole, "resp-1")
+    assert end == StreamFinished(StopReason.END, whole, "resp-1")
 
 
 KEYS = ["candidates", "content", "parts", "text", "thought", "thoughtSignature", "functionCall", "name", "args", "id"]
@@ -448,8 +454,10 @@ json_values = st.recursive(
 @settings(max_examples=200)
 def test_no_chunk_of_any_shape_breaks_the_reader(chunks: list[object]):
     found, end = read(*chunks)
-    assert all(isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta | Counted | Broke) for event in found)
-    assert isinstance(end, Finished | Broke)
+    assert all(
+        isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta | UsageUpdate | StreamFailed) for event in found
+    )
+    assert isinstance(end, StreamFinished | StreamFailed)
 
 
 def test_a_tools_picture_stands_where_the_model_takes_it():

@@ -6,10 +6,10 @@ import pytest
 
 from ikigai.core.messages import Message, Role, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Failure, Finished, Waiting
+from ikigai.core.request.reply import FailureKind, RetryScheduled, StreamFailed, StreamFinished
 from ikigai.providers.google.provider import GoogleProvider
-from ikigai.providers.models import Traits
-from ikigai.providers.retry import Retrying
+from ikigai.providers.models import ModelTraits
+from ikigai.providers.retry import RetryingProvider
 from tests.providers.conftest import ask, collect, reply
 
 TOOLS = (ToolSpec("ls", "List", '{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}'),)
@@ -17,18 +17,18 @@ TOOLS = (ToolSpec("ls", "List", '{"type":"object","properties":{"path":{"type":"
 
 def made(llmock, **more: float) -> GoogleProvider:
     return GoogleProvider(
-        "google", llmock.base_url("gemini"), "llmock-key", traits=lambda model: Traits("level"), **more
+        "google", llmock.base_url("gemini"), "llmock-key", traits=lambda model: ModelTraits("level"), **more
     )
 
 
 @pytest.fixture
 async def mocked(llmock):
     provider = made(llmock)
-    yield Retrying(provider, jitter=lambda: 0.1)
+    yield RetryingProvider(provider, jitter=lambda: 0.1)
     await provider.close()
 
 
-async def test_llmock_a_reply_and_a_call(mocked: Retrying, llmock):
+async def test_llmock_a_reply_and_a_call(mocked: RetryingProvider, llmock):
     llmock.reply("Good morning.").call_tool("ls", {"path": "."}).reply("One file.")
     assert reply(await collect(mocked)).text == "Good morning."
     request = ask(tools=TOOLS)
@@ -40,50 +40,50 @@ async def test_llmock_a_reply_and_a_call(mocked: Retrying, llmock):
     llmock.assert_resilient(strict=True)
 
 
-async def test_llmock_faults_that_pass(mocked: Retrying, llmock):
+async def test_llmock_faults_that_pass(mocked: RetryingProvider, llmock):
     llmock.rate_limit(times=1, retry_after=0.2).fail(503).fail(500).fail(408).fail(529).reply("Still here.")
     found = await collect(mocked)
     assert reply(found).text == "Still here."
-    assert [event.attempt for event in found if isinstance(event, Waiting)] == [2, 3, 4, 5, 6]
+    assert [event.attempt for event in found if isinstance(event, RetryScheduled)] == [2, 3, 4, 5, 6]
     llmock.assert_resilient(strict=True)
 
 
-async def test_llmock_real_limits(mocked: Retrying, llmock):
+async def test_llmock_real_limits(mocked: RetryingProvider, llmock):
     llmock.limits(context_window=20)
     [broke] = await collect(mocked, ask("many words " * 100))
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.CONTEXT
+    assert isinstance(broke, StreamFailed)
+    assert broke.kind is FailureKind.CONTEXT
     llmock.assert_resilient(strict=True)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-async def test_llmock_faults_that_stay(mocked: Retrying, llmock, status: int):
+async def test_llmock_faults_that_stay(mocked: RetryingProvider, llmock, status: int):
     llmock.fail(status, times=None)
     [broke] = await collect(mocked)
-    assert isinstance(broke, Broke)
+    assert isinstance(broke, StreamFailed)
     assert len(llmock.requests) == 1
     llmock.assert_resilient(strict=True)
 
 
-async def test_llmock_an_outage(mocked: Retrying, llmock):
+async def test_llmock_an_outage(mocked: RetryingProvider, llmock):
     llmock.fail(503, times=None, retry_after=0.1)
     found = await collect(mocked)
-    assert isinstance(found[-1], Broke)
+    assert isinstance(found[-1], StreamFailed)
     assert found[-1].text.endswith("Given up after 8 attempts.")
-    assert [event.seconds for event in found if isinstance(event, Waiting)] == [0.1] * 7
+    assert [event.seconds for event in found if isinstance(event, RetryScheduled)] == [0.1] * 7
     llmock.assert_resilient(strict=True)
 
 
-async def test_llmock_context_overflow(mocked: Retrying, llmock):
+async def test_llmock_context_overflow(mocked: RetryingProvider, llmock):
     llmock.context_overflow()
     [broke] = await collect(mocked)
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.CONTEXT
+    assert isinstance(broke, StreamFailed)
+    assert broke.kind is FailureKind.CONTEXT
     llmock.assert_resilient(strict=True)
 
 
 @pytest.mark.parametrize("fault", ["truncate", "disconnect", "corrupt"])
-async def test_llmock_a_stream_that_breaks_before_anything_was_shown(mocked: Retrying, llmock, fault: str):
+async def test_llmock_a_stream_that_breaks_before_anything_was_shown(mocked: RetryingProvider, llmock, fault: str):
     getattr(llmock, fault)(after_chunks=0)
     llmock.reply("Second try.", times=None)
     assert reply(await collect(mocked)).text == "Second try."
@@ -93,12 +93,12 @@ async def test_llmock_a_stream_that_breaks_before_anything_was_shown(mocked: Ret
 
 
 @pytest.mark.parametrize("fault", ["truncate", "disconnect", "corrupt"])
-async def test_llmock_a_stream_that_breaks_in_the_middle(mocked: Retrying, llmock, fault: str):
+async def test_llmock_a_stream_that_breaks_in_the_middle(mocked: RetryingProvider, llmock, fault: str):
     getattr(llmock, fault)(after_chunks=2)
     llmock.reply("One two three four five.", times=None)
     found = await collect(mocked)
-    assert isinstance(found[-1], Broke)
-    assert found[-1].kind is Failure.CUT
+    assert isinstance(found[-1], StreamFailed)
+    assert found[-1].kind is FailureKind.CUT
     assert reply(found).text.startswith("One ")
     assert len(llmock.requests) == 1
     assert reply(await collect(mocked)).text == "One two three four five."  # the user sends it again
@@ -112,25 +112,25 @@ async def test_llmock_a_stream_that_stalls(llmock, chunks: int):
     provider = made(llmock, first=30, idle=0.3) if chunks else made(llmock, first=2, idle=30)
     await provider.warm()
     llmock.stall(after_chunks=chunks, seconds=30).reply("One two three.", times=None)
-    found = await collect(Retrying(provider, jitter=lambda: 0.1))
+    found = await collect(RetryingProvider(provider, jitter=lambda: 0.1))
     if chunks:
-        assert isinstance(found[-1], Broke)
-        assert found[-1].kind is Failure.CUT
+        assert isinstance(found[-1], StreamFailed)
+        assert found[-1].kind is FailureKind.CUT
     else:
         assert reply(found).text == "One two three."
     llmock.assert_resilient(strict=True)
     await provider.close()
 
 
-async def test_llmock_slow_answers_are_waited_for(mocked: Retrying, llmock):
+async def test_llmock_slow_answers_are_waited_for(mocked: RetryingProvider, llmock):
     llmock.delay(0.5).slow_first_token(0.5).pace(20).reply("One two three.")
     found = await collect(mocked)
-    assert isinstance(found[-1], Finished)
+    assert isinstance(found[-1], StreamFinished)
     assert reply(found).text == "One two three."
     llmock.assert_resilient(strict=True)
 
 
-async def test_llmock_a_call_of_a_tool_that_nobody_offered(mocked: Retrying, llmock):
+async def test_llmock_a_call_of_a_tool_that_nobody_offered(mocked: RetryingProvider, llmock):
     llmock.break_tool_call("unknown_tool").call_tool("ls", {"path": "."})
     [block] = reply(await collect(mocked, ask(tools=TOOLS))).blocks()
     assert isinstance(block, ToolCall)
@@ -145,7 +145,7 @@ async def test_llmock_models(llmock):
     await provider.close()
 
 
-async def test_llmock_every_thing_a_request_can_hold_is_taken(mocked: Retrying, llmock):
+async def test_llmock_every_thing_a_request_can_hold_is_taken(mocked: RetryingProvider, llmock):
     llmock.reply("Fine.")
     history = (
         Message(Role.USER, (Text("List."),)),

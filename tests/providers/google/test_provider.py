@@ -22,15 +22,15 @@ from ikigai.core.messages import (
     Usage,
 )
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Counted, Failure, Finished, TextDelta
+from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta, UsageUpdate
 from ikigai.providers.google.provider import GoogleProvider
-from ikigai.providers.models import Listed, Traits
+from ikigai.providers.models import ListedModel, ModelTraits
 from tests.providers.conftest import KEY, ask, collect, is_cut, measured, reply
 from tests.providers.google.gemini import USAGE, call, chunk, failed, said, sse, stream, text, thought
 from tests.providers.requests import requests
 from tests.support.wire_server import Answer, WireServer
 
-LEVEL = Traits("level", ("min", "low", "med", "high"))
+LEVEL = ModelTraits("level", ("min", "low", "med", "high"))
 OWN = "google/test-model"
 
 
@@ -141,11 +141,11 @@ async def test_a_reply(provider: GoogleProvider, wire_server: WireServer):
         Text("Hello 👩‍👩‍👧 \u2028é!"),
         Thinking("", "c2ln/+==", OWN),
     )
-    assert [event for event in found if isinstance(event, Counted)] == [
-        Counted(Usage(100), "resp-1"),
-        Counted(Usage(100, 27, 64, 7), "resp-1"),
+    assert [event for event in found if isinstance(event, UsageUpdate)] == [
+        UsageUpdate(Usage(100), "resp-1"),
+        UsageUpdate(Usage(100, 27, 64, 7), "resp-1"),
     ]
-    assert found[-1] == Finished(StopReason.END, Usage(100, 27, 64, 7), "resp-1")
+    assert found[-1] == StreamFinished(StopReason.END, Usage(100, 27, 64, 7), "resp-1")
 
 
 async def test_a_turn_with_parallel_calls_comes_back_as_it_came(provider: GoogleProvider, wire_server: WireServer):
@@ -157,7 +157,7 @@ async def test_a_turn_with_parallel_calls_comes_back_as_it_came(provider: Google
     wire_server.script = [stream(chunk(thought("Two.")), chunk(*came[:2]), chunk(came[2], finish="STOP")), said()]
     request = ask(tools=(ToolSpec("ls", "List", '{"type":"object"}'),))
     found = await collect(provider, request)
-    assert isinstance(found[-1], Finished)
+    assert isinstance(found[-1], StreamFinished)
     assert found[-1].stop is StopReason.TOOLS
     blocks = reply(found).blocks()
     calls = [block for block in blocks if isinstance(block, ToolCall)]
@@ -198,7 +198,7 @@ async def test_signatures_that_google_refuses_are_left_out(
     assert first.replace(b"b2xk", b"skip_thought_signature_validator") == second
     wire_server.script = [failed(400, message, "INVALID_ARGUMENT"), said()]
     [broke] = await collect(provider)  # nothing to leave out
-    assert isinstance(broke, Broke)
+    assert isinstance(broke, StreamFailed)
     assert len(wire_server.requests) == 3
 
 
@@ -217,8 +217,8 @@ async def test_cut_anywhere(provider: GoogleProvider, wire_server: WireServer, e
     for cut in [*range(0, len(HALF), 5), *range(len(WHOLE) - 60, len(WHOLE) + 20), *range(len(WHOLE), len(ENDED), 7)]:
         wire_server.script = [Answer(ENDED, cut=cut, end=end)]
         found = await collect(provider)
-        if isinstance(found[-1], Broke):
-            assert found[-1].kind is Failure.CUT
+        if isinstance(found[-1], StreamFailed):
+            assert found[-1].kind is FailureKind.CUT
             assert end == "reset" or cut < len(WHOLE)
         else:
             assert cut >= len(WHOLE), f"finished after {cut} bytes"
@@ -251,12 +251,12 @@ async def test_a_stream_without_its_end_marker_is_cut(
 async def test_what_is_unknown_is_passed_over(provider: GoogleProvider, wire_server: WireServer):
     strange = [7, [1], None, {"object": "hello"}, chunk({"executableCode": {"code": "x"}}, text("Hi"), {}, "x")]  # type: ignore[arg-type]
     wire_server.script = [stream(*strange, chunk(finish="STOP", groundingMetadata={}))]
-    assert await collect(provider) == [TextDelta("Hi"), Finished(StopReason.END, request_id="resp-1")]
+    assert await collect(provider) == [TextDelta("Hi"), StreamFinished(StopReason.END, request_id="resp-1")]
 
 
 async def test_two_ends_and_what_comes_behind_them(provider: GoogleProvider, wire_server: WireServer):
     wire_server.script = [stream(chunk(text("Hi"), finish="STOP"), chunk(call("rm", {}), finish="MAX_TOKENS"))]
-    assert await collect(provider) == [TextDelta("Hi"), Finished(StopReason.END, request_id="resp-1")]
+    assert await collect(provider) == [TextDelta("Hi"), StreamFinished(StopReason.END, request_id="resp-1")]
 
 
 # ── counting and listing ──
@@ -316,8 +316,8 @@ async def test_models(provider: GoogleProvider, wire_server: WireServer):
         page({"models": [model("gemini-y", "generateContent", thinking=False), 7, {"name": "models/z"}]}),
     ]
     assert await provider.models() == [
-        Listed("gemini-x", 1_048_576, 65_536),
-        Listed("gemini-y", 1_048_576, 65_536, levels=()),
+        ListedModel("gemini-x", 1_048_576, 65_536),
+        ListedModel("gemini-y", 1_048_576, 65_536, levels=()),
     ]
     assert [request.path for request in wire_server.requests] == [
         "/v1beta/models?pageSize=1000",

@@ -1,4 +1,4 @@
-"""Whether a chat template takes tools: what the file says, and what llama.cpp then does with them."""
+"""Chat templates take tools or not: by the file, and by llama.cpp's prompts."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.providers.local.chat_template import KEYS, STRING, names_tools, takes_tools
+from ikigai.providers.local.chat_template import STRING_TYPE, TEMPLATE_KEYS, mentions_tools, takes_tools
 from ikigai.providers.local.provider import LocalModel
 from ikigai.providers.local.server import LocalServer
 from tests.support.local_weights import smol_weights
@@ -36,16 +36,16 @@ TOOL = {"name": "look", "description": "Looks at a thing. " * 20, "parameters": 
 
 def value(key: bytes, text: str) -> bytes:
     """A text of the metadata as GGUF writes it."""
-    return len(key).to_bytes(8, "little") + key + STRING + len(text.encode()).to_bytes(8, "little") + text.encode()
+    return len(key).to_bytes(8, "little") + key + STRING_TYPE + len(text.encode()).to_bytes(8, "little") + text.encode()
 
 
 def with_templates(folder: Path, default: str | None, tool_use: str | None = None) -> Path:
     """The small model with other templates; its tensors stay where the alignment wants them."""
     data = smol_weights().read_bytes()
-    start = data.index(len(KEYS[0]).to_bytes(8, "little") + KEYS[0] + STRING)
+    start = data.index(len(TEMPLATE_KEYS[0]).to_bytes(8, "little") + TEMPLATE_KEYS[0] + STRING_TYPE)
     length = int.from_bytes(data[start + 35 : start + 43], "little")
     end = start + 43 + length
-    texts = [(key, text) for key, text in zip(KEYS, (default, tool_use), strict=True) if text is not None]
+    texts = [(key, text) for key, text in zip(TEMPLATE_KEYS, (default, tool_use), strict=True) if text is not None]
     values = b"".join(value(key, text) for key, text in texts)
     filler = value(b"general.note", "-" * ((end - start - len(values) - len(value(b"general.note", ""))) % 32))
     count = int.from_bytes(data[16:24], "little") + len(texts)
@@ -55,7 +55,7 @@ def with_templates(folder: Path, default: str | None, tool_use: str | None = Non
 
 
 def told_of_tools(model: Path) -> bool:
-    """Whether a request with a tool is a longer prompt to llama.cpp than one without."""
+    """Return True if a request with a tool is a longer prompt to llama.cpp than one without."""
     server = LocalServer.start(model, context=1024)
     try:
         headers = {"Authorization": f"Bearer {server.api_key}"}
@@ -76,7 +76,12 @@ def test_small_model_takes_no_tools() -> None:
 
 @pytest.mark.parametrize(
     ("default", "tool_use", "takes"),
-    [(None, None, False), (NOT_THESE + SMOL, None, False), (TAKES, None, True), (SMOL, TAKES, True)],
+    [
+        (None, None, False),
+        pytest.param(NOT_THESE + SMOL, None, False, marks=pytest.mark.long),
+        pytest.param(TAKES, None, True, marks=pytest.mark.long),
+        (SMOL, TAKES, True),
+    ],
     ids=["no template", "only words of tools", "a template with tools", "one of its own for tools"],
 )
 def test_template_tells_what_llama_cpp_does_with_tools(
@@ -89,7 +94,7 @@ def test_template_tells_what_llama_cpp_does_with_tools(
 
 @given(st.lists(st.sampled_from(sorted(PIECES)), max_size=6))
 def test_tools_are_found_in_statements_alone(pieces: list[str]) -> None:
-    assert names_tools("".join(pieces)) is any(PIECES[piece] for piece in pieces)
+    assert mentions_tools("".join(pieces)) is any(PIECES[piece] for piece in pieces)
 
 
 @pytest.mark.parametrize("data", [None, b""])
@@ -102,7 +107,7 @@ def test_file_that_cannot_be_read_is_left_to_its_server(data: bytes | None, tmp_
 @pytest.mark.parametrize("size", [0, 30, 40, 60])
 def test_file_that_is_cut_off_takes_no_tools(size: int, tmp_path: Path) -> None:
     file = tmp_path / "cut.gguf"
-    file.write_bytes(b"GGUF" + value(KEYS[0], SMOL)[:size])
+    file.write_bytes(b"GGUF" + value(TEMPLATE_KEYS[0], SMOL)[:size])
     assert not takes_tools(file)
 
 

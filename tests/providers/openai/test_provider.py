@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, Usage
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Failure, Finished, TextDelta
+from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import KEY, collect, is_cut, measured, reply
 from tests.providers.requests import requests
@@ -58,7 +58,7 @@ async def test_a_reply(provider: OpenAIProvider, wire_server: WireServer):
     wire_server.script = [answer]
     found = await collect(provider)
     assert reply(found).blocks() == (Thinking("let me see", "", "openai-chat"), Text("Hello 👩‍👩‍👧!"))
-    assert found[-1] == Finished(StopReason.END, Usage(100, 20, 64, 7), "req_1")
+    assert found[-1] == StreamFinished(StopReason.END, Usage(100, 20, 64, 7), "req_1")
 
 
 async def test_several_calls(provider: OpenAIProvider, wire_server: WireServer):
@@ -79,7 +79,7 @@ async def test_several_calls(provider: OpenAIProvider, wire_server: WireServer):
         ToolCall("b", "cat", "{}", malformed='{"x": '),
         ToolCall("c", "pwd", "{}"),
     )
-    assert found[-1] == Finished(StopReason.TOOLS, Usage(10, 5))
+    assert found[-1] == StreamFinished(StopReason.TOOLS, Usage(10, 5))
 
 
 PIECES = [
@@ -98,8 +98,8 @@ async def test_cut_anywhere(provider: OpenAIProvider, wire_server: WireServer, e
     for cut in [*range(0, len(WHOLE), 7), *range(len(WHOLE) - 60, len(ENDED))]:
         wire_server.script = [Answer(ENDED, cut=cut, end=end)]
         found = await collect(provider)
-        if isinstance(found[-1], Broke):
-            assert found[-1].kind is Failure.CUT
+        if isinstance(found[-1], StreamFailed):
+            assert found[-1].kind is FailureKind.CUT
             assert end == "reset" or cut < len(WHOLE)
         else:
             assert cut >= len(WHOLE), f"finished after {cut} bytes"
@@ -129,4 +129,4 @@ async def test_what_is_no_event_is_passed_over(provider: OpenAIProvider, wire_se
     body = b": ping\n\nevent: x\r\ndata: 7\r\n\r\ndata: [1]\n\ndata: null\n\n"
     wire_server.script = [Answer(body + sse({"object": "hello"}, chunk({"content": "Hi"}), chunk(finish="stop")))]
     found = await collect(provider)
-    assert found == [TextDelta("Hi"), Finished(StopReason.END)]
+    assert found == [TextDelta("Hi"), StreamFinished(StopReason.END)]

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Broke, Failure, Finished, TextDelta
-from ikigai.providers.models import Listed, Traits
+from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta
+from ikigai.providers.models import ListedModel, ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import KEY, ask, collect, measured, reply
 from tests.providers.openai.test_responses_api import ENDS, SIGNATURE, STREAMS, THINKS, VENDOR
@@ -101,7 +101,7 @@ async def test_two_requests_share_everything_up_to_the_first_new_message(wire_se
 
 
 def exhausted(value: Any) -> Any:
-    """The same with every lazily validated list gone through."""
+    """Return the value with every lazily validated list read to its end."""
     if isinstance(value, dict):
         return {key: exhausted(inner) for key, inner in value.items()}
     if isinstance(value, str | int | float | bool | None):
@@ -134,7 +134,7 @@ def test_any_history_makes_a_request_of_the_sdks_types(request_: Request, messag
     request_ = Request("m", messages, request_.system, request_.tools, request_.level, request_.max_output)
     for api, params in ("responses", ResponseCreateParamsStreaming), ("chat", CompletionCreateParamsStreaming):
         adapter = ADAPTERS.setdefault(api, TypeAdapter(params)) if api not in ADAPTERS else ADAPTERS[api]
-        for traits in THINKS, Traits(images=False):
+        for traits in THINKS, ModelTraits(images=False):
             body = json.loads(
                 OpenAIProvider("openai", "", KEY, api=api, traits=lambda _, t=traits: t).encoder("m").body(request_)
             )
@@ -187,7 +187,7 @@ async def test_a_reply(responses: OpenAIProvider, wire_server: WireServer, name:
     found = await collect(responses, ask_as("gpt-x"))
     blocks, end = ENDS[name]
     assert reply(found).blocks() == blocks
-    assert found[-1] == Finished(end.stop, end.usage, "req_1")
+    assert found[-1] == StreamFinished(end.stop, end.usage, "req_1")
 
 
 def ask_as(model: str) -> Request:
@@ -207,8 +207,8 @@ async def test_cut_anywhere(responses: OpenAIProvider, wire_server: WireServer, 
     ]:
         wire_server.script = [Answer(CALLS, cut=cut, end=end)]
         found = await collect(responses, ask_as("gpt-x"))
-        if isinstance(found[-1], Broke):
-            assert found[-1].kind is Failure.CUT
+        if isinstance(found[-1], StreamFailed):
+            assert found[-1].kind is FailureKind.CUT
             assert cut < whole
         else:
             assert cut >= whole - 1, f"finished after {cut} bytes of {whole}"
@@ -230,8 +230,8 @@ async def test_cut_anywhere(responses: OpenAIProvider, wire_server: WireServer, 
 async def test_a_stream_without_its_end_marker_is_cut(responses: OpenAIProvider, wire_server: WireServer, body: bytes):
     wire_server.script = [Answer(body)]
     found = await collect(responses)
-    assert isinstance(found[-1], Broke)
-    assert found[-1].kind is Failure.CUT
+    assert isinstance(found[-1], StreamFailed)
+    assert found[-1].kind is FailureKind.CUT
 
 
 async def test_what_is_no_event_is_passed_over(responses: OpenAIProvider, wire_server: WireServer):
@@ -239,7 +239,7 @@ async def test_what_is_no_event_is_passed_over(responses: OpenAIProvider, wire_s
     wire_server.script = [Answer(odd + WORDS + odd + WORDS)]
     found = await collect(responses, ask_as("gpt-x"))
     assert reply(found).blocks() == ENDS["text"][0]
-    assert isinstance(found[-1], Finished)
+    assert isinstance(found[-1], StreamFinished)
 
 
 async def test_ten_megabytes_in_one_line(responses: OpenAIProvider, wire_server: WireServer):
@@ -259,9 +259,9 @@ async def test_a_server_that_falls_silent(wire_server: WireServer):
         found = await collect(provider)
         await provider.close()
         if seconds is None:
-            assert isinstance(found[-1], Finished)
+            assert isinstance(found[-1], StreamFinished)
         else:
-            assert isinstance(found[-1], Broke)
+            assert isinstance(found[-1], StreamFailed)
             assert found[-1].text == f"openai sent nothing for {seconds} seconds."
 
 
@@ -276,23 +276,23 @@ async def test_cancelling_closes_the_connection(responses: OpenAIProvider, wire_
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (failure(429, "You exceeded your current quota", "insufficient_quota"), Failure.QUOTA),
-        (failure(429, "Rate limit reached", "rate_limit_exceeded"), Failure.RATE),
-        (failure(400, "Your input exceeds the context window of this model."), Failure.CONTEXT),
-        (failure(401, "Incorrect API key"), Failure.AUTH),
-        (failure(404, "The model does not exist", "model_not_found"), Failure.NOT_FOUND),
-        (failure(500), Failure.OVERLOADED),
-        (failure(200, "loading", "503"), Failure.OVERLOADED),
-        (Answer(b"<html>", headers={"Content-Type": "text/html"}), Failure.NOT_FOUND),
-        (Answer((STREAMS / "failed.sse").read_bytes()), Failure.OVERLOADED),
-        (Answer((STREAMS / "error.sse").read_bytes()), Failure.RATE),
-        (Answer(sse({"type": "error", "error": {"code": "insufficient_quota", "message": "No."}})), Failure.QUOTA),
+        (failure(429, "You exceeded your current quota", "insufficient_quota"), FailureKind.QUOTA),
+        (failure(429, "Rate limit reached", "rate_limit_exceeded"), FailureKind.RATE),
+        (failure(400, "Your input exceeds the context window of this model."), FailureKind.CONTEXT),
+        (failure(401, "Incorrect API key"), FailureKind.AUTH),
+        (failure(404, "The model does not exist", "model_not_found"), FailureKind.NOT_FOUND),
+        (failure(500), FailureKind.OVERLOADED),
+        (failure(200, "loading", "503"), FailureKind.OVERLOADED),
+        (Answer(b"<html>", headers={"Content-Type": "text/html"}), FailureKind.NOT_FOUND),
+        (Answer((STREAMS / "failed.sse").read_bytes()), FailureKind.OVERLOADED),
+        (Answer((STREAMS / "error.sse").read_bytes()), FailureKind.RATE),
+        (Answer(sse({"type": "error", "error": {"code": "insufficient_quota", "message": "No."}})), FailureKind.QUOTA),
     ],
 )
-async def test_failures(responses: OpenAIProvider, wire_server: WireServer, answer: Answer, kind: Failure):
+async def test_failures(responses: OpenAIProvider, wire_server: WireServer, answer: Answer, kind: FailureKind):
     wire_server.script = [answer]
     broke = (await collect(responses))[-1]
-    assert isinstance(broke, Broke)
+    assert isinstance(broke, StreamFailed)
     assert broke.kind is kind
     assert len(wire_server.requests) == 1
 
@@ -309,7 +309,7 @@ async def test_an_account_that_gets_no_summaries_is_served_without(responses: Op
     said = "Your organization must be verified to generate reasoning summaries."
     wire_server.script = [refused(said, "reasoning.summary", "unsupported_value"), Answer(WORDS), Answer(WORDS)]
     for _ in range(2):
-        assert isinstance((await collect(responses, ask(level="low")))[-1], Finished)
+        assert isinstance((await collect(responses, ask(level="low")))[-1], StreamFinished)
     sent = [request.json["reasoning"] for request in wire_server.requests]
     assert sent == [{"effort": "low", "summary": "auto"}, {"effort": "low"}, {"effort": "low"}]
 
@@ -324,7 +324,7 @@ async def test_an_account_that_gets_no_summaries_is_served_without(responses: Op
 async def test_thinking_that_is_refused_is_left_out(responses: OpenAIProvider, wire_server: WireServer, error: Answer):
     request = Request("gpt-x", TALK)
     wire_server.script = [error, Answer(WORDS)]
-    assert isinstance((await collect(responses, request))[-1], Finished)
+    assert isinstance((await collect(responses, request))[-1], StreamFinished)
     first, second = ([item["type"] for item in request.json["input"]] for request in wire_server.requests)
     assert first.count("reasoning") == 1
     assert second == [type for type in first if type != "reasoning"]
@@ -333,8 +333,8 @@ async def test_thinking_that_is_refused_is_left_out(responses: OpenAIProvider, w
 async def test_the_same_request_is_never_sent_twice(responses: OpenAIProvider, wire_server: WireServer):
     wire_server.script = [refused("invalid_encrypted_content")]
     [broke] = await collect(responses)
-    assert isinstance(broke, Broke)
-    assert broke.kind is Failure.REFUSED
+    assert isinstance(broke, StreamFailed)
+    assert broke.kind is FailureKind.REFUSED
     assert len(wire_server.requests) == 1
 
 
@@ -414,14 +414,14 @@ async def test_models_of_all_kinds_of_servers(responses: OpenAIProvider, wire_se
         as_json([{"id": "together", "context_length": 4096}]),
     ]
     assert await responses.models() == [
-        Listed("plain"),
-        Listed("router", 200_000, 64_000, images=True),
-        Listed("vllm", 32_768),
-        Listed("mistral", 131_072, images=False),
-        Listed("groq", 8192, 1024),
-        Listed("llama.cpp", 8192),
+        ListedModel("plain"),
+        ListedModel("router", 200_000, 64_000, images=True),
+        ListedModel("vllm", 32_768),
+        ListedModel("mistral", 131_072, images=False),
+        ListedModel("groq", 8192, 1024),
+        ListedModel("llama.cpp", 8192),
     ]
-    assert await responses.models() == [Listed("together", 4096)]
+    assert await responses.models() == [ListedModel("together", 4096)]
     assert wire_server.requests[0].path == "/v1/models"
 
 

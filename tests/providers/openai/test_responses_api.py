@@ -21,19 +21,19 @@ from ikigai.core.messages import (
 )
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
-    Broke,
-    Counted,
-    Failure,
-    Finished,
+    FailureKind,
+    StreamFailed,
+    StreamFinished,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
-    facts,
+    UsageUpdate,
+    reply_events,
 )
-from ikigai.providers.failures import Target
-from ikigai.providers.models import Traits
+from ikigai.providers.failures import RequestTarget
+from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.responses_api import ResponsesEncoder
-from ikigai.providers.openai.responses_reader import REFUSALS, ResponsesReader
+from ikigai.providers.openai.responses_reader import REFUSAL_CODES, ResponsesReader
 from ikigai.providers.openai.terms import image_tokens
 from tests import GOLDEN
 from tests.providers.conftest import ask, measured, reply
@@ -41,7 +41,7 @@ from tests.providers.requests import requests
 
 VENDOR = "openai/gpt-x"
 STREAMS = GOLDEN / "openai_responses"
-THINKS = Traits("effort", ("off", "min", "low", "med", "high"))
+THINKS = ModelTraits("effort", ("off", "min", "low", "med", "high"))
 ENCRYPTED = "gAAAAABqX1a78BDqk_J4uGoxtDucvs8hN0+/Zr5yQ=="
 SIGNATURE = json.dumps({"id": "rs_1", "summary": ["a", "b"], "encrypted_content": ENCRYPTED}, separators=(",", ":"))
 REASONING = {
@@ -52,20 +52,20 @@ REASONING = {
 }
 
 
-def wire(request: Request, traits: Traits = THINKS, **options: bool) -> dict[str, Any]:
+def wire(request: Request, traits: ModelTraits = THINKS, **options: bool) -> dict[str, Any]:
     return json.loads(ResponsesEncoder(VENDOR, traits, **options).body(request))
 
 
 def sent(*blocks: Any, role: Role = Role.ASSISTANT) -> list[dict[str, Any]]:
-    """What one message is in the list."""
+    """Return the entries of one message in the list."""
     return wire(Request("gpt-x", (Message(role, blocks),)))["input"]
 
 
 # ── requests ──
 
 
-@given(requests, st.sampled_from([THINKS, Traits(), Traits(images=False)]), st.booleans())
-def test_sizes_are_exact(request_: Request, traits: Traits, official: bool):
+@given(requests, st.sampled_from([THINKS, ModelTraits(), ModelTraits(images=False)]), st.booleans())
+def test_sizes_are_exact(request_: Request, traits: ModelTraits, official: bool):
     encoder = ResponsesEncoder(VENDOR, traits, official)
     body = encoder.body(request_)
     if traits.images:
@@ -156,7 +156,7 @@ def test_levels(level: str, reasoning: dict[str, str]):
     assert wire(ask(level=level), summaries=False).get("reasoning") == (
         {"effort": reasoning["effort"]} if level else None
     )
-    assert not {"reasoning", "include"} & wire(ask(level=level), Traits()).keys()
+    assert not {"reasoning", "include"} & wire(ask(level=level), ModelTraits()).keys()
 
 
 def test_thinking_is_sent_back_only_in_front_of_what_it_led_to():
@@ -209,9 +209,9 @@ def golden(name: str) -> list[dict[str, Any]]:
 
 
 def read(*events: object, taken: frozenset[str] = frozenset()):
-    """What the pure reader makes of these events, and its end."""
+    """Return the deltas of the pure reader for these events, and its end."""
     ids = iter(f"new_{number}" for number in range(1, 100))
-    reader = ResponsesReader(Target("openai", "gpt-x", "http://x"), VENDOR, taken, lambda: next(ids))
+    reader = ResponsesReader(RequestTarget("openai", "gpt-x", "http://x"), VENDOR, taken, lambda: next(ids))
     return [found for event in events for found in reader.events(event)], reader.end()
 
 
@@ -222,7 +222,7 @@ def signature(id: str, *summary: str) -> str:
 ENDS = {
     "text": (
         (Thinking("", "final_answer", VENDOR + "#phase"), Text("Hello 👩‍👩‍👧, é!")),
-        Finished(StopReason.END, Usage(100, 20, 64, 0, 12)),
+        StreamFinished(StopReason.END, Usage(100, 20, 64, 0, 12)),
     ),
     "reasoning_and_calls": (
         (
@@ -236,7 +236,7 @@ ENDS = {
             ToolCall("call_Ab1", "ls", '{"path":"é/\\"x\\""}'),
             ToolCall("call_Cd2", "pwd", "{}"),
         ),
-        Finished(StopReason.TOOLS, Usage(210, 90, 128, 57)),
+        StreamFinished(StopReason.TOOLS, Usage(210, 90, 128, 57)),
     ),
     "hidden_reasoning": (
         (
@@ -244,11 +244,11 @@ ENDS = {
             Thinking("", "final_answer", VENDOR + "#phase"),
             Text("Seven."),
         ),
-        Finished(StopReason.END, Usage(50, 40, 0, 33)),
+        StreamFinished(StopReason.END, Usage(50, 40, 0, 33)),
     ),
-    "refusal": ((Text("I can't help with that."),), Finished(StopReason.REFUSED, Usage(30, 8))),
-    "incomplete": ((Text("Once upon"),), Finished(StopReason.LENGTH, Usage(30, 16))),
-    "filtered": ((Text("Once upon"),), Finished(StopReason.REFUSED, Usage(30, 16))),
+    "refusal": ((Text("I can't help with that."),), StreamFinished(StopReason.REFUSED, Usage(30, 8))),
+    "incomplete": ((Text("Once upon"),), StreamFinished(StopReason.LENGTH, Usage(30, 16))),
+    "filtered": ((Text("Once upon"),), StreamFinished(StopReason.REFUSED, Usage(30, 16))),
 }
 
 
@@ -275,41 +275,41 @@ def test_what_was_read_goes_back_as_it_came(name: str):
 
 def test_streams_that_fail():
     found, end = read(*golden("failed"))
-    assert isinstance(found[-1], Broke) and isinstance(end, Broke)
-    assert (found[-1].kind, "while processing" in found[-1].text) == (Failure.OVERLOADED, True)
+    assert isinstance(found[-1], StreamFailed) and isinstance(end, StreamFailed)
+    assert (found[-1].kind, "while processing" in found[-1].text) == (FailureKind.OVERLOADED, True)
     found, _ = read(*golden("error"))
     assert reply(found).text == "Half"
-    assert isinstance(found[-1], Broke)
-    assert found[-1].kind is Failure.RATE
+    assert isinstance(found[-1], StreamFailed)
+    assert found[-1].kind is FailureKind.RATE
 
 
 @pytest.mark.parametrize("kind", ["failed", "error"])
 @pytest.mark.parametrize(
     ("code", "failure"),
     [
-        *((code, Failure.REFUSED) for code in sorted(REFUSALS)),
-        ("server_error", Failure.OVERLOADED),
-        ("vector_store_timeout", Failure.OVERLOADED),
-        ("rate_limit_exceeded", Failure.RATE),
-        ("insufficient_quota", Failure.QUOTA),
-        ("context_length_exceeded", Failure.CONTEXT),
-        ([1], Failure.OVERLOADED),
-        (None, Failure.OVERLOADED),
+        *((code, FailureKind.REFUSED) for code in sorted(REFUSAL_CODES)),
+        ("server_error", FailureKind.OVERLOADED),
+        ("vector_store_timeout", FailureKind.OVERLOADED),
+        ("rate_limit_exceeded", FailureKind.RATE),
+        ("insufficient_quota", FailureKind.QUOTA),
+        ("context_length_exceeded", FailureKind.CONTEXT),
+        ([1], FailureKind.OVERLOADED),
+        (None, FailureKind.OVERLOADED),
     ],
 )
-def test_codes_of_failures(kind: str, code: object, failure: Failure):
+def test_codes_of_failures(kind: str, code: object, failure: FailureKind):
     error = {"code": code, "message": "No."}
     event = {"type": "error", **error} if kind == "error" else {"type": "response.failed", "response": {"error": error}}
     [broke], _ = read(event)
-    assert isinstance(broke, Broke)
+    assert isinstance(broke, StreamFailed)
     assert broke.kind is failure
 
 
 def test_what_a_failed_response_cost_is_counted():
     response = {"error": None, "usage": {"input_tokens": 7}}
     counted, broke = read({"type": "response.failed", "response": response})[0]
-    assert counted == Counted(Usage(7))
-    assert isinstance(broke, Broke)
+    assert counted == UsageUpdate(Usage(7))
+    assert isinstance(broke, StreamFailed)
 
 
 def test_the_first_end_marker_counts():
@@ -326,8 +326,8 @@ def test_the_first_end_marker_counts():
 def test_without_an_end_marker_it_is_cut():
     for name in ENDS:
         found, end = read(*golden(name)[:-1])
-        assert isinstance(end, Broke)
-        assert end.kind is Failure.CUT
+        assert isinstance(end, StreamFailed)
+        assert end.kind is FailureKind.CUT
         assert reply(found).blocks() == ENDS[name][0]
 
 
@@ -456,20 +456,20 @@ def test_outputs_in_the_shapes_that_servers_send(shape: str):
     found, end = read(*events, END, taken=frozenset({"old"}))
     assert reply(found).blocks() == expected
     tools = any(isinstance(block, ToolCall) for block in expected)
-    assert end == Finished(StopReason.TOOLS if tools else StopReason.END)
+    assert end == StreamFinished(StopReason.TOOLS if tools else StopReason.END)
 
 
 def test_a_server_that_only_sends_the_end():
     response = {"output": [message("Hi"), called("a", "f", "{}")], "usage": {"input_tokens": 3, "output_tokens": 2}}
     found, end = read({"type": "response.completed", "response": response})
     assert reply(found).blocks() == (Text("Hi"), ToolCall("a", "f"))
-    assert end == Finished(StopReason.TOOLS, Usage(3, 2))
+    assert end == StreamFinished(StopReason.TOOLS, Usage(3, 2))
 
 
 def test_a_call_in_two_versions_is_no_reply():
     found, end = read(added(called("a", "rm")), piece('{"x":1}', ARGUMENTS), done(called("a", "rm", '{"x":2}')))
-    assert isinstance(found[-1], Broke) and isinstance(end, Broke)
-    assert found[-1].kind is Failure.CUT
+    assert isinstance(found[-1], StreamFailed) and isinstance(end, StreamFailed)
+    assert found[-1].kind is FailureKind.CUT
 
 
 @pytest.mark.parametrize("reason", ["max_output_tokens", "content_filter", "steered"])
@@ -479,8 +479,8 @@ def test_a_call_that_was_cut_off_never_runs(reason: str):
         done(called("a", "rm", "", status="incomplete")),
         {"type": "response.incomplete", "response": {"incomplete_details": {"reason": reason}}},
     )
-    assert isinstance(end, Finished)
-    made = facts(reply(found).blocks(), end.stop, "m")
+    assert isinstance(end, StreamFinished)
+    made = reply_events(reply(found).blocks(), end.stop, "m")
     assert isinstance(made[-1], ToolResult)
     assert made[-1].is_error
 
@@ -537,5 +537,5 @@ typed = st.builds(
 @settings(max_examples=150)
 def test_no_event_of_any_shape_breaks_the_reader(events: list[object]):
     found, end = read(*events)
-    assert all(isinstance(e, TextDelta | ThinkingDelta | ToolCallDelta | Counted | Broke) for e in found)
-    assert isinstance(end, Finished | Broke)
+    assert all(isinstance(e, TextDelta | ThinkingDelta | ToolCallDelta | UsageUpdate | StreamFailed) for e in found)
+    assert isinstance(end, StreamFinished | StreamFailed)

@@ -10,7 +10,7 @@ import psycopg
 from ikigai.core import events as ev
 from ikigai.core.messages import Image
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.transfer.redact import Wanted
+from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.database import Database
 from ikigai.store.embedded import location as embedded_place
 from ikigai.store.embedded import server as embedded
@@ -56,7 +56,7 @@ async def stream(talk: Talk, said: str) -> None:
 
 
 async def purge(database: Database) -> None:
-    task = database.purge(Wanted(MARKER), EVERYTHING)
+    task = database.purge(PurgeTarget(MARKER), EVERYTHING)
     await task.carry_out(await task.find())
     for done in await task.rewrite():
         assert not done.why and not done.kept, done

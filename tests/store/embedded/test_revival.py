@@ -12,7 +12,7 @@ from typing import TypeVar
 import psycopg
 import pytest
 
-from ikigai.core.errors import Unavailable
+from ikigai.core.errors import BadDatabase, Unavailable
 from ikigai.core.events import Marked
 from ikigai.store.database import Database
 from ikigai.store.embedded import location as embedded_place
@@ -27,7 +27,7 @@ def lease(tmp_path: Path) -> Iterator[embedded.Lease]:
     yield lease
     lease.close()
     deadline = time.monotonic() + 30
-    while embedded.status(tmp_path).running and time.monotonic() < deadline:
+    while embedded.embedded_status(tmp_path).running and time.monotonic() < deadline:
         time.sleep(0.1)
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -53,8 +53,8 @@ async def test_a_killed_server_is_started_again_by_the_next_call(tmp_path: Path,
         await log.append((Marked("before"),))
         postmaster = embedded_place.folder_of(tmp_path) / "data" / "postmaster.pid"
         os.kill(int(postmaster.read_text().split()[0]), signal.SIGKILL)
-        facts = (Marked("after"),)
-        appended = await insist(lambda: log.append(facts))
+        events = (Marked("after"),)
+        appended = await insist(lambda: log.append(events))
         assert [row.seq for row in appended.rows] == [2]
         # The killed server's process for this connection may have stored it, and ends only now.
         history = await insist(lambda: database.reader(agent).history(None, 9))
@@ -89,3 +89,17 @@ async def test_a_stopped_server_is_told_of_without_words_on_the_network(
     finally:
         os.kill(pid, signal.SIGCONT)
     assert refused.value.remedy == "Its processes may be stopped, or the machine is busy: try again in a moment."
+
+
+def test_lease_is_kept_when_it_cannot_be_renewed(tmp_path: Path, lease: embedded.Lease) -> None:
+    """Else the server would stop under the other connections of this program."""
+    lock = embedded_place.folder_of(tmp_path) / "server.lock"
+    kept = lock.rename(lock.with_name("kept"))
+    lock.symlink_to(kept)
+    with pytest.raises(BadDatabase, match="cannot be used"):
+        lease.renew()
+    kept.replace(lock)
+    with psycopg.connect(lease.dsn) as other:
+        time.sleep(embedded.GRACE_S + 1)
+        assert other.execute("select 1").fetchall() == [(1,)]
+    assert embedded.is_running(tmp_path)

@@ -133,13 +133,24 @@ class Place:
         assert "Traceback" not in told["what"] + told["remedy"]
         return told
 
+    @contextmanager
+    def settings(self, line: str) -> Iterator[None]:
+        """This line in the place of the settings that PostgreSQL was started with, for as long as the block runs."""
+        file = self.folder / "data" / "postgresql.auto.conf"
+        before = file.read_text()
+        file.write_text(f"{line}\n")
+        try:
+            yield
+        finally:
+            file.write_text(before)
+
     def pid(self) -> int:
         """The postmaster of the running server."""
         with (self.folder / "server.lock").open() as lock:
             return int(embedded_keeper.read_state(lock.fileno())[2])
 
     def ready(self) -> bool:
-        """Whether a keeper lives and says that its server is ready."""
+        """Return True if a keeper is alive and has announced its server."""
         with (self.folder / "server.lock").open() as lock:
             held = not embedded_keeper.try_lock(lock.fileno(), fcntl.LOCK_SH)
             return held and bool(embedded_keeper.socket_dir_of(embedded_keeper.read_state(lock.fileno())))
@@ -148,7 +159,7 @@ class Place:
         return int(Path(f"/proc/{self.pid()}/stat").read_text().rsplit(")")[1].split()[1])
 
     def gone(self) -> bool:
-        """Whether no process of a server is left, whatever became of its keeper."""
+        """Return True if no process of a server is left, even after a kill of its keeper."""
         return all(_free(self.folder / name) for name in ("server.lock", "data.lock"))
 
     def cleanup(self) -> None:
@@ -157,9 +168,9 @@ class Place:
         wait_until(self.gone, "the server has stopped")
 
 
-def wait_until(happened: Callable[[], Any], what: str) -> None:
+def wait_until(incoming: Callable[[], Any], what: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while not happened():
+    while not incoming():
         assert time.monotonic() < deadline, f"waited in vain until {what}"
         time.sleep(0.01)
 
@@ -179,7 +190,7 @@ def _free(lock: Path) -> bool:
 
 def _ordinary(shared: Path) -> User:
     """The present user, or for root `nobody`, with copies of what `nobody` cannot reach."""
-    package = embedded_binaries.binaries().parents[1]
+    package = embedded_binaries.find_binaries().parents[1]
     if not ROOT:
         return User("ordinary", sys.executable, [str(REPOSITORY), str(package.parent)], {})
     entry = pwd.getpwnam("nobody")
@@ -215,7 +226,7 @@ def user(request: pytest.FixtureRequest) -> Iterator[User]:
         if request.param == "ordinary":
             yield _ordinary(Path(shared))
         elif ROOT:
-            package = embedded_binaries.binaries().parents[1]
+            package = embedded_binaries.find_binaries().parents[1]
             yield User("root", sys.executable, [str(REPOSITORY), str(package.parent)], {})
         else:
             pytest.skip("not root")
@@ -511,7 +522,9 @@ def test_a_session_that_outlives_its_server_is_waited_for(place: Place) -> None:
     with psycopg.connect(told["dsn"], autocommit=True) as connection:
         loop = "DO 'BEGIN WHILE clock_timestamp() < now() + interval ''6 s'' LOOP END LOOP; END'"
         began = time.monotonic()
-        busy = subprocess.Popen([embedded.binaries() / "psql", told["dsn"], "-qc", loop], stderr=subprocess.DEVNULL)
+        busy = subprocess.Popen(
+            [embedded.find_binaries() / "psql", told["dsn"], "-qc", loop], stderr=subprocess.DEVNULL
+        )
         active = "SELECT FROM pg_stat_activity WHERE query LIKE 'DO %' AND state = 'active'"
         wait_until(lambda: connection.execute(active).fetchall(), "the session is busy")
         keeper, postmaster = place.keeper_pid(), place.pid()
@@ -591,7 +604,7 @@ def test_a_path_that_no_socket_can_have(place: Place, top: Path, name: str) -> N
 
 @AS_MYSELF
 def test_status_starts_and_makes_nothing(top: Path) -> None:
-    found = embedded.status(top / "data")
+    found = embedded.embedded_status(top / "data")
     assert (found.exists, found.running, found.size) == (False, False, 0)
     assert found.version.startswith("18.")
     assert not found.folder.exists() and not (top / "data").exists()
@@ -600,12 +613,12 @@ def test_status_starts_and_makes_nothing(top: Path) -> None:
 @AS_MYSELF
 def test_status_of_a_running_server(place: Place) -> None:
     program, _ = place.start(grace_s=0)
-    found = embedded.status(place.data_dir)
+    found = embedded.embedded_status(place.data_dir)
     assert (found.folder, found.exists, found.running) == (place.folder, True, True)
     assert found.size > 20_000_000
     program.close()
     wait_until(place.gone, "the server has stopped")
-    assert not embedded.status(place.data_dir).running
+    assert not embedded.embedded_status(place.data_dir).running
 
 
 @AS_ORDINARY
@@ -628,29 +641,19 @@ def test_a_folder_of_somebody_else_is_refused_in_words(user: User, top: Path) ->
 
 @AS_ORDINARY
 def test_settings_that_postgres_refuses_are_told_in_its_words(place: Place) -> None:
-    settings = place.folder / "data" / "postgresql.auto.conf"
-    before = settings.read_text()
-    try:
-        settings.write_text("max_connections = lots\n")
+    with place.settings("max_connections = lots"):
         told = place.refused()
-        assert told["error"] == "BadDatabase"
-        assert "configuration file" in told["what"]
-        assert "server.log" in told["remedy"]
-    finally:
-        settings.write_text(before)
+    assert told["error"] == "BadDatabase"
+    assert "configuration file" in told["what"]
+    assert "server.log" in told["remedy"]
 
 
 @AS_ORDINARY
 def test_a_machine_without_the_memory_is_told_as_what_may_pass(place: Place) -> None:
-    settings = place.folder / "data" / "postgresql.auto.conf"
-    before = settings.read_text()
-    try:
-        settings.write_text("shared_buffers = '4GB'\n")
+    with place.settings("shared_buffers = '4GB'"):
         told = place.refused(before="import resource; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))")
-        assert told["error"] == "Unavailable" and "Cannot allocate memory" in told["what"], told
-        assert told["remedy"] == "Close other programs, then start again."
-    finally:
-        settings.write_text(before)
+    assert told["error"] == "Unavailable" and "Cannot allocate memory" in told["what"], told
+    assert told["remedy"] == "Close other programs, then start again."
 
 
 @AS_ORDINARY
@@ -668,14 +671,14 @@ def test_a_file_that_is_gone_is_named(place: Place) -> None:
 def test_an_account_of_a_person_is_not_given_roots_database(monkeypatch: pytest.MonkeyPatch) -> None:
     if not ROOT:
         pytest.skip("not root")
-    monkeypatch.setattr(embedded_account, "NAME", pwd.getpwuid(0).pw_name)
+    monkeypatch.setattr(embedded_account, "ACCOUNT_NAME", pwd.getpwuid(0).pw_name)
     with pytest.raises(BadDatabase, match=r"can log in.*usermod --shell"):
         embedded_account.server_account()
 
 
 @AS_ROOT
 def test_root_copies_binaries_that_the_account_cannot_reach(user: User, place: Place, top: Path) -> None:
-    package = embedded_binaries.binaries().parents[1]
+    package = embedded_binaries.find_binaries().parents[1]
     hidden = top / "hidden"
     hidden.mkdir(mode=0o700)
     embedded_binaries._copy_programs(package, hidden)

@@ -9,28 +9,28 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.core.messages import Text, ToolCall, ToolResult
 from ikigai.store.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.search import indexer as indexing
 from ikigai.store.search import lookup
-from ikigai.store.search.search import Found
+from ikigai.store.search.search import SearchResult
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 
 
-async def said(database: Database, *facts: ev.Event | str, agent: Agent | None = None) -> list[int]:
+async def said(database: Database, *events: ev.Event | str, agent: Agent | None = None) -> list[int]:
     """The ids of these events, strings being messages of a user's."""
     agent = agent or await database.agents.create()
     log = await database.open_agent(agent)
-    events = [ev.UserMessage(fact) if isinstance(fact, str) else fact for fact in facts]
+    events = [ev.UserMessage(event) if isinstance(event, str) else event for event in events]
     rows = (await log.append(events)).rows
     await log.close()
     return [row.id for row in rows]
 
 
-def ids(found: Found) -> list[int]:
+def ids(found: SearchResult) -> list[int]:
     return [hit.id for hit in found.hits]
 
 
@@ -116,7 +116,7 @@ async def test_parts_of_words_where_nothing_begins_so(database: Database):
 
 @pytest.mark.parametrize("query", ["", "  "])
 async def test_an_empty_query(database: Database, query: str):
-    with pytest.raises(Refused, match="nothing to search for"):
+    with pytest.raises(Rejected, match="nothing to search for"):
         await database.search(query)
 
 
@@ -150,7 +150,7 @@ async def test_agents_and_their_lineage(database: Database):
     assert await found(database, "word", agent=child.id) == [own, early]
     assert await found(database, "word", agent=root.id) == [late, early]
     assert (await database.search("own")).hits[0].agent == "child"
-    with pytest.raises(Refused, match="no such agent"):
+    with pytest.raises(Rejected, match="no such agent"):
         await database.search("word", agent="00000000-0000-0000-0000-000000000000")
 
 
@@ -286,7 +286,7 @@ async def test_many_stretches_of_ids(database: Database, dsn: str, monkeypatch: 
             assert await found(database, f"*x{n}y*") == [written[2 * n]]
             assert (await database.search(f"x{n}y")).widened
         assert await found(database, "*eedl*", limit=100) == written[-2::-2]
-        monkeypatch.setattr(lookup, "MOST_WORDS", 1)
+        monkeypatch.setattr(lookup, "MAX_LISTED_WORDS", 1)
         assert await found(database, "*eedl*", limit=100) == written[-2::-2]
         monkeypatch.undo()
         count = 0
@@ -325,7 +325,7 @@ async def test_there_is_no_time(database: Database, dsn: str, monkeypatch: pytes
     result = await database.search("common")
     assert result.behind == 500 and result.hits == ()
     assert await database.indexer.catch_up(60) == 0
-    monkeypatch.setattr(lookup, "WITHIN", -1.0)
+    monkeypatch.setattr(lookup, "SEARCH_TIMEOUT", -1.0)
     result = await database.search('"common" =>')
     assert result.hits == () and result.reached and written[0] < result.reached <= written[-1]
 
@@ -389,12 +389,12 @@ async def test_around(database: Database):
     agent = await database.agents.create("walker")
     written = await said(database, *(f"step {n}" for n in range(9)), ev.UsageReported("a/b"), agent=agent)
     await said(database, "of another")
-    name, events = await database.around(written[4], 2, 3)
+    name, events = await database.neighbors(written[4], 2, 3)
     assert name == "walker" and [event.id for event in events] == written[2:8]
-    assert [event.id for event in (await database.around(written[9], 1, 1))[1]] == written[8:10]
+    assert [event.id for event in (await database.neighbors(written[9], 1, 1))[1]] == written[8:10]
     for id in (0, -1, 10**17, 2**63):
-        with pytest.raises(Refused, match=f"no event #{id}"):
-            await database.around(id)
+        with pytest.raises(Rejected, match=f"no event #{id}"):
+            await database.neighbors(id)
 
 
 async def test_no_plan_depends_on_how_common_a_word_is(dsn: str):
@@ -403,13 +403,13 @@ async def test_no_plan_depends_on_how_common_a_word_is(dsn: str):
     database = await Database.open(address(dsn), MIGRATIONS)
     await said(database, *(f"common word number{n}" for n in range(3_000)))
     assert await database.indexer.catch_up(60) == 0
-    queries = [f"'{indexing.prefix(0)}common'", f"'{indexing.prefix(0)}number5':*"]
+    queries = [f"'{indexing.segment_prefix(0)}common'", f"'{indexing.segment_prefix(0)}number5':*"]
     bounds = {"queries": queries, "before": 2**63 - 1, "since": None, "most": 1000}
     with psycopg.connect(dsn) as other:
         for analysed in (False, True):
             if analysed:
                 other.execute("analyze search_pieces")
-            rows = other.execute("explain " + lookup.queries.PROBE, bounds).fetchall()
+            rows = other.execute("explain " + lookup.search.PROBE, bounds).fetchall()
             plans = [line for (line,) in rows]
             assert any("Bitmap Index Scan on search_terms" in line for line in plans), plans
     await database.close()

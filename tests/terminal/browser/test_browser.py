@@ -1,4 +1,4 @@
-"""The history browser without a terminal: what is held, what is shown where, and what keys come to."""
+"""These tests run the history browser without a terminal: held events, shown rows and the effects of keys."""
 
 import random
 import re
@@ -11,21 +11,21 @@ from ikigai.core.messages import Text, Thinking, ToolCall, ToolResult
 from ikigai.core.search.query import parse
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark, Undo
 from ikigai.core.state.memory import Memory
-from ikigai.core.views.exclusion import CONTROLS, Reasons
-from ikigai.core.views.transcript import Rule, fresh
+from ikigai.core.views.exclusion import CONTROL_EVENTS, Exclusions
+from ikigai.core.views.transcript import ContextRule, history_items
+from ikigai.terminal.browsable_history import HistoryPages, HitSeeker
 from ikigai.terminal.browser import frame as browser_frame
 from ikigai.terminal.browser import items as browser_items
 from ikigai.terminal.browser import keys as browser_keys
 from ikigai.terminal.browser import pages as browser_pages
-from ikigai.terminal.browser.actions import Actions
-from ikigai.terminal.browser.items import Item, items
-from ikigai.terminal.browser.pages import PAGE, Pages
-from ikigai.terminal.browser.reader import Reader, Work
-from ikigai.terminal.browser.source import Seeker, Source
-from ikigai.terminal.browser.view import SIGNS, View
-from ikigai.terminal.clipboard import LONGEST, sequence
-from ikigai.terminal.render.text_width import columns
-from ikigai.terminal.render.theme import Theme, unstyled
+from ikigai.terminal.browser.actions import BrowserActions
+from ikigai.terminal.browser.items import BrowserItem, build_items
+from ikigai.terminal.browser.pages import PAGE_EVENTS, EventPages
+from ikigai.terminal.browser.reader import HistoryReader, Work
+from ikigai.terminal.browser.view import EXCLUSION_SIGNS, BrowserView
+from ikigai.terminal.clipboard import MAX_CLIPBOARD_BYTES, copy_sequence
+from ikigai.terminal.render.text_width import cell_width
+from ikigai.terminal.render.theme import Theme, strip_styles
 from tests.core.agent import RUN, Agent
 from tests.core.views.test_exclusion import Last, take
 from tests.terminal.test_foreign import HOSTILE, OBEYED, memory
@@ -38,18 +38,18 @@ def stored(*events: Event, first: int = 1) -> list[StoredEvent]:
     return [StoredEvent(id, "a", id, 0.0, event) for id, event in enumerate(events, start=first)]
 
 
-def shown(events: list[StoredEvent], of: Memory = MEMORY, **branches: str) -> list[Item]:
-    controls = [event for event in events if isinstance(event.event, CONTROLS)]
-    return items(events, of, Reasons(controls), {int(id[1:]): (name,) for id, name in branches.items()})
+def shown(events: list[StoredEvent], of: Memory = MEMORY, **branches: str) -> list[BrowserItem]:
+    controls = [event for event in events if isinstance(event.event, CONTROL_EVENTS)]
+    return build_items(events, of, Exclusions(controls), {int(id[1:]): (name,) for id, name in branches.items()})
 
 
-def view(events: list[StoredEvent], width: int = 60, height: int = 10) -> View:
-    made = View(PLAIN, width, height)
+def view(events: list[StoredEvent], width: int = 60, height: int = 10) -> BrowserView:
+    made = BrowserView(PLAIN, width, height)
     made.show(shown(events))
     return made
 
 
-def cursor(of: View) -> str:
+def cursor(of: BrowserView) -> str:
     (row,) = (row for row in of.frame() if row.startswith("▌"))
     return row[3:]
 
@@ -61,9 +61,9 @@ LINES = stored(*(UserMessage(f"message {n}") for n in range(100)))
 
 @pytest.mark.parametrize("seed", range(5))
 def test_pages_hold_a_bounded_stretch_without_gaps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(browser_pages, "MOST", 50)
+    monkeypatch.setattr(browser_pages, "MAX_HELD_EVENTS", 50)
     rng, log = random.Random(seed), stored(*(UserMessage("x" * 10) for _ in range(400)))
-    pages, page = Pages(), 20
+    pages, page = EventPages(), 20
     pages.set(log[-page:], first=False, last=True)
     for _ in range(200):
         ids = [event.id for event in pages.events]
@@ -80,14 +80,14 @@ def test_pages_hold_a_bounded_stretch_without_gaps(seed: int, monkeypatch: pytes
 
 
 def test_heavy_events_are_few() -> None:
-    pages, heavy = Pages(), browser_pages.HEAVIEST // 4
+    pages, heavy = EventPages(), browser_pages.MAX_HELD_CHARACTERS // 4
     log = stored(*(UserMessage("x" * heavy) for _ in range(20)))
     pages.set(log[-2:], first=False, last=True)
     for at in range(16, -1, -2):
         pages.add_before(log[at : at + 2], seen=at + 2)
         assert len(pages.events) <= 6
     pages.add_before((), seen=1)
-    assert pages.first and not pages.last and PAGE > 6
+    assert pages.first and not pages.last and PAGE_EVENTS > 6
 
 
 # ── what is shown ──
@@ -102,13 +102,15 @@ def test_the_rule_stands_where_the_context_begins_and_every_event_has_its_sign()
     agent.happen(RewindTo("m"))
     events = [row.event() for row in agent.log.rows]
     made = shown(events, agent.memory, _1="twig")
-    assert [item.shown for item in made if item.key[1] != browser_items.BRANCH] == fresh(events, agent.memory)
-    at = next(n for n, item in enumerate(made) if isinstance(item.shown, Rule))
-    assert all(item.outside for item in made[:at]) and made[at + 1].outside is None
+    assert [item.shown for item in made if item.key[1] != browser_items.BRANCH_POSITION] == history_items(
+        events, agent.memory
+    )
+    at = next(n for n, item in enumerate(made) if isinstance(item.shown, ContextRule))
+    assert all(item.exclusion for item in made[:at]) and made[at + 1].exclusion is None
     assert made[at + 1].opens_turn and made[at + 1].id == agent.memory.cutoff
     assert len({item.key for item in made}) == len(made)
     assert sum("Forked off here: twig." in item.text for item in made) == 1
-    drawn = View(PLAIN, 60, 100)
+    drawn = BrowserView(PLAIN, 60, 100)
     drawn.show(made)
     signs = {row[3:]: row[1] for row in drawn.frame() if row}
     assert signs["❯ " + "a" * 55] == "o" and signs["❯ " + "x" * 55] == "r" and signs["❯ " + "h" * 55] == " "
@@ -120,7 +122,7 @@ def test_after_a_clear_the_rule_stands_behind_it() -> None:
     agent.happen(Clear())
     agent.turn("after")
     events = [row.event() for row in agent.log.rows]
-    drawn = View(PLAIN, 120, 100)
+    drawn = BrowserView(PLAIN, 120, 100)
     drawn.show(shown(events, agent.memory))
     rows = [row[1:].strip() for row in drawn.frame() if row]
     at = next(n for n, row in enumerate(rows) if "context begins here" in row)
@@ -147,26 +149,26 @@ LOOKS = [
 @pytest.mark.parametrize("theme", [PLAIN, Theme(color=False), Theme()])
 def test_nothing_foreign_or_too_wide_is_drawn(size: tuple[int, int], theme: Theme) -> None:
     width, height = size
-    made = View(theme, width, height)
+    made = BrowserView(theme, width, height)
     made.show(shown(stored(*LOOKS)))
     for _ in range(2):
         made.start()
         for item in made.items:
             made.select(item.id)
             assert made.current and made.current.id == item.id
-            head = browser_frame.head(HOSTILE, made.current, lambda id: HOSTILE, width, theme)
-            foot = browser_frame.foot(HOSTILE, "loading…", False, width, theme)
+            head = browser_frame.draw_head(HOSTILE, made.current, lambda id: HOSTILE, width, theme)
+            foot = browser_frame.draw_foot(HOSTILE, "loading…", False, width, theme)
             frame = made.frame()
             assert len(frame) == height
-            for row in [*frame, head, foot, browser_frame.query(HOSTILE * 9, width, theme)]:
-                assert columns(unstyled(row)) <= width and not OBEYED.search(unstyled(row)), row
-                assert theme is PLAIN or "\x1b" not in unstyled(row)
+            for row in [*frame, head, foot, browser_frame.draw_query(HOSTILE * 9, width, theme)]:
+                assert cell_width(strip_styles(row)) <= width and not OBEYED.search(strip_styles(row)), row
+                assert theme is PLAIN or "\x1b" not in strip_styles(row)
             made.unfold()
     for item in made.items:
         assert not OBEYED.search(item.text.replace("\n", "")) and not OBEYED.search(item.words.replace("\n", ""))
 
 
-def test_what_is_folded_is_unfolded_and_folded_again() -> None:
+def test_items_unfold_and_fold_again() -> None:
     made = view(stored(UserMessage("?"), ToolResult("c", "\n".join(f"row {n}" for n in range(30)))), height=60)
     made.select(2)
     assert "30 lines in all" in "\n".join(made.frame())
@@ -180,7 +182,7 @@ def test_what_is_folded_is_unfolded_and_folded_again() -> None:
     assert made.current and made.current.undoable and "what the summary tells" in made.current.text
 
 
-def test_one_event_is_opened_whole_from_the_top() -> None:
+def test_event_is_opened_whole_from_the_top() -> None:
     rows = "\n".join(f"row {n}" for n in range(30))
     diff = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-\u202eold\n+new"
     said = AssistantMessage((Thinking("One.\n\nMore."), Text("Words."), Thinking("Two.\n\nEnd."), Text("Last.")))
@@ -223,7 +225,7 @@ def test_moves() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_cursor_stays_where_it_is_when_more_is_read(seed: int) -> None:
     rng = random.Random(seed)
-    made = View(PLAIN, 60, rng.choice([1, 3, 10, 40]))
+    made = BrowserView(PLAIN, 60, rng.choice([1, 3, 10, 40]))
     first = last = 50
     made.show(shown(LINES[first:last + 1]))  # fmt: skip
     while first > 0 or last < 99:
@@ -244,7 +246,7 @@ def test_a_hit_is_shown_even_where_it_is_folded() -> None:
     made.search(parse("needle"))
     made.select(51, searched=True)
     assert "the Needle is here" in cursor(made)
-    coloured = View(Theme(), 60, 10)
+    coloured = BrowserView(Theme(), 60, 10)
     coloured.show(made.items)
     coloured.search(parse("needle here"))
     coloured.select(51, searched=True)
@@ -256,23 +258,23 @@ def test_a_hit_is_shown_even_where_it_is_folded() -> None:
 
 
 def test_every_key_does_one_thing_and_is_in_the_help() -> None:
-    keys = [key for bound in browser_keys.BOUND for key in bound.keys]
-    assert len(keys) == len(set(keys)) == len(browser_keys.ACTIONS)
-    assert all(callable(getattr(Actions, bound.action)) for bound in browser_keys.BOUND)
-    text = "\n".join(browser_keys.help_rows(100))
-    assert all(bound.shown in text and bound.help in text for bound in browser_keys.BOUND)
-    assert {sign for sign, _ in browser_keys.SIGNS} == set(SIGNS.values())
+    keys = [key for bound in browser_keys.KEY_BINDINGS for key in bound.keys]
+    assert len(keys) == len(set(keys)) == len(browser_keys.ACTION_OF_KEY)
+    assert all(callable(getattr(BrowserActions, bound.action)) for bound in browser_keys.KEY_BINDINGS)
+    text = "\n".join(browser_keys.draw_help(100))
+    assert all(bound.shown in text and bound.help in text for bound in browser_keys.KEY_BINDINGS)
+    assert {sign for sign, _ in browser_keys.SIGN_HELP} == set(EXCLUSION_SIGNS.values())
 
 
 class Log:
-    """A `Source` over events in a list."""
+    """A `HistoryPages` over events in a list."""
 
     agent, names, branches = "a", {"a": "a"}, {}
 
     def __init__(self, agent: Agent, refusal: str = "") -> None:
         self._events = [row.event() for row in agent.log.rows]
         self.memory, self.refusal = agent.memory, refusal
-        self.controls = tuple(event for event in self._events if isinstance(event.event, CONTROLS))
+        self.controls = tuple(event for event in self._events if isinstance(event.event, CONTROL_EVENTS))
 
     async def lineage(self) -> "Log":
         return self
@@ -283,16 +285,16 @@ class Log:
     async def after(self, id: int, limit: int) -> tuple[StoredEvent, ...]:
         return tuple(event for event in self._events if event.id > id)[:limit]
 
-    async def seek(self, query: str) -> Seeker:
+    async def seek(self, query: str) -> HitSeeker:
         raise NotImplementedError
 
 
 class Hands:
-    """What actions do to the browser, written down."""
+    """A browser that records the calls of its actions."""
 
     def __init__(self, source: Log) -> None:
-        self.source: Source = source
-        self.reader, self.view = Reader(source), View(PLAIN, 60, 100)
+        self.source: HistoryPages = source
+        self.reader, self.view = HistoryReader(source), BrowserView(PLAIN, 60, 100)
         self.told: list[tuple[str, str]] = []
 
     def load(self, work: Work) -> None:
@@ -359,10 +361,12 @@ async def test_actions(on: str, key: str, did: str, what: str) -> None:
         await hands.reader.open()
         hands.view.show(hands.reader.items)
         item = next(
-            each for each in hands.view.items if "\n".join(browser_items.rows(each, 60, PLAIN, False)).startswith(on)
+            each
+            for each in hands.view.items
+            if "\n".join(browser_items.draw_rows(each, 60, PLAIN, False)).startswith(on)
         )
         hands.view.select(item.id)
-        getattr(Actions(hands), browser_keys.ACTIONS[key])()
+        getattr(BrowserActions(hands), browser_keys.ACTION_OF_KEY[key])()
         ((done, said),) = hands.told
         if refusal and did == "leave" and what and key != "f":
             assert (done, said) == ("say", refusal)
@@ -372,10 +376,10 @@ async def test_actions(on: str, key: str, did: str, what: str) -> None:
 
 def test_copies_for_terminals_and_what_is_between() -> None:
     text = "a\tb\n漢"
-    found = re.fullmatch(r"\x1b\]52;c;(.*)\x07", sequence(text, {}))
+    found = re.fullmatch(r"\x1b\]52;c;(.*)\x07", copy_sequence(text, {}))
     assert found and b64decode(found[1]).decode() == text
-    plain = sequence(text, {})
-    assert sequence(text, {"TMUX": "x"}) == plain + "\x1bPtmux;" + plain.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-    pieces = re.findall(r"\x1bP(.*?)\x1b\\", sequence("x" * 5000, {"STY": "x"}), re.DOTALL)
-    assert "".join(pieces) == sequence("x" * 5000, {}) and max(map(len, pieces)) <= 760
-    assert sequence("x" * LONGEST, {}) and not sequence("x" * (LONGEST + 1), {})
+    plain = copy_sequence(text, {})
+    assert copy_sequence(text, {"TMUX": "x"}) == plain + "\x1bPtmux;" + plain.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    pieces = re.findall(r"\x1bP(.*?)\x1b\\", copy_sequence("x" * 5000, {"STY": "x"}), re.DOTALL)
+    assert "".join(pieces) == copy_sequence("x" * 5000, {}) and max(map(len, pieces)) <= 760
+    assert copy_sequence("x" * MAX_CLIPBOARD_BYTES, {}) and not copy_sequence("x" * (MAX_CLIPBOARD_BYTES + 1), {})

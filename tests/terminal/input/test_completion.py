@@ -1,32 +1,44 @@
-"""What completes what."""
+"""These tests cover the completions of commands, arguments and mentions."""
 
 import os
+from collections.abc import Iterable
 
 import pytest
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from ikigai.core.commands.table import COMMANDS
-from ikigai.terminal.input.completion import Menu, candidates
-from ikigai.terminal.input.input_line import Input
+from ikigai.terminal.input.completion import Candidate, Menu, find_candidates
+from ikigai.terminal.input.input_line import InputLine
+from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.tty import Tty
+from tests.support.silent_handler import SilentHandler
 
 SOURCES = {
-    "marks": lambda: ["one", "two", "three and a half"],
-    "models": lambda: ["openai/gpt-5", "openai/gpt-5-mini"],
-    "acts": lambda: {"45": "filter", "42": "rewind"},
-    "profiles": lambda: ["fast", "deep"],
+    "marks": lambda typed: ["one", "two", "three and a half"],
+    "models": lambda typed: ["openai/gpt-5", "openai/gpt-5-mini"],
+    "acts": lambda typed: {"45": "filter", "42": "rewind"},
+    "profiles": lambda typed: ["fast", "deep"],
     "files": lambda typed: [f"{typed.rpartition('/')[0]}/a b.md"] if "/" in typed else ["sub/"],
-    "pins": lambda: {"a b.md": "1.2k tokens", "c.md": "5 tokens"},
-    "sets": lambda: {"off files": "read_file", "on shell": "shell"},
-    "turns": lambda: {"at 12": "what is it?", "at 8": "hello"},
-    "all": lambda: {"--all": "the dead, too"},
-    "modes": lambda: {"auto": "edits run", "revoke ": "ask again"},
+    "pins": lambda typed: {"a b.md": "1.2k tokens", "c.md": "5 tokens"},
+    "sets": lambda typed: {"off files": "read_file", "on shell": "shell"},
+    "turns": lambda typed: {"at 12": "what is it?", "at 8": "hello"},
+    "all": lambda typed: {"--all": "the dead, too"},
+    "modes": lambda typed: {"auto": "edits run", "revoke ": "ask again"},
     "mentions": lambda typed: (
         [f"@{name}" for name in ("src/main.py", "a.png") if typed in name] + ['@"why\'s"'] * (typed == "y's")
     ),
 }
+
+
+class Handler(SilentHandler):
+    def complete(self, kind: str, typed: str) -> Iterable[str]:
+        return SOURCES.get(kind, lambda typed: ())(typed)
+
+
+def offered(before: str) -> list[Candidate]:
+    return find_candidates(before, Handler().complete)
 
 
 @pytest.mark.parametrize(
@@ -82,25 +94,25 @@ SOURCES = {
     ],
 )
 def test_candidates(before: str, texts: list[str]):
-    found = candidates(before, SOURCES)
+    found = offered(before)
     assert [each.text for each in found] == texts
     assert all(len(before) >= each.replaces for each in found)
 
 
-def test_what_can_be_undone_is_offered_with_what_it_is():
-    assert [(each.text, each.about) for each in candidates("/undo 4", SOURCES)] == [("45", "filter"), ("42", "rewind")]
+def test_undoable_events_are_offered_with_their_help():
+    assert [(each.text, each.about) for each in offered("/undo 4")] == [("45", "filter"), ("42", "rewind")]
 
 
 def test_a_slash_offers_everything_with_its_help():
-    found = candidates("/", SOURCES)
+    found = offered("/")
     assert [each.text for each in found] == ["/" + command.name for command in COMMANDS]
     assert all(each.about for each in found)
 
 
-def test_what_a_source_finds_later_joins_the_menu_where_somebody_waits_for_it():
+def test_menu_gets_later_completions_while_it_is_wanted():
     found = ["@one"]
     buffer = Buffer(document=Document("see @o"))
-    menu = Menu(buffer, {"mentions": lambda typed: found})
+    menu = Menu(buffer, lambda kind, typed: found)
 
     def offered() -> list[str]:
         return [each.text for each in buffer.complete_state.completions] if buffer.complete_state else []
@@ -120,12 +132,11 @@ def test_what_a_source_finds_later_joins_the_menu_where_somebody_waits_for_it():
 
 
 def test_the_menu_stays_when_earlier_prompts_come():
-    """They are read from the database while somebody may be typing."""
+    """Keep the menu: prompts are read from the database while the user may be typing."""
     main, side = os.openpty()
-    made = Input(
-        Tty(side, side), Theme(plain=True), SOURCES, on_typing=str, on_draft=lambda: None,
-        look=lambda text, found: lambda: None, suggests=lambda: False, changed=lambda: None,
-    )  # fmt: skip
+    made = InputLine(
+        Tty(side, side), Theme(plain=True), Handler(), Dialogs(lambda: None), suggests=False, changed=lambda: None
+    )
     made.buffer.insert_text("/profile de")
     menu = made.buffer.complete_state
     made.set_prompts(["earlier"])

@@ -1,4 +1,4 @@
-"""Every key of the input, from the bytes that a terminal sends to what it does."""
+"""These tests press every key of the input, from the bytes that a terminal sends to the effect."""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,30 +16,31 @@ from prompt_toolkit.key_binding.bindings.vi import load_vi_bindings
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.output import DummyOutput
 
-from ikigai.terminal.input.actions import Actions
+from ikigai.terminal.input.actions import InputActions
 from ikigai.terminal.input.completion import Menu
-from ikigai.terminal.input.key_bindings import bindings
+from ikigai.terminal.input.key_bindings import build_bindings
 from ikigai.terminal.input.pastes import Pastes
-from ikigai.terminal.input.prompt import Ghost, Prompts, layout
-from ikigai.terminal.keyboard import Parser
+from ikigai.terminal.input.prompt import GhostSuggestion, PromptHistory, build_layout
+from ikigai.terminal.keyboard import KeyParser
 from ikigai.terminal.tty import Tty
 
 
 class Pressed:
-    """An input with its keys; `calls` are what they made the screen do."""
+    """An input with its keys; `calls` are the calls of the screen."""
 
     def __init__(self, vi: bool, busy: bool, asked: bool, finding: bool) -> None:
         self.calls: list[str] = []
+        self.handler = self
         self.busy, self.asked, self.finding = busy, asked, finding
         self.queue = ["queued"] if busy else []
         pastes = Pastes()
-        prompts = Prompts(pastes)
+        prompts = PromptHistory(pastes)
         prompts.fill(["earlier one", "older"])
         self.buffer, field = Buffer(history=prompts, on_text_insert=lambda _: self.menu.offer()), Buffer()
-        self.menu = Menu(self.buffer, {"marks": lambda: ["one", "two"]})
-        ghost = Ghost(self.buffer, prompts, lambda: True, lambda: 80)
-        keys = bindings(cast(Actions, self), self.buffer, pastes, self.menu, ghost, vi)
-        laid = layout(self.buffer, field, str, ghost, Tty.__new__(Tty))
+        self.menu = Menu(self.buffer, lambda kind, typed: ["one", "two"] * (kind == "marks"))
+        ghost = GhostSuggestion(self.buffer, prompts, lambda: True, lambda: 80)
+        keys = build_bindings(cast(InputActions, self), self.buffer, pastes, self.menu, ghost, vi)
+        laid = build_layout(self.buffer, field, str, ghost, Tty.__new__(Tty))
         self.app: Application[None] = Application(
             layout=laid,
             key_bindings=keys,
@@ -66,8 +67,8 @@ class Pressed:
         return text
 
     def type(self, keys: str) -> None:
-        """Press these, one after the other; behind each lone Esc there is a pause."""
-        parser = Parser()
+        """Press keys, one after the other; after each lone Esc there is a pause."""
+        parser = KeyParser()
         with set_app(self.app):
             for part in keys.split("‖"):
                 self.app.key_processor.feed_multiple([*parser.feed(part), *parser.flush()])
@@ -84,7 +85,7 @@ def _flush() -> Any:
 
 @pytest.fixture(autouse=True)
 def all_bindings() -> Iterator[None]:
-    """Screens of other tests may have left out those of vi."""
+    """Load vi's bindings: screens of other tests may have left them out."""
     before = defaults.load_vi_bindings  # pyright: ignore[reportPrivateImportUsage]
     defaults.load_vi_bindings = load_vi_bindings  # pyright: ignore[reportPrivateImportUsage]
     yield
@@ -92,7 +93,7 @@ def all_bindings() -> Iterator[None]:
 
 
 async def press(keys: str, text: str = "", at: int | None = None, **state: bool) -> tuple[str, list[str]]:
-    """The text with the cursor as ¦ once these keys were pressed, and what was called."""
+    """Return the text with the cursor as ¦ after these keys, and the calls."""
     pressed = Pressed(**{"vi": False, "busy": False, "asked": False, "finding": False, **state})
     await asyncio.sleep(0)  # history is read
     await asyncio.sleep(0)
@@ -134,11 +135,11 @@ KEYS: list[tuple[str, str, str, str, list[str]]] = [
     ("Ctrl+Z", "\x1a", DRAFT, "one two¦", ["suspend"]),
     ("Tab", "/und\t", EMPTY, "/undo¦", ["offered"]),
     ("Tab Shift+Tab", f"/rewind \t\t{ESC}[Z", EMPTY, "/rewind one¦", ["offered"]),
-    ("Shift+Tab", ESC + "[Z", DRAFT, "one two¦", ["cycle"]),
-    ("Alt+Up", ESC + "[1;3A", EMPTY, "¦", ["go up"]),
-    ("Alt+Down", ESC + ESC + "[B", EMPTY, "¦", ["go down"]),
-    ("Alt+Left", ESC + "[1;3D", EMPTY, "¦", ["go left"]),
-    ("Alt+Right", ESC + "[1;3C", EMPTY, "¦", ["go right"]),
+    ("Shift+Tab", ESC + "[Z", DRAFT, "one two¦", ["cycle_approval"]),
+    ("Alt+Up", ESC + "[1;3A", EMPTY, "¦", ["go_to up"]),
+    ("Alt+Down", ESC + ESC + "[B", EMPTY, "¦", ["go_to down"]),
+    ("Alt+Left", ESC + "[1;3D", EMPTY, "¦", ["go_to left"]),
+    ("Alt+Right", ESC + "[1;3C", EMPTY, "¦", ["go_to right"]),
     ("Alt+Left by words", ESC + "[1;3D", DRAFT, "one ¦two", []),
     ("Alt+Right by words", f"\x01{ESC}[1;3C", DRAFT, "one ¦two", []),
     ("Ctrl+Left, Ctrl+Right", f"\x01{ESC}[1;5C{ESC}[1;5C{ESC}[1;5D", DRAFT, "one ¦two", []),
@@ -192,7 +193,7 @@ FINDING = [
 
 
 @pytest.mark.parametrize(("keys", "calls"), [row[1:] for row in FINDING], ids=[row[0] for row in FINDING])
-async def test_keys_while_something_is_looked_for(keys: str, calls: list[str]):
+async def test_keys_during_a_search(keys: str, calls: list[str]):
     for vi in (False, True):
         assert await press(keys, DRAFT, finding=True, vi=vi) == ("one two¦", calls)
 
@@ -213,7 +214,7 @@ VI = [
     ("Ctrl+R", f"{ESC}‖\x12", DRAFT, "one tw¦o", ["find"]),
     ("Alt+Enter", ESC + "\r", DRAFT, "one two\n¦", []),
     ("Shift+Enter", ESC + "[13;2u", DRAFT, "one two\n¦", []),
-    ("Alt+Up", ESC + "[1;3A", EMPTY, "¦", ["go up"]),
+    ("Alt+Up", ESC + "[1;3A", EMPTY, "¦", ["go_to up"]),
     (
         "Ctrl+T, Ctrl+G, Ctrl+O, Ctrl+L",
         f"{ESC}‖\x14\x07\x0f\x0c",

@@ -1,4 +1,4 @@
-"""Pastes on a real pseudo-terminal: text and nothing else, however long and whatever it holds."""
+"""These tests paste on a real pseudo-terminal: a paste is only text, however long and whatever it holds."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Questions above the input: what is seen, which keys answer, and what becomes of words typed meanwhile."""
+"""These tests ask questions above the input: rows shown, keys that answer, and words typed meanwhile."""
 
 import asyncio
 import re
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.questions import Answered, Question, yes_or_no
-from ikigai.terminal.output.dialog import PAUSE, UNREAD, Dialogs
+from ikigai.core.questions import Question, QuestionAnswer, yes_or_no
+from ikigai.terminal.output.dialog import MIN_SEEN_SECONDS, TYPING_GUARD, Dialogs
 from tests.terminal.console import Console
 
 KEYS = "[y] yes · [n] no · [w] no, because · Esc: no"
 
 
 async def at_once() -> None:
-    """It is on screen."""
+    """Return once the question is on screen."""
 
 
 def answers(console: Console) -> list[tuple[object, object]]:
@@ -25,7 +25,7 @@ def answers(console: Console) -> list[tuple[object, object]]:
 def asked(console: Console, number: int = 1) -> None:
     """Wait for the question, and until it has been read."""
     console.until(lambda: f"thing {number} be done?" in console.text and KEYS in console.text)
-    console.pump(UNREAD + 0.1)
+    console.pump(MIN_SEEN_SECONDS + 0.1)
 
 
 def test_a_key_answers_and_the_question_goes_up(tmp_path: Path):
@@ -55,8 +55,8 @@ def test_type_ahead_goes_into_the_input_and_does_not_answer(tmp_path: Path):
             console.send(letter)
             console.pump(0.08)
         console.until(KEYS)
-        assert PAUSE > UNREAD + 0.2
-        console.pump(UNREAD + 0.2)  # between two words
+        assert TYPING_GUARD > MIN_SEEN_SECONDS + 0.2
+        console.pump(MIN_SEEN_SECONDS + 0.2)  # between two words
         console.send("n")
         console.until(lambda: console.prompt == "may nobody say yn")
         assert not answers(console)
@@ -71,7 +71,7 @@ def test_after_a_pause_a_key_answers_and_what_was_typed_stays(tmp_path: Path):
         asked(console)
         console.send("xy")
         console.until(lambda: console.prompt == "xy")
-        console.pump(PAUSE + 0.2)
+        console.pump(TYPING_GUARD + 0.2)
         console.send("n")
         console.until(lambda: answers(console) == [("n", "")])
         console.until(lambda: console.prompt == "xy")
@@ -83,13 +83,13 @@ def test_words_go_with_an_answer_and_the_draft_comes_back(tmp_path: Path):
         asked(console)
         console.send("a draft")
         console.until(lambda: console.prompt == "a draft")
-        console.pump(PAUSE + 0.2)
+        console.pump(TYPING_GUARD + 0.2)
         console.send("w")
         console.until(lambda: "Why not?" in console.text and console.prompt == "")
         assert "Enter sends it · Esc goes back" in console.text
         console.send("\x1b")
         console.until(lambda: KEYS in console.text and console.prompt == "a draft")
-        console.pump(UNREAD + 0.1)
+        console.pump(MIN_SEEN_SECONDS + 0.1)
         console.send("w")
         console.until(lambda: console.prompt == "")
         console.send("yes and no\r")
@@ -120,7 +120,7 @@ def test_small_terminals_show_what_can_be_pressed(tmp_path: Path, size: tuple[in
     with Console(tmp_path, size=size, NO_COLOR="1") as console:
         console.ready().send("ask\r")
         console.until(lambda: "[y] yes" in console.text)
-        console.pump(UNREAD + 0.1)
+        console.pump(MIN_SEEN_SECONDS + 0.1)
         title = "Shall <U+001B>[2Jthing 1 be done?"
         assert (title if size[0] > 20 else "Shall <U+001B>[2Jth…") in console.lines and "❯" in console.text
         console.send("y")
@@ -151,11 +151,11 @@ def test_a_dumb_terminal_is_asked_in_lines(tmp_path: Path):
 # -- without a terminal --------------------------------------------------------------------------------------------
 
 
-async def test_a_question_that_is_taken_back_makes_room_for_the_next():
+async def test_withdrawn_question_makes_room_for_the_next():
     shown: list[str] = []
     dialogs = Dialogs(lambda: None)
 
-    def ask(title: str) -> asyncio.Task[Answered]:
+    def ask(title: str) -> asyncio.Task[QuestionAnswer]:
         async def show() -> None:
             shown.append(title)
 
@@ -171,17 +171,17 @@ async def test_a_question_that_is_taken_back_makes_room_for_the_next():
     assert shown == ["first", "third"] and dialogs.current and dialogs.current.prompt == "third"
     assert not dialogs.pressed("y", ""), "nobody can have read it"
     dialogs.back()
-    assert await third == Answered("n") and dialogs.current is None
+    assert await third == QuestionAnswer("n") and dialogs.current is None
     assert not dialogs.pressed("y", "")
 
 
-async def test_a_key_answers_when_the_question_can_have_been_read_and_nobody_is_typing():
+async def test_key_answers_when_the_question_can_have_been_read_and_typing_has_paused():
     dialogs = Dialogs(lambda: None)
     asking = asyncio.create_task(dialogs.ask(yes_or_no("Well?", ()), at_once))
-    await asyncio.sleep(UNREAD + 0.05)
+    await asyncio.sleep(MIN_SEEN_SECONDS + 0.05)
     assert not dialogs.pressed("Y", "") and not dialogs.pressed("x", "")
     dialogs.typed()
     assert not dialogs.pressed("y", "x")
     began = time.monotonic()
     assert dialogs.pressed("y", ""), "what was typed has been sent or taken back"
-    assert await asking == Answered("y") and time.monotonic() - began < 1
+    assert await asking == QuestionAnswer("y") and time.monotonic() - began < 1

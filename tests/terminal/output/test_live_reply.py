@@ -1,15 +1,15 @@
-"""The bookkeeping of a streaming reply: every word goes up exactly once, and never before it is saved."""
+"""These tests cover a streaming reply: every word goes up exactly once, and never before it is saved."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.request.reply import TextDelta, ThinkingDelta, ToolCallDelta, Waiting
-from ikigai.terminal.output.live_reply import LiveReply, Piece
+from ikigai.core.request.reply import RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
+from ikigai.terminal.output.live_reply import FinishedBlock, LiveReply
 
 TEXT = "First paragraph.\n\nSecond *one*.\n\n```python\nx = 1\n\ny = 2\n```\n\n- a\n- b\n\nLast words."
 
 
-def said(pieces: list[Piece]) -> str:
+def said(pieces: list[FinishedBlock]) -> str:
     return "".join(piece.source for piece in pieces)
 
 
@@ -35,18 +35,18 @@ def test_each_word_goes_up_once_in_order_and_when_it_is_saved(cuts: list[int], s
     assert reply.stored(TEXT) == [] or said(reply.stored("")) == ""
 
 
-def test_nothing_goes_up_unsaved():
+def test_words_go_up_only_when_saved():
     reply = streamed(TEXT)
     assert reply.saved(10) == []
     assert said(reply.saved(len(TEXT))).startswith("First paragraph.")
     assert reply.saved(len(TEXT)) == []
 
 
-def test_the_tail_is_what_has_not_gone_up():
+def test_tail_is_the_text_that_has_not_gone_up():
     reply = streamed("One.\n\nTwo.\n\nThree")
     tail, first = reply.tail(40, 10)
     assert (tail[0], tail[-1], first) == ("One.", "Three", True)
-    reply.saved(100)[0].voice.begun = True
+    reply.saved(100)[0].context.begun = True
     assert reply.tail(40, 10) == (["Three"], False)
 
 
@@ -67,10 +67,10 @@ def test_an_interrupted_reply_has_all_its_words_in_one_message():
     reply.add(TextDelta("Then"))
     pieces = reply.stored("Let me look.Then")
     assert [piece.source.strip() for piece in pieces] == ["Let me look.", "Then"]
-    assert pieces[0].voice is not pieces[1].voice
+    assert pieces[0].context is not pieces[1].context
 
 
-def test_what_the_database_cannot_hold_is_still_the_same_text():
+def test_text_that_the_database_cannot_hold_is_recognized():
     reply = streamed("nul \0 and \ud800\n\nrest")
     reply.saved(100)
     assert said(reply.stored("nul \ufffd and \ufffd\n\nrest")).strip() == "rest"
@@ -83,7 +83,7 @@ def test_another_text_than_was_streamed_is_shown_whole():
 
 def test_thoughts_and_waits_come_and_go():
     reply = LiveReply(1)
-    reply.add(Waiting(5.0, 2, "busy"))
+    reply.add(RetryScheduled(5.0, 2, "busy"))
     assert reply.waiting
     reply.add(ThinkingDelta("hm \x1b[2J"))
     assert reply.waiting is None and reply.thinking and reply.thinking.last == "hm"

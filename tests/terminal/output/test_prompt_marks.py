@@ -1,20 +1,23 @@
-"""Marks for prompts: each once, in the scrollback, around what they mean; nothing of them can be seen."""
+"""These tests find the marks of prompts: each once, in the scrollback, around its text, and invisible."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from ikigai.core.views.transcript import Block, Rule, Speaker, Thought
+from ikigai.core.views.transcript import ContextRule, Speaker, Thought, TranscriptBlock
 from ikigai.terminal.output.entries import Entries
-from ikigai.terminal.output.live_reply import Folded, Piece
+from ikigai.terminal.output.live_reply import FinishedBlock, FoldedThinking
 from ikigai.terminal.output.prompt_marks import PromptMarks
-from ikigai.terminal.render.blocks import Voice
-from ikigai.terminal.render.theme import Theme, unstyled
+from ikigai.terminal.render.blocks import ReplyContext
+from ikigai.terminal.render.theme import Theme, strip_styles
 from tests.terminal.console import Console
 
 MARK = re.compile(r"\x1b\]133;([^\x1b]*)\x1b\\")
-USER, ANSWER = Block(1, Speaker.USER, "ask  this\nand that"), Block(2, Speaker.ASSISTANT, "So it is.")
+USER, ANSWER = (
+    TranscriptBlock(1, Speaker.USER, "ask  this\nand that"),
+    TranscriptBlock(2, Speaker.ASSISTANT, "So it is."),
+)
 
 
 def marking(theme: Theme) -> Entries:
@@ -23,10 +26,10 @@ def marking(theme: Theme) -> Entries:
     return entries
 
 
-def told(entries: Entries, *shown: Block | Rule | None) -> str:
-    """What is drawn, with the marks in brackets; None is the end of the turn."""
+def told(entries: Entries, *shown: TranscriptBlock | ContextRule | None) -> str:
+    """Return the drawn text, with the marks in brackets; None is the end of the turn."""
     made = [entry.text for each in shown for entry in (entries.of(each, 60) if each else entries.ended())]
-    return unstyled(MARK.sub(r"[\1]", "\n".join(made)))
+    return strip_styles(MARK.sub(r"[\1]", "\n".join(made)))
 
 
 @pytest.mark.parametrize("theme", [Theme(), Theme(color=False), Theme(plain=True)])
@@ -36,31 +39,34 @@ def test_a_turn(theme: Theme):
     assert told(entries, USER, ANSWER, None) == told(entries, USER, ANSWER, None) == wanted
     assert told(entries, None) == "", "once"
     unmarked = Entries(theme, "fold")
-    assert [unstyled(e.text) for e in entries.of(USER, 60)] == [unstyled(e.text) for e in unmarked.of(USER, 60)]
+    assert [strip_styles(e.text) for e in entries.of(USER, 60)] == [strip_styles(e.text) for e in unmarked.of(USER, 60)]
 
 
-def test_how_it_ended():
-    entries, stopped = marking(Theme(plain=True)), Block(3, Speaker.STOPPED, "interrupted")
-    failed = Block(4, Speaker.STOPPED, "No key.", failed=True)
+def test_end_mark_has_the_status_of_the_turn():
+    entries, stopped = marking(Theme(plain=True)), TranscriptBlock(3, Speaker.STOPPED, "interrupted")
+    failed = TranscriptBlock(4, Speaker.STOPPED, "No key.", failed=True)
     assert told(entries, USER, stopped, USER, failed, None).replace("\n  and that", "") == (
         "[A;redraw=0]❯ [B]ask  this\n[C]✗ interrupted\n[D;130][A;redraw=0]❯ [B]ask  this\n[C]✗ No key.\n[D;1]"
     )
     assert told(entries, USER, None).endswith("[D;0]"), "the next one is another"
 
 
-def test_what_is_no_part_of_an_answer():
-    entries, note = marking(Theme(plain=True)), Block(5, Speaker.NOTE, "Mark x set.")
-    assert told(entries, note, Rule(1, 2, "w"), ANSWER).count("[") == 0
-    thought = Block(6, Speaker.ASSISTANT, "Yes.", thoughts=(Thought(0, "Hm."),))
-    assert told(entries, USER, note, Rule(1, 2, "w"), thought).split("\n")[-2:] == ["[C]∴ thought: Hm.", "● Yes."]
-    call, result = Block(7, Speaker.TOOL_CALL, "{}", "ls"), Block(8, Speaker.TOOL_RESULT, "x")
+def test_notes_get_no_mark():
+    entries, note = marking(Theme(plain=True)), TranscriptBlock(5, Speaker.NOTE, "Mark x set.")
+    assert told(entries, note, ContextRule(1, 2, "w"), ANSWER).count("[") == 0
+    thought = TranscriptBlock(6, Speaker.ASSISTANT, "Yes.", thoughts=(Thought(0, "Hm."),))
+    assert told(entries, USER, note, ContextRule(1, 2, "w"), thought).split("\n")[-2:] == [
+        "[C]∴ thought: Hm.",
+        "● Yes.",
+    ]
+    call, result = TranscriptBlock(7, Speaker.TOOL_CALL, "{}", "ls"), TranscriptBlock(8, Speaker.TOOL_RESULT, "x")
     assert told(entries, USER, call, result).split("\n")[-2:] == ["[C]→ ls()", "← x"]
 
 
 def test_a_reply_that_streams():
-    entries, voice = marking(Theme(plain=True)), Voice()
+    entries, voice = marking(Theme(plain=True)), ReplyContext()
     told(entries, USER)
-    pieces = [Folded("Hm.", 2.0), Piece("One.\n", voice), Piece("Two.\n", voice)]
+    pieces = [FoldedThinking("Hm.", 2.0), FinishedBlock("One.\n", voice), FinishedBlock("Two.\n", voice)]
     made = [entry.text for piece in pieces for entry in entries.risen(piece, 60)]
     assert [MARK.sub(r"[\1]", text) for text in made] == ["[C]∴ thought for 2 s: Hm.", "● One.", "  Two."]
     assert told(entries, None) == "[D;0]"

@@ -1,11 +1,11 @@
-"""Readers of screens: everything is printed once, in words; and what a dumb terminal is told in the same way."""
+"""These tests cover screen readers: everything is printed once, in words; a dumb terminal gets it in the same way."""
 
 import re
 from pathlib import Path
 
 from prompt_toolkit.completion import Completion
 
-from ikigai.core.views.transcript import Block, Rule, Speaker, Thought
+from ikigai.core.views.transcript import ContextRule, Speaker, Thought, TranscriptBlock
 from ikigai.terminal.output import screen_reader as words
 from ikigai.terminal.output.entries import Entries
 from ikigai.terminal.render import blocks as render
@@ -18,24 +18,24 @@ SPOKEN = Theme(plain=True, words=True)
 SIGNS = re.compile("[❯●→←·⚠✗∴⠀-⣿─│█░]")
 
 
-def drawn(block: Block) -> str:
-    return "\n".join(entry.text for entry in Entries(SPOKEN, "fold").of(block, words.UNWRAPPED))
+def drawn(block: TranscriptBlock) -> str:
+    return "\n".join(entry.text for entry in Entries(SPOKEN, "fold").of(block, words.UNWRAPPED_COLUMNS))
 
 
-def test_every_block_says_in_words_what_it_is():
+def test_blocks_are_named_in_words():
     said = [
-        drawn(Block(1, Speaker.USER, "one\ntwo")),
-        drawn(Block(2, Speaker.ASSISTANT, "# It *is*\n\n- a\n- b", thoughts=(Thought(0, "hm"),))),
-        drawn(Block(3, Speaker.TOOL_CALL, '{"path": "x"}', "read_file")),
-        drawn(Block(4, Speaker.TOOL_RESULT, "all", diff="--- a\n+++ b\n@@ -1,2 +7,2 @@\n same\n-old\n+new")),
-        drawn(Block(5, Speaker.TOOL_RESULT, "no such file", failed=True)),
-        drawn(Block(6, Speaker.NOTE, "Cleared.")),
-        drawn(Block(7, Speaker.STOPPED, "by you")),
-        drawn(Block(8, Speaker.STOPPED, "The key is wrong.", failed=True)),
-        drawn(Block(9, Speaker.SHORT, "It was cut.")),
-        drawn(Block(10, Speaker.USER, "before", remembered=False)),
-        render.another("finch", 80, SPOKEN),
-        render.skipped(7, 80, SPOKEN),
+        drawn(TranscriptBlock(1, Speaker.USER, "one\ntwo")),
+        drawn(TranscriptBlock(2, Speaker.ASSISTANT, "# It *is*\n\n- a\n- b", thoughts=(Thought(0, "hm"),))),
+        drawn(TranscriptBlock(3, Speaker.TOOL_CALL, '{"path": "x"}', "read_file")),
+        drawn(TranscriptBlock(4, Speaker.TOOL_RESULT, "all", diff="--- a\n+++ b\n@@ -1,2 +7,2 @@\n same\n-old\n+new")),
+        drawn(TranscriptBlock(5, Speaker.TOOL_RESULT, "no such file", failed=True)),
+        drawn(TranscriptBlock(6, Speaker.NOTE, "Cleared.")),
+        drawn(TranscriptBlock(7, Speaker.STOPPED, "by you")),
+        drawn(TranscriptBlock(8, Speaker.STOPPED, "The key is wrong.", failed=True)),
+        drawn(TranscriptBlock(9, Speaker.SHORT, "It was cut.")),
+        drawn(TranscriptBlock(10, Speaker.USER, "before", remembered=False)),
+        render.draw_agent_heading("finch", 80, SPOKEN),
+        render.draw_skipped(7, 80, SPOKEN),
     ]
     assert said == [
         "You: one\n  two",
@@ -52,24 +52,27 @@ def test_every_block_says_in_words_what_it_is():
         "Note: 7 earlier events are not shown again",
     ]
     signs = {sign for sign in vars(theme).values() if isinstance(sign, str) and len(sign) == 1}
-    assert set(theme.WORDS) == signs
+    assert set(theme.SPOKEN_SIGNS) == signs
 
 
-def test_where_the_context_begins_is_said():
-    assert plain_words.rule(Rule(1, 0, "", cleared=True)) == "The context begins here."
-    assert rules.rule(Rule(3, 1, "why not"), 80, SPOKEN) == 'The context begins here, 1 turn out of it: "why not".'
-    assert plain_words.rule(Rule(3, 2, "", summarised=4, left=2)) == (
+def test_context_rule_is_spoken():
+    assert plain_words.describe_rule(ContextRule(1, 0, "", cleared=True)) == "The context begins here."
+    assert (
+        rules.draw_context_rule(ContextRule(3, 1, "why not"), 80, SPOKEN)
+        == 'The context begins here, 1 turn out of it: "why not".'
+    )
+    assert plain_words.describe_rule(ContextRule(3, 2, "", summarised=4, left=2)) == (
         "The context begins here, 4 turns condensed, 2 turns out of it, 2 just now."
     )
 
 
 def test_a_menu_is_read_out():
     choices = [Completion(f"/{n}", display_meta=f"does {n}" if n else "") for n in range(12)]
-    said = words.menu(choices).split("\n")
+    said = words.speak_menu(choices).split("\n")
     assert said[:3] == ["12 choices, Tab goes through them:", "/0", "/1: does 1"] and said[-1] == "and 2 more"
 
 
-def test_a_reader_of_screens_gets_everything_once_and_nothing_moves(tmp_path: Path):
+def test_screen_reader_gets_everything_once_and_nothing_moves(tmp_path: Path):
     with Console(tmp_path, DEMO, (100, 50), DEMO_WORDS="1", DEMO_HISTORY="1") as console:
         console.until("It keeps *whole turns* under a budget.")
         assert "The context begins here, 12 turns out of it" in console.text

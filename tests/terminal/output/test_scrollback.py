@@ -1,4 +1,4 @@
-"""The scrollback in tmux, which rewraps its rows: one copy of everything, and one live area, whatever is resized."""
+"""These tests resize tmux, which rewraps its rows: one copy of everything, and one live area."""
 
 import random
 import re
@@ -40,7 +40,7 @@ class Tmux:
         self.run("resize-window", "-x", str(columns), "-y", str(rows))
 
     def all(self) -> str:
-        """The scrollback and the screen."""
+        """Return the scrollback and the screen."""
         return self.run("capture-pane", "-p", "-S", "-")
 
     def until(self, wanted: str | Callable[[str], bool], seconds: float = 60) -> None:
@@ -50,7 +50,7 @@ class Tmux:
             time.sleep(0.05)
 
     def settled(self) -> str:
-        """Everything, once nothing is under way and three looks agree."""
+        """Return everything, once nothing is under way and three looks agree."""
         before, alike = "", 0
         for _ in range(100):
             now = self.all()

@@ -1,4 +1,4 @@
-"""What a model thinks: under way in the live area, folded or whole above the reply, and all of it in the pager."""
+"""These tests show thinking: live in the live area, folded or whole above the reply, and all of it in the pager."""
 
 import re
 from pathlib import Path
@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai.core.request.reply import TextDelta, ThinkingDelta, ToolCallDelta
-from ikigai.core.views.transcript import Block, Speaker, Thought
+from ikigai.core.views.transcript import Speaker, Thought, TranscriptBlock
 from ikigai.terminal.output.entries import Entries
-from ikigai.terminal.output.live_reply import Folded, LiveReply, Rising
+from ikigai.terminal.output.live_reply import FoldedThinking, LiveReply, Rising
 from ikigai.terminal.render import blocks as render
-from ikigai.terminal.render.text_width import columns, lasting
-from ikigai.terminal.render.theme import Theme, unstyled
+from ikigai.terminal.render.text_width import cell_width, format_duration
+from ikigai.terminal.render.theme import Theme, strip_styles
 from tests.terminal.console import Console
 
 PLAIN, COLOUR = Theme(plain=True), Theme()
@@ -24,8 +24,8 @@ LONG = "It says one thing, and then another, and it never comes to any end at al
 
 
 def up(pieces: list[Rising]) -> list[str]:
-    """What went up: thoughts in brackets."""
-    return [f"({piece.text})" if isinstance(piece, Folded) else piece.source.strip() for piece in pieces]
+    """Return the pieces that went up, thoughts in brackets."""
+    return [f"({piece.text})" if isinstance(piece, FoldedThinking) else piece.source.strip() for piece in pieces]
 
 
 def test_a_thought_goes_up_when_words_behind_it_are_saved():
@@ -133,7 +133,7 @@ def test_all_words_and_thoughts_go_up_once_in_order(steps: list[object]):
         order += "" if isinstance(step, ToolCallDelta) else step.text
     risen += reply.stored(text, 100) if text else []
     risen += reply.dropped()
-    went = "".join(piece.text if isinstance(piece, Folded) else piece.source for piece in risen)
+    went = "".join(piece.text if isinstance(piece, FoldedThinking) else piece.source for piece in risen)
     assert "".join(went.split()) == "".join(order.split())
 
 
@@ -142,27 +142,27 @@ def test_all_words_and_thoughts_go_up_once_in_order(steps: list[object]):
 
 @given(st.text(max_size=200), st.integers(10, 120), st.sampled_from([None, 0.3, 12.7, 75.0]), st.booleans())
 def test_a_folded_thought_is_one_row_that_fits(text: str, width: int, seconds: float | None, opens: bool):
-    drawn = render.thought(text, seconds, width, COLOUR, opens=opens)
-    assert "\n" not in drawn and columns(unstyled(drawn)) <= width
-    assert unstyled(drawn).startswith("∴ thought"[:width])
-    assert not any(char in unstyled(drawn) for char in "\x1b\x9b\u202e\x07")
+    drawn = render.draw_thought(text, seconds, width, COLOUR, opens=opens)
+    assert "\n" not in drawn and cell_width(strip_styles(drawn)) <= width
+    assert strip_styles(drawn).startswith("∴ thought"[:width])
+    assert not any(char in strip_styles(drawn) for char in "\x1b\x9b\u202e\x07")
 
 
-def test_what_a_folded_thought_says():
-    assert render.thought("**Weighing it.**\n\nThe one", 12.9, 60, PLAIN, opens=True) == (
+def test_folded_thought_shows_its_time_and_beginning():
+    assert render.draw_thought("**Weighing it.**\n\nThe one", 12.9, 60, PLAIN, opens=True) == (
         "∴ thought for 12 s: Weighing it. The one (Ctrl+O)"
     )
-    assert render.thought(LONG, 64, 40, PLAIN, opens=True) == "∴ thought for 1 min 4 s: It sa… (Ctrl+O)"
-    assert render.thought("Hm.", None, 40, PLAIN) == render.thought("Hm.", 0.9, 40, PLAIN) == "∴ thought: Hm."
-    assert render.thought("Hm.", None, 40, COLOUR) == "\x1b[2;3m∴ thought: Hm.\x1b[0m"
-    full = render.thought("One two three.\n\n\x1b[31mFour.\n", 3, 12, PLAIN, full=True)
+    assert render.draw_thought(LONG, 64, 40, PLAIN, opens=True) == "∴ thought for 1 min 4 s: It sa… (Ctrl+O)"
+    assert render.draw_thought("Hm.", None, 40, PLAIN) == render.draw_thought("Hm.", 0.9, 40, PLAIN) == "∴ thought: Hm."
+    assert render.draw_thought("Hm.", None, 40, COLOUR) == "\x1b[2;3m∴ thought: Hm.\x1b[0m"
+    full = render.draw_thought("One two three.\n\n\x1b[31mFour.\n", 3, 12, PLAIN, full=True)
     assert full == "∴ thought for 3 s:\n  One two\n  three.\n\n  Four."
-    assert [lasting(seconds) for seconds in (0.2, 59.9, 60, 3725)] == ["0 s", "59 s", "1 min 0 s", "62 min 5 s"]
+    assert [format_duration(seconds) for seconds in (0.2, 59.9, 60, 3725)] == ["0 s", "59 s", "1 min 0 s", "62 min 5 s"]
 
 
 @pytest.mark.parametrize("thinking", ["fold", "full", "hide"])
 def test_replies_are_drawn_with_their_thoughts_in_place(thinking: str):
-    block = Block(1, Speaker.ASSISTANT, "First.Second.", thoughts=(Thought(0, "One."), Thought(6, "Two.")))
+    block = TranscriptBlock(1, Speaker.ASSISTANT, "First.Second.", thoughts=(Thought(0, "One."), Thought(6, "Two.")))
     entries = Entries(PLAIN, thinking)
     entries.fold(block)
     drawn = [entry.text for entry in entries.of(block, 60)]
@@ -178,7 +178,7 @@ def test_replies_are_drawn_with_their_thoughts_in_place(thinking: str):
 
 
 def test_forgotten_thoughts_are_dim_like_all_that_is_forgotten():
-    block = Block(1, Speaker.ASSISTANT, "Said.", remembered=False, thoughts=(Thought(0, "One."),))
+    block = TranscriptBlock(1, Speaker.ASSISTANT, "Said.", remembered=False, thoughts=(Thought(0, "One."),))
     thought, words = (entry.text for entry in Entries(COLOUR, "fold").of(block, 60))
     assert thought.startswith("\x1b[2") and words == "\x1b[2m● Said.\x1b[0m"
 
@@ -187,7 +187,7 @@ def test_forgotten_thoughts_are_dim_like_all_that_is_forgotten():
 
 
 def pager(folder: Path, body: str) -> str:
-    """A pager that keeps what it is given and then does this."""
+    """Make a pager that keeps its input and then does this."""
     file = folder / "pager"
     file.write_text(f"#!/bin/sh\n{body}\n")
     file.chmod(0o755)
@@ -266,7 +266,7 @@ def test_a_reply_goes_on_behind_the_pager(tmp_path: Path):
         assert console.history.count("∴ thought") == console.history.count("● Thought through.") == 1
 
 
-def test_what_it_thinks_just_now_can_be_read_whole(tmp_path: Path):
+def test_thinking_under_way_can_be_read_whole(tmp_path: Path):
     program = pager(tmp_path, f"cat > {tmp_path}/paged")
     with Console(tmp_path, PAGER=program) as console:
         console.ready().send("think Old.\r")
@@ -285,7 +285,7 @@ def test_what_it_thinks_just_now_can_be_read_whole(tmp_path: Path):
     ("value", "told"),
     [("/no/such/pager", "⚠ The pager /no/such/pager does not start"), ("'", "⚠ $PAGER is no command: '")],
 )
-def test_a_pager_that_is_not_there_is_told(tmp_path: Path, value: str, told: str):
+def test_missing_pager_is_reported(tmp_path: Path, value: str, told: str):
     with Console(tmp_path, PAGER=value) as console:
         console.ready().send("think Hm.\r")
         console.until("● Thought through.")
@@ -303,7 +303,7 @@ def test_a_pager_that_is_left_at_once(tmp_path: Path):
         assert "⚠" not in console.text
 
 
-def test_less_is_the_pager_of_those_who_named_none(tmp_path: Path):
+def test_less_is_the_pager_when_none_is_configured(tmp_path: Path):
     with Console(tmp_path, PAGER="", LESS="") as console:
         console.ready().send("think " + LONG + "\r")
         console.until("● Thought through.")
@@ -319,7 +319,7 @@ def test_less_is_the_pager_of_those_who_named_none(tmp_path: Path):
         console.assert_restored()
 
 
-def test_when_there_is_nothing_to_open_it_is_said(tmp_path: Path):
+def test_hint_is_shown_when_there_is_nothing_to_open(tmp_path: Path):
     with Console(tmp_path) as console:
         console.ready().send("typed\x0f")
         console.until("There is nothing to open")
@@ -347,7 +347,7 @@ def test_thoughts_in_full(tmp_path: Path):
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
-def test_where_there_is_no_colour_words_say_it(tmp_path: Path, env: dict[str, str]):
+def test_folded_thought_says_so_in_words_without_color(tmp_path: Path, env: dict[str, str]):
     with Console(tmp_path, **env) as console:
         console.until(lambda: console.told("ready"))
         console.send("think " + LONG[:200] + "\r")

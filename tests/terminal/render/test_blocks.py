@@ -1,4 +1,4 @@
-"""Blocks, the rule and the status line at any width."""
+"""These tests draw blocks, the context rule and the status line at any width."""
 
 import asyncio
 from decimal import Decimal
@@ -11,29 +11,28 @@ from hypothesis import strategies as st
 from prompt_toolkit.buffer import Buffer
 
 from ikigai.core.events import AssistantMessage, StoredEvent, ToolStarted, UserMessage
-from ikigai.core.messages import Message, Text, ToolCall, ToolResult
-from ikigai.core.model import Limits
+from ikigai.core.messages import Message, Text, ToolCall
+from ikigai.core.model import ModelLimits
 from ikigai.core.questions import yes_or_no
 from ikigai.core.request.build import Request
-from ikigai.core.request.reply import Waiting
-from ikigai.core.search.snippets import Marked
-from ikigai.core.state.fold import blank, evolve
+from ikigai.core.request.reply import RetryScheduled
+from ikigai.core.search.snippets import MarkedText
+from ikigai.core.state.fold import empty_memory, evolve
 from ikigai.core.state.memory import Memory
 from ikigai.core.state.open_turn import OpenTurn
-from ikigai.core.state.run_config import Run
+from ikigai.core.state.run_config import RunConfig
 from ikigai.core.state.window import Totals, Turn, Window
-from ikigai.core.views.transcript import Block, Rule, Speaker
-from ikigai.core.views.usage_totals import Spent
-from ikigai.terminal.output import live_area
+from ikigai.core.views.transcript import ContextRule, Speaker, TranscriptBlock
+from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.terminal.output import status_line as status
 from ikigai.terminal.output.dialog import Dialog
 from ikigai.terminal.output.entries import Entries
-from ikigai.terminal.output.live_area import Area
+from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.live_reply import LiveReply
 from ikigai.terminal.render import blocks as render
 from ikigai.terminal.render import context_rule as rules
-from ikigai.terminal.render.text_width import columns, cut, wrap
-from ikigai.terminal.render.theme import Theme, theme, unstyled
+from ikigai.terminal.render.text_width import cell_width, cut, wrap
+from ikigai.terminal.render.theme import Theme, strip_styles, terminal_theme
 
 PLAIN, COLOUR = Theme(plain=True), Theme()
 
@@ -42,14 +41,14 @@ PLAIN, COLOUR = Theme(plain=True), Theme()
 def test_wrapped_rows_fit_and_lose_nothing_but_blanks(text: str, width: int):
     text = "".join(char for char in text if char.isprintable() or char == "\n")
     rows = list(wrap(text, width))
-    assert all(columns(row) <= width for row in rows)
+    assert all(cell_width(row) <= width for row in rows)
     assert "".join("".join(rows).split()) == "".join(text.split())
 
 
 @given(st.text(alphabet="ab 日é"), st.integers(1, 20))
 def test_cut_fits(text: str, width: int):
     shown = cut(text, width)
-    assert columns(shown) <= width
+    assert cell_width(shown) <= width
     assert shown == text or (shown[:-1] == text[: len(shown) - 1] and shown[-1:] in ("…", ""))
 
 
@@ -58,20 +57,20 @@ def test_cut_fits(text: str, width: int):
 def test_every_block_fits_and_is_clean(speaker: Speaker, width: int):
     text = "some words \x1b]52;c;eA==\x07 \x9b31m and 日本語 \u202e " * 20 + "\nnext line"
     for failed in (False, True):
-        drawn = render.block(Block(1, speaker, text, "tool\x1b[2J", failed), width, COLOUR)
-        rows = unstyled(drawn).split("\n")
-        assert all(columns(row) <= width for row in rows)
-        assert not any(bad in unstyled(drawn) for bad in "\x1b\x9b\u202e\x07")
+        drawn = render.draw_block(TranscriptBlock(1, speaker, text, "tool\x1b[2J", failed), width, COLOUR)
+        rows = strip_styles(drawn).split("\n")
+        assert all(cell_width(row) <= width for row in rows)
+        assert not any(bad in strip_styles(drawn) for bad in "\x1b\x9b\u202e\x07")
 
 
-def test_what_is_forgotten_is_dim_and_nothing_else():
-    drawn = render.block(Block(1, Speaker.ASSISTANT, "# A\n\n**bold**", remembered=False), 40, COLOUR)
+def test_forgotten_block_is_dim_and_nothing_else():
+    drawn = render.draw_block(TranscriptBlock(1, Speaker.ASSISTANT, "# A\n\n**bold**", remembered=False), 40, COLOUR)
     assert drawn == "\x1b[2m● A\x1b[0m\n\n\x1b[2m  bold\x1b[0m"
 
 
 def test_signs():
     def first(speaker: Speaker, text: str = "text", **more: object) -> str:
-        return render.block(Block(1, speaker, text, **more), 40, PLAIN).split("\n")[0]  # type: ignore[arg-type]
+        return render.draw_block(TranscriptBlock(1, speaker, text, **more), 40, PLAIN).split("\n")[0]  # type: ignore[arg-type]
 
     assert first(Speaker.USER) == "❯ text"
     assert first(Speaker.ASSISTANT) == "● text"
@@ -81,53 +80,58 @@ def test_signs():
     assert first(Speaker.STOPPED, "interrupted") == "✗ interrupted"
     assert first(Speaker.NOTE) == "· text"
     assert first(Speaker.SHORT) == "⚠ text"
-    assert render.notice("careful", 40, PLAIN) == "⚠ careful"
+    assert render.draw_notice("careful", 40, PLAIN) == "⚠ careful"
 
 
 def test_results_and_very_long_messages_are_shortened():
-    result = render.block(Block(1, Speaker.TOOL_RESULT, "\n".join(map(str, range(90)))), 40, PLAIN)
+    result = render.draw_block(TranscriptBlock(1, Speaker.TOOL_RESULT, "\n".join(map(str, range(90)))), 40, PLAIN)
     assert result == "← 0\n  1\n  2\n  … 90 lines in all"
-    failed = Block(1, Speaker.TOOL_RESULT, "1\n2\n3\n4\n[exit\x1b[2J status 1]\n", failed=True)
-    assert render.block(failed, 40, PLAIN) == "← 1\n  2\n  3\n  … 5 lines in all\n  [exit<U+001B>[2J status 1]"
-    assert render.block(Block(1, Speaker.TOOL_RESULT, "1\n2\n3", failed=True), 40, PLAIN) == "← 1\n  2\n  3"
-    message = render.block(Block(1, Speaker.USER, "x" * 1_000_000), 40, PLAIN).split("\n")
+    failed = TranscriptBlock(1, Speaker.TOOL_RESULT, "1\n2\n3\n4\n[exit\x1b[2J status 1]\n", failed=True)
+    assert render.draw_block(failed, 40, PLAIN) == "← 1\n  2\n  3\n  … 5 lines in all\n  [exit<U+001B>[2J status 1]"
+    assert (
+        render.draw_block(TranscriptBlock(1, Speaker.TOOL_RESULT, "1\n2\n3", failed=True), 40, PLAIN) == "← 1\n  2\n  3"
+    )
+    message = render.draw_block(TranscriptBlock(1, Speaker.USER, "x" * 1_000_000), 40, PLAIN).split("\n")
     assert len(message) == render.LONGEST_MESSAGE + 1 and message[-1] == "  … 1,000,000 characters in all"
 
 
 def test_code_stands_at_the_left_edge_and_prose_hangs():
-    drawn = render.reply("Look:\n\n```\ncode here\n```\n\nprose that is long enough to be wrapped here", 30, PLAIN)
+    drawn = render.draw_reply("Look:\n\n```\ncode here\n```\n\nprose that is long enough to be wrapped here", 30, PLAIN)
     assert drawn == "● Look:\n\ncode here\n\n  prose that is long enough to\n  be wrapped here"
 
 
 def test_only_the_last_screenfuls_of_a_history_are_drawn():
-    turn = [Block(1, Speaker.USER, "a question"), Block(2, Speaker.ASSISTANT, "an answer\n\n" * 10)]
-    shown = [*turn * 5, Rule(1, 2, ""), *turn * 5]
-    assert render.last_screenfuls(shown, 80, 500) == 0
-    first = render.last_screenfuls(shown, 80, 24)
+    turn = [TranscriptBlock(1, Speaker.USER, "a question"), TranscriptBlock(2, Speaker.ASSISTANT, "an answer\n\n" * 10)]
+    shown = [*turn * 5, ContextRule(1, 2, ""), *turn * 5]
+    assert render.first_visible(shown, 80, 500) == 0
+    first = render.first_visible(shown, 80, 24)
     assert shown[first] == turn[0] and len(shown) - first == 4
-    assert render.last_screenfuls([], 80, 24) == 0
-    assert render.last_screenfuls([Block(1, Speaker.ASSISTANT, "x\n" * 1000)], 80, 24) == 0
+    assert render.first_visible([], 80, 24) == 0
+    assert render.first_visible([TranscriptBlock(1, Speaker.ASSISTANT, "x\n" * 1000)], 80, 24) == 0
 
 
 def test_the_rule():
-    rule = Rule(5, 12, "What is a sliding window, and why would one want it at all", cleared=False)
-    wide = rules.rule(rule, 80, PLAIN)
+    rule = ContextRule(5, 12, "What is a sliding window, and why would one want it at all", cleared=False)
+    wide = rules.draw_context_rule(rule, 80, PLAIN)
     assert len(wide) == 80 and ' 12 turns out · context begins: "What is a sliding' in wide
     assert wide.startswith("─") and wide.endswith("─")
-    assert " 12 turns out · context begins here " in rules.rule(rule, 44, PLAIN)
-    assert rules.rule(rule, 20, PLAIN) == "─── 12 turns out ───"
-    assert rules.rule(rule, 8, PLAIN) == "────────"
-    assert "1 turn out ·" in rules.rule(Rule(5, 1, ""), 80, PLAIN)
-    assert rules.rule(Rule(5, 0, "", cleared=True), 31, PLAIN) == "───── context begins here ─────"
+    assert " 12 turns out · context begins here " in rules.draw_context_rule(rule, 44, PLAIN)
+    assert rules.draw_context_rule(rule, 20, PLAIN) == "─── 12 turns out ───"
+    assert rules.draw_context_rule(rule, 8, PLAIN) == "────────"
+    assert "1 turn out ·" in rules.draw_context_rule(ContextRule(5, 1, ""), 80, PLAIN)
+    assert rules.draw_context_rule(ContextRule(5, 0, "", cleared=True), 31, PLAIN) == "───── context begins here ─────"
 
 
 @given(st.text(), st.integers(1, 120), st.integers(0, 10**6))
 def test_the_rule_is_as_wide_as_the_terminal(words: str, width: int, turns: int):
     for cleared in (False, True):
-        assert columns(unstyled(rules.rule(Rule(1, turns, words, cleared), width, COLOUR))) == width
+        assert (
+            cell_width(strip_styles(rules.draw_context_rule(ContextRule(1, turns, words, cleared), width, COLOUR)))
+            == width
+        )
 
 
-LEFT = Rule(
+LEFT = ContextRule(
     5, 12, "What is a sliding window, and why would one want it at all", left=3, used_before=98_000, used=95_012
 )
 
@@ -144,29 +148,29 @@ LEFT = Rule(
     ],
 )
 def test_the_rule_says_what_has_just_left(width: int, told: str):
-    assert rules.rule(LEFT, width, PLAIN).strip("─ ") == told
-    assert "12 turns out, 3 just now" not in rules.rule(msgspec.structs.replace(LEFT, left=0), 100, PLAIN)
+    assert rules.draw_context_rule(LEFT, width, PLAIN).strip("─ ") == told
+    assert "12 turns out, 3 just now" not in rules.draw_context_rule(msgspec.structs.replace(LEFT, left=0), 100, PLAIN)
 
 
 @given(st.text(alphabet="a日😀e\u0301\x1b\u202e "), st.integers(1, 140), st.integers(0, 99), st.booleans())
 def test_the_rule_is_one_clean_row_at_any_width(words: str, width: int, left: int, plain: bool):
-    rule = Rule(5, 12, words, left=left, used_before=98_000, used=95_012)
-    drawn = rules.rule(rule, width, PLAIN if plain else COLOUR)
-    assert columns(unstyled(drawn)) == width and "\n" not in drawn and "\u202e" not in drawn
+    rule = ContextRule(5, 12, words, left=left, used_before=98_000, used=95_012)
+    drawn = rules.draw_context_rule(rule, width, PLAIN if plain else COLOUR)
+    assert cell_width(strip_styles(drawn)) == width and "\n" not in drawn and "\u202e" not in drawn
     assert not plain or "\x1b" not in drawn
     assert width < 19 or " out" in drawn
 
 
 def test_a_second_column_stays_one_when_it_wraps():
     text = "budget       100k (from a file with a long name)\nmessages   346   86% ███████░\nwords without any column"
-    assert render.plain(text, 40).split("\n") == [
+    assert render.draw_plain(text, 40).split("\n") == [
         "  budget       100k (from a file with a",
         "               long name)",
         "  messages   346   86% ███████░",
         "  words without any column",
     ]
-    assert render.plain(text, 100) == "\n".join(f"  {line}" for line in text.split("\n"))
-    assert all(columns(row) <= 12 for row in render.plain(text, 12).split("\n"))
+    assert render.draw_plain(text, 100) == "\n".join(f"  {line}" for line in text.split("\n"))
+    assert all(cell_width(row) <= 12 for row in render.draw_plain(text, 12).split("\n"))
 
 
 class Body:
@@ -181,12 +185,12 @@ class Body:
 
 
 def memory(used: int = 42_100, budget: int = 100_000, context: int = 200_000, out: int = 12) -> Memory:
-    run = Run(
+    run = RunConfig(
         {"model": "openai/gpt-5-mini", "level": "med", "budget": budget},
-        lambda _: Limits(context, 0),
+        lambda _: ModelLimits(context, 0),
         lambda _: Body(4 * used),
     )
-    return msgspec.structs.replace(blank(run, "a"), window=Window(total=Totals(out, 0, 0)))
+    return msgspec.structs.replace(empty_memory(run, "a"), window=Window(total=Totals(out, 0, 0)))
 
 
 FULL = "amber-fox · openai/gpt-5-mini:med · ctx 42.1k/100k ██░░ 42% · 12 out · embedded"
@@ -196,10 +200,10 @@ def line(
     width: int,
     of: Memory | None = None,
     database: tuple[str, str] = ("dim", "embedded"),
-    spent: Spent = status.NOTHING,
+    spent: UsageTotals = status.NOTHING_SPENT,
     theme: Theme = PLAIN,
 ) -> str:
-    return status.line("amber-fox", memory() if of is None else of, database, width, theme, spent)
+    return status.draw_status_line("amber-fox", memory() if of is None else of, database, width, theme, spent)
 
 
 def test_the_status_line_says_what_fits():
@@ -213,26 +217,28 @@ def test_the_status_line_says_what_fits():
 
 def test_the_status_line_has_the_parts_that_are_wanted_in_their_order():
     def shown(*parts: str, width: int = 120, database: tuple[str, str] = ("dim", "embedded")) -> str:
-        spent = Spent(requests=3, input=12_345, output=4_500, cost=Decimal("0.1234"))
-        return status.line("amber-fox", memory(), database, width, PLAIN, spent, ("dim", "2 at work"), parts)
+        spent = UsageTotals(requests=3, input=12_345, output=4_500, cost=Decimal("0.1234"))
+        return status.draw_status_line(
+            "amber-fox", memory(), database, width, PLAIN, spent, ("dim", "2 at work"), parts
+        )
 
     full = "amber-fox · 2 at work · openai/gpt-5-mini:med · ctx 42.1k/100k ██░░ 42% · 12 out · ↑12.3k ↓4.5k $0.12"
-    assert shown(*status.PARTS) == f"{full} · embedded"
+    assert shown(*status.STATUS_PARTS) == f"{full} · embedded"
     assert shown("database", "cost", "agent") == "embedded · ↑12.3k ↓4.5k $0.12 · amber-fox"
     assert shown("context", "out", "background") == "ctx 42.1k/100k ██░░ 42% · 12 out · 2 at work"
     assert shown("out", "context", width=15) == "ctx 42%"
     assert shown() == "" and shown(database=("warning", "gone")) == "gone"
-    area = Area(PLAIN, Buffer())
+    area = LiveArea(PLAIN, Buffer())
     area.parts, area.database = (), "embedded"
     assert area.around(1, 80, 24) == ([], [])
     area.hint = "Ctrl+C again leaves"
     assert area.around(1, 80, 24)[1] == ["  Ctrl+C again leaves"]
-    area.hint, area.away = "", True
+    area.hint, area.live.away = "", True
     assert area.around(1, 80, 24)[1] == ["  embedded unreachable"]
 
 
-def test_what_the_session_took_is_told_where_it_fits():
-    spent = Spent(requests=3, input=12_345, output=4_500, cost=Decimal("0.1234"), unpriced=1)
+def test_session_usage_is_shown_where_it_fits():
+    spent = UsageTotals(requests=3, input=12_345, output=4_500, cost=Decimal("0.1234"), unpriced=1)
     full = FULL.replace(" · embedded", " · ↑12.3k ↓4.5k $0.12+? · embedded")
     short = full.replace("openai/", "")
     assert line(120, spent=spent) == full and line(len(full) - 1, spent=spent) == short
@@ -244,30 +250,33 @@ def test_what_the_session_took_is_told_where_it_fits():
     assert line(12, spent=spent, database=("warning", "unreachable")) == "unreachable"
 
 
-def test_agents_in_the_background_are_told_of_before_what_else_there_is():
+def test_background_agents_are_shown_before_other_parts():
     def shown(width: int, text: str = "finch asks: /answer", database: tuple[str, str] = ("dim", "embedded")) -> str:
-        return status.line("amber-fox", memory(), database, width, PLAIN, others=("warning", text))
+        return status.draw_status_line("amber-fox", memory(), database, width, PLAIN, others=("warning", text))
 
     assert shown(120) == FULL.replace("amber-fox", "amber-fox · finch asks: /answer")
     assert shown(60) == "amber-fox · finch asks: /answer · gpt-5-mini:med · ctx 42%"
     assert shown(32) == "finch asks: /answer · ctx 42%"
     assert shown(20).startswith("finch a")
-    assert status.line("amber-fox", memory(), ("dim", "embedded"), 20, PLAIN, others=("dim", "finch done")) == "ctx 42%"
+    assert (
+        status.draw_status_line("amber-fox", memory(), ("dim", "embedded"), 20, PLAIN, others=("dim", "finch done"))
+        == "ctx 42%"
+    )
     assert shown(40, database=("warning", "gone")).endswith(" · gone")
     for width in range(1, 130):
         for text in ("", "finch asks: /answer", "名前 done · 12 at work" * 9, "\x1b[2Jx\n"):
             for database in (("dim", "embedded"), ("warning", "embedded unreachable")):
-                assert columns(line := shown(width, text, database)) <= width and "\n" not in line
+                assert cell_width(line := shown(width, text, database)) <= width and "\n" not in line
 
 
 @pytest.mark.parametrize("width", [20, 30, 38, 60, 200])
-def test_how_to_stop_a_wait_is_told_before_all_of_why(width: int):
-    area = Area(PLAIN, Buffer())
-    area.memory, area.reply = opened(), LiveReply(1)
-    area.reply.add(Waiting(7.0, 3, "Anthropic is overloaded (529): try later.", "overloaded", "", 8))
-    area.began = area.reply.since
+def test_stop_hint_of_a_wait_is_shown_before_its_whole_reason(width: int):
+    area = LiveArea(PLAIN, Buffer())
+    area.live.memory, area.live.reply = opened(), LiveReply(1)
+    area.live.reply.add(RetryScheduled(7.0, 3, "Anthropic is overloaded (529): try later.", "overloaded", "", 8))
+    area.began = area.live.reply.since
     (row,) = [row for row in area.around(1, width, 24)[0] if "Trying" in row]
-    assert columns(row) <= width
+    assert cell_width(row) <= width
     if width == 200:
         told = "Trying again in 7 s (attempt 3 of 8): Anthropic is overloaded (529): try later."
         assert row.endswith(f" {told} · 0 s · Esc stops")
@@ -276,41 +285,35 @@ def test_how_to_stop_a_wait_is_told_before_all_of_why(width: int):
 
 
 def test_at_a_question_esc_does_not_stop_but_answer():
-    area = Area(PLAIN, Buffer())
-    area.memory = opened()
+    area = LiveArea(PLAIN, Buffer())
+    area.live.memory = opened()
     asyncio.run(_ask(area))
     rows = area.around(1, 80, 24)[0]
     assert any("Waiting for your answer" in row for row in rows) and not any("Esc stops" in row for row in rows)
     assert "Run it?" in rows and "  [y] yes · [n] no · Esc: no" in rows
 
 
-async def _ask(area: Area) -> None:
+async def _ask(area: LiveArea) -> None:
     area.dialog = Dialog(yes_or_no("Run it?", ()))
 
 
-@pytest.mark.parametrize("within", [0.0, 1000.0])
-def test_follower_is_told_of_a_question_only_where_no_call_runs(monkeypatch: pytest.MonkeyPatch, within: float):
-    """A call that nobody is asked about has not started for a moment, too."""
-    monkeypatch.setattr(live_area, "DECIDED_WITHIN", within)
-    area, memory = Area(PLAIN, Buffer()), opened()
-    calls = [ToolCall("a", "shell"), ToolCall("b", "edit_file")]
-    rows = [AssistantMessage((Text("Look:"),)), *calls, ToolStarted("a"), ToolResult("a", "ok"), ToolStarted("b")]
-    shown: dict[bool, list[str]] = {True: [], False: []}
-    for id, event in enumerate(rows, 2):
-        area.memory = memory = evolve(memory, StoredEvent(id, "a", id, 0.0, event))
-        for area.following in (True, False):
-            (row,) = [row for row in area.around(1, 80, 24)[0] if " · " in row]
-            shown[area.following].append(row.split(" ", 1)[1].partition(" · ")[0])
-    names = ["shell", "shell, edit_file", "shell, edit_file", "edit_file", "edit_file"]
-    running = ["Waiting for the model", *(f"Running {each}" for each in names)]
-    asked = "Waiting for an answer in the other program"
-    assert shown[False] == running
-    assert shown[True] == (running if within else [running[0], asked, asked, running[3], asked, running[5]])
+def test_follower_sees_a_question_beside_a_running_call_and_its_end():
+    area, memory = LiveArea(PLAIN, Buffer()), opened()
+    events = [AssistantMessage((Text("Look:"),)), ToolCall("a", "shell"), ToolCall("b", "edit_file"), ToolStarted("a")]
+    for id, event in enumerate(events, 2):
+        memory = evolve(memory, StoredEvent(id, "a", id, 0.0, event))
+    area.live.memory, area.following = memory, True
+    shown: list[str] = []
+    for area.asking_elsewhere in (False, True, False):
+        (row,) = [row for row in area.around(1, 80, 24)[0] if " · " in row]
+        shown.append(row.split(" ", 1)[1].partition(" · ")[0])
+    running = "Running shell, edit_file"
+    assert shown == [running, "Waiting for an answer in the other program", running]
 
 
-def test_the_users_own_command_is_told_and_can_be_stopped():
-    area = Area(PLAIN, Buffer())
-    area.command = "!make\x1b[2J all"
+def test_command_of_the_user_is_shown_and_can_be_stopped():
+    area = LiveArea(PLAIN, Buffer())
+    area.live.command = "!make\x1b[2J all"
     (row,) = [row for row in area.around(1, 80, 24)[0] if "Running" in row]
     assert "Running !make<U+001B>[2J all · " in row and row.endswith(" · Esc stops")
 
@@ -318,24 +321,24 @@ def test_the_users_own_command_is_told_and_can_be_stopped():
 DIFF = ["edit_file in /w", "--- a/x", "+++ b/x", "@@ -1,2 +1,2 @@", " same", "-old", "+new", "--- a line", "Careful."]
 
 
-def test_a_diff_in_a_question_is_in_colours():
-    drawn = render.proposed(DIFF, 40, COLOUR).split("\n")
-    assert [unstyled(row) for row in drawn] == [f"  {line}" for line in DIFF]
+def test_diff_in_a_question_is_in_colors():
+    drawn = render.draw_proposed(DIFF, 40, COLOUR).split("\n")
+    assert [strip_styles(row) for row in drawn] == [f"  {line}" for line in DIFF]
     assert [row.removeprefix("  ") for row in drawn] == [
         "edit_file in /w",
         *("\x1b[1m--- a/x\x1b[0m", "\x1b[1m+++ b/x\x1b[0m", "\x1b[36m@@ -1,2 +1,2 @@\x1b[0m", " same"),
         *("\x1b[31m-old\x1b[0m", "\x1b[32m+new\x1b[0m", "\x1b[31m--- a line\x1b[0m", "Careful."),
     ]
-    without = render.proposed(DIFF, 40, theme({"TERM": "xterm", "NO_COLOR": "1"}))
+    without = render.draw_proposed(DIFF, 40, terminal_theme({"TERM": "xterm", "NO_COLOR": "1"}))
     assert "\x1b[3" not in without and "-old" in without
-    assert render.proposed(["- no diff", "+ at all", ""], 40, COLOUR) == "  - no diff\n  + at all\n"
-    assert render.proposed(["--- a", "+++ b", "+" + "x" * 50], 42, COLOUR).count("\x1b[32m") == 2
+    assert render.draw_proposed(["- no diff", "+ at all", ""], 40, COLOUR) == "  - no diff\n  + at all\n"
+    assert render.draw_proposed(["--- a", "+++ b", "+" + "x" * 50], 42, COLOUR).count("\x1b[32m") == 2
 
 
 @given(st.lists(st.text(), max_size=8), st.integers(8, 60))
-def test_what_is_proposed_fits_and_is_clean(lines: list[str], width: int):
-    drawn = unstyled(render.proposed(["--- a", "+++ b", *lines], width, COLOUR))
-    assert all(columns(row) <= width for row in drawn.split("\n"))
+def test_proposed_lines_fit_and_are_clean(lines: list[str], width: int):
+    drawn = strip_styles(render.draw_proposed(["--- a", "+++ b", *lines], width, COLOUR))
+    assert all(cell_width(row) <= width for row in drawn.split("\n"))
     assert not any(bad in drawn for bad in "\x1b\x9b\u202e\x07")
 
 
@@ -343,20 +346,22 @@ CHANGED = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n same\tx\r\n-old\n+new\x1b[2J\u202
 
 
 @pytest.mark.parametrize("width", [20, 40, 80])
-def test_what_an_edit_changed_is_shown_in_colours_with_nothing_hidden(width: int):
-    drawn = render.block(Block(1, Speaker.TOOL_RESULT, "Edited x.", diff=CHANGED), width, COLOUR)
-    assert all(columns(unstyled(row)) <= width for row in drawn.split("\n"))
+def test_diff_of_an_edit_is_shown_in_colors_with_nothing_hidden(width: int):
+    drawn = render.draw_block(TranscriptBlock(1, Speaker.TOOL_RESULT, "Edited x.", diff=CHANGED), width, COLOUR)
+    assert all(cell_width(strip_styles(row)) <= width for row in drawn.split("\n"))
     told = [cut(line, width - 2) for line in ("@@ -1,2 +1,2 @@", " same   x", "-old", "+new<U+001B>[2J<U+202E>")]
-    assert unstyled(drawn).split("\n") == ["← Edited x.", *("  " + line for line in told)]
+    assert strip_styles(drawn).split("\n") == ["← Edited x.", *("  " + line for line in told)]
     assert "\x1b[31m-old" in drawn and "\x1b[32m+new" in drawn and "\x1b[36m@@" in drawn
-    assert unstyled(render.block(Block(1, Speaker.TOOL_RESULT, "Edited x.", diff=CHANGED), width, PLAIN)) == unstyled(
-        drawn
-    )
+    assert strip_styles(
+        render.draw_block(TranscriptBlock(1, Speaker.TOOL_RESULT, "Edited x.", diff=CHANGED), width, PLAIN)
+    ) == strip_styles(drawn)
 
 
 def test_all_of_a_long_change_can_be_opened():
     entries, long = Entries(PLAIN, "fold"), CHANGED + "\n+more\tx\x1b[m" * 20
-    short, changed = (Block(n, Speaker.TOOL_RESULT, "Edited x.", diff=diff) for n, diff in ((1, CHANGED), (2, long)))
+    short, changed = (
+        TranscriptBlock(n, Speaker.TOOL_RESULT, "Edited x.", diff=diff) for n, diff in ((1, CHANGED), (2, long))
+    )
     entries.fold(short)
     assert not entries.folded
     entries.fold(changed)
@@ -368,20 +373,23 @@ def test_all_of_a_long_change_can_be_opened():
 
 def test_the_newest_long_result_can_be_opened():
     entries = Entries(COLOUR, "fold")
-    long, short = Block(1, Speaker.TOOL_RESULT, "a\nb\nc\nd\n"), Block(2, Speaker.TOOL_RESULT, "a\nb\nc\n")
+    long, short = (
+        TranscriptBlock(1, Speaker.TOOL_RESULT, "a\nb\nc\nd\n"),
+        TranscriptBlock(2, Speaker.TOOL_RESULT, "a\nb\nc\n"),
+    )
     entries.fold(long)
     entries.fold(short)
     assert entries.folded is long.text
     (drawn,) = (entry.text for entry in entries.of(long, 40))
-    assert unstyled(drawn).endswith("  … 4 lines in all (Ctrl+O)")
-    entries.fold(Block(3, Speaker.TOOL_RESULT, "another\n" * 9))
+    assert strip_styles(drawn).endswith("  … 4 lines in all (Ctrl+O)")
+    entries.fold(TranscriptBlock(3, Speaker.TOOL_RESULT, "another\n" * 9))
     assert not any("Ctrl+O" in entry.text for entry in entries.of(long, 40))
 
 
-def test_what_a_command_of_the_user_wrote_can_be_opened_where_it_is_cut():
+def test_output_of_a_user_command_can_be_opened_where_it_is_cut():
     entries = Entries(PLAIN, "fold")
     for lines, opens in ((39, False), (60, True)):
-        block = Block(lines, Speaker.USER, "!seq 60\n" + "row\n" * lines)
+        block = TranscriptBlock(lines, Speaker.USER, "!seq 60\n" + "row\n" * lines)
         entries.fold(block)
         (drawn,) = (entry.text for entry in entries.of(block, 60))
         assert drawn.endswith("  … 61 lines in all (Ctrl+O)") == opens == (entries.folded_in == lines)
@@ -391,7 +399,7 @@ def opened() -> Memory:
     return evolve(memory(), StoredEvent(1, "a", 1, 0.0, UserMessage("hi")))
 
 
-def test_trouble_is_told_at_any_width():
+def test_unreachable_database_is_shown_at_any_width():
     trouble = ("warning", "unreachable")
     assert line(100, database=trouble).endswith("unreachable")
     assert line(22, database=trouble) == "ctx 42% · unreachable"
@@ -415,7 +423,7 @@ NEUTRAL, YELLOW, RED = ("2", ""), ("33", " !"), ("31", " !!")
 def test_meter_warns_where_the_room_is_full_and_nothing_can_slide_out(
     budget: int, turns: tuple[int, ...], opened: int, looks: tuple[str, str]
 ):
-    """The room is 180k tokens: a context of 200k less a tenth."""
+    """Use a room of 180k tokens: a context of 200k less a tenth."""
     ended = (Turn(n, n, (), 4 * size, Totals(n), Totals(), Totals()) for n, size in enumerate(turns))
     window = reduce(Window.push, ended, Window())
     busy = OpenTurn(9, 9, size=4 * opened) if opened else None
@@ -425,16 +433,16 @@ def test_meter_warns_where_the_room_is_full_and_nothing_can_slide_out(
 
 
 def test_no_model_and_no_memory():
-    none = blank(Run({"model": None}, lambda _: Limits(0, 0), lambda _: Body(0)), "a")
+    none = empty_memory(RunConfig({"model": None}, lambda _: ModelLimits(0, 0), lambda _: Body(0)), "a")
     assert line(80, none) == "amber-fox · no model · embedded"
-    assert status.line("amber-fox", None, ("dim", ""), 80, PLAIN) == "amber-fox"
+    assert status.draw_status_line("amber-fox", None, ("dim", ""), 80, PLAIN) == "amber-fox"
 
 
-def test_what_was_searched_for_is_set_off_also_where_it_wraps():
-    line = Marked("  one two three four", ((6, 9), (10, 15)))
-    assert render.marked([Marked("#1  head"), line], 80, PLAIN) == "  #1  head\n    one two three four"
-    drawn = render.marked([line], 16, COLOUR)
-    assert unstyled(drawn) == "    one two\n  three four"
+def test_search_terms_are_highlighted_also_where_they_wrap():
+    line = MarkedText("  one two three four", ((6, 9), (10, 15)))
+    assert render.draw_marked([MarkedText("#1  head"), line], 80, PLAIN) == "  #1  head\n    one two three four"
+    drawn = render.draw_marked([line], 16, COLOUR)
+    assert strip_styles(drawn) == "    one two\n  three four"
     assert drawn == f"    one {COLOUR.paint('found', 'two')}\n  {COLOUR.paint('found', 'three')} four"
 
 
@@ -442,6 +450,6 @@ def test_what_was_searched_for_is_set_off_also_where_it_wraps():
 def test_marked_lines_fit_and_lose_nothing(text: str, width: int, first: int, length: int):
     text = " ".join(text.split())
     places = ((first, min(first + length, len(text))),) if first < len(text) else ()
-    rows = unstyled(render.marked([Marked(text, places)], width, COLOUR)).split("\n")
-    assert all(columns(row) <= width for row in rows)
+    rows = strip_styles(render.draw_marked([MarkedText(text, places)], width, COLOUR)).split("\n")
+    assert all(cell_width(row) <= width for row in rows)
     assert "".join("".join(rows).split()) == "".join(text.split())

@@ -1,4 +1,4 @@
-"""Links that can be clicked: only checked targets, honest words, and no control byte but our own."""
+"""These tests cover links: only checked targets, honest words, and no control byte but our own."""
 
 import re
 
@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ikigai.core.views.transcript import Block, Speaker
+from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.terminal.output.entries import Entries
 from ikigai.terminal.render import blocks as render
 from ikigai.terminal.render import links
 from ikigai.terminal.render.markdown import render as drawn
-from ikigai.terminal.render.theme import Theme, unstyled
+from ikigai.terminal.render.theme import Theme, strip_styles
 from tests.terminal.test_foreign import HOSTILE, OBEYED
 
 LINK = re.compile(r"\x1b\]8;id=[0-9a-f]{8};([!-~]+)\x1b\\((?:\x1b\[[\d;]*m|[^\x1b])*)\x1b\]8;;\x1b\\")
@@ -20,8 +20,8 @@ STYLE = re.compile(r"\x1b\[[\d;]*m")
 
 
 def targets(text: str, width: int = 100) -> list[tuple[str, str]]:
-    """The links in it as they are drawn: words and target."""
-    return [(unstyled(words), target) for target, words in LINK.findall(drawn(text, width, color=True, links=True))]
+    """Return the links in it as they are drawn: words and target."""
+    return [(strip_styles(words), target) for target, words in LINK.findall(drawn(text, width, color=True, links=True))]
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def targets(text: str, width: int = 100) -> list[tuple[str, str]]:
         "mailto:some.body+tag@example.org",
     ],
 )
-def test_what_can_be_a_link(target: str):
-    assert links.safe(target)
+def test_safe_targets_become_links(target: str):
+    assert links.is_safe_target(target)
 
 
 @pytest.mark.parametrize(
@@ -48,18 +48,24 @@ def test_what_can_be_a_link(target: str):
         *("https://good.example@evil.example/", "https://user:pass@evil.example", "http://a\\@b/", "https://a\\b"),
         *("https://a/b c", "https://a/\x1b]0;x\x07", "https://a/\x07", "https://a\n", "https://a/\u202eb", "https://é"),
         *("https://a/\U000e0041", "https://a/\x9c", "https://a..b/", "https://-a/", "https://a:123456/", "https://a b"),
-        *("mailto:a@b?bcc=c@d", "mailto:a@b,c@d", "mailto:a%0ab@c", "mailto:", "https://a/" + "x" * links.LONGEST),
+        *(
+            "mailto:a@b?bcc=c@d",
+            "mailto:a@b,c@d",
+            "mailto:a%0ab@c",
+            "mailto:",
+            "https://a/" + "x" * links.MAX_TARGET_CHARACTERS,
+        ),
     ],
 )
-def test_what_can_be_none(target: str):
-    assert not links.safe(target)
-    assert all(links.safe(found) and found != target for _, found in targets(f"[words]({target})"))
+def test_unsafe_targets_become_no_links(target: str):
+    assert not links.is_safe_target(target)
+    assert all(links.is_safe_target(found) and found != target for _, found in targets(f"[words]({target})"))
 
 
 @given(st.text(max_size=40), st.sampled_from(["http://", "https://", "mailto:", "https://a/", ""]))
 def test_a_target_is_one_word_of_plain_ascii_with_its_own_host(text: str, scheme: str):
     target = scheme + text
-    if links.safe(target):
+    if links.is_safe_target(target):
         assert re.fullmatch(r"[!-~]+", target) and "\\" not in target
         host = re.split(r"[/?#]", target.removeprefix(scheme if scheme != "https://a/" else "https://"))[0]
         assert "@" not in host or target.lower().startswith("mailto:")
@@ -87,14 +93,16 @@ def test_a_target_is_one_word_of_plain_ascii_with_its_own_host(text: str, scheme
     ],
 )
 def test_words_that_look_like_an_address_do_not_hide_another(words: str, target: str, honest: bool):
-    assert links.honest(words, target) is honest
+    assert links.is_honest_link(words, target) is honest
     if words.strip():
-        assert (f"({target})" in unstyled(drawn(f"[{words}](<{target}>)", 100, color=True, links=True))) is not honest
+        assert (
+            f"({target})" in strip_styles(drawn(f"[{words}](<{target}>)", 100, color=True, links=True))
+        ) is not honest
 
 
-def test_what_is_drawn():
+def test_links_are_drawn_with_their_targets():
     text = "[the *docs*](https://a.example/x) [a.example](https://b.example) [f](/e) <https://c.example> [![i](j)](https://d)"
-    assert unstyled(drawn(text, 200, color=True, links=True)) == (
+    assert strip_styles(drawn(text, 200, color=True, links=True)) == (
         "the docs a.example (https://b.example) f (/e) https://c.example [image: i] (j)\n"
     )
     assert targets(text) == [
@@ -127,22 +135,24 @@ MARKDOWN = st.lists(
 
 
 @given(MARKDOWN, st.integers(10, 90), st.booleans())
-def test_whatever_is_written_only_our_own_sequences_come_out(text: str, width: int, color: bool):
+def test_links_write_only_our_own_sequences(text: str, width: int, color: bool):
     made = drawn(text, width, color=color, links=True)
     for target, _ in LINK.findall(made):
-        assert links.safe(target)
+        assert links.is_safe_target(target)
     assert not OBEYED.search(STYLE.sub("", LINK.sub(lambda found: found[2], made)).replace("\n", ""))
-    assert [unstyled(row) for row in made.split("\n")] == STYLE.sub("", LINK.sub(lambda m: m[2], made)).split("\n")
-    assert "```" in text or "    " in text or "\t" in text or max(map(cell_len, unstyled(made).split("\n"))) <= width
+    assert [strip_styles(row) for row in made.split("\n")] == STYLE.sub("", LINK.sub(lambda m: m[2], made)).split("\n")
+    assert (
+        "```" in text or "    " in text or "\t" in text or max(map(cell_len, strip_styles(made).split("\n"))) <= width
+    )
 
 
-def test_what_is_out_of_the_context_and_the_history_hide_nothing():
+def test_links_hide_nothing_out_of_the_context_and_in_the_history():
     theme = Theme()
-    gone = Block(1, Speaker.ASSISTANT, "[a](https://b)", remembered=False)
-    assert render.block(gone, 80, theme, links=True) == "\x1b[2m● a (https://b)\x1b[0m"
+    gone = TranscriptBlock(1, Speaker.ASSISTANT, "[a](https://b)", remembered=False)
+    assert render.draw_block(gone, 80, theme, links=True) == "\x1b[2m● a (https://b)\x1b[0m"
     entries = Entries(theme, "fold")
-    here = Block(1, Speaker.ASSISTANT, "[a](https://b)")
+    here = TranscriptBlock(1, Speaker.ASSISTANT, "[a](https://b)")
     (plain,) = (entry.text for entry in entries.of(here, 80))
     entries.links = True
     (linked,) = (entry.text for entry in entries.of(here, 80))
-    assert unstyled(plain) == "● a (https://b)" and unstyled(linked) == "● a" and LINK.search(linked)
+    assert strip_styles(plain) == "● a (https://b)" and strip_styles(linked) == "● a" and LINK.search(linked)

@@ -1,4 +1,4 @@
-"""Streaming Markdown: cut anywhere it gives the same blocks, they look as they do in the whole, and work is linear."""
+"""These tests stream Markdown: cuts anywhere give the same blocks, drawn as in the whole text, with linear work."""
 
 import re
 import subprocess
@@ -162,7 +162,7 @@ def every(size: int, text: str) -> list[str]:
 
 
 def stream(deltas: list[str]) -> list[str]:
-    """The blocks, taken as soon as they are there."""
+    """Return the blocks, taken as soon as they are there."""
     blocks: list[str] = []
     streaming = MarkdownStream()
     for delta in deltas:
@@ -173,7 +173,7 @@ def stream(deltas: list[str]) -> list[str]:
 
 
 def whole(text: str) -> list[str]:
-    """The same blocks by CommonMark's own account: one parse of the whole text, cut where a top-level block ends."""
+    """Return the blocks by CommonMark: one parse of the whole text, cut where a top-level block ends."""
     lines = clean(text).split("\n")
     blocks, start = [], 0
     for token in MARKDOWN.parse(clean(text)):
@@ -188,7 +188,7 @@ def whole(text: str) -> list[str]:
 
 
 def content(tokens: list, line: int = 0) -> list[tuple]:
-    """What tokens mean, with `line` as their first; blank lines at the end of an open block do not count."""
+    """Return the meaning of tokens, with `line` as their first; blank lines at the end of an open block are ignored."""
     return [
         (token.type, token.level, token.markup, token.info, token.hidden, token.content.rstrip(), token.attrs)
         + ((token.map[0] + line,) if token.map else ())
@@ -278,8 +278,8 @@ def test_a_block_is_there_with_the_line_that_ends_it(came: str, finished: list[s
     assert streaming.take() == finished
 
 
-def test_what_the_parser_fails_on_comes_as_it_is(monkeypatch: pytest.MonkeyPatch):
-    """A reply is not lost by a mistake in the library that reads its marks."""
+def test_text_is_shown_as_written_when_the_parser_fails(monkeypatch: pytest.MonkeyPatch):
+    """Check that a reply is not lost by an error in the library that reads its marks."""
 
     def failing(*_: object) -> None:
         raise IndexError
@@ -292,7 +292,7 @@ def test_what_the_parser_fails_on_comes_as_it_is(monkeypatch: pytest.MonkeyPatch
     assert "".join(stream.take()) == text
 
 
-def test_nothing_is_taken_before_it_is_saved():
+def test_blocks_are_taken_only_when_saved():
     streaming = MarkdownStream()
     streaming.feed("One\n\nTw")
     assert streaming.fed == 7
@@ -352,7 +352,7 @@ def test_code_is_not_parsed_while_it_comes():
 
 
 @given(documents, cuttings, st.integers(2, 30), st.integers(0, 12))
-def test_the_tail_is_the_end_of_what_is_not_taken(text: str, cuts: list[int], width: int, rows: int):
+def test_tail_is_the_end_of_the_blocks_not_taken(text: str, cuts: list[int], width: int, rows: int):
     streaming = MarkdownStream()
     for piece in pieces(text, cuts):
         streaming.feed(piece)
@@ -454,7 +454,7 @@ def f():
 """
 
 
-def test_how_it_looks():
+def test_markdown_is_drawn_as_expected():
     assert render(LOOK, 30, color=False) == LOOKS
     colored = render(LOOK, 30, color=True)
     assert re.sub(r"\x1b\[[\d;]*m", "", colored) == LOOKS
@@ -467,7 +467,7 @@ def test_how_it_looks():
 def test_drawn_text_is_safe_narrow_and_complete(name: str, width: int):
     text = DOCUMENTS[name]
     drawn = render(text, width, color=True)
-    # Our own escape sequences choose styles from the sixteen colours, and never a background.
+    # Our own escape sequences choose styles from the sixteen colors, and never a background.
     styles = re.findall(r"\x1b\[([\d;]*)m", drawn)
     assert all(
         code in {"0", "1", "2", "3", "4", "9"} or code in map(str, range(30, 38))
@@ -486,7 +486,7 @@ def test_drawn_text_is_safe_narrow_and_complete(name: str, width: int):
         assert not Counter(re.sub(r"\W", "", clean(text))) - Counter(re.sub(r"\W", "", plain) + re.sub(r"\D", "", text))
 
 
-def test_an_entity_cannot_bring_in_what_was_kept_out():
+def test_entities_cannot_bring_in_control_characters():
     drawn = render(
         "a &#27;[31m &#x9b;2J &#x202e;b &rlm; `&#x202e;` [x](http://&#x202e;y) ![&#x2066;](&#x202e;)", 200, color=False
     )
@@ -541,7 +541,7 @@ def test_code_of_any_language_and_size_keeps_its_lines():
     assert render(f"```ini\n{big}```", 20, color=True) == big
 
 
-def test_it_is_imported_without_rich():
+def test_markdown_module_is_imported_without_rich():
     code = "import sys, ikigai.terminal.render.markdown; "
     code += "print(sorted({'rich', 'markdown_it', 'pygments'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""What is drawn without a parser is what Markdown comes to, to the letter; and Markdown is never taken for plain."""
+"""These tests compare replies drawn without a parser with Markdown; Markdown is never taken for plain."""
 
 import subprocess
 import sys
@@ -20,16 +20,16 @@ texts = st.one_of(plainly, st.text(alphabet="ab Z09 .-=+()1'—#*_>`|\n\n", max_
 
 
 def parsed(text: str, width: int, theme: Theme) -> str:
-    stream, voice = MarkdownStream(), render.Voice()
+    stream, voice = MarkdownStream(), render.ReplyContext()
     stream.feed(text)
     stream.finish()
-    return "\n\n".join(filter(None, (render.piece(source, voice, width, theme) for source in stream.take())))
+    return "\n\n".join(filter(None, (render.draw_piece(source, voice, width, theme) for source in stream.take())))
 
 
 @given(texts, st.integers(15, 60))
-def test_a_reply_looks_the_same_whichever_way_it_is_drawn(text: str, width: int):
+def test_plain_reply_looks_as_drawn_by_markdown(text: str, width: int):
     for theme in (Theme(), Theme(plain=True)):
-        assert render.reply(text, width, theme) == parsed(text, width, theme)
+        assert render.draw_reply(text, width, theme) == parsed(text, width, theme)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_reply_looks_the_same_whichever_way_it_is_drawn(text: str, width: int)
 )
 def test_plain_paragraphs_are(text: str):
     assert unmarked.is_plain(text, 60)
-    assert render.reply(text, 60, Theme()) == parsed(text, 60, Theme())
+    assert render.draw_reply(text, 60, Theme()) == parsed(text, 60, Theme())
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_plain_paragraphs_are(text: str):
         "x" * 61,
     ],
 )
-def test_what_means_something_or_is_wrapped_otherwise_is_not(text: str):
+def test_text_with_markup_or_other_wrapping_is_not_plain(text: str):
     assert not unmarked.is_plain(text, 60)
 
 
 def test_a_plain_reply_loads_nothing_that_draws_markdown():
     program = "import sys\nfrom ikigai.terminal.render import blocks as render\n"
     program += "from ikigai.terminal.render.theme import Theme\n"
-    program += "print(render.reply('Good-bye. Szervusztok', 60, Theme(plain=True)))\n"
+    program += "print(render.draw_reply('Good-bye. Szervusztok', 60, Theme(plain=True)))\n"
     program += "print(sorted({'rich', 'markdown_it', 'pygments'} & {*sys.modules}))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout == "● Good-bye. Szervusztok\n[]\n"

@@ -1,4 +1,4 @@
-"""Wrapping: no row is wider than it may be, no letter is lost, and the fast way breaks where the other does."""
+"""These tests wrap text: rows fit, no letter is lost, and the fast way breaks where the other does."""
 
 import sys
 
@@ -22,10 +22,10 @@ def test_letters_of_one_cell_are_wrapped_as_all_are(line: str, width: int):
 @given(st.text(alphabet="ab é日\n\t", max_size=60), widths)
 def test_rows_fit_and_have_every_letter(given: str, width: int):
     rows = list(text.wrap(given, width))
-    assert all(text.columns(row) <= width for row in rows)
+    assert all(text.cell_width(row) <= width for row in rows)
     assert "".join("".join(rows).split()) == "".join(given.split())
 
 
-def test_what_is_taken_for_one_cell_is():
+def test_characters_taken_for_one_cell_take_one_cell():
     narrow = [char for char in map(chr, range(0x20, sys.maxunicode + 1)) if char != "\x7f" and text._narrow(char)]
     assert len(narrow) > 700 and {get_cwidth(char) for char in narrow} == {1}

@@ -1,4 +1,4 @@
-"""What themes look like, how the terminal's background is learnt, and what variables say about colours."""
+"""These tests cover the colors of themes, the terminal's answer about its background, and variables for colors."""
 
 import os
 import re
@@ -13,8 +13,8 @@ import pytest
 from ikigai.config import terminal as keys
 from ikigai.terminal.render import blocks as render
 from ikigai.terminal.render import colors as colours
-from ikigai.terminal.render.styles import ELEMENTS, NAMES, table
-from ikigai.terminal.render.theme import Theme, depth, output, sgr, theme, unstyled
+from ikigai.terminal.render.styles import ELEMENT_STYLES, STYLE_THEMES, theme_styles
+from ikigai.terminal.render.theme import Theme, color_depth, output_theme, sgr_codes, strip_styles, terminal_theme
 from tests.terminal.console import DEMO, Console
 
 TERMINAL = {"TERM": "xterm-256color"}
@@ -24,26 +24,28 @@ BACKGROUNDS = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_has_a_colour_reads_well_on_every_background_of_its_kind(name: str):
+@pytest.mark.parametrize("name", STYLE_THEMES)
+def test_colored_styles_read_well_on_every_background_of_their_kind(name: str):
     least = 7.0 if name.endswith("high-contrast") else 4.5
     looked_at = 0
-    for element, style in table(1 + NAMES.index(name)).items():
+    for element, style in theme_styles(1 + STYLE_THEMES.index(name)).items():
         words = style.split()
         assert "dim" not in words, element  # nobody knows how dim that is
         for word in words:
             if word.isdecimal():
                 looked_at += 1
                 for background in BACKGROUNDS[name.partition("-")[0]]:
-                    found = colours.contrast(colours.rgb(word), colours.rgb(background))
+                    found = colours.contrast_ratio(colours.parse_rgb(word), colours.parse_rgb(background))
                     assert found >= least, (element, word, background, found)
     assert looked_at > 15
 
 
 def test_contrast_is_that_of_wcag():
-    assert colours.contrast((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
-    assert colours.contrast(colours.rgb("#767676"), colours.rgb("#ffffff")) == pytest.approx(4.54, abs=0.01)
-    assert colours.rgb("244") == (128, 128, 128) and colours.rgb("208") == (255, 135, 0)
+    assert colours.contrast_ratio((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
+    assert colours.contrast_ratio(colours.parse_rgb("#767676"), colours.parse_rgb("#ffffff")) == pytest.approx(
+        4.54, abs=0.01
+    )
+    assert colours.parse_rgb("244") == (128, 128, 128) and colours.parse_rgb("208") == (255, 135, 0)
 
 
 @pytest.mark.parametrize(
@@ -72,18 +74,18 @@ def test_contrast_is_that_of_wcag():
 )
 def test_a_background_as_terminals_report_it(text: str, kind: str):
     for end in ("\x07", "\x1b\\", ""):
-        assert colours.kind(f"\x1b]11;{text}{end}") == kind
-    assert colours.kind(f"\x1b]10;{text}\x07") == ""
+        assert colours.background_kind(f"\x1b]11;{text}{end}") == kind
+    assert colours.background_kind(f"\x1b]10;{text}\x07") == ""
 
 
-def test_what_colorfgbg_says():
+def test_colorfgbg_gives_the_kind_of_background():
     said = {"15;0": "dark", "0;15": "light", "0;default;15": "light", "7;8": "dark", "12;7": "light"}
     said |= dict.fromkeys(("", "15;default", "0;16", "x", "1;-1"), "")
-    assert {value: colours.guessed({"COLORFGBG": value}) for value in said} == said
-    assert colours.guessed({}) == ""
+    assert {value: colours.guess_background({"COLORFGBG": value}) for value in said} == said
+    assert colours.guess_background({}) == ""
 
 
-def test_variables_say_whether_there_are_colours():
+def test_variables_switch_colors():
     red, none, nothing = "\x1b[31mx\x1b[0m", "x", "x"
     for environ, color, drawn in (
         ({}, "auto", red),
@@ -98,12 +100,12 @@ def test_variables_say_whether_there_are_colours():
         ({"FORCE_COLOR": "1", "IKIGAI_TERMINAL_COLOR": "never"}, "never", none),
         ({"FORCE_COLOR": "1", "TERM": "dumb"}, "always", nothing),
     ):
-        assert theme({**TERMINAL, **environ}, color).paint("error", "x") == drawn, (environ, color)
-    assert theme({**TERMINAL, "NO_COLOR": "1"}).paint("prompt", "x") == "\x1b[1mx\x1b[0m"
-    assert theme({"TERM": "dumb"}, "always").paint("bold", "x") == "x"
+        assert terminal_theme({**TERMINAL, **environ}, color).paint("error", "x") == drawn, (environ, color)
+    assert terminal_theme({**TERMINAL, "NO_COLOR": "1"}).paint("prompt", "x") == "\x1b[1mx\x1b[0m"
+    assert terminal_theme({"TERM": "dumb"}, "always").paint("bold", "x") == "x"
 
 
-def test_what_a_command_writes_is_plain_off_a_terminal_unless_it_is_forced():
+def test_command_output_is_plain_off_a_terminal_unless_forced():
     bold, red = "\x1b[1mx\x1b[0m", "\x1b[31mx\x1b[0m"
     for environ, is_terminal, drawn in (
         (TERMINAL, True, (bold, red)),
@@ -115,11 +117,11 @@ def test_what_a_command_writes_is_plain_off_a_terminal_unless_it_is_forced():
         ({"FORCE_COLOR": "1", "TERM": "dumb"}, False, (bold, red)),
         ({"FORCE_COLOR": "0"}, False, ("x", "x")),
     ):
-        made = output(environ, is_terminal)
+        made = output_theme(environ, is_terminal)
         assert (made.paint("bold", "x"), made.paint("error", "x")) == drawn, environ
 
 
-def test_how_many_colours_there_are_and_whether_the_terminal_is_asked():
+def test_environment_gives_the_color_depth_and_if_the_terminal_is_asked():
     for environ, found in (
         ({"TERM": "xterm"}, 16),
         ({"TERM": "linux"}, 16),
@@ -129,41 +131,41 @@ def test_how_many_colours_there_are_and_whether_the_terminal_is_asked():
         ({**TERMINAL, "FORCE_COLOR": "1"}, 16),
         ({**TERMINAL, "FORCE_COLOR": "true"}, 256),
     ):
-        assert depth(environ) == found
-        assert theme(environ).asks == (found > 16)
+        assert color_depth(environ) == found
+        assert terminal_theme(environ).asks == (found > 16)
     for environ, name in (({**TERMINAL, "NO_COLOR": "1"}, "auto"), ({"TERM": "dumb"}, "auto"), (TERMINAL, "light")):
-        assert not theme(environ, "auto", name).asks
+        assert not terminal_theme(environ, "auto", name).asks
 
 
 def test_styles_in_words():
-    assert sgr("bold cyan") == "1;36" and sgr("bright_red on 238") == "91;48;5;238"
-    assert sgr("underline #0a1b2c on bright_white") == "4;38;2;10;27;44;107"
+    assert sgr_codes("bold cyan") == "1;36" and sgr_codes("bright_red on 238") == "91;48;5;238"
+    assert sgr_codes("underline #0a1b2c on bright_white") == "4;38;2;10;27;44;107"
     uncoloured = Theme(color=False)
-    uncoloured.wear({"error": "bold #ffffff on red", "call": "red"})
+    uncoloured.apply_styles({"error": "bold #ffffff on red", "call": "red"})
     assert uncoloured.paint("error", "x") == "\x1b[1mx\x1b[0m" and uncoloured.paint("call", "x") == "x"
-    drawn = render.reply("# One\n\nIs `two` **three**.\n\n```python\ndef f(): 1\n```", 40, Theme(color=False))
+    drawn = render.draw_reply("# One\n\nIs `two` **three**.\n\n```python\ndef f(): 1\n```", 40, Theme(color=False))
     assert set(re.findall(r"\x1b\[([\d;]*)m", drawn)) == {"0", "1", "1;4"}
-    assert "Is `two` " in drawn and "Is two " in unstyled(render.reply("Is `two` three", 40, Theme()))
+    assert "Is `two` " in drawn and "Is two " in strip_styles(render.draw_reply("Is `two` three", 40, Theme()))
 
 
-def test_a_theme_of_ones_own_and_what_stands_for_it_on_less_colours():
+def test_own_theme_is_reduced_on_fewer_colors():
     own = {"mine": {"base": "light", "warning": "bold #ff8800", "error": "on 196", "call": ""}}
-    made = {colours_: colours.named("mine", own, colours_) for colours_ in (16, 256, 1 << 24)}
+    made = {colours_: colours.named_styles("mine", own, colours_) for colours_ in (16, 256, 1 << 24)}
     assert made[1 << 24]["warning"] == "bold #ff8800" and made[1 << 24]["error"] == "on 196"
     assert made[256]["warning"] == "bold 208" and made[256]["error"] == "on 196"
     assert made[16]["warning"] == "bold yellow" and made[16]["error"] == "on bright_red"
-    assert made[256]["call"] == table(2)["call"] and made[16]["call"] == table(0)["call"]
-    drawn = theme({**TERMINAL}, "auto", "mine", own).paint("warning", "x")
+    assert made[256]["call"] == theme_styles(2)["call"] and made[16]["call"] == theme_styles(0)["call"]
+    drawn = terminal_theme({**TERMINAL}, "auto", "mine", own).paint("warning", "x")
     assert drawn == "\x1b[1;38;5;208mx\x1b[0m"
 
 
 def test_high_contrast_is_never_dim():
-    for name in NAMES[2:]:
-        assert not any("dim" in style for style in colours.named(name, {}, 16).values())
-    assert theme({**TERMINAL, "NO_COLOR": "1"}, "auto", NAMES[3]).paint("dim", "x") == "x"
-    assert theme({**TERMINAL, "NO_COLOR": "1"}, "auto", NAMES[0]).paint("dim", "x") == "\x1b[2mx\x1b[0m"
+    for name in STYLE_THEMES[2:]:
+        assert not any("dim" in style for style in colours.named_styles(name, {}, 16).values())
+    assert terminal_theme({**TERMINAL, "NO_COLOR": "1"}, "auto", STYLE_THEMES[3]).paint("dim", "x") == "x"
+    assert terminal_theme({**TERMINAL, "NO_COLOR": "1"}, "auto", STYLE_THEMES[0]).paint("dim", "x") == "\x1b[2mx\x1b[0m"
     worn = Theme()
-    worn.wear(table(4))
+    worn.apply_styles(theme_styles(4))
     assert (
         worn.paint("dim", "x") == "\x1b[38;5;238mx\x1b[0m"
         and worn.paint("control-character", "x") == "\x1b[38;5;238mx\x1b[0m"
@@ -171,8 +173,8 @@ def test_high_contrast_is_never_dim():
 
 
 def test_the_configuration_knows_the_same_themes_and_elements():
-    assert tuple(keys.ELEMENTS) == tuple(ELEMENTS)
-    assert set(keys.THEMES) == {"auto", *NAMES}
+    assert tuple(keys.ELEMENT_HELP) == tuple(ELEMENT_STYLES)
+    assert set(keys.THEME_NAMES) == {"auto", *STYLE_THEMES}
 
 
 QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
@@ -180,7 +182,7 @@ WHITE, NIGHT = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\", b"\x1b]11;rgb:00/2b/36\x07"
 
 
 class Asked(Console):
-    """A terminal that answers when it is asked for its background, in pieces."""
+    """A terminal that answers the query for its background, in pieces."""
 
     answer: tuple[bytes, ...] = ()
     asked_at = -1
@@ -205,7 +207,7 @@ def test_a_terminal_is_asked_behind_the_first_prompt(tmp_path: Path, answer: tup
         assert "❯".encode() in console.raw[: console.asked_at] and console.raw.count(QUESTION) == 1
         drawn = console.raw[console.asked_at :].decode()
         for element, sign in (("prompt", "❯"), ("assistant", "●"), ("dim", "·")):
-            assert f"\x1b[{sgr(table(worn)[element])}m{sign}" in drawn, element
+            assert f"\x1b[{sgr_codes(theme_styles(worn)[element])}m{sign}" in drawn, element
         assert console.history.count("It keeps whole turns") == console.history.count("● It keeps") == 1
         console.send(b"\x15bye\r")
         console.ended()
@@ -213,24 +215,24 @@ def test_a_terminal_is_asked_behind_the_first_prompt(tmp_path: Path, answer: tup
 
 
 @pytest.mark.parametrize("environ, worn", [({}, 0), ({"COLORFGBG": "0;15"}, 2)])
-def test_a_terminal_that_says_nothing(tmp_path: Path, environ: dict[str, str], worn: int):
+def test_screen_goes_on_when_the_terminal_does_not_answer(tmp_path: Path, environ: dict[str, str], worn: int):
     with Asked(tmp_path, DEMO, (80, 24), DEMO_HISTORY="1", **environ) as console:
         console.answer = (b"\x1b[?62c",) * (worn == 0)  # it knows no OSC 11, or not even DA1
         console.ready()
         console.until("It keeps whole turns")
         assert console.raw.count(QUESTION) == 1
-        assert f"\x1b[{sgr(table(worn)['assistant'])}m●" in console.raw.decode()
+        assert f"\x1b[{sgr_codes(theme_styles(worn)['assistant'])}m●" in console.raw.decode()
         if worn == 0:  # too late: what is drawn from now on is light, what stands there stays
             console.send(WHITE)
-            console.until(lambda: f"\x1b[{sgr(table(2)['prompt'])}m❯" in console.raw.decode())
+            console.until(lambda: f"\x1b[{sgr_codes(theme_styles(2)['prompt'])}m❯" in console.raw.decode())
             assert console.history.count("It keeps whole turns") == 1 and console.prompt.strip() == ""
-            assert f"\x1b[{sgr(table(2)['assistant'])}m●" not in console.raw.decode()
+            assert f"\x1b[{sgr_codes(theme_styles(2)['assistant'])}m●" not in console.raw.decode()
         console.send("bye\r")  # at once: an answer may still be owed
         console.ended()
         console.assert_restored()
 
 
-def test_an_answer_that_is_still_owed_is_not_left_to_the_shell(tmp_path: Path):
+def test_late_answer_is_not_left_to_the_shell(tmp_path: Path):
     with Asked(tmp_path, DEMO_PATIENCE="30") as console:
         console.until(lambda: console.asked_at >= 0)
         console.send("\x04")

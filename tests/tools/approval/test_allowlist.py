@@ -1,4 +1,4 @@
-"""The allow-list: nothing of the bypass corpus passes, daily use does, and what passes runs as it was judged."""
+"""The allow-list refuses the bypass corpus and approves daily use; approved commands run as they were judged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ikigai.tools.approval import allow_rules as rules
 from ikigai.tools.approval import allowlist
 from ikigai.tools.approval import shell_parser as shell_words
 from ikigai.tools.approval.allowlist import Allowlist
-from ikigai.tools.approval.path_policy import Place
+from ikigai.tools.approval.path_policy import PathScope
 from tests import GOLDEN
 from tests.tools import project
 
@@ -31,10 +31,10 @@ BYPASS = [
 ]
 HARMLESS: list[str] = tomllib.loads((GOLDEN / "approval_harmless.toml").read_text("utf-8"))["commands"]
 
-OWN = rules.parsed(
+OWN = rules.parse_rules(
     ["npm test", "make *", {"command": "pytest", "options": ["-q", "-x", "-k=", "--maxfail=", "-v"]}], "test"
 )
-SHIPPED = {rule["command"] for rule in tomllib.loads(allowlist.SHIPPED.read_text("utf-8"))["allow"]}
+SHIPPED = {rule["command"] for rule in tomllib.loads(allowlist.SHIPPED_RULES.read_text("utf-8"))["allow"]}
 DANGEROUS = {
     *(
         "rm",
@@ -60,19 +60,21 @@ DANGEROUS = {
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, Path]:
-    """A project whose commands find nothing but recorders, and where these record."""
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[PathScope, Path]:
+    """Return the scope of a project whose commands find only recorders, and the folder of their records."""
     folder = tmp_path_factory.mktemp("world")
     programs, calls = project.recorders(folder, SHIPPED | DANGEROUS)
     return project.place(project.made(folder), programs), calls
 
 
-def judged(command: str, place: Place, own: tuple[rules.Rule | rules.Exactly, ...] = ()) -> allowlist.Judgement:
+def judged(
+    command: str, place: PathScope, own: tuple[rules.AllowRule | rules.ExactRule, ...] = ()
+) -> allowlist.AllowVerdict:
     return Allowlist(own).judge(command, place, place.root)
 
 
-def ran(command: str, place: Place, calls: Path) -> list[list[str]]:
-    """The calls that bash makes of a command, in the project; it must leave the project as it is."""
+def ran(command: str, place: PathScope, calls: Path) -> list[list[str]]:
+    """Return the calls that bash makes of a command in the project, which it must leave unchanged."""
     before = project.snapshot(Path(place.root))
     subprocess.run(
         ["/bin/bash", "--noprofile", "--norc", "-c", command],
@@ -88,7 +90,7 @@ def ran(command: str, place: Place, calls: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("command", BYPASS)
-def test_nothing_of_the_bypass_corpus_is_approved(command: str, world: tuple[Place, Path]):
+def test_nothing_of_the_bypass_corpus_is_approved(command: str, world: tuple[PathScope, Path]):
     for own in ((), OWN):
         judgement = judged(command, world[0], own)
         assert not judgement.approved and judgement.why, judgement
@@ -101,13 +103,13 @@ def test_the_corpus_is_large_and_says_nothing_twice():
     assert len(HARMLESS) == len(set(HARMLESS)) == 100
 
 
-def test_daily_use_is_approved(world: tuple[Place, Path]):
+def test_daily_use_is_approved(world: tuple[PathScope, Path]):
     refused = {command: judged(command, world[0]).why for command in HARMLESS}
     refused = {command: why for command, why in refused.items() if not why.startswith("allow-list")}
     assert len(refused) <= 5, refused
 
 
-def test_what_is_approved_runs_only_programs_that_were_approved(world: tuple[Place, Path]):
+def test_approved_command_runs_only_approved_programs(world: tuple[PathScope, Path]):
     place, calls = world
     seen = 0
     for command in HARMLESS:
@@ -118,10 +120,10 @@ def test_what_is_approved_runs_only_programs_that_were_approved(world: tuple[Pla
     assert seen > 100
 
 
-def test_the_programs_themselves_change_nothing(world: tuple[Place, Path]):
-    """The same commands with the programs of this machine, those that it has."""
+def test_the_programs_themselves_change_nothing(world: tuple[PathScope, Path]):
+    """Run these commands with the programs that this machine has."""
     root, own, _ = world[0].root, world[0].own, world[0].path
-    place = Place(root, own, "/usr/bin:/bin")
+    place = PathScope(root, own, "/usr/bin:/bin")
     approved = [command for command in HARMLESS if judged(command, place).approved]
     assert len(approved) > 60
     for command in approved:
@@ -231,20 +233,20 @@ typed = st.tuples(
 @example("ls src/* *.md")
 @example("grep main --include=*.md -r .")
 @example("find . \\( -name '*.md' -o -name x \\) ! -name y")
-def test_bash_runs_what_was_judged_and_nothing_else(world: tuple[Place, Path], command: str):
-    """Whatever passes, bash makes only calls whose every word was judged (or is what a wildcard stands for)."""
+def test_bash_runs_what_was_judged_and_nothing_else(world: tuple[PathScope, Path], command: str):
+    """Of an approved command bash makes only calls whose words were judged, or that a wildcard stands for."""
     place, calls = world
     if not judged(command, place).approved:
         event("refused")
         return
     event("approved")
-    words = [each.words for each in shell_words.commands(command)]
+    words = [each.words for each in shell_words.parse_commands(command)]
     for call in ran(command, place, calls):
         assert any(_is(call, each) for each in words), (command, call)
 
 
 def _is(call: list[str], words: tuple[shell_words.Word, ...]) -> bool:
-    """Whether a program was called with these words; wildcards stand for one or more names that fit."""
+    """Return True if a program was called with these words; wildcards stand for one or more names that fit."""
     if not words or not call:
         return not words and not call
     if not words[0].wildcards:
@@ -253,31 +255,31 @@ def _is(call: list[str], words: tuple[shell_words.Word, ...]) -> bool:
 
 
 def test_the_text_that_both_parsers_must_agree_on():
-    """What one of them alone would take is refused, for one of the two is wrong about it."""
+    """A text that only one of them accepts is refused, as one of the two is wrong."""
     for command in ("ls 2>&1 x", "ls 2>/dev/null x", "echo 10#", "ls 2>&1 -l"):
-        with pytest.raises(shell_words.Unclear):
-            shell_words.commands(command)
+        with pytest.raises(shell_words.NotPlain):
+            shell_words.parse_commands(command)
     plain = 'grep "a\\.b\\"\\$" \'c d\' e\\ f *.py 2>/dev/null | head -5 # x\n[ ! -f x ] && ls'
-    assert [[word.text for word in each.words] for each in shell_words.commands(plain)] == [
+    assert [[word.text for word in each.words] for each in shell_words.parse_commands(plain)] == [
         ["grep", 'a\\.b"$', "c d", "e f", "*.py"],
         ["head", "-5"],
         ["[", "!", "-f", "x", "]"],
         ["ls"],
     ]
-    assert [each.piped for each in shell_words.commands(plain)] == [True, True, False, False]
+    assert [each.piped for each in shell_words.parse_commands(plain)] == [True, True, False, False]
 
 
 def test_size_is_bounded():
-    with pytest.raises(shell_words.Unclear, match="4,000"):
-        shell_words.commands("ls " + "a" * 4_000)
-    assert len(shell_words.commands("ls;" * 20)) == 20
-    with pytest.raises(shell_words.Unclear, match="20 programs"):
-        shell_words.commands("ls;" * 21)
-    with pytest.raises(shell_words.Unclear):
-        shell_words.commands("(" * 2_000)
+    with pytest.raises(shell_words.NotPlain, match="4,000"):
+        shell_words.parse_commands("ls " + "a" * 4_000)
+    assert len(shell_words.parse_commands("ls;" * 20)) == 20
+    with pytest.raises(shell_words.NotPlain, match="20 programs"):
+        shell_words.parse_commands("ls;" * 21)
+    with pytest.raises(shell_words.NotPlain):
+        shell_words.parse_commands("(" * 2_000)
 
 
-def test_the_users_rules(world: tuple[Place, Path]):
+def test_the_users_rules(world: tuple[PathScope, Path]):
     place, _ = world
     for command in (
         "npm test",
@@ -320,35 +322,35 @@ def test_the_users_rules(world: tuple[Place, Path]):
         ({"command": "grep", "first_given_by": ["-e"]}, "'-e' is not among its options"),
     ],
 )
-def test_what_is_no_rule_is_said(rule: str | dict[str, object], words: str):
+def test_invalid_rule_is_reported(rule: str | dict[str, object], words: str):
     with pytest.raises(ConfigError) as caught:
-        rules.parsed(["ls", rule], "config.toml:3: tools.allow")
+        rules.parse_rules(["ls", rule], "config.toml:3: tools.allow")
     assert words in caught.value.what and caught.value.remedy
     assert caught.value.what.startswith("config.toml:3: tools.allow: rule 2")
 
 
-def test_a_program_of_the_project_is_none_of_ours(world: tuple[Place, Path], tmp_path: Path):
+def test_a_program_of_the_project_is_none_of_ours(world: tuple[PathScope, Path], tmp_path: Path):
     root = project.made(tmp_path)
     bin_folder = root / "node_modules" / ".bin"
     bin_folder.mkdir(parents=True)
     (bin_folder / "ls").write_text("#!/bin/sh\n")
     (bin_folder / "ls").chmod(0o755)
-    place = Place(str(root), (), f"{bin_folder}:{world[0].path}")
+    place = PathScope(str(root), (), f"{bin_folder}:{world[0].path}")
     assert "is a program of the working directory" in judged("ls", place).why
     assert judged("cat README.md; echo x", place).approved
-    assert "depends on the folder" in judged("cat README.md", Place(str(root), (), f"{world[0].path}:.")).why
-    assert "is not installed" in judged("cat README.md", Place(str(root), (), str(tmp_path))).why
+    assert "depends on the folder" in judged("cat README.md", PathScope(str(root), (), f"{world[0].path}:.")).why
+    assert "is not installed" in judged("cat README.md", PathScope(str(root), (), str(tmp_path))).why
 
 
-def test_a_folder_that_holds_ikigais_own_is_too_wide(world: tuple[Place, Path]):
+def test_a_folder_that_holds_ikigais_own_is_too_wide(world: tuple[PathScope, Path]):
     home = Path(world[0].root).parent
-    wide = Place(str(home), world[0].own, "/usr/bin:/bin")
+    wide = PathScope(str(home), world[0].own, "/usr/bin:/bin")
     assert "belongs to ikigai itself" in judged("grep -r --include=*.md key .", wide).why
-    assert judged("grep -r --include=*.md key .", Place(str(home), (), "/usr/bin:/bin")).approved
+    assert judged("grep -r --include=*.md key .", PathScope(str(home), (), "/usr/bin:/bin")).approved
     assert not Allowlist().judge("ls", world[0], str(home)).approved  # where the shell is now lies outside
 
 
-def test_a_file_called_like_an_option_is_none(world: tuple[Place, Path]):
+def test_a_file_called_like_an_option_is_none(world: tuple[PathScope, Path]):
     """There is one in src."""
     place = world[0]
     for command, approved in (
@@ -369,18 +371,20 @@ def test_a_file_called_like_an_option_is_none(world: tuple[Place, Path]):
 
 
 @pytest.mark.parametrize("program", sorted(SHIPPED - {"echo"}))
-def test_a_leading_wildcard_asks_for_every_program_whatever_the_folder_holds(program: str, world: tuple[Place, Path]):
-    """Only behind -- it passes, and only where the rule has that option."""
+def test_a_leading_wildcard_asks_for_every_program_whatever_the_folder_holds(
+    program: str, world: tuple[PathScope, Path]
+):
+    """It passes only behind --, and only if the rule has that option."""
     for wildcard in ("*", "?", "*.md", "?EADME.md", "*/x", "*/proc/self/environ"):
         assert not judged(f"{program} {wildcard}", world[0]).approved
         assert not judged(f"{program} README.md {wildcard}", world[0]).approved
 
 
 def test_echo_of_a_leading_wildcard_prints_names_alone(tmp_path: Path):
-    """Whatever option a name is: nothing of a file is read, and nothing runs or is written."""
+    """No file is read or written and no program runs, whatever option a name is."""
     for name in ("-e", "-n", "--files0-from=private", "\\0041$(touch made)`touch made`", "a>made"):
         (tmp_path / name).write_text("content")
-    place = Place(str(tmp_path), (), "/usr/bin:/bin")
+    place = PathScope(str(tmp_path), (), "/usr/bin:/bin")
     assert judged("echo *", place).approved
     before = project.snapshot(tmp_path)
     command = ["/bin/bash", "--noprofile", "--norc", "-c", "echo *"]
@@ -388,8 +392,8 @@ def test_echo_of_a_leading_wildcard_prints_names_alone(tmp_path: Path):
     assert "a>made" in done.stdout and "content" not in done.stdout and project.snapshot(tmp_path) == before
 
 
-def test_a_leading_wildcard_asks_for_the_users_rules(world: tuple[Place, Path]):
-    own = rules.parsed(["make *", {"command": "pytest", "options": ["-q", "--"]}], "test")
+def test_a_leading_wildcard_asks_for_the_users_rules(world: tuple[PathScope, Path]):
+    own = rules.parse_rules(["make *", {"command": "pytest", "options": ["-q", "--"]}], "test")
     asks = [
         command for command in ("make *", "make ?x", "pytest *", "pytest -q *") if judged(command, world[0], own)[0]
     ]
@@ -413,7 +417,7 @@ def test_operands_after_a_double_dash_are_never_options(program: str, tmp_path: 
     root.mkdir()
     for name in HOSTILE:
         (root / name).write_text(f"in {name}\n")
-    place = Place(str(root), (), "/usr/bin:/bin")
+    place = PathScope(str(root), (), "/usr/bin:/bin")
     if not judged(f"{words} -- *", place).approved:
         assert program not in ("cat", "ls", "wc", "du", "grep", "sort", "head", "tail", "md5sum", "stat")
         return
@@ -435,9 +439,9 @@ def test_operands_after_a_double_dash_are_never_options(program: str, tmp_path: 
     assert output("-- *") == output("./*")
 
 
-def test_what_a_wildcard_stands_for_is_looked_at(tmp_path: Path, world: tuple[Place, Path]):
+def test_files_of_a_wildcard_are_checked(tmp_path: Path, world: tuple[PathScope, Path]):
     root = project.made(tmp_path)
-    place = Place(str(root), (), world[0].path)
+    place = PathScope(str(root), (), world[0].path)
     assert judged("cat src/*", place).approved
     (root / "src" / "z.txt").symlink_to("/etc/passwd")
     assert "'src/z.txt' is outside" in judged("cat src/*", place).why
@@ -445,7 +449,7 @@ def test_what_a_wildcard_stands_for_is_looked_at(tmp_path: Path, world: tuple[Pl
     (root / "src" / "z.txt").unlink()
     (root / "src" / "server.pem").write_text("")
     assert "looks like a file with keys" in judged("cat src/*", place).why
-    for number in range(allowlist.MOST_FILES + 1):
+    for number in range(allowlist.MAX_WILDCARD_FILES + 1):
         (root / "docs" / str(number)).touch()
     assert "stands for too much" in judged("ls docs/*", place).why
 

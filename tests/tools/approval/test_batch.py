@@ -1,4 +1,4 @@
-"""Several calls of one reply: counted, asked about one at a time, answered together, and what an answer holds for."""
+"""Several calls of one reply are counted, asked about one at a time, or answered together."""
 
 import asyncio
 import json
@@ -8,34 +8,34 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app.tool_runtime import Kept
+from ikigai.app.tool_runtime import StandingApprovals
 from ikigai.core.messages import ToolCall
-from ikigai.core.ports import Started
-from ikigai.core.questions import Answered, Question
+from ikigai.core.ports import StartDecision
+from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.tools.approval import standing_approvals as standing
 from ikigai.tools.approval.allowlist import Allowlist
-from ikigai.tools.approval.gate import DENIED, Gate
-from ikigai.tools.approval.path_policy import Place
+from ikigai.tools.approval.gate import DENIED_BY_USER, ApprovalGate
+from ikigai.tools.approval.path_policy import PathScope
 from ikigai.tools.files.factory import file_tools
-from ikigai.tools.files.read_tracker import Seen
-from ikigai.tools.registry import Registry
-from ikigai.tools.shell.background import Processes
-from ikigai.tools.shell.environment import for_commands
-from ikigai.tools.shell.shell import Shell
+from ikigai.tools.files.read_tracker import ReadTracker
+from ikigai.tools.registry import ToolRegistry
+from ikigai.tools.shell.background import BackgroundProcesses
+from ikigai.tools.shell.environment import command_environment
+from ikigai.tools.shell.shell import ShellTool
 
 
 class User:
-    """Gives these answers in turn, and keeps what was asked; asked more than that, the test fails."""
+    """User who gives these answers in turn and records the questions; one question more fails the test."""
 
     def __init__(self, *keys: str) -> None:
         self.keys = list(keys)
         self.asked: list[Question] = []
 
-    async def ask(self, question: Question) -> Answered:
+    async def ask(self, question: Question) -> QuestionAnswer:
         self.asked.append(question)
         key = self.keys.pop(0)
         assert key in [choice.key for choice in question.choices], key
-        return Answered(key)
+        return QuestionAnswer(key)
 
     @property
     def titles(self) -> list[str]:
@@ -43,26 +43,26 @@ class User:
 
 
 class Agent:
-    """Starts the calls of a turn as the loop does, all at once, and runs those that may; keeps the order of facts."""
+    """Agent that starts the calls of a turn at once, as the loop does, runs allowed ones, and records the events."""
 
     def __init__(self, work: Path) -> None:
-        place = Place(str(work), (str(work.parent / "data"),), "/usr/bin:/bin")
-        gate = Gate(place, Allowlist(), Kept(work.parent / "data" / standing.FILE))
-        environment = for_commands(os.environ, secret=())
-        self.processes = Processes(environment)
-        tools = (*file_tools(work, Seen()), Shell(work, environment, self.processes))
-        self.registry = Registry(tools, lambda: gate)
+        place = PathScope(str(work), (str(work.parent / "data"),), "/usr/bin:/bin")
+        gate = ApprovalGate(place, Allowlist(), StandingApprovals(work.parent / "data" / standing.APPROVED_FILE))
+        environment = command_environment(os.environ, secret=())
+        self.processes = BackgroundProcesses(environment)
+        tools = (*file_tools(work, ReadTracker()), ShellTool(work, environment, self.processes))
+        self.registry = ToolRegistry(tools, lambda: gate)
         self.turn = 0
-        self.facts: list[tuple[str, str]] = []
+        self.events: list[tuple[str, str]] = []
 
-    async def does(self, user: User, *calls: ToolCall, mode: str = "ask") -> list[Started]:
+    async def does(self, user: User, *calls: ToolCall, mode: str = "ask") -> list[StartDecision]:
         self.turn += 1
 
-        async def one(call: ToolCall) -> Started:
+        async def one(call: ToolCall) -> StartDecision:
             started = await self.registry.start(call, self.turn, {"approval": mode}, user.ask)
-            self.facts.append((call.id, started.decision.by if started.decision else ""))
-            if not started.refused:
-                self.facts.append((call.id, "ran"))
+            self.events.append((call.id, started.decision.by if started.decision else ""))
+            if not started.refusal:
+                self.events.append((call.id, "ran"))
                 await self.registry.run(call, lambda text: None)
             return started
 
@@ -106,14 +106,14 @@ async def test_one_answer_for_all_that_wait_each_shown_whole_before(agent: Agent
     ]
     assert (work / "log").read_text() == "one\ntwo\u202e\n" and (work / "new.txt").read_text() == "a\nb\n"
     for number in "123":  # nothing runs before its own approval
-        assert agent.facts.index((number, "user, with 2 others")) < agent.facts.index((number, "ran"))
+        assert agent.events.index((number, "user, with 2 others")) < agent.events.index((number, "ran"))
 
 
 async def test_no_to_all_runs_nothing_and_asks_once(agent: Agent, work: Path):
     for keys in (("x",), ("t", "n")):
         user = User(*keys)
         started = await agent.does(user, *(shell(number, f"touch {number}") for number in "1234"))
-        assert len(user.asked) == len(keys) and all(each.refused == DENIED for each in started)
+        assert len(user.asked) == len(keys) and all(each.refusal == DENIED_BY_USER for each in started)
         assert {each.decision.by for each in started if each.decision} == {"user, with 3 others"}
     assert not list(work.iterdir())
 
@@ -132,7 +132,7 @@ async def test_one_by_one_after_all_and_the_rest_together(agent: Agent, work: Pa
     assert [choice.key for choice in user.asked[3].choices] == ["y", "s", "a", "n", "r", "t", "x"]
 
 
-async def test_what_cannot_be_shown_whole_is_answered_by_itself(agent: Agent, work: Path):
+async def test_call_with_a_cut_diff_is_answered_by_itself(agent: Agent, work: Path):
     long, wide = "".join(f"{n}\n" for n in range(2_500)), f"x = 1 {' ' * 2_000}; touch pwned\n"
     for content in (long, wide):
         user = User("y", "n")
@@ -145,21 +145,21 @@ async def test_what_cannot_be_shown_whole_is_answered_by_itself(agent: Agent, wo
     assert (work / "new.txt").read_text() == long[:5_000]
 
 
-async def test_what_has_become_another_call_is_asked_about_again(agent: Agent, work: Path):
+async def test_changed_call_is_asked_about_again(agent: Agent, work: Path):
     (work / "sub").mkdir()
     user = User("t", "y", "n")
     started = await agent.does(user, shell("1", "cd sub"), shell("2", "touch here"))
     assert user.titles == ["1 of 2 · Run it?", "Allow all 2, 1 to 2?", "2 of 2 · Run it?"]
     assert user.asked[1].lines[1] == f"shell in {work}" and user.asked[2].lines[0] == f"shell in {work / 'sub'}"
     assert user.asked[2].lines[-1].startswith("This is not what was shown for it before")
-    assert [each.refused for each in started] == ["", DENIED] and not (work / "sub" / "here").exists()
+    assert [each.refusal for each in started] == ["", DENIED_BY_USER] and not (work / "sub" / "here").exists()
 
 
 async def test_a_command_that_changes_the_file_takes_the_answer_for_its_edit_away(agent: Agent, work: Path):
     (work / "a.txt").write_text("one\ntwo\n")
     await agent.does(User(), READ)
     started = await agent.does(User("t", "y"), shell("1", "echo three >> a.txt"), edit("2", "two", "2"))
-    assert "changed since it was read" in started[1].refused and (work / "a.txt").read_text() == "one\ntwo\nthree\n"
+    assert "changed since it was read" in started[1].refusal and (work / "a.txt").read_text() == "one\ntwo\nthree\n"
 
 
 async def test_edits_of_one_file_hold_together_though_they_move_one_another(agent: Agent, work: Path):
@@ -168,12 +168,12 @@ async def test_edits_of_one_file_hold_together_though_they_move_one_another(agen
     user = User("t", "y")
     calls = (edit("1", "line 3\n", "a\nb\nc\n"), edit("2", "line 30\n", ""), edit("3", "line 50\n", "end\n"))
     started = await agent.does(user, *calls)
-    assert len(user.asked) == 2 and not any(each.refused for each in started)
+    assert len(user.asked) == 2 and not any(each.refusal for each in started)
     text = (work / "a.txt").read_text()
     assert "line 2\na\nb\nc\nline 4\n" in text and "line 29\nline 31\n" in text and "line 49\nend\n" in text
 
 
-async def test_what_needs_no_answer_is_not_counted_and_session_answers_count_at_once(agent: Agent, work: Path):
+async def test_calls_without_a_question_are_not_counted(agent: Agent, work: Path):
     (work / "a.txt").write_text("a\n")
     user = User("s", "n")
     calls = (READ, shell("1", "echo >> n"), shell("2", "echo >> n"), ToolCall("3", "no_such_tool"), shell("4", "rm n"))
@@ -198,7 +198,7 @@ async def test_a_later_reply_of_the_turn_is_counted_by_itself(agent: Agent):
 async def test_a_question_that_is_taken_back_leaves_the_others_theirs(agent: Agent, work: Path):
     asked, never = asyncio.Event(), asyncio.Event()
 
-    async def ask(question: Question) -> Answered:
+    async def ask(question: Question) -> QuestionAnswer:
         asked.set()
         await never.wait()
         raise AssertionError

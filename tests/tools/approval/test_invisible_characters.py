@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai.core.sanitize import clean_line
-from ikigai.tools.approval.invisible_characters import brought, hidden, revealed
+from ikigai.tools.approval.invisible_characters import describe_hidden, hidden_in_diff, reveal
 
 
-def test_what_is_revealed():
+def test_hidden_characters_are_revealed():
     for text, shown in (
         ("ls -l\nrm x", "ls -l\nrm x"),
         ("ls \u202e\u200b\U000e0041", "ls <U+202E><U+200B><U+E0041>"),
@@ -22,18 +22,18 @@ def test_what_is_revealed():
         ("ls" + "\n" * 300 + "rm x", "ls\n<299 empty lines>\nrm x"),
         ("ls\n\n\nrm", "ls\n\n\nrm"),
     ):
-        assert revealed(text) == shown
+        assert reveal(text) == shown
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])) | st.text("\r\n\t \x1b[\u202e\u200dab", max_size=200))
 def test_nothing_that_is_revealed_hides(text: str):
-    for line in revealed(text).split("\n"):
+    for line in reveal(text).split("\n"):
         assert clean_line(line) == line
     if clean_line(text.replace("\n", "")) != text.replace("\n", "").replace("\t", " "):
-        assert hidden(text).startswith("Hidden characters: ")
+        assert describe_hidden(text).startswith("Hidden characters: ")
 
 
-def test_what_is_hidden_is_named():
+def test_hidden_characters_are_named():
     for text, said in (
         ("ls -l\n\tx", ""),
         ("écho 日本 привет", ""),
@@ -48,16 +48,16 @@ def test_what_is_hidden_is_named():
             'Look-alikes: U+FF4C FULLWIDTH LATIN SMALL LETTER L in "\uff4cs".',
         ),
     ):
-        assert hidden(text) == said
-    assert hidden("".join(map(chr, range(0x200B, 0x2010))) + "\u202a\u202b\u202c").endswith("and 3 more.")
+        assert describe_hidden(text) == said
+    assert describe_hidden("".join(map(chr, range(0x200B, 0x2010))) + "\u202a\u202b\u202c").endswith("and 3 more.")
 
 
-def test_what_an_edit_brings():
-    assert brought("+a\x1b[31m\n") == "Hidden characters: U+001B."
-    assert brought("-\ufeffa\n+\ufeffb\n") == ""
-    assert brought("+x\u202e\r\n+\u202e\n-\u202e\n") == "Hidden characters: U+202E RIGHT-TO-LEFT OVERRIDE."
-    assert brought("+one\rtwo\n") == "Hidden characters: U+000D."
-    assert brought(" context \u202e\n") == ""
+def test_hidden_characters_of_an_edit_are_named():
+    assert hidden_in_diff("+a\x1b[31m\n") == "Hidden characters: U+001B."
+    assert hidden_in_diff("-\ufeffa\n+\ufeffb\n") == ""
+    assert hidden_in_diff("+x\u202e\r\n+\u202e\n-\u202e\n") == "Hidden characters: U+202E RIGHT-TO-LEFT OVERRIDE."
+    assert hidden_in_diff("+one\rtwo\n") == "Hidden characters: U+000D."
+    assert hidden_in_diff(" context \u202e\n") == ""
 
 
 def test_fillers_are_marked_and_named():
@@ -75,22 +75,22 @@ def test_fillers_are_marked_and_named():
         0x1D159,
     ):
         filler, mark = chr(code), f"<U+{code:04X}>"
-        assert revealed(f"rm -rf build {filler} /x") == f"rm -rf build {mark} /x"
-        assert hidden(f"rm -rf build {filler} /x").startswith(f"Hidden characters: U+{code:04X}")
+        assert reveal(f"rm -rf build {filler} /x") == f"rm -rf build {mark} /x"
+        assert describe_hidden(f"rm -rf build {filler} /x").startswith(f"Hidden characters: U+{code:04X}")
 
 
 def test_an_edit_that_brings_a_filler_is_named():
-    assert brought("+const { timeout,\u3164} = q;\n") == "Hidden characters: U+3164 HANGUL FILLER."
-    assert brought("-a\u3164\n+b\u3164\n") == ""
+    assert hidden_in_diff("+const { timeout,\u3164} = q;\n") == "Hidden characters: U+3164 HANGUL FILLER."
+    assert hidden_in_diff("-a\u3164\n+b\u3164\n") == ""
     for filler in "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180d\u180f\u2800\uffa0":
-        assert brought(f"+a{filler} = 1\n").startswith(f"Hidden characters: U+{ord(filler):04X}")
+        assert hidden_in_diff(f"+a{filler} = 1\n").startswith(f"Hidden characters: U+{ord(filler):04X}")
 
 
 def test_edit_that_brings_any_character_that_draws_nothing_is_named():
     signs = [sign for sign in map(chr, range(0x80, 0x110000)) if category(sign) not in ("Zs", "Co", "Cs")]
     unseen = [sign for sign in signs if clean_line(sign) != sign]
     assert {"\u2d7f", "\U00016fe4", "\U0001107f"} < set(unseen) and len(unseen) > 4_000
-    assert [sign for sign in unseen if not brought(f"+a{sign} = 1\n")] == []
+    assert [sign for sign in unseen if not hidden_in_diff(f"+a{sign} = 1\n")] == []
 
 
 def test_an_edit_may_bring_what_a_script_needs():
@@ -107,7 +107,7 @@ def test_an_edit_may_bring_what_a_script_needs():
         "\U00018b00\U00016fe4\U00018b01",
         "\U00011052\U0001107f\U00011053",
     ):
-        assert brought(f"+{text}\n") == ""
+        assert hidden_in_diff(f"+{text}\n") == ""
 
 
 def test_mixed_scripts_in_a_word_are_named_with_it():
@@ -122,4 +122,4 @@ def test_mixed_scripts_in_a_word_are_named_with_it():
         ("foo_\u0441", 'Look-alikes: U+0441 CYRILLIC SMALL LETTER ES in "foo_\u0441".'),
         ("cat отчёт.txt отчёт_v2.pdf 報告_v2 λόγος/readme", ""),
     ):
-        assert hidden(text) == said
+        assert describe_hidden(text) == said

@@ -1,4 +1,4 @@
-"""The policy: which mode lets which call run, what asks whatever the mode, and what a lasting approval holds for."""
+"""The policy decides by mode and effect, and a lasting approval holds for exactly one call."""
 
 from __future__ import annotations
 
@@ -10,65 +10,66 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.messages import ToolCall
 from ikigai.tools.approval.allowlist import Allowlist
-from ikigai.tools.approval.path_policy import Place, protected
+from ikigai.tools.approval.path_policy import PathScope, protection_reason
 from ikigai.tools.approval.policy import (
     Allow,
     Approval,
-    Ask,
+    ApprovalLifetime,
+    AskUser,
     Deny,
-    Lasting,
-    Mode,
     Verdict,
-    fingerprint,
-    following,
-    unasked,
-    verdict,
+    call_fingerprint,
+    decide_approval,
+    deny_unasked,
 )
-from ikigai.tools.base import Kind, Touch
+from ikigai.tools.base import Effect, EffectKind
 
 ROOT = "/srv/project"
 OWN = ("/home/u/.config/ikigai", "/srv/project/data/ikigai")
 CALL = ToolCall("1", "tool", '{"path": "x"}')
 
 
-def judged(mode: Mode, touch: Touch, call: ToolCall = CALL, standing: Mapping[str, Approval] | None = None) -> Verdict:
-    place = Place(ROOT, OWN, "/usr/bin:/bin:/srv/project/venv/bin")
-    return verdict(mode, call, touch, place, Allowlist(), standing or {})
+def judged(
+    mode: ApprovalMode, effect: Effect, call: ToolCall = CALL, standing: Mapping[str, Approval] | None = None
+) -> Verdict:
+    place = PathScope(ROOT, OWN, "/usr/bin:/bin:/srv/project/venv/bin")
+    return decide_approval(mode, call, effect, place, Allowlist(), standing or {})
 
 
-def touch(kind: Kind, *paths: str, inside: bool = True, diff: str = "") -> Touch:
-    return Touch(kind, shown=" ".join(paths), directory=ROOT, paths=paths, inside=inside, diff=diff)
+def effect(kind: EffectKind, *paths: str, inside: bool = True, diff: str = "") -> Effect:
+    return Effect(kind, shown=" ".join(paths), directory=ROOT, paths=paths, inside=inside, diff=diff)
 
 
 def named(verdict: Verdict) -> str:
-    return {Allow: "runs", Ask: "asks", Deny: "refused"}[type(verdict)]
+    return {Allow: "runs", AskUser: "asks", Deny: "refused"}[type(verdict)]
 
 
 @pytest.mark.parametrize(
     ("what", "expected"),
-    [  # in the order of Mode: read-only, ask, edits, auto, yolo
-        (Touch(Kind.NOTHING, "own log"), "runs runs runs runs runs"),
-        (touch(Kind.READ, f"{ROOT}/src/a.py"), "runs runs runs runs runs"),
-        (touch(Kind.READ, ROOT), "asks asks asks asks runs"),  # ikigai's own data lies below
-        (touch(Kind.READ, f"{ROOT}/src", f"{ROOT}/docs"), "runs runs runs runs runs"),
-        (touch(Kind.READ, "/etc/passwd", inside=False), "asks asks asks asks runs"),
-        (touch(Kind.READ, "/etc/passwd"), "asks asks asks asks runs"),  # whatever the tool says of itself
-        (touch(Kind.READ, f"{ROOT}2/a"), "asks asks asks asks runs"),
-        (touch(Kind.READ, f"{ROOT}/.env"), "asks asks asks asks runs"),
-        (touch(Kind.READ, f"{ROOT}/data/ikigai/keys.json"), "asks asks asks asks runs"),
-        (touch(Kind.READ), "asks asks asks asks runs"),
-        (touch(Kind.EDIT, f"{ROOT}/src/a.py"), "refused asks runs runs runs"),
-        (touch(Kind.EDIT, f"{ROOT}/src/a.py", inside=False), "refused asks asks asks runs"),
-        (touch(Kind.EDIT, f"{ROOT}/src/a.py", "/tmp/b"), "refused asks asks asks runs"),
-        (touch(Kind.EDIT), "refused asks asks asks runs"),
-        (touch(Kind.NETWORK, "https://example.com"), "refused asks asks asks runs"),
-        (touch(Kind.RUN, "ls"), "refused asks asks asks runs"),
+    [  # in the order of ApprovalMode: read-only, ask, edits, auto, yolo
+        (Effect(EffectKind.NOTHING, "own log"), "runs runs runs runs runs"),
+        (effect(EffectKind.READ, f"{ROOT}/src/a.py"), "runs runs runs runs runs"),
+        (effect(EffectKind.READ, ROOT), "asks asks asks asks runs"),  # ikigai's own data lies below
+        (effect(EffectKind.READ, f"{ROOT}/src", f"{ROOT}/docs"), "runs runs runs runs runs"),
+        (effect(EffectKind.READ, "/etc/passwd", inside=False), "asks asks asks asks runs"),
+        (effect(EffectKind.READ, "/etc/passwd"), "asks asks asks asks runs"),  # whatever the tool says of itself
+        (effect(EffectKind.READ, f"{ROOT}2/a"), "asks asks asks asks runs"),
+        (effect(EffectKind.READ, f"{ROOT}/.env"), "asks asks asks asks runs"),
+        (effect(EffectKind.READ, f"{ROOT}/data/ikigai/keys.json"), "asks asks asks asks runs"),
+        (effect(EffectKind.READ), "asks asks asks asks runs"),
+        (effect(EffectKind.EDIT, f"{ROOT}/src/a.py"), "refused asks runs runs runs"),
+        (effect(EffectKind.EDIT, f"{ROOT}/src/a.py", inside=False), "refused asks asks asks runs"),
+        (effect(EffectKind.EDIT, f"{ROOT}/src/a.py", "/tmp/b"), "refused asks asks asks runs"),
+        (effect(EffectKind.EDIT), "refused asks asks asks runs"),
+        (effect(EffectKind.NETWORK, "https://example.com"), "refused asks asks asks runs"),
+        (effect(EffectKind.RUN, "ls"), "refused asks asks asks runs"),
     ],
 )
-def test_the_table_of_modes(what: Touch, expected: str):
-    assert " ".join(named(judged(mode, what)) for mode in Mode) == expected
+def test_the_table_of_modes(what: Effect, expected: str):
+    assert " ".join(named(judged(mode, what)) for mode in ApprovalMode) == expected
 
 
 @pytest.mark.parametrize(
@@ -105,18 +106,18 @@ def test_the_table_of_modes(what: Touch, expected: str):
         *(".env", "conf/prod.env", "id_rsa", "secrets.yaml", ".npmrc", "venv/bin/ls", ".mcp.json", ".ripgreprc"),
     ],
 )
-def test_what_other_programs_run_or_obey_is_never_edited_unasked(path: str):
-    for mode in (Mode.ASK, Mode.EDITS, Mode.AUTO):
-        asked = judged(mode, touch(Kind.EDIT, f"{ROOT}/{path}"))
-        assert isinstance(asked, Ask) and asked.why[0].startswith("Be careful: ")
+def test_protected_file_is_never_edited_without_approval(path: str):
+    for mode in (ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.AUTO):
+        asked = judged(mode, effect(EffectKind.EDIT, f"{ROOT}/{path}"))
+        assert isinstance(asked, AskUser) and asked.why[0].startswith("Be careful: ")
 
 
 def test_config_beside_head_is_never_edited_unasked(tmp_path: Path):
-    place, file = Place(str(tmp_path), (), "/usr/bin"), tmp_path / "bare" / "config"
+    place, file = PathScope(str(tmp_path), (), "/usr/bin"), tmp_path / "bare" / "config"
     file.parent.mkdir()
-    assert protected(place, str(file)) == ""
+    assert protection_reason(place, str(file)) == ""
     (file.parent / "HEAD").write_text("ref: refs/heads/main\n")
-    assert "git takes" in protected(place, str(file))
+    assert "git takes" in protection_reason(place, str(file))
 
 
 @pytest.mark.parametrize(
@@ -137,51 +138,62 @@ def test_config_beside_head_is_never_edited_unasked(tmp_path: Path):
     ],
 )
 def test_ordinary_files_are_edited(path: str):
-    assert isinstance(judged(Mode.EDITS, touch(Kind.EDIT, f"{ROOT}/{path}")), Allow)
+    assert isinstance(judged(ApprovalMode.EDITS, effect(EffectKind.EDIT, f"{ROOT}/{path}")), Allow)
 
 
 def test_the_allow_list_is_for_the_shell_tool_in_auto_alone(tmp_path: Path):
-    place = Place(str(tmp_path.resolve()), (), "/usr/bin:/bin")
+    place = PathScope(str(tmp_path.resolve()), (), "/usr/bin:/bin")
     shell, other = ToolCall("1", "shell", '{"command": "ls -l"}'), ToolCall("1", "process_write", '{"text": "ls -l"}')
-    what = Touch(Kind.RUN, "ls -l | wc -l", str(tmp_path.resolve()))
+    what = Effect(EffectKind.RUN, "ls -l | wc -l", str(tmp_path.resolve()))
 
-    def of(mode: Mode, call: ToolCall, what: Touch = what) -> Verdict:
-        return verdict(mode, call, what, place, Allowlist(), {})
+    def of(mode: ApprovalMode, call: ToolCall, what: Effect = what) -> Verdict:
+        return decide_approval(mode, call, what, place, Allowlist(), {})
 
-    assert of(Mode.AUTO, shell) == Allow("allow-list: ls, wc")
-    assert [named(of(mode, shell)) for mode in Mode] == ["refused", "asks", "asks", "runs", "runs"]
-    assert of(Mode.AUTO, other) == Ask()
-    refused = of(Mode.AUTO, shell, Touch(Kind.RUN, "ls; rm x", str(tmp_path.resolve())))
-    assert refused == Ask(("Not by the allow-list: rm is not in the allow-list.",))
+    assert of(ApprovalMode.AUTO, shell) == Allow("allow-list: ls, wc")
+    assert [named(of(mode, shell)) for mode in ApprovalMode] == ["refused", "asks", "asks", "runs", "runs"]
+    assert of(ApprovalMode.AUTO, other) == AskUser()
+    refused = of(ApprovalMode.AUTO, shell, Effect(EffectKind.RUN, "ls; rm x", str(tmp_path.resolve())))
+    assert refused == AskUser(("Not by the allow-list: rm is not in the allow-list.",))
 
 
 def test_hidden_characters_are_said_and_never_pass():
-    command = judged(Mode.AUTO, Touch(Kind.RUN, "ls \u202e -l", ROOT), ToolCall("1", "shell", "{}"))
-    assert isinstance(command, Ask)
+    command = judged(ApprovalMode.AUTO, Effect(EffectKind.RUN, "ls \u202e -l", ROOT), ToolCall("1", "shell", "{}"))
+    assert isinstance(command, AskUser)
     assert command.why[0] == "Hidden characters: U+202E RIGHT-TO-LEFT OVERRIDE."
-    assert isinstance(judged(Mode.EDITS, touch(Kind.EDIT, f"{ROOT}/a\u200bb")), Ask)
+    assert isinstance(judged(ApprovalMode.EDITS, effect(EffectKind.EDIT, f"{ROOT}/a\u200bb")), AskUser)
     diff = "--- a\n+++ b\n-if admin:\n+if admin\u2066:\n"
-    hiding = judged(Mode.EDITS, touch(Kind.EDIT, f"{ROOT}/a", diff=diff))
-    assert hiding == Ask(("The new text hides something. Hidden characters: U+2066 LEFT-TO-RIGHT ISOLATE.",))
+    hiding = judged(ApprovalMode.EDITS, effect(EffectKind.EDIT, f"{ROOT}/a", diff=diff))
+    assert hiding == AskUser(("The new text hides something. Hidden characters: U+2066 LEFT-TO-RIGHT ISOLATE.",))
     back_door = "+const { timeout,\u3164} = q;\n"
-    filler = Ask(("The new text hides something. Hidden characters: U+3164 HANGUL FILLER.",))
-    assert [judged(mode, touch(Kind.EDIT, f"{ROOT}/a", diff=back_door)) for mode in (Mode.EDITS, Mode.AUTO)] == [
-        filler
-    ] * 2
+    filler = AskUser(("The new text hides something. Hidden characters: U+3164 HANGUL FILLER.",))
+    assert [
+        judged(mode, effect(EffectKind.EDIT, f"{ROOT}/a", diff=back_door))
+        for mode in (ApprovalMode.EDITS, ApprovalMode.AUTO)
+    ] == [filler] * 2
     for harmless in ("-a\u2066\n+b\u2066\n", "+日本 é 👩\u200d💻 می\u200cخواهم\r\n", "-\u202e\n"):
-        assert isinstance(judged(Mode.EDITS, touch(Kind.EDIT, f"{ROOT}/a", diff=harmless)), Allow), harmless
+        assert isinstance(judged(ApprovalMode.EDITS, effect(EffectKind.EDIT, f"{ROOT}/a", diff=harmless)), Allow), (
+            harmless
+        )
 
 
 def test_a_lasting_approval_holds_for_exactly_this_call():
-    what = touch(Kind.RUN, "rm x")
-    standing = {fingerprint(CALL, what): Approval(Lasting.ALWAYS)}
-    for mode in (Mode.ASK, Mode.EDITS, Mode.AUTO):
+    what = effect(EffectKind.RUN, "rm x")
+    standing = {call_fingerprint(CALL, what): Approval(ApprovalLifetime.ALWAYS)}
+    for mode in (ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.AUTO):
         assert judged(mode, what, standing=standing) == Allow("approved for always")
-    assert isinstance(judged(Mode.READ_ONLY, what, standing=standing), Deny)
-    assert judged(Mode.ASK, what, standing={fingerprint(CALL, what): Approval(Lasting.ONCE)}) == Ask()
-    secret = touch(Kind.READ, f"{ROOT}/.env")
+    assert isinstance(judged(ApprovalMode.READ_ONLY, what, standing=standing), Deny)
+    assert (
+        judged(ApprovalMode.ASK, what, standing={call_fingerprint(CALL, what): Approval(ApprovalLifetime.ONCE)})
+        == AskUser()
+    )
+    secret = effect(EffectKind.READ, f"{ROOT}/.env")
     assert isinstance(
-        judged(Mode.READ_ONLY, secret, standing={fingerprint(CALL, secret): Approval(Lasting.SESSION)}), Allow
+        judged(
+            ApprovalMode.READ_ONLY,
+            secret,
+            standing={call_fingerprint(CALL, secret): Approval(ApprovalLifetime.SESSION)},
+        ),
+        Allow,
     )
     calls = [
         CALL,
@@ -193,15 +205,15 @@ def test_a_lasting_approval_holds_for_exactly_this_call():
         ToolCall("1", "tool", '{"path": ["x"]}'),
     ]
     touches = [
-        touch(Kind.EDIT, f"{ROOT}/x"),
-        touch(Kind.EDIT, f"{ROOT}/y"),
-        touch(Kind.READ, f"{ROOT}/x"),
-        touch(Kind.EDIT, f"{ROOT}/x", f"{ROOT}/y"),
-        Touch(Kind.EDIT, "x", "/elsewhere", (f"{ROOT}/x",)),
-        touch(Kind.EDIT, "/\udcff"),
-        touch(Kind.EDIT, "/\udcfe"),
+        effect(EffectKind.EDIT, f"{ROOT}/x"),
+        effect(EffectKind.EDIT, f"{ROOT}/y"),
+        effect(EffectKind.READ, f"{ROOT}/x"),
+        effect(EffectKind.EDIT, f"{ROOT}/x", f"{ROOT}/y"),
+        Effect(EffectKind.EDIT, "x", "/elsewhere", (f"{ROOT}/x",)),
+        effect(EffectKind.EDIT, "/\udcff"),
+        effect(EffectKind.EDIT, "/\udcfe"),
     ]
-    prints = {fingerprint(*each) for each in itertools.product(calls, touches)}
+    prints = {call_fingerprint(*each) for each in itertools.product(calls, touches)}
     assert len(prints) == len(calls) * len(touches) and all(len(each) == 64 for each in prints)
 
 
@@ -209,27 +221,18 @@ def test_a_lasting_approval_holds_for_exactly_this_call():
 def test_the_order_of_keys_and_blanks_make_no_other_call(arguments: dict[str, int | str]):
     import json
 
-    what = touch(Kind.EDIT, f"{ROOT}/x")
+    what = effect(EffectKind.EDIT, f"{ROOT}/x")
     written = [
         json.dumps(arguments),
         json.dumps(dict(reversed(arguments.items())), indent=3, ensure_ascii=False),
     ]
-    first, second = (fingerprint(ToolCall(str(n), "tool", text), what) for n, text in enumerate(written))
+    first, second = (call_fingerprint(ToolCall(str(n), "tool", text), what) for n, text in enumerate(written))
     assert first == second
 
 
-def test_shift_tab_never_leads_into_yolo():
-    seen, mode = [], Mode.ASK
-    for _ in range(4):
-        mode = following(mode)
-        seen.append(mode)
-    assert seen == [Mode.EDITS, Mode.AUTO, Mode.READ_ONLY, Mode.ASK]
-    assert following(Mode.YOLO) == Mode.ASK
-
-
-def test_where_nobody_can_be_asked_the_model_is_told():
-    told = unasked(Ask(("It is outside the working directory.",)))
+def test_model_gets_the_reason_when_the_user_cannot_be_asked():
+    told = deny_unasked(AskUser(("It is outside the working directory.",)))
     assert told.why == (
         "This needs the user's approval, and nobody can be asked here. It is outside the working directory."
     )
-    assert unasked(Ask()).why.endswith("here.")
+    assert deny_unasked(AskUser()).why.endswith("here.")

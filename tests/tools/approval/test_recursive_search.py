@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from ikigai.tools.approval import recursive_search
-from ikigai.tools.approval.allowlist import Allowlist, Judgement
-from ikigai.tools.approval.path_policy import Place
+from ikigai.tools.approval.allowlist import Allowlist, AllowVerdict
+from ikigai.tools.approval.path_policy import PathScope
+from ikigai.tools.files import ripgrep
 from tests.tools import project
-from tests.tools.files.hands import ripgrep
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> PathScope:
     """A project with .env and .git/config, and in sub a visible key, in odd a hidden one with a type."""
     root = project.made(tmp_path)
     for name in ("sub/deep/server.pem", "odd/.credentials.json", "clean/a.py"):
@@ -27,7 +27,7 @@ def place(tmp_path: Path) -> Place:
     return project.place(root, programs)
 
 
-def judged(command: str, place: Place) -> Judgement:
+def judged(command: str, place: PathScope) -> AllowVerdict:
     return Allowlist().judge(command, place, place.root)
 
 
@@ -46,7 +46,7 @@ def judged(command: str, place: Place) -> Judgement:
         "rg -- --files",
     ],
 )  # fmt: skip
-def test_search_that_could_read_keys_is_asked_about(place: Place, command: str):
+def test_search_that_could_read_keys_is_asked_about(place: PathScope, command: str):
     judgement = judged(command, place)
     assert not judgement.approved and "looks like a file with keys or passwords" in judgement.why
 
@@ -60,11 +60,11 @@ def test_search_that_could_read_keys_is_asked_about(place: Place, command: str):
         "rg -g '*.py' KEY", "rg --glob '*.py' -g '!clean' KEY", "rg --files", "rg --files --hidden", "rg KEY README.md",
     ],
 )  # fmt: skip
-def test_search_that_reads_no_keys_is_approved(place: Place, command: str):
+def test_search_that_reads_no_keys_is_approved(place: PathScope, command: str):
     assert judged(command, place).approved, judged(command, place).why
 
 
-def test_plain_ripgrep_is_approved_beside_hidden_keys(place: Place):
+def test_plain_ripgrep_is_approved_beside_hidden_keys(place: PathScope):
     (Path(place.root) / "sub/deep/server.pem").unlink()
     (Path(place.root) / "odd/.credentials.json").rename(Path(place.root) / ".env.local")
     for command in (
@@ -83,28 +83,28 @@ def test_plain_ripgrep_is_approved_beside_hidden_keys(place: Place):
     "lines, approved", [("!.env\n", False), ("*\n!/.e*\n", False), ("!.env.example\n.env\n", True)]
 )
 @pytest.mark.parametrize("name", [".gitignore", ".ignore", "../.rgignore"])
-def test_ignore_file_that_brings_keys_back_is_heeded(place: Place, name: str, lines: str, approved: bool):
+def test_ignore_file_that_brings_keys_back_is_heeded(place: PathScope, name: str, lines: str, approved: bool):
     (Path(place.root) / "sub/deep/server.pem").unlink()
     (Path(place.root) / name).write_text(lines)
     assert judged("rg KEY", place).approved is approved
 
 
-def test_search_of_too_many_files_is_asked_about(place: Place, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(recursive_search, "MAX_ENTRIES", 2)
+def test_search_of_too_many_files_is_asked_about(place: PathScope, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recursive_search, "MAX_WALKED_ENTRIES", 2)
     assert "holds too many files" in judged("rg KEY src", place).why
 
 
 @pytest.mark.parametrize("lines", ["", "!.env\n", "!.e*\n", "*.pem\n", "!/odd/.cred*\n"])
 @pytest.mark.parametrize("ignore", [".gitignore", ".ignore"])
-def test_approved_search_prints_nothing_of_files_with_keys(place: Place, ignore: str, lines: str):
-    """Every combination of options that passes is run by the programs themselves."""
+def test_approved_search_prints_nothing_of_files_with_keys(place: PathScope, ignore: str, lines: str):
+    """Run every approved combination of options with the programs themselves."""
     root = Path(place.root)
     for name in (".env", ".env.local", "sub/deep/server.pem", "odd/.credentials.json", ".git/config", "src/.aws/x.py"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("needle canary\n")
     (root / ignore).write_text(lines)
-    path = f"{Path(ripgrep()).parent}:/usr/bin:/bin"
-    place, approved = Place(place.root, place.own, path), 0
+    path = f"{Path(ripgrep.program()).parent}:/usr/bin:/bin"
+    place, approved = PathScope(place.root, place.own, path), 0
     for program, options in (
         ("rg", ("", "-u", "-uu", "--hidden", "-g '*.py'", "-g '.e*'", "-g '!*.pem'", "-t py", "-t json", "-t all")),
         ("grep -r", ("", "--include='*.py'", "--include=.env", "--exclude-dir=deep", "--exclude='*.pem'")),
@@ -118,18 +118,18 @@ def test_approved_search_prints_nothing_of_files_with_keys(place: Place, ignore:
     assert approved > 20
 
 
-def test_approved_search_by_type_prints_nothing_of_files_with_keys(place: Place):
+def test_approved_search_by_type_prints_nothing_of_files_with_keys(place: PathScope):
     """Every type of ripgrep, by ripgrep itself, beside hidden files of which some have a type."""
     root = Path(place.root)
     (root / "sub/deep/server.pem").unlink()
     (root / "odd/.credentials.json").unlink()
-    listed = subprocess.run([ripgrep(), "--type-list"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run([ripgrep.program(), "--type-list"], capture_output=True, text=True, check=True).stdout
     types = [*(line.partition(":")[0] for line in listed.splitlines()), "all"]
     for name in (".env-Dockerfile", ".env", ".env.local", ".env.json", ".env.ts", ".secrets.1", ".env.rb"):
         (root / name).write_text("needle canary\n")
         approved = [each for each in types if judged(f"rg -t {each} needle", place).approved]
         for each in approved:
-            command = [ripgrep(), "--no-config", "-t", each, "needle", "."]
+            command = [ripgrep.program(), "--no-config", "-t", each, "needle", "."]
             done = subprocess.run(command, cwd=root, capture_output=True, check=False)
             assert b"canary" not in done.stdout, (each, name)
         assert bool(approved) is (name in (".env-Dockerfile", ".env", ".env.local"))
@@ -143,27 +143,27 @@ UNCLEAR = (
 
 
 @pytest.mark.parametrize("line", UNCLEAR, ids=range(len(UNCLEAR)))
-def test_line_of_an_ignore_file_that_may_be_read_otherwise_is_asked_about(place: Place, line: str):
+def test_line_of_an_ignore_file_that_may_be_read_otherwise_is_asked_about(place: PathScope, line: str):
     (Path(place.root) / "sub/deep/server.pem").unlink()
     assert judged("rg KEY", place).approved
     (Path(place.root) / ".ignore").write_text(f"{line}\n!.env.example\n")
     assert not judged("rg KEY", place).approved
 
 
-def test_exclude_file_of_git_that_brings_keys_back_is_heeded(place: Place):
+def test_exclude_file_of_git_that_brings_keys_back_is_heeded(place: PathScope):
     (Path(place.root) / "sub/deep/server.pem").unlink()
     (Path(place.root) / ".git/info").mkdir(parents=True, exist_ok=True)
     (Path(place.root) / ".git/info/exclude").write_text("!.env\n")
     assert not judged("rg KEY", place).approved
 
 
-def test_pipe_in_place_of_an_ignore_file_blocks_nothing(place: Place):
+def test_pipe_in_place_of_an_ignore_file_blocks_nothing(place: PathScope):
     os.mkfifo(Path(place.root) / "clean/.ignore")
     assert judged("rg KEY clean", place).approved
 
 
-def test_each_folder_is_walked_once_for_a_command_line(place: Place, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(recursive_search, "MAX_ENTRIES", 8)
+def test_each_folder_is_walked_once_for_a_command_line(place: PathScope, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recursive_search, "MAX_WALKED_ENTRIES", 8)
     assert judged("rg KEY clean clean/. ./clean; rg KEY clean", place).approved
     folders = [Path(place.root) / "clean" / str(number) for number in range(9)]
     for folder in folders:

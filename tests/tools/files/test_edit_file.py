@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.tools.files.contents import WHOLE
-from ikigai.tools.files.diffs import unified
-from ikigai.tools.files.edit_file import Arguments, replaced
-from ikigai.tools.files.edit_hint import nearest
-from tests.tools.files.hands import Hands, call, look, run
+from ikigai.tools.files.contents import MAX_WHOLE_BYTES
+from ikigai.tools.files.diffs import unified_diff
+from ikigai.tools.files.edit_file import EditFileArguments, replace_text
+from ikigai.tools.files.edit_hint import nearest_place
+from tests.tools.files.hands import Hands, call, preview, run
 
 
 async def edited(hands: Hands, data: bytes, **arguments: object) -> bytes:
@@ -29,7 +29,7 @@ async def edited(hands: Hands, data: bytes, **arguments: object) -> bytes:
 async def refused(hands: Hands, data: bytes, **arguments: object) -> str:
     (hands.directory / "a").write_bytes(data)
     await call(hands.read, path="a")
-    for do in (look, run):
+    for do in (preview, run):
         with pytest.raises((LookupError, ValueError, OSError)) as caught:
             await do(hands.edit, path="a", **arguments)
     assert (hands.directory / "a").read_bytes() == data
@@ -44,12 +44,12 @@ async def test_one_text_for_another(hands: Hands):
     assert await edited(hands, b"a(b)*\\1$", old="(b)*\\1", new="\\1\\g<0>") == b"a\\1\\g<0>$"
 
 
-async def test_what_is_said_of_it(hands: Hands, work: Path):
+async def test_result_of_an_edit_names_its_lines(hands: Hands, work: Path):
     (work / "a").write_text("x = 1\ny = 1\n" * 2)
     await call(hands.read, path="a")
-    touch = await look(hands.edit, path="a", old="= 1", new="= 2", all=True)
-    assert (touch.kind, touch.shown, touch.paths) == ("edit", "a", (str(work / "a"),))
-    assert touch.diff.startswith("--- a/a\n+++ b/a\n@@ -1,4 +1,4 @@\n-x = 1\n")
+    effect = await preview(hands.edit, path="a", old="= 1", new="= 2", all=True)
+    assert (effect.kind, effect.shown, effect.paths) == ("edit", "a", (str(work / "a"),))
+    assert effect.diff.startswith("--- a/a\n+++ b/a\n@@ -1,4 +1,4 @@\n-x = 1\n")
     told = await call(hands.edit, path="a", old="= 1", new="= 2", all=True)
     assert told == "Edited a in 4 places, lines 1, 2, 3, 4."
 
@@ -84,7 +84,7 @@ async def test_a_named_encoding_is_kept(hands: Hands, work: Path):
     await call(hands.edit, path="a", old="本", new="間")
     assert (work / "a").read_bytes() == "日間\r\n語\r\n".encode("shift_jis")
     with pytest.raises(ValueError, match=r"shift_jis, the encoding of the file, cannot hold U\+20AC \(€\)"):
-        await look(hands.edit, path="a", old="間", new="€")
+        await preview(hands.edit, path="a", old="間", new="€")
 
 
 @given(
@@ -97,12 +97,12 @@ def test_replacing_is_what_replace_does(pieces: list[str], wanted: list[str], ne
     plain = text.replace("\r\n", "\n")
     if old == new:
         with pytest.raises(ValueError, match="the same text"):
-            replaced(text, old, new, every=True)
+            replace_text(text, old, new, every=True)
     elif old not in plain:
         with pytest.raises(LookupError, match="not in the file"):
-            replaced(text, old, new, every=True)
+            replace_text(text, old, new, every=True)
     else:
-        made, lines = replaced(text, old, new, every=True)
+        made, lines = replace_text(text, old, new, every=True)
         assert made.replace("\r\n", "\n") == plain.replace(old, new) and len(lines) == plain.count(old)
         if "\r\n" not in text or text.count("\r\n") == text.count("\n"):  # of one kind: they stay so
             assert ("\r\n" in text) or "\r\n" not in made
@@ -139,46 +139,46 @@ async def test_a_text_that_is_not_there(hands: Hands):
 def test_nearest_takes_no_time_to_speak_of():
     text = "".join(f"    value_{n % 977} = compute({n})  # and some words\n" for n in range(200_000))
     began = time.monotonic()
-    nearest(text, "\n".join(f"    value_{n} = compute[{n}]" for n in range(3_000)))
-    nearest(text, "x" * 5_000_000)
-    nearest("}\n" * 1_000_000, "}\n" * 50_000 + "{")
+    nearest_place(text, "\n".join(f"    value_{n} = compute[{n}]" for n in range(3_000)))
+    nearest_place(text, "x" * 5_000_000)
+    nearest_place("}\n" * 1_000_000, "}\n" * 50_000 + "{")
     assert time.monotonic() - began < 15
 
 
 async def test_a_file_must_be_read_first_and_not_have_changed(hands: Hands, work: Path):
     (work / "a").write_text("one\n")
-    for do in (look, run):
+    for do in (preview, run):
         with pytest.raises(ValueError, match="was not read yet"):
             await do(hands.edit, path="a", old="one", new="two")
     await call(hands.read, path="a")
     (work / "a").write_text("one \n")
-    for do in (look, run):
+    for do in (preview, run):
         with pytest.raises(ValueError, match="changed since it was read"):
             await do(hands.edit, path="a", old="one", new="two")
     (work / "a").unlink()
     with pytest.raises(FileNotFoundError, match="no a any more"):
-        await look(hands.edit, path="a", old="one", new="two")
+        await preview(hands.edit, path="a", old="one", new="two")
     other = Hands(work)  # what one agent read, another did not
     (work / "a").write_text("one\n")
     await call(hands.read, path="a")
     with pytest.raises(ValueError, match="was not read yet"):
-        await look(other.edit, path="a", old="one", new="two")
+        await preview(other.edit, path="a", old="one", new="two")
 
 
-async def test_looking_at_an_edit_tells_nothing_of_an_unread_file(hands: Hands, work: Path):
+async def test_preview_of_an_edit_reveals_nothing_of_an_unread_file(hands: Hands, work: Path):
     told = set[str]()
     for path in ("../outside/private.txt", "../outside/none"):
         for old in ("the secret", "something else"):
             with pytest.raises(ValueError) as caught:
-                await look(hands.edit, path=path, old=old, new="x")
+                await preview(hands.edit, path=path, old=old, new="x")
             told.add(str(caught.value).replace(path, ""))
     assert told == {" was not read yet: read it first, with read_file."}
 
 
-async def test_what_changes_after_it_was_shown_is_not_edited(hands: Hands, work: Path):
+async def test_file_changed_after_the_preview_is_not_edited(hands: Hands, work: Path):
     (work / "a").write_text("one\ntwo\n")
     await call(hands.read, path="a")
-    await look(hands.edit, path="a", old="one", new="1")
+    await preview(hands.edit, path="a", old="one", new="1")
     (work / "a").write_text("one\nthree\n")
     await call(hands.read, path="a")
     with pytest.raises(OSError, match="changed after this edit was shown"):
@@ -191,12 +191,12 @@ async def test_several_edits_of_one_file_approved_together(hands: Hands, work: P
     await call(hands.read, path="a")
     edits = [{"old": old, "new": new} for old, new in (("one", "1"), ("two", "2"), ("three", "3"))]
     for edit in edits:
-        await look(hands.edit, path="a", **edit)
+        await preview(hands.edit, path="a", **edit)
     for edit in edits:
         await run(hands.edit, path="a", **edit)
     assert (work / "a").read_text() == "1\n2\n3\n"
     for edit in ({"old": "1", "new": "one"}, {"old": "2", "new": "two"}):
-        await look(hands.edit, path="a", **edit)
+        await preview(hands.edit, path="a", **edit)
     await run(hands.edit, path="a", old="1", new="one")
     (work / "a").write_text("one\n2\n3\nmine\n")  # somebody else, in between
     with pytest.raises(ValueError, match="changed since it was read"):
@@ -226,27 +226,27 @@ async def test_through_a_link_the_file_is_edited_and_the_link_stays(hands: Hands
     (work / "real").write_text("one\n")
     (work / "link").symlink_to("real")
     await call(hands.read, path="real")
-    touch = await look(hands.edit, path="link", old="one", new="two")
-    assert touch.paths == (str(work / "real"),) and touch.shown == "real"
+    effect = await preview(hands.edit, path="link", old="one", new="two")
+    assert effect.paths == (str(work / "real"),) and effect.shown == "real"
     await run(hands.edit, path="link", old="one", new="two")
     assert (work / "link").is_symlink() and (work / "real").read_text() == "two\n"
 
 
 async def test_a_file_that_is_too_large(hands: Hands, work: Path):
-    (work / "a").write_text("line\n" * (WHOLE // 5 + 1))
+    (work / "a").write_text("line\n" * (MAX_WHOLE_BYTES // 5 + 1))
     await call(hands.read, path="a", limit=1)
     with pytest.raises(ValueError, match="10,000,000 are the most that can be edited"):
-        await look(hands.edit, path="a", old="line", new="x")
+        await preview(hands.edit, path="a", old="line", new="x")
 
 
 @pytest.mark.long
 async def test_ten_megabytes_take_no_time_to_speak_of(hands: Hands, work: Path):
-    (work / "a").write_text("a line\n" * (WHOLE // 7))
+    (work / "a").write_text("a line\n" * (MAX_WHOLE_BYTES // 7))
     await call(hands.read, path="a", limit=1)
     began = time.monotonic()
     assert "1,428,571 places" in await call(hands.edit, path="a", old="line", new="word", all=True)
     with pytest.raises(LookupError, match="100 times or more"):
-        await look(hands.edit, path="a", old="a word\n" * 700_000, new="x" * 5_000_000)
+        await preview(hands.edit, path="a", old="a word\n" * 700_000, new="x" * 5_000_000)
     assert time.monotonic() - began < 30
 
 
@@ -259,16 +259,16 @@ def test_arguments_of_the_wrong_kind():
         {"path": ["a"], "old": "x", "new": "y"},
     ):
         with pytest.raises(msgspec.ValidationError):
-            msgspec.json.decode(json.dumps(arguments), type=Arguments)
+            msgspec.json.decode(json.dumps(arguments), type=EditFileArguments)
     with pytest.raises(msgspec.DecodeError):
-        msgspec.json.decode(rb'{"path": "a", "old": "x", "new": "\udc80"}', type=Arguments)
+        msgspec.json.decode(rb'{"path": "a", "old": "x", "new": "\udc80"}', type=EditFileArguments)
 
 
 async def test_a_lone_surrogate_is_not_written(hands: Hands, work: Path):
     (work / "a").write_text("x")
     await call(hands.read, path="a")
     with pytest.raises(ValueError, match=r"cannot hold U\+DC80"):
-        await hands.edit.look(Arguments("a", "x", "\udc80"))
+        await hands.edit.preview(EditFileArguments("a", "x", "\udc80"))
 
 
 # -- diffs ----------------------------------------------------------------------------------------------------------
@@ -279,14 +279,14 @@ LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n"]), max_size=30).map(
 @given(LINES, LINES, st.booleans(), st.booleans())
 def test_a_diff_makes_the_new_file_of_the_old(before: str, after: str, one: bool, other: bool):
     before, after = before + "end" * one, after + "end" * other
-    diff = unified(before, after, "a")
+    diff = unified_diff(before, after, "a")
     assert (diff == "") == (before == after)
     if diff:
         assert applied(before, diff) == after
 
 
 def applied(before: str, diff: str) -> str:
-    """What a diff makes of a text, as `patch` does it: written anew from the format's description."""
+    """Apply a diff as `patch` does; written from the description of the format, independently of the product."""
     old, made, at = before.split("\n"), list[str](), 0
     end, last = "\n", ""
     for line in diff.split("\n")[2:]:
@@ -315,7 +315,7 @@ def applied(before: str, diff: str) -> str:
 def test_the_patch_program_takes_the_diff(work: Path):
     before = "".join(f"line {n}\n" for n in range(1_000))
     after = before.replace("line 500\n", "five hundred\n").replace("line 10\n", "").replace("line 999\n", "last")
-    diff = unified(before, after, "a.txt") + "\n"
+    diff = unified_diff(before, after, "a.txt") + "\n"
     (work / "a.txt").write_text(before)
     subprocess.run(["git", "apply", "--unsafe-paths", "-p1"], cwd=work, input=diff, text=True, check=True)
     assert (work / "a.txt").read_text() == after
@@ -323,9 +323,9 @@ def test_the_patch_program_takes_the_diff(work: Path):
 
 def test_a_diff_is_bounded_in_size_and_time():
     began = time.monotonic()
-    many = unified("".join(f"{n}\n" for n in range(100_000)), "".join(f"{-n}\n" for n in range(1, 100_000)), "a")
+    many = unified_diff("".join(f"{n}\n" for n in range(100_000)), "".join(f"{-n}\n" for n in range(1, 100_000)), "a")
     assert many.count("\n") < 2_010 and "more lines of this diff are not shown]" in many
-    long = unified("x" * 3_000_000, "y" * 3_000_000, "a")
+    long = unified_diff("x" * 3_000_000, "y" * 3_000_000, "a")
     assert len(long) < 5_000 and "[2,999,0" in long
-    unified("a\nb\n" * 900, "b\na\n" * 900, "a")
+    unified_diff("a\nb\n" * 900, "b\na\n" * 900, "a")
     assert time.monotonic() - began < 20

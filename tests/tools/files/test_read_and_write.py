@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.images.mentioned_files import PNG
-from ikigai.tools.base import Kind
-from ikigai.tools.files.contents import WHOLE, present, replace
-from ikigai.tools.files.safe_paths import inside, opened, resolved
+from ikigai.tools.base import EffectKind
+from ikigai.tools.files.contents import MAX_WHOLE_BYTES, read_present, replace
+from ikigai.tools.files.safe_paths import is_inside, open_file, resolve_path
 from tests import ROOT
-from tests.tools.files.hands import Hands, call, look, run
+from tests.tools.files.hands import Hands, call, preview, run
 
 
 async def lines(hands: Hands, path: str, **more: object) -> tuple[str, list[str]]:
@@ -57,7 +57,7 @@ async def test_pages_are_the_whole_file(hands: Hands, work: Path):
         await run(hands.read, path="a.txt", offset=5_001)
 
 
-async def test_what_is_odd_about_a_file_is_said(hands: Hands, work: Path):
+async def test_oddities_of_a_file_are_named(hands: Hands, work: Path):
     for data, head, first in (
         (b"", "[the file is empty]", None),
         (b"x", "[lines 1 to 1 of 1; no line end at the end]", "x"),
@@ -119,7 +119,7 @@ async def test_a_huge_file_is_read_no_further_than_needed(hands: Hands, work: Pa
 async def test_large_and_small_files_read_alike(hands: Hands, work: Path):
     text = "".join(f"{'é' * (n % 90)} {n}\n" for n in range(120_000))
     (work / "large").write_text(text)
-    assert (work / "large").stat().st_size > WHOLE
+    assert (work / "large").stat().st_size > MAX_WHOLE_BYTES
     wanted = text.split("\n")
     for offset in (1, 2, 59_999, 119_990):
         head, body = await lines(hands, "large", offset=offset, limit=20)
@@ -137,7 +137,7 @@ async def test_an_image_is_shown(hands: Hands, work: Path):
     assert (output.images[0].width, output.images[0].media_type, output.images[0].name) == (30, PNG, "a.txt")
     assert (await run(hands.read, path="b.gif")).images[0].media_type == PNG
     (work / "broken.png").write_bytes((work / "a.txt").read_bytes()[:50])
-    with pytest.raises(Refused, match=r"broken\.png is damaged"):
+    with pytest.raises(Rejected, match=r"broken\.png is damaged"):
         await run(hands.read, path="broken.png")
 
 
@@ -145,7 +145,7 @@ def test_pillow_is_imported_for_images_only():
     program = (
         "import asyncio, sys; from pathlib import Path; from tests.tools.files.hands import Hands, call;"
         "asyncio.run(call(Hands(Path('.')).read, path='pyproject.toml')); print([m for m in sys.modules if m == 'PIL'"
-        " or m in ('httpx', 'pathspec', 'markdownify', 'bs4')])"
+        " or m in ('httpx', 'markdownify', 'bs4')])"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
@@ -154,7 +154,7 @@ def test_pillow_is_imported_for_images_only():
 # -- paths ----------------------------------------------------------------------------------------------------------
 
 
-async def test_where_a_path_leads_is_told_before(hands: Hands, work: Path):
+async def test_preview_shows_where_a_path_leads(hands: Hands, work: Path):
     (work / "sub").mkdir()
     (work / "link").symlink_to("../outside")
     (work / "good").symlink_to("sub")
@@ -172,20 +172,20 @@ async def test_where_a_path_leads_is_told_before(hands: Hands, work: Path):
         ("../work2/a", work.parent / "work2" / "a", False),
     ):
         for tool, more in ((hands.read, {}), (hands.write, {"content": "x"})):
-            touch = await look(tool, path=name, **more)
-            assert (touch.paths, touch.inside) == ((str(path),), within), name
-            assert touch.kind == (Kind.READ if tool is hands.read else Kind.EDIT)
-            assert touch.directory == str(work)
+            effect = await preview(tool, path=name, **more)
+            assert (effect.paths, effect.inside) == ((str(path),), within), name
+            assert effect.kind == (EffectKind.READ if tool is hands.read else EffectKind.EDIT)
+            assert effect.directory == str(work)
 
 
 async def test_a_working_directory_that_is_itself_a_link(tmp_path: Path):
     (tmp_path / "real").mkdir()
     (tmp_path / "alias").symlink_to("real")
-    assert (await look(Hands(tmp_path / "alias").read, path="a")).inside
-    assert inside(resolved("a/../b", tmp_path / "alias"), tmp_path / "alias")
+    assert (await preview(Hands(tmp_path / "alias").read, path="a")).inside
+    assert is_inside(resolve_path("a/../b", tmp_path / "alias"), tmp_path / "alias")
 
 
-async def test_what_is_no_file_is_refused_without_waiting(hands: Hands, work: Path):
+async def test_special_file_is_refused_without_waiting(hands: Hands, work: Path):
     os.mkfifo(work / "fifo")
     (work / "loop").symlink_to("loop")
     (work / "sub").mkdir()
@@ -250,9 +250,9 @@ async def test_files_that_may_not_be_touched():
 async def test_a_new_file(hands: Hands, work: Path):
     old = os.umask(0o027)
     try:
-        touch = await look(hands.write, path="new/deep/a.txt", content="one\ntwo")
-        assert touch.shown == "new/deep/a.txt" and not (work / "new").exists()
-        assert touch.diff.split("\n") == [
+        effect = await preview(hands.write, path="new/deep/a.txt", content="one\ntwo")
+        assert effect.shown == "new/deep/a.txt" and not (work / "new").exists()
+        assert effect.diff.split("\n") == [
             "--- /dev/null",
             "+++ b/new/deep/a.txt",
             "@@ -0,0 +1,2 @@",
@@ -274,20 +274,20 @@ async def test_five_megabytes(hands: Hands, work: Path):
     content = "é\n" * 1_700_000
     await call(hands.write, path="a", content=content)
     assert (work / "a").read_text() == content
-    touch = await look(hands.write, path="b", content=content)
-    assert len(touch.diff) < 100_000 and "more lines of this diff are not shown]" in touch.diff
+    effect = await preview(hands.write, path="b", content=content)
+    assert len(effect.diff) < 100_000 and "more lines of this diff are not shown]" in effect.diff
 
 
 async def test_a_file_that_was_not_read_is_not_overwritten(hands: Hands, work: Path):
     (work / "a").write_text("mine\n")
-    for do in (look, run):
+    for do in (preview, run):
         with pytest.raises(ValueError, match="exists and was not read yet"):
             await do(hands.write, path="a", content="theirs")
     await call(hands.read, path="a")
     assert (await call(hands.write, path="a", content="theirs\n")).startswith("Wrote a: 1 line, 7 bytes.")
     await call(hands.write, path="a", content="again\n")
     (work / "a").write_text("mine again\n")
-    for do in (look, run):
+    for do in (preview, run):
         with pytest.raises(ValueError, match="changed since it was read"):
             await do(hands.write, path="a", content="theirs")
     assert (work / "a").read_text() == "mine again\n"
@@ -301,15 +301,15 @@ async def test_a_touched_file_with_the_same_content_is_not_stale(hands: Hands, w
     assert (work / "a").read_text() == "y\n"
 
 
-async def test_what_changes_after_it_was_shown_stays(hands: Hands, work: Path):
+async def test_file_changed_after_the_preview_is_not_overwritten(hands: Hands, work: Path):
     (work / "a").write_text("one\n")
     await call(hands.read, path="a")
-    await look(hands.write, path="a", content="two\n")
+    await preview(hands.write, path="a", content="two\n")
     (work / "a").write_text("mine\n")
     await call(hands.read, path="a")  # the agent knows it, but nobody approved a change of it
     with pytest.raises(OSError, match="changed after this call was shown"):
         await run(hands.write, path="a", content="two\n")
-    await look(hands.write, path="b", content="new\n")
+    await preview(hands.write, path="b", content="new\n")
     (work / "b").write_text("mine\n")
     await call(hands.read, path="b")
     with pytest.raises(OSError, match="changed after this call was shown"):
@@ -341,14 +341,14 @@ async def test_encoding_line_ends_and_mode_are_kept(hands: Hands, work: Path):
     (work / "a").write_bytes(b"caf\xe9\n")
     await call(hands.read, path="a")
     with pytest.raises(ValueError, match=r"Latin-1, the encoding of the file, cannot hold U\+65E5 \(日\)"):
-        await look(hands.write, path="a", content="日本\n")
+        await preview(hands.write, path="a", content="日本\n")
     assert (work / "a").read_bytes() == b"caf\xe9\n"
 
 
-def test_what_changes_while_it_is_written_stays(work: Path):
+def test_file_changed_during_the_write_is_not_overwritten(work: Path):
     file = work / "a"
     file.write_text("one\n")
-    before = present(file)
+    before = read_present(file)
     assert before
     file.write_text("mine\n")
     with pytest.raises(OSError, match="it changed while it was being written"):
@@ -370,16 +370,16 @@ def test_what_changes_while_it_is_written_stays(work: Path):
 FULL = """
 import asyncio, resource, sys
 from pathlib import Path
-from ikigai.tools.files.read_tracker import Seen
-from ikigai.tools.files.read_file import ReadFile, Arguments as Read
-from ikigai.tools.files.write_file import WriteFile, Arguments as Write
+from ikigai.tools.files.read_tracker import ReadTracker
+from ikigai.tools.files.read_file import ReadFile, ReadFileArguments
+from ikigai.tools.files.write_file import WriteFile, WriteFileArguments
 
 async def main():
-    work, seen = Path(sys.argv[1]), Seen()
-    await ReadFile(work, seen).run(Read("a.txt"), print)
+    work, tracker = Path(sys.argv[1]), ReadTracker()
+    await ReadFile(work, tracker).run(ReadFileArguments("a.txt"), print)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
     try:
-        print(await WriteFile(work, seen).run(Write("a.txt", "x" * 5000), print))
+        print(await WriteFile(work, tracker).run(WriteFileArguments("a.txt", "x" * 5000), print))
     except OSError as error:
         print(error)
 
@@ -387,7 +387,7 @@ asyncio.run(main())
 """
 
 
-def test_what_finds_no_room_leaves_the_file_as_it_is(work: Path):
+def test_write_without_room_leaves_the_file_unchanged(work: Path):
     """A limit on the size of files stands for a full disk: the kernel refuses in the middle of the writing."""
     (work / "a.txt").write_text("as it was\n")
     done = subprocess.run([sys.executable, "-c", FULL, str(work)], capture_output=True, text=True, check=True)
@@ -395,7 +395,7 @@ def test_what_finds_no_room_leaves_the_file_as_it_is(work: Path):
     assert [(file.name, file.read_text()) for file in work.iterdir()] == [("a.txt", "as it was\n")]
 
 
-async def test_nobody_sees_half_a_file(hands: Hands, work: Path):
+async def test_readers_never_see_half_a_file(hands: Hands, work: Path):
     texts = ("a" * 3_000_000, "b" * 3_000_000)
     await call(hands.write, path="a", content=texts[0])
     seen, done = set[str](), threading.Event()
@@ -420,7 +420,7 @@ async def test_a_link_swapped_after_the_approval_leads_nowhere(hands: Hands, wor
     for tool, arguments in ((hands.write, {"content": "x"}), (hands.read, {})):
         (work / "sub" / "private.txt").write_text("harmless")
         await call(hands.read, path="sub/private.txt")
-        await look(tool, path="sub/private.txt", **arguments)
+        await preview(tool, path="sub/private.txt", **arguments)
         shutil.rmtree(work / "sub")
         (work / "sub").symlink_to(outside)
         with pytest.raises(OSError, match=r"led to .*/work/sub/private\.txt when this call was shown, and leads to"):
@@ -455,13 +455,13 @@ async def test_links_that_change_all_the_time_lead_nowhere_else(work: Path):
         for _ in range(1_500):
             hands = Hands(work)
             try:
-                await look(hands.read, path="turn/private.txt")
-                shown = (await look(hands.read, path="turn/private.txt")).inside
+                await preview(hands.read, path="turn/private.txt")
+                shown = (await preview(hands.read, path="turn/private.txt")).inside
                 told = await run(hands.read, path="turn/private.txt")
                 through += 1
                 assert not shown or "the secret" not in told.text
                 if shown:
-                    await look(hands.write, path="turn/private.txt", content="changed")
+                    await preview(hands.write, path="turn/private.txt", content="changed")
                     await run(hands.write, path="turn/private.txt", content="changed")
             except (OSError, ValueError):
                 refused += 1
@@ -477,10 +477,10 @@ async def test_links_that_change_all_the_time_lead_nowhere_else(work: Path):
 def test_opening_follows_no_link_on_the_way(work: Path):
     (work / "link").symlink_to(work.parent / "outside")
     (work / "file").symlink_to(work.parent / "outside" / "private.txt")
-    assert opened(work.parent / "outside" / "private.txt").read() == b"the secret\n"
+    assert open_file(work.parent / "outside" / "private.txt").read() == b"the secret\n"
     for path in (work / "link" / "private.txt", work / "file"):
         with pytest.raises(OSError):
-            opened(path)
+            open_file(path)
 
 
 @pytest.mark.long

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app.tool_runtime import Workshop
+from ikigai.app.tool_runtime import ToolRuntime
 from ikigai.config.key_table import Config
-from ikigai.config.records import Tools
-from ikigai.tools.shell.environment import FIXED, for_commands
+from ikigai.config.records import ToolSettings
+from ikigai.tools.shell.environment import FIXED_VALUES, command_environment
 
 PASSED = {
     "PATH": "/bin", "HOME": "/h", "LANG": "C", "LC_ALL": "C", "SSH_AUTH_SOCK": "/s", "GOPATH": "/go", "CI": "true",
@@ -31,13 +31,16 @@ STEERING = [
 
 
 def test_command_gets_the_listed_variables_without_secrets():
-    assert for_commands({**PASSED, **SECRET, "TERM": "xterm", "PAGER": "less"}, ["MY_MODEL"]) == {**PASSED, **FIXED}
+    assert command_environment({**PASSED, **SECRET, "TERM": "xterm", "PAGER": "less"}, ["MY_MODEL"]) == {
+        **PASSED,
+        **FIXED_VALUES,
+    }
 
 
 @pytest.mark.parametrize("name", STEERING)
 def test_variable_that_steers_programs_passes_only_when_it_is_named(name: str):
-    assert for_commands({name: "x"}) == FIXED
-    assert for_commands({name: "x"}, env=[name]) == {**FIXED, name: "x"}
+    assert command_environment({name: "x"}) == FIXED_VALUES
+    assert command_environment({name: "x"}, env=[name]) == {**FIXED_VALUES, name: "x"}
 
 
 @pytest.mark.parametrize(
@@ -51,8 +54,10 @@ def test_variable_that_steers_programs_passes_only_when_it_is_named(name: str):
     ],
 )  # fmt: skip
 def test_value_with_credentials_passes_only_by_its_exact_name(value: str):
-    assert for_commands({"PIP_INDEX_URL": value, "GOPROXY": value, "MY_QUEUE": value}, env=["MY_*"]) == FIXED
-    assert for_commands({"MY_QUEUE": value}, env=["MY_QUEUE"]) == {**FIXED, "MY_QUEUE": value}
+    assert (
+        command_environment({"PIP_INDEX_URL": value, "GOPROXY": value, "MY_QUEUE": value}, env=["MY_*"]) == FIXED_VALUES
+    )
+    assert command_environment({"MY_QUEUE": value}, env=["MY_QUEUE"]) == {**FIXED_VALUES, "MY_QUEUE": value}
 
 
 @pytest.mark.parametrize(
@@ -63,29 +68,32 @@ def test_value_with_credentials_passes_only_by_its_exact_name(value: str):
     ],
 )  # fmt: skip
 def test_value_without_credentials_passes(value: str):
-    assert for_commands({"DOCKER_HOST": value}) == {**FIXED, "DOCKER_HOST": value}
+    assert command_environment({"DOCKER_HOST": value}) == {**FIXED_VALUES, "DOCKER_HOST": value}
 
 
 def test_named_variable_goes_before_the_fixed_value():
-    assert for_commands({"PAGER": "less", "GIT_PAGER": "less"}, env=["PAGER"]) == {**FIXED, "PAGER": "less"}
+    assert command_environment({"PAGER": "less", "GIT_PAGER": "less"}, env=["PAGER"]) == {
+        **FIXED_VALUES,
+        "PAGER": "less",
+    }
 
 
 def test_start_of_names_passes_all_but_secrets():
     given = {"AWS_REGION": "x", "AWS_PROFILE": "p", "AWS_SESSION_TOKEN": "s", "AWS_DSN_OF": "db://me:hunter2@host"}
     passed = {"AWS_REGION": "x", "AWS_PROFILE": "p"}
-    assert for_commands({**given, "AWSX": "x"}, env=["AWS_*"]) == {**FIXED, **passed}
-    assert for_commands(given, ["AWS_REGION"], env=["AWS_*"]) == {**FIXED, "AWS_PROFILE": "p"}
+    assert command_environment({**given, "AWSX": "x"}, env=["AWS_*"]) == {**FIXED_VALUES, **passed}
+    assert command_environment(given, ["AWS_REGION"], env=["AWS_*"]) == {**FIXED_VALUES, "AWS_PROFILE": "p"}
 
 
 def test_secret_passes_by_its_exact_name():
     given = {"GITHUB_TOKEN": "s", "GITLAB_TOKEN": "s"}
-    assert for_commands(given, env=["GITHUB_TOKEN"]) == {**FIXED, "GITHUB_TOKEN": "s"}
-    assert for_commands(given, ["GITHUB_TOKEN"], env=["GIT*"]) == FIXED
+    assert command_environment(given, env=["GITHUB_TOKEN"]) == {**FIXED_VALUES, "GITHUB_TOKEN": "s"}
+    assert command_environment(given, ["GITHUB_TOKEN"], env=["GIT*"]) == FIXED_VALUES
 
 
 def test_workshop_passes_what_the_configuration_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("KUBECONFIG", "/k")
     monkeypatch.setenv("CDPATH", "/c")
-    assert "KUBECONFIG" not in Workshop(Config(), tmp_path).environment
-    environment = Workshop(Config(tools=Tools(env=("KUBECONFIG",))), tmp_path).environment
+    assert "KUBECONFIG" not in ToolRuntime(Config(), tmp_path).environment
+    environment = ToolRuntime(Config(tools=ToolSettings(env=("KUBECONFIG",))), tmp_path).environment
     assert environment["KUBECONFIG"] == "/k" and "CDPATH" not in environment

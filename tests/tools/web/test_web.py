@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -27,15 +26,16 @@ from hypothesis import strategies as st
 from PIL import Image as Pillow
 
 from ikigai import images
-from ikigai.tools.base import Output
-from ikigai.tools.web.addresses import public
+from ikigai.tools.base import ToolOutput
+from ikigai.tools.web.addresses import is_public
 from ikigai.tools.web.factory import web_tools
 from ikigai.tools.web.fetch import WebFetch
-from ikigai.tools.web.http import Fetched, Fetcher, Refused
-from ikigai.tools.web.page_text import decoded
+from ikigai.tools.web.http import FetchedPage, Fetcher, NotPublic
+from ikigai.tools.web.page_text import decode_page
 from ikigai.tools.web.search import WebSearch
+from tests.support.starting import children
 from tests.support.wire_server import Answer, WireServer
-from tests.tools.files.hands import look, run
+from tests.tools.files.hands import preview, run
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 
@@ -49,10 +49,10 @@ def redirect(to: str, status: int = 302) -> Answer:
     return Answer(b"", status, {"Location": to})
 
 
-async def fetched(*answers: Answer, path: str = "/", **limits: Any) -> Output:
-    """What the tool tells of a page on this machine, which the user allowed."""
+async def fetched(*answers: Answer, path: str = "/", **limits: Any) -> ToolOutput:
+    """Return the output for a page of this machine, which the user allows."""
     async with WireServer(answers) as server:
-        tool = WebFetch(Path.cwd(), Fetcher(["127.0.0.1"], **limits), images.pictured)
+        tool = WebFetch(Path.cwd(), Fetcher(["127.0.0.1"], **limits), images.read_picture)
         return await run(tool, url=f"http://127.0.0.1:{server.port}{path}")
 
 
@@ -74,19 +74,19 @@ PUBLIC = (
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
-def test_what_is_not_on_the_internet(address: str):
-    assert not public(address)
+def test_private_address_is_not_public(address: str):
+    assert not is_public(address)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_what_is_on_the_internet(address: str):
-    assert public(address)
+def test_internet_address_is_public(address: str):
+    assert is_public(address)
 
 
 @given(st.ip_addresses(v=4))
 def test_an_address_means_the_same_when_it_is_wrapped(address: ipaddress.IPv4Address):
-    assert public(f"::ffff:{address}") == public(str(address))
-    assert not public(str(address)) or address.is_global
+    assert is_public(f"::ffff:{address}") == is_public(str(address))
+    assert not is_public(str(address)) or address.is_global
 
 
 @pytest.mark.parametrize(
@@ -119,15 +119,15 @@ async def test_this_machine_is_not_fetched_by_any_of_its_names(host: str):
         ),
     ],
 )
-async def test_what_is_no_url(url: str):
+async def test_invalid_url_is_refused(url: str):
     tool = WebFetch(Path.cwd(), Fetcher())
-    for do in (look, run):
+    for do in (preview, run):
         with pytest.raises(ValueError) as caught:
             await do(tool, url=url)
         assert type(caught.value) is ValueError and len(str(caught.value)) < 400
 
 
-async def test_looking_asks_nobody():
+async def test_preview_makes_no_request():
     asked = list[str]()
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -135,12 +135,12 @@ async def test_looking_asks_nobody():
         return ["127.0.0.1"]
 
     tool = WebFetch(Path("/work"), Fetcher(resolve=resolve))
-    touch = await look(tool, url="HTTP://Bücher.example:80/a b?c=ü#part")
-    assert (touch.kind, touch.shown) == ("network", "http://xn--bcher-kva.example/a%20b?c=%C3%BC")
-    assert (touch.directory, touch.paths, touch.inside, asked) == ("/work", (), False, [])
-    with pytest.raises(Refused, match=r"^10\.0\.0\.1 is not on the public internet"):
-        await look(tool, url="http://10.0.0.1/")
-    with pytest.raises(Refused, match=r"bücher\.example \(127\.0\.0\.1\) is not on the public internet"):
+    effect = await preview(tool, url="HTTP://Bücher.example:80/a b?c=ü#part")
+    assert (effect.kind, effect.shown) == ("network", "http://xn--bcher-kva.example/a%20b?c=%C3%BC")
+    assert (effect.directory, effect.paths, effect.inside, asked) == ("/work", (), False, [])
+    with pytest.raises(NotPublic, match=r"^10\.0\.0\.1 is not on the public internet"):
+        await preview(tool, url="http://10.0.0.1/")
+    with pytest.raises(NotPublic, match=r"bücher\.example \(127\.0\.0\.1\) is not on the public internet"):
         await run(tool, url="http://bücher.example/")
     assert asked == ["xn--bcher-kva.example"]
 
@@ -159,7 +159,7 @@ async def test_the_address_that_was_checked_is_the_one_that_is_connected_to():
         assert (got.body, got.url) == (b"one", url)
         assert server.requests[0].headers["host"] == f"rebind.test:{server.port}"
         for address in (r"10\.0\.0\.1", r"127\.0\.0\.1"):
-            with pytest.raises(Refused, match=address):
+            with pytest.raises(NotPublic, match=address):
                 await Fetcher(resolve=resolve).get(url)
         assert len(server.requests) == 1
 
@@ -204,11 +204,11 @@ async def test_redirects_are_checked_like_the_first_request(to: str, words: str)
 async def test_a_redirect_from_the_internet_does_not_come_in(monkeypatch: pytest.MonkeyPatch):
     """Also where the user allowed the host it leads to: nobody was shown that."""
     monkeypatch.setattr(
-        "ikigai.tools.web.http.public", lambda address: address == "127.0.0.1"
+        "ikigai.tools.web.http.is_public", lambda address: address == "127.0.0.1"
     )  # stands for one outside
     async with WireServer() as outside, WireServer([page("inside")]) as inside:
         outside.script.append(redirect(f"http://127.0.0.2:{inside.port}/"))
-        with pytest.raises(Refused, match=r"a redirect from the internet leads to 127\.0\.0\.2"):
+        with pytest.raises(NotPublic, match=r"a redirect from the internet leads to 127\.0\.0\.2"):
             await Fetcher(["127.0.0.2"]).get(f"http://127.0.0.1:{outside.port}/")
         assert not inside.requests
 
@@ -230,10 +230,10 @@ async def test_no_cookie_goes_along():
 
 
 async def test_a_page_that_is_too_large_is_cut():
-    output = await fetched(page("x" * 300_000, "text/plain"), most=100_000)
+    output = await fetched(page("x" * 300_000, "text/plain"), max_bytes=100_000)
     _, body, end = output.text.split("\n")
     assert body == "x" * 100_000 and end == "[the page is longer: only its first 100,000 bytes were read]"
-    exact = await fetched(page("x" * 100_000, "text/plain"), most=100_000)
+    exact = await fetched(page("x" * 100_000, "text/plain"), max_bytes=100_000)
     assert exact.text.endswith("x" * 100)
 
 
@@ -392,11 +392,11 @@ async def test_pages_that_cannot_be_made_into_markdown_quickly():
 
 
 async def test_a_page_that_takes_too_long_is_given_as_it_is(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.tools.web.page_text.SECONDS", 0.5)
+    monkeypatch.setattr("ikigai.tools.web.page_text.CONVERSION_TIMEOUT", 0.5)
     html = "<p>a <b>b</b></p>" * 60_000
     _, note, body = (await fetched(page(html))).text.split("\n")
     assert (note, body) == ("[the page could not be made into Markdown; this is its HTML]", html)
-    assert not [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    assert not children()
 
 
 @pytest.mark.long
@@ -434,12 +434,12 @@ async def test_the_loop_goes_on_while_a_page_is_made_into_markdown():
     ],
 )
 def test_text_is_decoded_as_it_is_declared(data: bytes, kind: str, text: str):
-    assert decoded(Fetched("http://x/", 200, "", kind, data, cut=False)) == text
+    assert decode_page(FetchedPage("http://x/", 200, "", kind, data, cut=False)) == text
 
 
 @given(st.binary(max_size=300), st.text(max_size=30))
 def test_nothing_cannot_be_decoded(data: bytes, label: str):
-    decoded(Fetched("http://x/", 200, "", f"text/html; charset={label}", data, cut=False))
+    decode_page(FetchedPage("http://x/", 200, "", f"text/html; charset={label}", data, cut=False))
 
 
 async def test_other_types():
@@ -493,7 +493,7 @@ def results(value: object, status: int = 200) -> Answer:
     return Answer(json.dumps(value).encode(), status, {"Content-Type": "application/json"})
 
 
-async def searched(answer: Answer, **arguments: Any) -> tuple[Output, WireServer]:
+async def searched(answer: Answer, **arguments: Any) -> tuple[ToolOutput, WireServer]:
     async with WireServer([answer]) as server:
         tool = WebSearch(Path.cwd(), KEY, server.base_url)
         return await run(tool, **({"query": "x y"} | arguments)), server
@@ -507,8 +507,8 @@ async def test_the_web_is_searched():
     )
     assert server.requests[0].path == "/v1/web/search?q=x+y&count=5&offset=1"
     assert server.requests[0].headers["x-subscription-token"] == KEY
-    touch = await look(WebSearch(Path("/work"), KEY), query="x y")
-    assert (touch.kind, touch.shown) == ("network", "x y (at api.search.brave.com)")
+    effect = await preview(WebSearch(Path("/work"), KEY), query="x y")
+    assert (effect.kind, effect.shown) == ("network", "x y (at api.search.brave.com)")
 
 
 async def test_searches_that_find_nothing_or_fail():

@@ -1,6 +1,6 @@
-"""The checksum of an exported history: SHA-256 over what its JSON says, not over how that is laid out.
+"""This module computes the checksum of a file of events: SHA-256 over its JSON values, not over their layout.
 
-Another program may lay a file out anew: spaces, escapes, the order of fields and zeros behind a decimal point are no
+Another program may lay a file out anew: spaces, escapes, the order of fields and zeros behind a decimal point do not
 matter.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 
 
 class Checksum:
-    """Of the JSON texts that were added, in their order."""
+    """The checksum of the JSON texts that were added, in their order."""
 
     def __init__(self) -> None:
         self._hash = sha256()
@@ -30,7 +30,7 @@ class Checksum:
 
 
 def _number(literal: str) -> Decimal:
-    """No digit counts less than another: a float would take numbers for equal that PostgreSQL tells apart."""
+    """Return the exact number: a float would take numbers for equal that PostgreSQL tells apart."""
     return Decimal(literal).normalize(_EXACT)
 
 

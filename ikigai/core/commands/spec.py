@@ -1,0 +1,64 @@
+"""This module defines the record of one slash command, which every list of commands is derived from."""
+
+from collections.abc import Callable
+from enum import Enum
+
+from ikigai.core.commands.parsers import Meaning, ProgramCommand
+from ikigai.core.errors import Rejected
+from ikigai.core.record import Record
+
+
+class CommandTiming(Enum):
+    """The time at which a command runs that is entered at the prompt."""
+
+    AGENT = "agent"
+    """It is an input to the agent, which decides when."""
+    NOW = "now"
+    """The program runs it at once, beside all that goes on."""
+    QUEUED = "queued"
+    """It waits for the entries before it: it means the agent that is on screen then."""
+    BLOCKING = "blocking"
+    """As QUEUED, and later entries wait for it: the next message is sent with its changes."""
+    SWITCHING = "switching"
+    """As QUEUED, and later entries are meant for the agent to which it leads."""
+
+
+class PrintMode(Enum):
+    """The action of print mode for a command."""
+
+    NO = "no"
+    SHOW = "show"
+    """Print its answer; with an argument that makes it an input, as CHANGE."""
+    CHANGE = "change"
+    """Give it to the agent, if the argument makes it an input."""
+    TREE = "tree"
+    """Change the tree of agents."""
+
+
+class CommandSpec(Record, frozen=True):
+    """One slash command. An `argument` of "" means that it takes none; `question` asks for a missing one.
+
+    `parser` returns None for the command itself with its argument as typed. `completes` names the kind of completion:
+    marks, models, agents, code, commands … Only the help of this command prints `more`.
+    """
+
+    name: str
+    argument: str
+    help: str
+    timing: CommandTiming = CommandTiming.NOW
+    parser: Callable[[str], Meaning | None] | None = None
+    question: str = ""
+    completes: str = ""
+    print_mode: PrintMode = PrintMode.NO
+    multiline: bool = False
+    aliases: tuple[str, ...] = ()
+    more: str = ""
+
+    def parse(self, argument: str) -> Meaning:
+        """Return the meaning of the command with this stripped argument. Raise Rejected for a wrong one."""
+        if argument and not self.argument:
+            raise Rejected(f"/{self.name} takes no argument.", f"Type /{self.name} alone.")
+        if self.question and not argument:
+            raise Rejected(self.question, f"Write it behind /{self.name}.")
+        meaning = self.parser(argument) if self.parser else None
+        return ProgramCommand(self.name, argument) if meaning is None else meaning

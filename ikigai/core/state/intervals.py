@@ -1,0 +1,52 @@
+"""This module says which events of a lineage a stored event excludes from memory.
+
+    clear     every event before it
+    rewind    every event between the one it goes back to and itself
+    filter    its ranges, both ends included; the talk that planned it, up to itself; its single ids
+    summary   every event up to `upto`, that one included; none if it tells of a cleared epoch
+    undo      no event: it puts the event that it names out of force, see `lineage.undone_ids`
+
+A rewind to before a summary takes that summary out of force, too.
+"""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from ikigai.core.events import Cleared, Event, Filtered, Rewound, Summarised
+from ikigai.core.record import Record
+
+Interval: TypeAlias = tuple[int, int]
+"""Ids between two ends, neither of which belongs to it."""
+
+
+class ExcludedInterval(Record, frozen=True):
+    """Events that are out of memory as long as the event that excludes them is in force."""
+
+    intervals: tuple[Interval, ...] = ()
+    ids: tuple[int, ...] = ()
+
+
+def excluded_by(id: int, event: Event) -> ExcludedInterval:
+    """Return the events of its lineage that the event stored as `id` excludes."""
+    match event:
+        case Cleared():
+            return ExcludedInterval((up_to(id - 1),))
+        case Rewound(to):
+            return ExcludedInterval(((to, id),))
+        case Filtered(ranges=ranges, ids=ids, planning=planning):
+            talk = ((planning - 1, id),) if planning else ()
+            return ExcludedInterval((*((first - 1, end + 1) for first, end in ranges), *talk), ids)
+        case Summarised(upto=upto, closed=closed):
+            return ExcludedInterval() if closed else ExcludedInterval((up_to(upto),))
+        case _:
+            return ExcludedInterval()
+
+
+def up_to(last: int) -> Interval:
+    """Return the interval of all events until `last`, that one included."""
+    return (-1, last + 1)
+
+
+def within(id: int, intervals: Iterable[Interval]) -> bool:
+    """Return True if one of the intervals has this event."""
+    return any(low < id < high for low, high in intervals)

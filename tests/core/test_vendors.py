@@ -1,0 +1,32 @@
+"""The one table of vendors: its names fit the settings, the providers and the prices that stand elsewhere."""
+
+from typing import get_args
+
+import pytest
+from genai_prices.data import providers
+
+from ikigai.config.value_types import Api
+from ikigai.core.commands.arguments import parse_model
+from ikigai.core.errors import Rejected
+from ikigai.core.vendors import VENDORS
+from ikigai.providers import registry
+
+
+def test_apis_are_the_allowed_values_of_the_setting():
+    literal, _ = get_args(Api)
+    assert {"", *(api for vendor in VENDORS.values() for api in vendor.apis)} == {*get_args(literal)}
+
+
+@pytest.mark.parametrize("name", VENDORS)
+def test_vendor_has_prices_and_known_models(name: str):
+    vendor = VENDORS[name]
+    assert name in {provider.id for provider in providers}
+    assert vendor.default_model in registry.load().names[name]
+    assert vendor.default_model.startswith(vendor.model_prefixes)
+
+
+@pytest.mark.parametrize("name", VENDORS)
+def test_bare_model_name_is_told_its_vendor(name: str):
+    for prefix in VENDORS[name].model_prefixes:
+        with pytest.raises(Rejected, match=f"Did you mean {name}/{prefix}x?"):
+            parse_model(f"{prefix}x")

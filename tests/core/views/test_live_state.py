@@ -1,0 +1,60 @@
+"""The live state records the present of an agent for both of its views."""
+
+from ikigai.core.events import AssistantMessage, Event, StoredEvent, ToolStarted, UserMessage
+from ikigai.core.messages import Text, ToolCall, ToolResult
+from ikigai.core.state.fold import empty_memory, evolve
+from ikigai.core.state.memory import Memory
+from ikigai.core.views.live_state import MAX_OUTPUT_CHARACTERS, LiveState
+from tests.core.agent import RUN
+
+ASKED = (UserMessage("List it."),)
+CALLED = (*ASKED, AssistantMessage((Text("Look:"),)), ToolCall("a", "shell"), ToolCall("b", "shell"), ToolStarted("a"))
+
+
+class Reply:
+    def __init__(self, asked_by: int) -> None:
+        self.asked_by = asked_by
+
+
+def memory(*events: Event) -> Memory:
+    made = empty_memory(RUN, "a")
+    for id, event in enumerate(events, 1):
+        made = evolve(made, StoredEvent(id, "a", id, 0.0, event))
+    return made
+
+
+def test_live_state_keeps_a_reply_until_memory_asks_for_another():
+    live = LiveState(Reply)
+    live.changed(memory(*ASKED))
+    reply = live.reply_to(1)
+    live.changed(memory(*ASKED))
+    assert live.reply is reply is live.reply_to(1), "nothing of it has been stored"
+    live.changed(memory(*CALLED))
+    assert live.reply is None
+    assert live.reply_to(9) is not reply
+
+
+def test_live_state_keeps_the_newest_output_of_running_calls():
+    live = LiveState(Reply)
+    live.changed(memory(*CALLED))
+    live.running("!make")
+    for call in ("a", "b", "!make"):
+        live.progress(call, "x" * MAX_OUTPUT_CHARACTERS)
+        live.progress(call, call)
+    assert all(len(text) == MAX_OUTPUT_CHARACTERS and text.endswith(call) for call, text in live.outputs.items())
+    live.changed(memory(*CALLED, ToolResult("a", "done")))
+    assert list(live.outputs) == ["b", "!make"], "a result takes the place of what its call wrote"
+    live.changed(memory())
+    assert list(live.outputs) == ["!make"]
+    live.running("")
+    assert not live.outputs
+
+
+def test_live_state_keeps_the_command_and_the_database_of_another_agent():
+    live = LiveState(Reply)
+    live.changed(memory(*CALLED))
+    live.running("!make")
+    live.away, live.waiting = True, ("next",)
+    live.forget_agent()
+    assert (live.memory, live.reply, live.outputs) == (None, None, {})
+    assert live.command == "!make" and live.away and live.waiting == ("next",)

@@ -1,0 +1,63 @@
+"""Tests that every command of the table has its handler, at the prompt and in print mode, and is documented."""
+
+import re
+
+import pytest
+
+from ikigai.app.info_commands import COMMANDS_WITHOUT_AGENT, HERE, print_command
+from ikigai.cli import help_pages
+from ikigai.core.commands.spec import CommandSpec, CommandTiming, PrintMode
+from ikigai.core.commands.table import COMMANDS
+from ikigai.core.errors import Rejected
+from ikigai.headless.run import TREE_HANDLERS
+from ikigai.repl.slash_commands import HANDLERS
+from ikigai.repl.switching import DESTINATIONS
+from tests import ROOT
+
+SHOWN_DIFFERENTLY = {"cost", "status"}
+"""Commands whose handler at the prompt does more than show the answer."""
+
+
+def names(*wanted: CommandTiming | PrintMode) -> set[str]:
+    def fits(command: CommandSpec) -> bool:
+        return command.timing in wanted or command.print_mode in wanted
+
+    return {command.name for command in COMMANDS if fits(command)}
+
+
+def test_every_command_of_the_program_has_one_handler() -> None:
+    assert {*HANDLERS, *COMMANDS_WITHOUT_AGENT, *HERE} == {command.name for command in COMMANDS} - names(
+        CommandTiming.AGENT
+    )
+    assert {*HANDLERS} & {*COMMANDS_WITHOUT_AGENT, *HERE} == SHOWN_DIFFERENTLY and not {*COMMANDS_WITHOUT_AGENT} & {
+        *HERE
+    }
+    assert {*DESTINATIONS, "takeover"} == names(CommandTiming.SWITCHING)
+
+
+def test_print_mode_has_a_handler_for_what_it_takes() -> None:
+    assert {*TREE_HANDLERS} == names(PrintMode.TREE)
+    assert names(PrintMode.SHOW) <= {*COMMANDS_WITHOUT_AGENT, *HERE}
+    assert not names(PrintMode.CHANGE) & {*HANDLERS}
+
+
+@pytest.mark.parametrize("line", ["/help", "/model", "/cost", "/budget", "/budget 5k", "/think low", "/clear", "/fork"])
+def test_print_mode_takes_a_command(line: str) -> None:
+    assert print_command(line) is not None
+
+
+@pytest.mark.parametrize("line", ["/think", "/system", "/edit", "/quote 1", "/quit", "/config", "/switch x", "/pin"])
+def test_print_mode_refuses_a_command_and_names_those_it_shows(line: str) -> None:
+    with pytest.raises(Rejected, match=f"^{line.split()[0]} has no place in print mode") as refused:
+        print_command(line)
+    assert {*re.findall(r"/([a-z]+)", refused.value.remedy)} == names(PrintMode.SHOW)
+
+
+def test_the_readme_lists_the_commands() -> None:
+    rows = re.findall(r"^\| (`/.*?) \| ", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`/([a-z]+)", row)} == {command.name for command in COMMANDS}
+
+
+def test_the_help_of_print_mode_names_what_it_shows() -> None:
+    shown = re.search(r"  (/context.*?) are answered without a model", help_pages.load().main.text, re.DOTALL)
+    assert shown and {*re.findall(r"/([a-z]+)", shown[1])} == names(PrintMode.SHOW)

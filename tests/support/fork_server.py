@@ -1,0 +1,123 @@
+"""This module runs a Python interpreter with the program's libraries loaded, which forks for each run of the
+program.
+
+A start of the program spends most of its CPU time in the libraries' imports. Here they are paid once per test process:
+each run is a fork of an interpreter that has imported them, and nothing of ikigai. From there on the run is a real one:
+its own process, environment, working directory, streams and terminal, and Python's own end.
+
+A message on the socket is one run: a file with its pickled `Run`, its three streams, and another socket. That receives
+the process id and, when the process has ended, its exit code.
+"""
+
+import fcntl
+import gc
+import os
+import pickle
+import runpy
+import selectors
+import signal
+import socket
+import struct
+import sys
+import termios
+import threading
+import time
+from contextlib import suppress
+from importlib import import_module
+from io import TextIOWrapper
+from typing import NamedTuple, TextIO
+
+LIBRARIES = (
+    "anyio._backends._asyncio", "asyncio", "html.entities", "httpx2", "markdown_it", "msgspec.json", "openai",
+    "prompt_toolkit", "prompt_toolkit.input.vt100", "psycopg", "pygments.lexers", "rich.markdown", "rich.rule",
+)  # fmt: skip
+NUMBER = struct.Struct("i")
+
+
+class Run(NamedTuple):
+    """One run: the module, its arguments, and the process around it; `terminal` is True if standard input is one."""
+
+    module: str
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    folder: str
+    terminal: bool
+
+
+def serve(requests: socket.socket) -> Run:
+    """Fork for each request until the socket is closed, which ends this process; return the run in each fork."""
+    selector = selectors.PollSelector()  # has no descriptor, which a fork would share
+    selector.register(requests, selectors.EVENT_READ)
+    while True:
+        for key, _ in selector.select():
+            if key.fileobj is requests:
+                message, descriptors, *_ = socket.recv_fds(requests, 1, 5)
+                if not message:
+                    sys.exit()
+                described, *streams, control = descriptors
+                if not (pid := os.fork()):
+                    requests.detach()
+                    return _become(_described(described), streams)
+                _tell(control, pid)
+                selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, control))
+                for descriptor in (described, *streams):
+                    os.close(descriptor)
+            else:
+                selector.unregister(key.fd)
+                pid, control = key.data
+                _tell(control, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                os.close(control)
+                os.close(key.fd)
+
+
+def _described(file: int) -> Run:
+    os.lseek(file, 0, os.SEEK_SET)
+    with os.fdopen(file, "rb") as opened:
+        return pickle.load(opened)
+
+
+def _tell(control: int, number: int) -> None:
+    with suppress(BrokenPipeError):  # the test is over
+        os.write(control, NUMBER.pack(number))
+
+
+def _become(run: Run, streams: list[int]) -> Run:
+    """Make this process what the start of a program would have made it."""
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+    os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)
+    if run.terminal:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    os.chdir(run.folder)
+    os.environ.clear()
+    os.environ.update(run.environment)
+    time.tzset()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.stdin = sys.__stdin__ = _stream(0, sys.stdin, "rb")
+    sys.stdout = sys.__stdout__ = _stream(1, sys.stdout, "wb")
+    sys.stderr = sys.__stderr__ = _stream(2, sys.stderr, "wb")
+    sys.path[0] = os.getcwd()
+    sys.argv[1:] = run.arguments
+    return run
+
+
+def _stream(number: int, before: TextIO, mode: str) -> TextIO:
+    """Return the stream as the interpreter makes it when it starts."""
+    opened = open(number, mode, closefd=False)  # noqa: SIM115
+    by_line = number == 2 or opened.isatty()
+    return TextIOWrapper(opened, before.encoding, before.errors, newline="\n", line_buffering=by_line)  # type: ignore[type-var]
+
+
+def main() -> None:
+    for name in LIBRARIES:
+        import_module(name)
+    assert not [name for name in sys.modules if name.partition(".")[0] == "ikigai"]
+    assert threading.active_count() == 1
+    gc.freeze()  # collections of the runs are not to touch, and so copy, what they share
+    run = serve(socket.socket(fileno=int(sys.argv.pop())))
+    runpy.run_module(run.module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""This module starts the program: as a fork of an interpreter that has loaded its libraries, or with its own one."""
+
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+from tests import ROOT
+from tests.support.fork_server import NUMBER, Run
+
+USUAL = {
+    "LANG": "C.UTF-8",
+    "PYTHONPATH": str(ROOT),
+    **{name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
+}
+"""The environment of the shared interpreter."""
+OF_THE_INTERPRETER = ("LANG", "LC_", "PYTHON", "LD_")
+"""Beginnings of the names of variables that an interpreter reads when it starts."""
+
+own_interpreter = not hasattr(os, "pidfd_open")
+"""True if programs start with an interpreter of their own."""
+
+
+class Forked:
+    """A run of the program, with the part of the interface of `subprocess.Popen` that tests use."""
+
+    def __init__(self, pid: int, control: socket.socket) -> None:
+        self.pid, self.returncode, self._control = pid, None, control
+        self.returncode: int | None
+
+    def poll(self) -> int | None:
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        if (code := self._look(timeout)) is None:
+            raise subprocess.TimeoutExpired("ikigai", timeout or 0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _look(self, seconds: float | None) -> int | None:
+        if self.returncode is None and select.select([self._control], [], [], seconds)[0]:
+            self.returncode = _number(self._control)
+            self._control.close()
+        return self.returncode
+
+
+def start(
+    module: str,
+    arguments: tuple[str, ...],
+    streams: tuple[int, int, int],
+    environment: Mapping[str, str],
+    folder: Path,
+    terminal: bool = False,
+) -> Forked:
+    """Start the program on these descriptors; with `terminal` the first becomes its controlling terminal."""
+    run = Run(module, arguments, dict(environment), str(folder), terminal)
+    ours, theirs = socket.socketpair()
+    with theirs, tempfile.TemporaryFile() as file:
+        pickle.dump(run, file)
+        file.flush()
+        socket.send_fds(_server()[0], [b"."], [file.fileno(), *streams, theirs.fileno()])
+    return Forked(_number(ours), ours)
+
+
+def shareable(environment: Mapping[str, str]) -> bool:
+    """Return True if a fork can run a program with this environment."""
+    return not own_interpreter and _settings(environment) == _settings(USUAL)
+
+
+def capture(
+    module: str, arguments: tuple[str, ...], input: str, environment: Mapping[str, str], folder: Path, seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Run the program without a terminal to its end. Surrogates stand for bytes that are no UTF-8."""
+    (keyboard, to), (said, out), (complained, err) = os.pipe(), os.pipe(), os.pipe()
+    program = start(module, arguments, (keyboard, out, err), environment, folder)
+    for descriptor in (keyboard, out, err):
+        os.close(descriptor)
+    with ThreadPoolExecutor(3) as pool:
+        written = pool.submit(_write, to, input)
+        texts = [pool.submit(_read, descriptor) for descriptor in (said, complained)]
+        try:
+            code = program.wait(seconds)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            raise
+        written.result()
+        return subprocess.CompletedProcess((module, *arguments), code, *(text.result() for text in texts))
+
+
+def _write(descriptor: int, text: str) -> None:
+    with suppress(BrokenPipeError), os.fdopen(descriptor, "wb") as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
+
+
+def _read(descriptor: int) -> str:
+    with os.fdopen(descriptor, encoding="utf-8", errors="surrogateescape") as stream:
+        return stream.read()
+
+
+def _settings(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(OF_THE_INTERPRETER)}
+
+
+def _number(control: socket.socket) -> int:
+    data = control.recv(NUMBER.size)
+    assert data, "the interpreter that programs are forked from has ended"
+    return NUMBER.unpack(data)[0]
+
+
+def children() -> list[psutil.Process]:
+    """Return the running children of this process, without the interpreter that programs are forked from."""
+    shared = _server()[1].pid if _server.cache_info().currsize else None
+    found = (child for child in psutil.Process().children() if child.pid != shared)
+    return [child for child in found if child.status() != psutil.STATUS_ZOMBIE]
+
+
+def end() -> None:
+    """Wait for the end of the interpreter that programs are forked from."""
+    if _server.cache_info().currsize:
+        requests, process = _server()
+        requests.close()
+        process.wait()
+        _server.cache_clear()
+
+
+@cache
+def _server() -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    """Return the socket that takes requests for forks, and the process behind it, which ends when this one does."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.fork_server", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env=USUAL,
+            cwd=ROOT,
+            start_new_session=True,
+        )
+    return ours, process

@@ -1,0 +1,64 @@
+"""Rules of names and docstrings that a machine can check."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from tests import ROOT
+
+PRODUCT = sorted((ROOT / "ikigai").rglob("*.py"))
+EVERYTHING = [*PRODUCT, *sorted((ROOT / "tests").rglob("*.py"))]
+
+CLASS = re.compile(r"^ *class (\w+)", re.MULTILINE)
+DOCSTRING = re.compile(r'^ *[rR]?"""\s*(\S.*)', re.MULTILINE)
+"""Its first line. Strings that are no docstrings stand behind something."""
+NO_BEGINNING = re.compile(r"(The same|What|Whether)\b")
+"""Docstrings say "Return …" instead, or name the thing itself."""
+
+OF_THEIR_FOLDER = {
+    "__init__", "agents", "database", "dump", "factory", "models", "paging", "prompt", "provider", "purge", "reading",
+    "search", "terminal", "transfer", "usage", "window_history",
+}  # fmt: skip
+"""Names of several modules that their folders tell apart: the statements of a part of the store, the provider of a
+vendor, the page of `ikigai doctor` about it.
+"""
+TO_RENAME = {
+    "actions", "errors", "machine", "mail", "markdown", "profiles", "project", "recall", "redaction", "registry", "run",
+    "scripts", "server", "subagents", "tree",
+}  # fmt: skip
+"""Names of several modules that only their contents tell apart: no more of these."""
+
+
+def find(pattern: re.Pattern[str], files: list[Path]) -> list[tuple[str, str]]:
+    """Return the first group of each match, with its file and line."""
+    texts = ((file, file.read_text()) for file in files)
+    return [
+        (each[1], f"{file.relative_to(ROOT)}:{text.count(chr(10), 0, each.start(1)) + 1}")
+        for file, text in texts
+        for each in pattern.finditer(text)
+    ]
+
+
+def test_class_names_are_unique_in_the_program() -> None:
+    places = defaultdict[str, list[str]](list)
+    for name, place in find(CLASS, PRODUCT):
+        places[name].append(place)
+    assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
+    assert not [(place, text) for text, place in find(DOCSTRING, EVERYTHING) if NO_BEGINNING.match(text)]
+
+
+def test_patterns_find_classes_and_docstrings_in_all_files() -> None:
+    """Else the tests above would hold where nothing is found."""
+    assert "StoredEvent" in {name for name, _ in find(CLASS, PRODUCT)}
+    assert len(find(CLASS, PRODUCT)) > 400 and len(find(DOCSTRING, EVERYTHING)) > 3_000
+    assert NO_BEGINNING.match("Whether it is.") and not NO_BEGINNING.match("Whatever is given.")
+
+
+def test_module_names_are_unique_but_for_those_of_their_folder() -> None:
+    """A name that has become unique leaves its list, so that it cannot be given twice again."""
+    names = [file.stem for file in PRODUCT]
+    assert len(names) > 300
+    assert {name for name in names if names.count(name) > 1} == OF_THEIR_FOLDER | TO_RENAME

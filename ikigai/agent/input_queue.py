@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from ikigai.core.commands.parsers import command_line
 from ikigai.core.events import Event, UserMessage
-from ikigai.core.ports import View
 from ikigai.core.state.inputs import Condensed, Input, Quote, Steered, Submitted, is_command
+
+if TYPE_CHECKING:
+    from ikigai.core.ports import View
 
 
 class InputQueue:

@@ -26,6 +26,7 @@ from ikigai.config.key_table import (
     DATABASE_URL,
     KEY_SPECS,
     RECORD_OF_TABLE,
+    TOOLS_OFF_KEY,
     Config,
     KeyPath,
     Setting,
@@ -34,7 +35,6 @@ from ikigai.config.key_table import (
     path_pattern,
     variables_of,
 )
-from ikigai.config.project import TOOLS_OFF_KEY
 from ikigai.config.records import ProviderSettings
 from ikigai.config.terminal import THEME_NAMES
 from ikigai.config.value_types import is_look

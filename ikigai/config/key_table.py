@@ -30,6 +30,9 @@ from ikigai.core.vendors import VENDORS
 
 KeyPath: TypeAlias = tuple[str, ...]
 """A key with its tables, outermost first: ("context", "sliding_context_tokens")."""
+
+TOOLS_OFF_KEY: KeyPath = ("tools", "off")
+"""The sets of tools that a project switches off; a key of its own, for it has no other meaning elsewhere."""
 Kind: TypeAlias = Literal["default", "configuration", "project", "profile", "environment", "flag"]
 
 

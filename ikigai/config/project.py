@@ -16,16 +16,21 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ikigai.config import diagnostics, toml_file
-from ikigai.config.key_table import KEY_SPECS, RECORD_OF_TABLE, Config, KeyPath, Setting, dotted_path, path_pattern
+from ikigai.config.key_table import (
+    KEY_SPECS,
+    RECORD_OF_TABLE,
+    TOOLS_OFF_KEY,
+    Config,
+    KeyPath,
+    Setting,
+    dotted_path,
+    path_pattern,
+)
 from ikigai.config.value_types import alternatives
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import ConfigError
 from ikigai.core.state.project_limits import ProjectLimits, smaller_budget
 from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
-
-TOOLS_OFF_KEY: KeyPath = ("tools", "off")
-"""The sets of tools that a project switches off; a key of its own, for it has no other meaning elsewhere."""
-
 
 TOOL_SETS = ("agents", "external", "files", "memory", "shell", "web")
 """The tool sets that can be off. An unknown name is an error, for its author thinks that something is off by it."""

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from ikigai.agent.input_queue import InputQueue
-from ikigai.app.profiles import missing_profile_notice
 from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.events import Ending, StoredEvent
-from ikigai.core.state.memory import Memory, replace
 from ikigai.core.views import transcript
 from ikigai.repl.input_drafts import InputDrafts
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ikigai.app.followed_agent import FollowedAgent
     from ikigai.app.services import Services
     from ikigai.core.agents.subagents import Subagents
+    from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
     from ikigai.terminal.screen import Screen
 
@@ -167,6 +168,8 @@ class ActiveAgent:
     def _begin(self, services: Services, manager: AgentManager, open_agent: OpenAgent) -> None:
         """Start the loop of the agent on screen, and show notices about its model, profile and thinking level."""
         manager.start_loop(open_agent)
+        from ikigai.app.profiles import missing_profile_notice
+
         chosen = open_agent.agent_loop.memory
         for notice in filter(None, (missing_profile_notice(chosen), services.level_notice(chosen.own))):
             self._view.notice(notice)
@@ -271,7 +274,7 @@ class ActiveAgent:
         if self.manager:
             self.manager.rename(id, name)
         if self.agent and self.agent.id == id:
-            self.agent = replace(self.agent, name=name)
+            self.agent = structs.replace(self.agent, name=name)
             if self._followed:
                 self._followed.rename(name)
             else:
@@ -318,7 +321,7 @@ class ActiveAgent:
         if open_agent is self.open_agent:
             self._memory = open_agent.agent_loop.memory
             self._attach(None)
-            self._view.changed(replace(self._memory, open=None))  # this process runs nothing of it any more
+            self._view.changed(structs.replace(self._memory, open=None))  # this process runs nothing of it any more
             self._view.away(False)
             self._view.notice(why)
             return

@@ -7,14 +7,14 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from ikigai.config import Config
 from ikigai.core.errors import Bug, IkigaiError, Rejected
-from ikigai.core.state.memory import Memory
-from ikigai.repl.active_agent import ActiveAgent
-from ikigai.terminal.screen import Screen
 
 if TYPE_CHECKING:
     from ikigai.app.services import Services
+    from ikigai.config import Config
+    from ikigai.core.state.memory import Memory
+    from ikigai.repl.active_agent import ActiveAgent
+    from ikigai.terminal.screen import Screen
 
 log = logging.getLogger(__name__)
 

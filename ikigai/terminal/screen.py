@@ -1,5 +1,7 @@
 """This module puts the screen together: the conversation, the input, the dialogs that need both, and the terminal."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import cached_property
@@ -14,12 +16,12 @@ from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.status_line import STATUS_PARTS
 from ikigai.terminal.render.theme import Theme
-from ikigai.terminal.screen_handler import ScreenHandler
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
     from ikigai.terminal.external_programs import ExternalPrograms
     from ikigai.terminal.notifications import NotificationSettings
+    from ikigai.terminal.screen_handler import ScreenHandler
 
 
 class ScreenOptions(NamedTuple):
@@ -62,7 +64,7 @@ class Screen:
         """
         await self._terminal_app.run(begin)
 
-    def equip(self, settings: "NotificationSettings") -> None:
+    def equip(self, settings: NotificationSettings) -> None:
         """Use the terminal's abilities beside drawing text that `settings` allow, from now on."""
         from ikigai.terminal.notifications import equip_terminal
 
@@ -82,7 +84,7 @@ class Screen:
         self._actions.browse()
 
     @cached_property
-    def _external_programs(self) -> "ExternalPrograms":
+    def _external_programs(self) -> ExternalPrograms:
         from ikigai.terminal.external_programs import ExternalPrograms
 
         return ExternalPrograms(self._tty, self._theme, self._terminal_app, self._input, self.view, self._handler)

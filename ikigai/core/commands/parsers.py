@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ikigai.core.commands import fork as forking
 from ikigai.core.commands.arguments import THINKING_LEVELS, is_id, parse_budget, parse_model, parse_ranges
 from ikigai.core.errors import Rejected
 from ikigai.core.record import Record
@@ -97,7 +96,9 @@ def kill(argument: str) -> None:
 
 
 def fork(argument: str) -> None:
-    forking.parse_fork(argument)
+    from ikigai.core.commands.fork import parse_fork
+
+    parse_fork(argument)
 
 
 def parse_undo(argument: str) -> Meaning:

@@ -1,13 +1,15 @@
 """This module defines the inputs that `machine` decides on, and the jobs that it wants under way."""
 
-from typing import TypeAlias, TypeGuard, get_args
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, get_args
 
-from ikigai.core.agents.mail import Mail
 from ikigai.core.events import ApprovalDecided, Choices, FilterPlanned, MailSent, MailTaken, Summarised, UsageReported
 from ikigai.core.messages import Image, ReplyBlock, StopReason, ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
-from ikigai.core.request.reply_draft import Draft
-from ikigai.core.state.memory import MemoryStart
+
+if TYPE_CHECKING:
+    from ikigai.core.agents.mail import Mail
+    from ikigai.core.request.reply_draft import Draft
+    from ikigai.core.state.memory import MemoryStart
 
 
 class EventRange(Record, frozen=True):
@@ -51,7 +53,7 @@ Job: TypeAlias = CallModel | StartTool | RunTool | CloseNote
 class Opened(Record, frozen=True):
     """The process acquired the write lock of this agent; `draft` is the part of a reply that a killed process left."""
 
-    draft: Draft | None = None
+    draft: "Draft | None" = None
 
 
 class Submitted(Record, frozen=True):
@@ -73,7 +75,7 @@ class Steered(Record, frozen=True):
 class MailDelivered(Record, frozen=True):
     """Messages of other agents came to an idle agent: together they begin a turn. One by the user comes alone."""
 
-    mails: tuple[Mail, ...]
+    mails: "tuple[Mail, ...]"
 
 
 class MailArrived(Record, frozen=True):
@@ -214,7 +216,7 @@ class Condensed(Record, frozen=True):
     """A summary was made while memory began like `start`; None for the summary of a cleared epoch."""
 
     summary: Summarised
-    start: MemoryStart | None = None
+    start: "MemoryStart | None" = None
 
 
 class Quote(Record, frozen=True):

@@ -1,9 +1,13 @@
 """This module holds the state of an agent that is not in its log, for a view that draws it or buffers it."""
 
-from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from __future__ import annotations
 
-from ikigai.core.state.memory import Memory
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from ikigai.core.state.memory import Memory
+
 
 MAX_OUTPUT_CHARACTERS = 2_000
 """Characters kept of a running tool's output, the newest ones."""

@@ -1,9 +1,11 @@
 """This module turns stored events into blocks that people read, and places the context rule."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from decimal import Decimal
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ikigai.core import tokens
 from ikigai.core.events import (
@@ -39,9 +41,11 @@ from ikigai.core.request.pins import PIN_PREFIX, parse_pin, pin_tokens
 from ikigai.core.request.reply import SHORT_REPLY_REASONS
 from ikigai.core.request.system_prompt import instructions_file
 from ikigai.core.sanitize import clean_line
-from ikigai.core.state.memory import Memory
 from ikigai.core.tool_selection import ToolSelection
 from ikigai.core.views.usage_totals import format_dollars
+
+if TYPE_CHECKING:
+    from ikigai.core.state.memory import Memory
 
 
 class Speaker(StrEnum):

@@ -1,15 +1,19 @@
 """This module holds the actions of keys: in the input and at a question. Others go to `handler`."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ikigai.terminal.input.input_line import InputLine
 from ikigai.terminal.keyboard import LONGEST_PASTE
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.conversation import HINT_SECONDS, ConversationView
 from ikigai.terminal.output.dialog import Dialogs
-from ikigai.terminal.screen_handler import ScreenHandler
+
+if TYPE_CHECKING:
+    from ikigai.terminal.screen_handler import ScreenHandler
 
 LEAVE_SECONDS = HINT_SECONDS
 """Seconds in which Ctrl+C has to be pressed again to leave: the hint stays as long."""
@@ -22,8 +26,8 @@ class FullScreenPrograms(Protocol):
     """The programs that get the terminal: the editor, the pager and the history browser."""
 
     def edit(self) -> None: ...
-    def unfold(self, prompt: "InputActions") -> None: ...
-    def browse(self, prompt: "InputActions", rewinding: bool) -> None: ...
+    def unfold(self, prompt: InputActions) -> None: ...
+    def browse(self, prompt: InputActions, rewinding: bool) -> None: ...
 
 
 class InputActions:

@@ -1,5 +1,7 @@
 """This module is the input: its text, completions and search, and the text set aside while an answer is typed."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -11,11 +13,11 @@ from ikigai.terminal.input.completion import Menu
 from ikigai.terminal.input.pastes import Pastes
 from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.render.theme import USER, Theme
-from ikigai.terminal.screen_handler import ScreenHandler
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
     from ikigai.terminal.input.prompt_finder import PromptFinder
+    from ikigai.terminal.screen_handler import ScreenHandler
 
 
 class InputLine:

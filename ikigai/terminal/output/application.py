@@ -1,5 +1,7 @@
 """This module runs the terminal: keys, signals, suspension, other programs on it, and its restoration at the end."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import os
@@ -19,11 +21,11 @@ from ikigai.terminal.output.frames import Frames
 from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.painter import Painter
 from ikigai.terminal.render.theme import Theme
-from ikigai.terminal.screen_handler import ScreenHandler
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
     from ikigai.terminal.output.background_color import BackgroundColor
+    from ikigai.terminal.screen_handler import ScreenHandler
 
 ESCAPE_AFTER = 0.05
 """Seconds after which Esc is the key and not the start of a sequence."""

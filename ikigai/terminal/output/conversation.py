@@ -1,5 +1,7 @@
 """This module shows the conversation in the scrollback, and the work under way and the state around the input."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Callable, Sequence
@@ -8,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import Delta, RetryScheduled
-from ikigai.core.state.memory import Memory
 from ikigai.core.views import usage_totals
 from ikigai.core.views.transcript import ContextRule, Shown, Speaker, TranscriptBlock
 from ikigai.terminal.output.application import TerminalApp
@@ -19,13 +20,14 @@ from ikigai.terminal.output.live_reply import FoldedThinking, Rising
 from ikigai.terminal.output.scrollback import Scrollback, ScrollbackEntry
 from ikigai.terminal.render import blocks
 from ikigai.terminal.render.theme import Theme
-from ikigai.terminal.screen_handler import ScreenHandler
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from ikigai.core.search.snippets import MarkedText
+    from ikigai.core.state.memory import Memory
+    from ikigai.terminal.screen_handler import ScreenHandler
 
 HINT_SECONDS = 1.0
 """Seconds that a hint stays in the status line."""
@@ -167,7 +169,7 @@ class ConversationView:
         """Print the plain text that a command answers with."""
         self._scroll.add(lambda columns: [ScrollbackEntry(blocks.draw_plain(text, columns))])
 
-    def print_marked(self, lines: "Sequence[MarkedText]") -> None:
+    def print_marked(self, lines: Sequence[MarkedText]) -> None:
         """Print the lines that a search found, its hits highlighted."""
         self._scroll.add(lambda columns: [ScrollbackEntry(blocks.draw_marked(lines, columns, self._theme))])
 
@@ -315,7 +317,7 @@ class ConversationView:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _in_words(self) -> "ModuleType":
+    def _in_words(self) -> ModuleType:
         from ikigai.terminal.output import screen_reader  # most never need it
 
         return screen_reader

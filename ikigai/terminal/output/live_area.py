@@ -12,16 +12,18 @@
 They never take more than a third of the terminal's rows.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.buffer import Buffer
 
 from ikigai.core.request.reply import RetryScheduled
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.core.state.memory import AgentStatus, Memory
 from ikigai.core.views.live_state import LiveState
 from ikigai.core.views.transcript import TranscriptBlock
 from ikigai.core.views.usage_totals import UsageTotals
@@ -31,6 +33,9 @@ from ikigai.terminal.output.live_reply import LiveReply
 from ikigai.terminal.render import theme as glyph
 from ikigai.terminal.render.text_width import cell_width, cut, format_duration, pack_rows, wrap
 from ikigai.terminal.render.theme import Theme
+
+if TYPE_CHECKING:
+    from ikigai.core.state.memory import Memory
 
 SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SPINNER_STEP = 0.1
@@ -152,6 +157,8 @@ class LiveArea:
             return ASKING_ELSEWHERE
         memory, reply = self.live.memory, self.live.reply
         assert memory and memory.open
+        from ikigai.core.state.open_turn import AgentStatus
+
         if memory.status is AgentStatus.RUNNING_TOOLS:
             return "Running " + ", ".join(call.name for _, call in memory.open.pending)
         if reply is None:

@@ -1,15 +1,20 @@
 """This module draws the status line: agent, model, fill of the context, turns out of it, cost and database."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ikigai.core import tokens
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.sanitize import clean_line
-from ikigai.core.state.memory import Memory
 from ikigai.core.views import usage_totals
 from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.terminal.render.text_width import cell_width, cut
 from ikigai.terminal.render.theme import Theme
+
+if TYPE_CHECKING:
+    from ikigai.core.state.memory import Memory
 
 METER_CELLS = 4
 """Width of the context meter's bar."""

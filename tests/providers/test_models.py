@@ -443,7 +443,7 @@ def test_the_model_to_start_with(keys: set[str], provider: str | None):
 
 LOADED = """
 import sys
-import pathlib, msgspec, ikigai.core.commands.table, ikigai.core.ports
+import pathlib, msgspec, ikigai.core.commands.table, ikigai.core.model
 before = set(sys.modules)
 import ikigai.providers.models as models
 assert not models.registry.load.cache_info().currsize, "read before it is needed"

@@ -12,11 +12,10 @@ import pytest
 
 from tests import ROOT
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-PRODUCT = [*PROJECT["dependencies"], *(line for extra in EXTRAS for line in EXTRAS[extra] if extra != "test")]
-DEVELOPER_TOOLS = ("ruff", "pyright", "import-linter")
-"""Distributions that are neither imported nor started by a test: they check the code."""
+TABLES = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, GROUPS = TABLES["project"], TABLES["dependency-groups"]
+PRODUCT = [*PROJECT["dependencies"], *(line for extra in PROJECT["optional-dependencies"].values() for line in extra)]
+TESTS = [line for line in GROUPS["test"] if isinstance(line, str)]
 IMPORT = re.compile(
     r"^[ \t]*import ([\w.]+)(?: as \w+)?[ \t]*(?:#.*)?$"
     r"|^[ \t]*from ([a-zA-Z][\w.]*) import (\w[\w, ]*|\([^)]*\))"
@@ -31,7 +30,7 @@ def test_imports_of_the_product_are_declared() -> None:
 
 
 def test_imports_of_the_tests_are_declared() -> None:
-    assert undeclared(imports("tests"), [*PRODUCT, *EXTRAS["test"]]) == set()
+    assert undeclared(imports("tests"), [*PRODUCT, *TESTS]) == set()
 
 
 def test_declared_distributions_of_the_product_are_used() -> None:
@@ -40,11 +39,11 @@ def test_declared_distributions_of_the_product_are_used() -> None:
 
 def test_declared_distributions_of_the_tests_are_used() -> None:
     of_the_product = {name(line) for line in PRODUCT}  # an extra that the tests need, too
-    lines = [line for line in EXTRAS["test"] if name(line) not in {*of_the_product, *DEVELOPER_TOOLS}]
+    lines = [line for line in TESTS if name(line) not in of_the_product]
     assert unused(lines, "tests") == set()
 
 
-@pytest.mark.parametrize("line", sorted({*PRODUCT, *EXTRAS["test"]}))
+@pytest.mark.parametrize("line", sorted({*PRODUCT, *TESTS, *GROUPS["lint"]}))
 def test_declared_distributions_have_bounds(line: str) -> None:
     assert ">=" in line and re.search(r",<\d", line)
 

@@ -20,6 +20,7 @@ from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.providers.retry import RetryingProvider
 from ikigai.providers.scripted import ScriptedProvider
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT, Vendor
+from ikigai.system.installation import extra_command
 
 LOCAL_MODEL = "local/smollm2-135m"
 """The name of the model that `ikigai setup` fetches; a configured file has its own name."""
@@ -104,7 +105,7 @@ class ProviderPool:
         if importlib.util.find_spec("xllamacpp") is None:
             raise IkigaiError(
                 "There is no model: no key, and the local one is not installed.",
-                'Run: ikigai login    or: pip install "ikigai[local]"',
+                f"Run: ikigai login    or: {extra_command('local')}",
             )
         weights.fetch(self._local.data_dir, progress)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ikigai.app.plots.data import PlotData, WindowHistory
 from ikigai.app.plots.text_chart import short_cost, short_count
 from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.system.installation import extra_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +47,7 @@ MATPLOTLIB_SETTINGS: dict[str, Any] = {
 def check() -> None:
     """Raise IkigaiError if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise IkigaiError("Pictures in files need matplotlib.", "Install it with: pip install 'ikigai[plot]'")
+        raise IkigaiError("Pictures in files need matplotlib.", f"Install it with: {extra_command('plot')}")
 
 
 def draw_image(figures: PlotData, suffix: str) -> bytes:

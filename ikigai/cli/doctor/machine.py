@@ -76,7 +76,7 @@ def _programs() -> Iterator[Finding]:
     try:
         yield Finding("rg", OK, f"{ripgrep.program()}: files can be searched")
     except OSError:
-        yield Finding("rg", BAD, "not installed: grep, glob and @ find nothing", f"{ripgrep.REMEDY}.")
+        yield Finding("rg", BAD, "not installed: grep, glob and @ find nothing", ripgrep.remedy())
     found = find_bwrap(os.environ.get("PATH"))
     yield _program("bwrap", "commands can be shut in", 'no sandbox ("bwrap" under [tools])', SANDBOX_REMEDY, found)
     yield _program("git", "repositories can be looked into", "repositories cannot be looked into", "")

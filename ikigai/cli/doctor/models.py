@@ -11,6 +11,7 @@ from ikigai.config import Config
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.providers.pool import ProviderPool
+from ikigai.system.installation import extra_command
 
 PROVIDER_TIMEOUT = 15.0
 """Seconds that a provider may take to answer."""
@@ -54,7 +55,7 @@ def _local(pool: ProviderPool) -> Finding:
     if model:
         return Finding("local model", OK, f"{model} is here")
     if importlib.util.find_spec("xllamacpp") is None:
-        return Finding("local model", OK, 'not installed (pip install "ikigai[local]")')
+        return Finding("local model", OK, f"not installed ({extra_command('local')})")
     return Finding("local model", OK, "its weights are not here (ikigai setup fetches them)")
 
 

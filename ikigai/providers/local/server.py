@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from ikigai.core.errors import ConfigError, IkigaiError
+from ikigai.system.installation import extra_command
 
 _CHILD = Path(__file__).with_name("server_child.py")
 _PASSED_ON = {"HOME", "LANG", "PATH", "TMPDIR", "VIRTUAL_ENV"}
@@ -44,7 +45,7 @@ class LocalServer:
         if importlib.util.find_spec("xllamacpp") is None:
             raise ConfigError(
                 "The local model needs the package xllamacpp, which is not installed.",
-                'Install it with: pip install "ikigai[local]"',
+                f"Install it with: {extra_command('local')}",
             )
         if not model.is_file():
             raise ConfigError(f"There is no model file {model}.", "Run `ikigai setup`, or configure a GGUF file.")

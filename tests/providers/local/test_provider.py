@@ -204,7 +204,7 @@ def test_without_the_extra_it_is_said_how_to_install_it(tmp_path: Path) -> None:
     command = [tmp_path / "bare" / "bin" / "python", "-c", program]
     last = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stderr.splitlines()[-1]
     assert "ConfigError" in last
-    assert 'pip install "ikigai[local]"' in last
+    assert "install --python" in last and "'ikigai-chat[local]'" in last
 
 
 def test_the_terminal_hears_nothing() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ikigai import __version__
-from ikigai.system.installation import DISTRIBUTION
+from ikigai.system.install_command import DISTRIBUTION
 from tests import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

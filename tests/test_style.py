@@ -16,17 +16,12 @@ NO_BEGINNING = re.compile(r"(The same|What|Whether)\b")
 """Docstrings say "Return …" instead, or name the thing itself."""
 
 OF_THEIR_FOLDER = {
-    "__init__", "agents", "database", "dump", "factory", "models", "paging", "prompt", "provider", "purge", "reading",
-    "search", "terminal", "transfer", "usage", "window_history",
+    "__init__", "agents", "database", "dump", "factory", "forks", "models", "paging", "prompt", "provider", "purge",
+    "reading", "search", "terminal", "transfer", "usage", "window_history",
 }  # fmt: skip
 """Names of several modules that their folders tell apart: the statements of a part of the store, the provider of a
 vendor, the page of `ikigai doctor` about it.
 """
-TO_RENAME = {
-    "actions", "errors", "machine", "mail", "markdown", "profiles", "project", "recall", "redaction", "registry", "run",
-    "scripts", "server", "subagents", "tree",
-}  # fmt: skip
-"""Names of several modules that only their contents tell apart: no more of these."""
 
 
 def find(pattern: re.Pattern[str], files: list[Path]) -> list[tuple[str, str]]:
@@ -61,4 +56,4 @@ def test_module_names_are_unique_but_for_those_of_their_folder() -> None:
     """A name that has become unique leaves its list, so that it cannot be given twice again."""
     names = [file.stem for file in PRODUCT]
     assert len(names) > 300
-    assert {name for name in names if names.count(name) > 1} == OF_THEIR_FOLDER | TO_RENAME
+    assert {name for name in names if names.count(name) > 1} == OF_THEIR_FOLDER

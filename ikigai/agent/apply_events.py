@@ -9,7 +9,8 @@ from ikigai.core.events import StoredEvent
 from ikigai.core.ports import View
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.memory import Memory, replace
-from ikigai.core.views.transcript import ContextRule, context_rule, event_blocks, redraws_rule
+from ikigai.core.views.context_rule import ContextRule, context_rule, redraws_rule
+from ikigai.core.views.transcript import event_blocks
 
 
 def show_rows(view: View, memory: Memory, rows: Sequence[StoredEvent], loaded: Memory | None) -> Memory:

@@ -88,7 +88,7 @@ class InputQueue:
         waiting = (*self.steering, *self.follow_up)
         self.steering.clear()
         if texts := [incoming.text for incoming in waiting if isinstance(incoming, Submitted | Steered)]:
-            self._view.returned("\n".join(texts))
+            self._view.restore_input("\n".join(texts))
         self.follow_up = deque(results)
 
 

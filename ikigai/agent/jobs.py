@@ -146,7 +146,7 @@ class Jobs:
                 result = await asyncio.to_thread(redact_result, result, redactor)
             else:
                 result = redact_result(result, redactor)
-            return ToolDone(job, result, redact_events(self._tools.also(job.call.id), redactor))
+            return ToolDone(job, result, redact_events(self._tools.extra_events(job.call.id), redactor))
         from ikigai.agent.forget import FilterPlanner
 
         if self._planner is None or self._planner[0] != opened.first:

@@ -12,7 +12,7 @@ from ikigai.agent.input_queue import InputQueue, as_new_message, typed_text
 from ikigai.agent.jobs import Jobs
 from ikigai.agent.lazy_condenser import LazyCondenser
 from ikigai.agent.reply_drafts import DatabaseStatus
-from ikigai.agent.usage_meter import PriceOf, no_price, warm
+from ikigai.agent.usage_meter import PriceOf, no_price, preload
 from ikigai.core import tokens
 from ikigai.core.commands.arguments import is_id
 from ikigai.core.condense.threshold import CondenseOptions
@@ -56,14 +56,14 @@ from ikigai.core.state.memory import AgentStatus, Memory, replace
 from ikigai.core.state.redacted_inputs import FOREIGN_INPUTS, TYPED_EVENTS, key_notice, no_redactor, redact_input
 from ikigai.core.state.rewind import find_mark, newest_user_text
 from ikigai.core.views.context_report import cramped_notice
-from ikigai.core.views.transcript import context_rule
+from ikigai.core.views.context_rule import context_rule
 
 if TYPE_CHECKING:
     from ikigai.agent.forget import ForgetContext
     from ikigai.core.agents.mail import Mail
     from ikigai.core.redaction import Redactor
+    from ikigai.core.state.effective_settings import RunConfig
     from ikigai.core.state.loading import Reading
-    from ikigai.core.state.run_config import RunConfig
 
 _T = TypeVar("_T")
 
@@ -128,9 +128,9 @@ class AgentLoop:
     def put_input(self, incoming: Input) -> None:
         """Put an input into the inbox; while the database is away, show what the user sent as waiting."""
         if isinstance(incoming, Quote) and incoming.is_command_output and self._outputs and self.busy:
-            incoming = self._outputs.keep(incoming)
+            incoming = self._outputs.save(incoming)
         self.inbox.put_nowait(incoming)
-        if self._db_status.away and isinstance(incoming, NEEDS_IDLE):
+        if self._db_status.unreachable and isinstance(incoming, NEEDS_IDLE):
             self.queue.sent.append(typed_text(incoming))
             self.queue.show()
 
@@ -139,7 +139,7 @@ class AgentLoop:
         try:
             await self._handle(Opened(await self._retry(self._store.draft)))
             if self._outputs:
-                self.queue.follow_up.extend(await self._retry(self._outputs.waiting))
+                self.queue.follow_up.extend(await self._retry(self._outputs.pending))
             self.opened.set()
             if message := cramped_notice(self.memory):
                 self._view.notice(message)
@@ -177,9 +177,9 @@ class AgentLoop:
         self.inbox.put_nowait(None)
         return True
 
-    def warm(self) -> None:
+    def preload(self) -> None:
         """Load the modules that price a request, ahead of the first one."""
-        warm(self._price, self.memory.model)
+        preload(self._price, self.memory.model)
 
     @property
     def busy(self) -> bool:
@@ -208,7 +208,7 @@ class AgentLoop:
                 return
         if isinstance(incoming, NEEDS_IDLE) and self.memory.open is not None:
             if isinstance(incoming, Quote) and incoming.is_command_output and self._outputs:
-                incoming = self._outputs.keep(incoming)  # mail may have begun a turn since it was told
+                incoming = self._outputs.save(incoming)  # mail may have begun a turn since it was told
             self.queue.follow_up.append(incoming)
             self.queue.show()
             return
@@ -246,7 +246,7 @@ class AgentLoop:
             if isinstance(incoming, Condensed):
                 self._condenser.on_rejected(self.memory)
             if isinstance(incoming, (Submitted, Plan, Retry)):
-                self._view.returned(incoming.text if isinstance(incoming, Submitted) else "")
+                self._view.restore_input(incoming.text if isinstance(incoming, Submitted) else "")
             self.queue.show()
             return
         if isinstance(incoming, Quote) and incoming.id:
@@ -256,7 +256,7 @@ class AgentLoop:
         if isinstance(incoming, Replied):
             self._jobs.run_as_written(incoming.job, [event for event in events if isinstance(event, ToolCall)])
         if returned:
-            self._view.returned(returned)
+            self._view.restore_input(returned)
         if self.queue.steering:
             await self._steer(isinstance(incoming, ToolDone | Denied))
         self._jobs.reconcile()
@@ -274,7 +274,7 @@ class AgentLoop:
                 await self._append_and_apply(decide(self.memory, steered))
             except Rejected as refusal:
                 self._view.notice(str(refusal))
-                self._view.returned(steered.text)
+                self._view.restore_input(steered.text)
 
     async def _change_instructions(self, value: str) -> None:
         """Give the run these instructions of the project; store an event if others were in force."""
@@ -362,7 +362,7 @@ class AgentLoop:
             self.unsaved = ()
             self.queue.follow_up.appendleft(quote)
             raise
-        self._outputs.stored(quote)
+        self._outputs.delete(quote)
 
     async def _append_and_apply(self, events: tuple[Event, ...], ids: tuple[str, ...] = ()) -> None:
         """Store the events, fold the returned rows and show them, in this order; change nothing if storing fails."""

@@ -55,7 +55,7 @@ class ModelCall:
         ):
             async for event in events:
                 if not isinstance(event, UsageReported):
-                    view.live(job.asked_by, event)
+                    view.show_delta(job.asked_by, event)
                     drafts.notify()
                 elif not reader.last:
                     put_input(UsageRecorded(event))

@@ -22,7 +22,7 @@ class DatabaseStatus:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self.away = False
+        self.unreachable = False
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
@@ -39,9 +39,9 @@ class DatabaseStatus:
             slow.cancel()
 
     def _set(self, away: bool) -> None:
-        if away is not self.away:
-            self.away = away
-            self._view.away(away)
+        if away is not self.unreachable:
+            self.unreachable = away
+            self._view.database_unreachable(away)
 
 
 class ReplyDraftSaver:
@@ -99,6 +99,6 @@ class ReplyDraftSaver:
                     self._changed.set()  # retry soon, even if no more text comes; the append that ends the reply waits
                 else:
                     saved = lengths
-                    self._view.saved(self._asked_by, len(text))
+                    self._view.draft_saved(self._asked_by, len(text))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), DRAFT_EVERY)

@@ -47,7 +47,7 @@ def no_price(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
     return None, ""
 
 
-def warm(price: PriceOf, model: str) -> None:
+def preload(price: PriceOf, model: str) -> None:
     """Load the modules for pricing in a thread while a reply comes in, so that no turn waits for them."""
 
     def load() -> None:
@@ -102,7 +102,7 @@ class UsageMeter:
                     case _ if self._first is None:
                         self._first = time.monotonic()
                         yield event
-                        warm(self._price, self._model)
+                        preload(self._price, self._model)
                         continue
                     case _:
                         pass

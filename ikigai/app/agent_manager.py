@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop
     from ikigai.app.services import Services
     from ikigai.core.agents.mail import Mail
-    from ikigai.core.agents.subagents import Subagents
+    from ikigai.core.agents.subagent_port import Subagents
     from ikigai.core.events import StoredEvent
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
@@ -290,10 +290,10 @@ def _keep_unsaved(member: OpenAgent) -> str:
         message, is_complete, _ = spool(member.log.unsaved(unsaved))
         messages.append(message)
     outputs = member.outputs
-    messages += [outputs.message(outputs.keep(each)) for each in unsent if isinstance(each, inputs.Quote)]
+    messages += [outputs.message(outputs.save(each)) for each in unsent if isinstance(each, inputs.Quote)]
     typed = [each for each in unsaved if isinstance(each, UserMessage)] if not is_complete else []
     returned = [each.text for each in (*typed, *unsent) if not isinstance(each, inputs.Quote)]
     if unsaved or returned:
         member.view.queued(())
-        member.view.returned("\n".join(returned))
+        member.view.restore_input("\n".join(returned))
     return " ".join(filter(None, messages))

@@ -15,8 +15,9 @@ from ikigai.core.ports import Delta, View
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import RetryScheduled
 from ikigai.core.state.memory import Memory
+from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.live_state import LiveState
-from ikigai.core.views.transcript import ContextRule, TranscriptBlock
+from ikigai.core.views.transcript import TranscriptBlock
 
 MAX_BUFFERED_NOTICES = 20
 """Notices buffered while detached; older ones are dropped."""
@@ -98,13 +99,13 @@ class BufferedView:
             front.changed(live.memory)
         if reply := live.reply:
             for each in reply.deltas:
-                front.live(reply.asked_by, each)
+                front.show_delta(reply.asked_by, each)
             if reply.saved:
-                front.saved(reply.asked_by, reply.saved)
+                front.draft_saved(reply.asked_by, reply.saved)
         for call, text in live.outputs.items():
             front.progress(call, text)
         front.queued(live.waiting)
-        front.away(live.away)
+        front.database_unreachable(live.database_unreachable)
         while self._notices:
             front.notice(self._notices.popleft())
         for asked in self.questions:
@@ -153,21 +154,21 @@ class BufferedView:
         if self.attached_view:
             self.attached_view.rule(rule)
 
-    def live(self, asked_by: int, event: Delta | RetryScheduled) -> None:
+    def show_delta(self, asked_by: int, event: Delta | RetryScheduled) -> None:
         self.live_state.reply_to(asked_by).deltas.append(event)
         if self.attached_view:
-            self.attached_view.live(asked_by, event)
+            self.attached_view.show_delta(asked_by, event)
 
     def progress(self, call_id: str, text: str) -> None:
         self.live_state.progress(call_id, text)
         if self.attached_view:
             self.attached_view.progress(call_id, text)
 
-    def saved(self, asked_by: int, characters: int) -> None:
+    def draft_saved(self, asked_by: int, characters: int) -> None:
         if (reply := self.live_state.reply) and reply.asked_by == asked_by:
             reply.saved = characters
         if self.attached_view:
-            self.attached_view.saved(asked_by, characters)
+            self.attached_view.draft_saved(asked_by, characters)
 
     def stored(self, event: StoredEvent) -> None:
         if self._buffer is not None:
@@ -205,10 +206,10 @@ class BufferedView:
         elif text not in self._notices:
             self._notices.append(text)
 
-    def away(self, is_away: bool) -> None:
-        self.live_state.away = is_away
+    def database_unreachable(self, is_unreachable: bool) -> None:
+        self.live_state.database_unreachable = is_unreachable
         if self.attached_view:
-            self.attached_view.away(is_away)
+            self.attached_view.database_unreachable(is_unreachable)
 
     async def ask(self, question: Question) -> QuestionAnswer:
         if self.attached_view is None and not self._can_ask:
@@ -231,10 +232,10 @@ class BufferedView:
                 asked.shown.cancel()
             self._on_change()
 
-    def returned(self, text: str) -> None:
+    def restore_input(self, text: str) -> None:
         self.updated.set()
         if self.attached_view:
-            self.attached_view.returned(text)
+            self.attached_view.restore_input(text)
         elif text:
             self.returned_text = "\n".join(filter(None, (self.returned_text, text)))
 

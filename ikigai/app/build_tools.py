@@ -20,13 +20,13 @@ from ikigai.tools.recall import Found, Recall
 from ikigai.tools.registry import ToolRegistry
 from ikigai.tools.shell.background import BackgroundProcesses
 from ikigai.tools.shell.process_tools import process_tools
-from ikigai.tools.shell.run import OutputLimits
+from ikigai.tools.shell.run_command import OutputLimits
 from ikigai.tools.shell.shell import ShellTool
-from ikigai.tools.subagents import agent_tools
+from ikigai.tools.subagent_tools import agent_tools
 from ikigai.tools.web.factory import web_tools
 
 if TYPE_CHECKING:
-    from ikigai.core.agents.subagents import Subagents
+    from ikigai.core.agents.subagent_port import Subagents
     from ikigai.tools.approval.gate import ApprovalGate
     from ikigai.tools.external import ExternalTool
     from ikigai.tools.shell.sandbox import Sandbox

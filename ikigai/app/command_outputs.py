@@ -31,7 +31,7 @@ class CommandOutputs:
         self._log, self._notice = log, notice
         self._files: dict[str, tuple[Path, str]] = {}  # by id, with the message about each
 
-    def keep(self, quote: Quote) -> Quote:
+    def save(self, quote: Quote) -> Quote:
         if quote.id:
             return quote
         unsaved = self._log.unsaved((UserMessage(storable(quote.text), alone=True),))
@@ -43,7 +43,7 @@ class CommandOutputs:
         self._files[id] = spooled.path, spooled.message
         return replace(quote, id=id)
 
-    async def waiting(self) -> list[Quote]:
+    async def pending(self) -> list[Quote]:
         quotes: list[tuple[int, Quote]] = []
         for file in unsaved_files(self._log.agent):
             from ikigai.app.unsaved_events import read_file
@@ -60,11 +60,11 @@ class CommandOutputs:
             if place.missing:
                 quotes.append((place.at or 0, quote))
             else:  # stored already, before the program was killed
-                self.stored(quote)
+                self.delete(quote)
         # Ids have milliseconds; within one the order of the files' names counts, which have nanoseconds.
         return [quote for _, quote in sorted(quotes, key=lambda each: (each[0], each[1].id[:ID_TIME]))]
 
-    def stored(self, quote: Quote) -> None:
+    def delete(self, quote: Quote) -> None:
         file, _ = self._files.pop(quote.id, (None, ""))
         if file:
             try:

@@ -192,10 +192,10 @@ def _joined(form: ExportFormat, page: list[RawRow]) -> str:
 
 
 def _form(name: str) -> ExportFormat:
-    from ikigai.export import html, json_export, markdown
+    from ikigai.export import html, json_export, markdown_export
 
     return {
-        "md": markdown.MarkdownExport,
+        "md": markdown_export.MarkdownExport,
         "html": html.HtmlExport,
         "json": json_export.JsonExport,
         "jsonl": json_export.JsonlExport,

@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai.agent.usage_meter import PriceOf
-from ikigai.app.profiles import make_profiles, make_rules
-from ikigai.app.project import Project
-from ikigai.config import Config, api_keys, are_tools_enabled, split_layers, trusted_folders
-from ikigai.config import project as project_settings
+from ikigai.app.run_profiles import make_profiles, make_rules
+from ikigai.app.trusted_project import Project
+from ikigai.config import Config, are_tools_enabled, split_layers, trusted_folders
+from ikigai.config import project_settings as project_settings
+from ikigai.config.key_sources import read_key
 from ikigai.config.records import ContextSettings, ModelSettings, ProviderSettings
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import ConfigError
 from ikigai.core.events import Choices
 from ikigai.core.messages import ToolSpec, Usage
 from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, INSTRUCTIONS_ORIGIN, with_instructions
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.project_limits import ProjectLimits
-from ikigai.core.state.run_config import RunConfig
 from ikigai.core.tool_selection import NO_TOOLS
 from ikigai.core.vendors import VENDORS
 from ikigai.providers import model_list_cache
@@ -36,18 +37,12 @@ if TYPE_CHECKING:
 def make_pool(config: Config) -> ProviderPool:
     """Return the pool of the configured providers; a key is read when a request is sent."""
 
-    def key(name: str) -> str:
-        kind, _, variable = config.keys.get(name, "").partition(" ")
-        return (
-            os.environ.get(variable, "").strip()
-            if kind == "environment"
-            else api_keys.find(api_keys.default_file(), name)
-        )
-
     def endpoint(name: str) -> Endpoint:
         server = config.providers.get(name, ProviderSettings())
         first, idle = float(server.first_seconds or FIRST_PIECE_TIMEOUT), float(server.idle_seconds or PIECE_TIMEOUT)
-        return Endpoint(server.base_url, lambda: key(name), server.api, first, idle)
+        return Endpoint(
+            server.base_url, lambda: read_key(config.keys.get(name, ""), name, os.environ), server.api, first, idle
+        )
 
     endpoints = {name: endpoint(name) for name in (*VENDORS, *config.providers)}
     local = LocalModel(config.local.model_file, config.local.context, paths.data_dir())

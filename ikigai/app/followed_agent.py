@@ -183,9 +183,9 @@ class FollowedAgent:
     def _show_draft(self) -> None:
         """Show the new deltas of the streaming reply, all of which are in the database."""
         for delta in self._deltas:
-            self._view.live(self._draft.asked_by, delta)
+            self._view.show_delta(self._draft.asked_by, delta)
         self._deltas.clear()
-        self._view.saved(self._draft.asked_by, len(self._draft.text))
+        self._view.draft_saved(self._draft.asked_by, len(self._draft.text))
 
     def _check_owner(self, owner: LockOwner | None) -> None:
         """Report a change of the lock owner; a writer that lost its connection gets one more check to come back."""

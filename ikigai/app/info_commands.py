@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from ikigai.app.profiles import format_profiles, profile_in_force, profiles_as_dict
+from ikigai.app.run_profiles import format_profiles, profile_in_force, profiles_as_dict
 from ikigai.config import Config, describe
 from ikigai.core.commands import table
 from ikigai.core.commands.parsers import Meaning, ProgramCommand

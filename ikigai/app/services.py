@@ -26,17 +26,17 @@ from ikigai.app.factories import (
     tighten,
 )
 from ikigai.app.open_database import import_module, open_database
-from ikigai.app.profiles import profile_in_force
-from ikigai.app.project import Project
+from ikigai.app.run_profiles import profile_in_force
+from ikigai.app.trusted_project import Project
 from ikigai.config import Config, split_layers, with_profile
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.events import Choices
 from ikigai.core.ports import View
 from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instructions
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.pool import ProviderPool
 from ikigai.system.paths import current_directory, unsaved_files
 from ikigai.system.process_memory import protect_process_memory
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ikigai.app.tool_runtime import ToolRuntime
-    from ikigai.core.agents.subagents import Subagents
+    from ikigai.core.agents.subagent_port import Subagents
     from ikigai.store.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
@@ -260,7 +260,7 @@ class Services:
         return self.pool.limits(model).context < self.pool.known.limits(model).context
 
     async def _recall(self, question: str) -> str:
-        from ikigai.app.recall import EXCERPTS, MOST, format_excerpts
+        from ikigai.app.recall_commands import EXCERPTS, MOST, format_excerpts
 
         return format_excerpts(await self.database.excerpts(question, EXCERPTS, MOST))
 

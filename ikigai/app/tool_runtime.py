@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai.app.redaction import BRAVE_KEY, Redaction
+from ikigai.app.own_secrets import BRAVE_KEY, Redaction
 from ikigai.config import Config, are_tools_enabled
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.events import Choices, MailSent, MailTaken
@@ -22,8 +22,8 @@ from ikigai.tools import builtin_specs
 from ikigai.tools.approval import standing_approvals
 
 if TYPE_CHECKING:
-    from ikigai.app.project import Project
-    from ikigai.core.agents.subagents import Subagents
+    from ikigai.app.trusted_project import Project
+    from ikigai.core.agents.subagent_port import Subagents
     from ikigai.tools.approval.allow_rules import AllowRule, ExactRule
     from ikigai.tools.approval.gate import ApprovalGate
     from ikigai.tools.approval.policy import Approval
@@ -83,8 +83,8 @@ class LazyTools:
         await self._load()
         return await self._made.run(call, progress)
 
-    def also(self, call_id: str) -> tuple[MailSent | MailTaken, ...]:
-        return self._made.also(call_id)
+    def extra_events(self, call_id: str) -> tuple[MailSent | MailTaken, ...]:
+        return self._made.extra_events(call_id)
 
 
 class ToolRuntime:
@@ -139,7 +139,7 @@ class ToolRuntime:
 
         `subagents` returns its subagents; `agent` is its id.
         """
-        return LazyTools(self.warm, lambda: self._registry(whole, found, subagents, agent))
+        return LazyTools(self.preload, lambda: self._registry(whole, found, subagents, agent))
 
     def _registry(
         self, whole: Whole, found: Found, subagents: Callable[[], Subagents], agent: str = ""
@@ -167,7 +167,7 @@ class ToolRuntime:
             self._processes[agent] = BackgroundProcesses(self.environment, self.sandbox.wrap if self.sandbox else None)
         return self._processes[agent]
 
-    async def warm(self) -> None:
+    async def preload(self) -> None:
         """Load the modules of a first call once, in a thread: ahead of the call or with it."""
         if self._loading is None:
             self._loading = asyncio.create_task(asyncio.to_thread(_load), name="tools")
@@ -192,7 +192,7 @@ class ToolRuntime:
         own = paths.config_dir() / "tools"
         theirs = project if project and project.trusted and project.tools.is_dir() else None
         if self._enabled and (own.is_dir() or theirs):
-            await self.warm()
+            await self.preload()
             from ikigai.tools.external import discover_tools
 
             folders = self._folders(own, theirs)
@@ -208,7 +208,7 @@ class ToolRuntime:
     def _folders(self, own: Path, project: Project | None) -> list[ToolFolder]:
         """Return the folders of external tools; the user's own come first, so that their names win."""
         from ikigai.tools.external import ToolFolder
-        from ikigai.tools.shell.run import OutputLimits
+        from ikigai.tools.shell.run_command import OutputLimits
 
         folders, limits = list[ToolFolder](), OutputLimits.of(self.config.tools.max_stored_result)
         if own.is_dir():

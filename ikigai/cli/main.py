@@ -84,9 +84,9 @@ def _run(words: list[str]) -> int:
     if arguments.raw and (not arguments.print or arguments.output_format not in (None, "text")):
         raise ConfigError("--raw is for the text of print mode.", "Add -p, and leave out --json and --output-format.")
     if prints:
-        from ikigai.headless import run
+        from ikigai.headless import print_mode
 
-        return run.run(_load_config(arguments), arguments, _with_input(prompt))
+        return print_mode.run(_load_config(arguments), arguments, _with_input(prompt))
     return _at_the_terminal(arguments, prompt)
 
 
@@ -110,7 +110,7 @@ def _at_the_terminal(arguments: argparse.Namespace, prompt: str) -> int:
 
 
 def _load_config(arguments: argparse.Namespace) -> Config:
-    from ikigai.config import api_keys, load
+    from ikigai.config import key_sources, load
     from ikigai.core.approval_mode import ApprovalMode
 
     if arguments.debug:
@@ -125,7 +125,7 @@ def _load_config(arguments: argparse.Namespace) -> Config:
         "tools.enabled": False if getattr(arguments, "no_tools", False) else None,
     }
     file = Path(arguments.config) if arguments.config else paths.config_dir() / "config.toml"
-    logins = api_keys.providers_with_key(paths.config_dir() / api_keys.KEYS_FILE)
+    logins = key_sources.stored_logins()
     return load(file, os.environ, flags, must_exist=bool(arguments.config), logins=logins)
 
 

@@ -197,7 +197,7 @@ async def _export(config: Config, arguments: argparse.Namespace) -> None:
 
 
 async def _import(config: Config, arguments: argparse.Namespace) -> None:
-    from ikigai.app.redaction import Redaction
+    from ikigai.app.own_secrets import Redaction
 
     async with opened_database(config) as (_, database):
         own = Redaction(config, lambda: database.passwords).redactor().own

@@ -7,8 +7,8 @@
     describe           every key, its value and its origin
     mask_passwords     an address without its password
 
-`tighten_with` (of `config.project`) adds the settings of a trusted project. Nothing else is read from the working
-directory. API keys stay where they are: only their places are kept here.
+`tighten_with` (of `config.project_settings`) adds the settings of a trusted project. Nothing else is read from the
+working directory. API keys stay where they are: only their places are kept here.
 """
 
 import re
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ikigai.config import diagnostics, profiles, toml_file
+from ikigai.config import diagnostics, key_sources, profiles, toml_file
 from ikigai.config.diagnostics import mask_passwords
 from ikigai.config.key_table import (
     DATABASE_URL,
@@ -35,7 +35,6 @@ from ikigai.config.key_table import (
     path_pattern,
     variables_of,
 )
-from ikigai.config.records import ProviderSettings
 from ikigai.config.terminal import THEME_NAMES
 from ikigai.config.value_types import is_look
 from ikigai.core.approval_mode import ApprovalMode
@@ -95,7 +94,7 @@ def load(
     profiles.check(config)
     if config.terminal.theme not in (*THEME_NAMES, *config.themes):
         raise diagnostics.no_theme(settings["terminal", "theme"], config.themes)
-    return msgspec.structs.replace(config, keys=_keys(config.providers, environ, logins))
+    return msgspec.structs.replace(config, keys=key_sources.find_sources(config.providers, environ, logins))
 
 
 def _from_file(file: Path, must_exist: bool) -> Iterator[Setting]:
@@ -189,7 +188,7 @@ def _database(setting: Setting | None, environ: Mapping[str, str]) -> Setting:
     """Return the database setting: where there is none, libpq's variables decide, and without them it is our own."""
     if setting and setting.value:
         return setting
-    if variable := _first_set(LIBPQ_VARIABLES, environ):
+    if variable := key_sources.first_set(LIBPQ_VARIABLES, environ):
         return Setting(DATABASE_URL, "libpq", "environment", variable)
     return Setting(DATABASE_URL, "embedded", "default")
 
@@ -218,23 +217,6 @@ def _at_home(name: str, api: str) -> bool:
     A vendor's key goes to no other vendor.
     """
     return api in ("", *VENDORS[name].apis) if name in VENDORS else api in VENDORS
-
-
-def _keys(servers: dict[str, ProviderSettings], environ: Mapping[str, str], logins: Iterable[str]) -> dict[str, str]:
-    usual = {name: vendor.key_variables for name, vendor in VENDORS.items()}
-    own = {name: (server.api_key_env,) for name, server in servers.items() if server.api_key_env}
-    found = {provider: _first_set(names, environ) for provider, names in {**usual, **own}.items()}
-    places = {provider: f"environment {variable}" for provider, variable in found.items() if variable}
-    places |= {provider: "login" for provider in logins if provider not in places}
-    return {name: places[name] for name in sorted(places, key=lambda name: (_rank(name), name))}
-
-
-def _rank(provider: str) -> int:
-    return [*VENDORS, provider].index(provider)
-
-
-def _first_set(names: Iterable[str], environ: Mapping[str, str]) -> str:
-    return next((name for name in names if environ.get(name, "").strip()), "")
 
 
 class ConfigLayers(Record, frozen=True):

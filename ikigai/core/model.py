@@ -52,11 +52,11 @@ class Provider(Protocol):
         """Return the tokens of the request by the provider's own count; None if it has none or did not answer."""
         ...
 
-    async def warm(self) -> None:
+    async def preload(self) -> None:
         """Load the modules that the first request will need, ahead of it. Never raise but for cancellation."""
         ...
 
-    def expect(self) -> None:
+    def preconnect(self) -> None:
         """Prepare for a request that will come soon: open a connection, where that takes long. Never raise."""
         ...
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ikigai.core.state.inputs import Quote
     from ikigai.core.state.loading import Loading, Reading
     from ikigai.core.state.memory import Memory
-    from ikigai.core.views.transcript import ContextRule, TranscriptBlock
+    from ikigai.core.views.context_rule import ContextRule
+    from ikigai.core.views.transcript import TranscriptBlock
 
 _T = TypeVar("_T")
 
@@ -45,7 +46,7 @@ class Tools(Protocol):
         """
         ...
 
-    def also(self, call_id: str) -> "tuple[MailSent | MailTaken, ...]":
+    def extra_events(self, call_id: str) -> "tuple[MailSent | MailTaken, ...]":
         """Return the events of the finished call besides its result: they are to be stored with it."""
         ...
 
@@ -85,17 +86,17 @@ class Log(Protocol):
 class CommandOutputStore(Protocol):
     """Output of the user's commands that the log does not have, stored where it outlives the program."""
 
-    def keep(self, quote: "Quote") -> "Quote":
+    def save(self, quote: "Quote") -> "Quote":
         """Store the quote, and return it with its id. Where it cannot be stored, tell the user and return it without an
         id.
         """
         ...
 
-    async def waiting(self) -> "list[Quote]":
+    async def pending(self) -> "list[Quote]":
         """Return the quotes of earlier runs that the log does not have, in their order. Raise Unavailable."""
         ...
 
-    def stored(self, quote: "Quote") -> None:
+    def delete(self, quote: "Quote") -> None:
         """Delete the quote: the log has it."""
         ...
 
@@ -111,7 +112,7 @@ class View(Protocol):
         """Move the context rule: the context begins elsewhere now."""
         ...
 
-    def live(self, asked_by: int, event: Delta | RetryScheduled) -> None:
+    def show_delta(self, asked_by: int, event: Delta | RetryScheduled) -> None:
         """Show more of the reply to the event `asked_by`."""
         ...
 
@@ -119,7 +120,7 @@ class View(Protocol):
         """Show more output of a running tool."""
         ...
 
-    def saved(self, asked_by: int, characters: int) -> None:
+    def draft_saved(self, asked_by: int, characters: int) -> None:
         """Take note that the first `characters` of that reply's words are in the database: finished blocks of them may
         stay.
         """
@@ -137,7 +138,7 @@ class View(Protocol):
         """Show a sentence for the user that is no event: a refusal, a warning, the state of the database."""
         ...
 
-    def away(self, is_away: bool) -> None:
+    def database_unreachable(self, is_unreachable: bool) -> None:
         """Take note that the database cannot be reached or takes nothing, or that it is back."""
         ...
 
@@ -145,7 +146,7 @@ class View(Protocol):
         """Ask the user, and wait for the answer; cancellation takes the question back."""
         ...
 
-    def returned(self, text: str) -> None:
+    def restore_input(self, text: str) -> None:
         """Put a message that was not taken into the input line again; empty for a command, which does not go there."""
         ...
 

@@ -10,7 +10,8 @@ class VendorInfo(Record, frozen=True):
     address (`config.records.ProviderSettings.api`). `default_model` is its general model, neither the largest nor the
     smallest. `model_prefixes` are the beginnings of its models' names. `thinking` is the form in which its interface
     takes a level (`providers.models.ModelTraits`). `own_models` is the beginning of the words of its own models' names
-    (`providers.registry.ModelFamily`): "" where other models behind that interface take the level in that form, too.
+    (`providers.bundled_models.ModelFamily`): "" where other models behind that interface take the level in that form,
+    too.
     """
 
     title: str

@@ -31,7 +31,8 @@ from ikigai.core.sanitize import Cleaner, clean, storable
 from ikigai.core.state.inputs import Command, Interrupted, Plan, Retry, Submitted
 from ikigai.core.state.memory import AgentStatus, Memory
 from ikigai.core.views import usage_totals
-from ikigai.core.views.transcript import ContextRule, Speaker, TranscriptBlock
+from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.transcript import Speaker, TranscriptBlock
 
 if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop
@@ -165,7 +166,7 @@ class PrintView:
         if isinstance(event.event, UsageReported):
             self.subagent_usage.append(event.event)
 
-    def live(self, asked_by: int, event: Delta | RetryScheduled) -> None:
+    def show_delta(self, asked_by: int, event: Delta | RetryScheduled) -> None:
         if isinstance(event, RetryScheduled):
             if event.why != self._last_failure:  # once: there may be many attempts
                 self._last_failure = event.why
@@ -199,7 +200,7 @@ class PrintView:
     def progress(self, call_id: str, text: str) -> None:
         pass
 
-    def saved(self, asked_by: int, characters: int) -> None:
+    def draft_saved(self, asked_by: int, characters: int) -> None:
         pass
 
     def changed(self, memory: Memory) -> None:
@@ -209,10 +210,10 @@ class PrintView:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"ikigai: {clean(text)}\n")
 
-    def away(self, is_away: bool) -> None:
+    def database_unreachable(self, is_unreachable: bool) -> None:
         pass
 
-    def returned(self, text: str) -> None:
+    def restore_input(self, text: str) -> None:
         self.refused = True
         self._idle.set()
 

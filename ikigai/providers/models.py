@@ -1,7 +1,7 @@
 """This module describes models by their names: limits, thinking and images, and the model to start with.
 
 There are three sources, and the first that says something counts: the configuration, the last list of its provider
-(`providers.model_list_cache`), the registry that came with ikigai (`providers.registry`). It sends no requests.
+(`providers.model_list_cache`), the registry that came with ikigai (`providers.bundled_models`). It sends no requests.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -11,8 +11,8 @@ from ikigai.core.errors import ConfigError
 from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
 from ikigai.core.vendors import VENDORS
-from ikigai.providers import registry
-from ikigai.providers.registry import ModelFamily
+from ikigai.providers import bundled_models
+from ikigai.providers.bundled_models import ModelFamily
 
 UNKNOWN_LIMITS = ModelLimits(128_000, 8_192)
 LOCAL_LIMITS = ModelLimits(8_192, 2_048)
@@ -89,7 +89,7 @@ class ModelCatalog:
         """Return the names of a provider's models, for completion: those known to be sold, then others that it has
         listed.
         """
-        sold = registry.load().names.get(provider, ())
+        sold = bundled_models.load().names.get(provider, ())
         return list(dict.fromkeys([*sold, *self._listed.get(provider, ())]))
 
     def limits(self, model: str) -> ModelLimits:
@@ -134,7 +134,7 @@ class ModelCatalog:
         """
         stem, _, word = model.rpartition(":")
         provider, _, name = stem.partition("/")
-        if name in registry.load().names.get(provider, ()) and not (
+        if name in bundled_models.load().names.get(provider, ()) and not (
             f"{name}:{word}" in self.names(provider) or self._configured(model) != ListedModel(model)
         ):
             model, level = stem, word or "''"
@@ -152,7 +152,7 @@ class ModelCatalog:
         return self._listed.get(provider, {}).get(_bare(name)) or ListedModel(name)
 
     def _family(self, model: str) -> ModelFamily | None:
-        return registry.find(model.partition("/")[2])
+        return bundled_models.find(model.partition("/")[2])
 
 
 def _bare(id: str) -> str:

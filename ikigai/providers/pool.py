@@ -20,7 +20,7 @@ from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.providers.retry import RetryingProvider
 from ikigai.providers.scripted import ScriptedProvider
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT, Vendor
-from ikigai.system.installation import extra_command
+from ikigai.system.install_command import extra_command
 
 LOCAL_MODEL = "local/smollm2-135m"
 """The name of the model that `ikigai setup` fetches; a configured file has its own name."""
@@ -117,20 +117,20 @@ class ProviderPool:
         """
         vendor = self._vendor(provider, self._key(provider) if key is None else key)
         try:
-            await vendor.warm()
+            await vendor.preload()
             async with asyncio.timeout(within):
                 return await vendor.models()
         finally:
             await vendor.close()
 
-    async def warm(self, model: str) -> None:
+    async def preload(self, model: str) -> None:
         """Load what the first request to this model needs, ahead of it."""
-        await self.provider(model).warm()
+        await self.provider(model).preload()
 
-    def expect(self, model: str) -> None:
+    def preconnect(self, model: str) -> None:
         """Prepare the provider of this model, if it has been used or warmed, for a request that will come soon."""
         if provider := self._providers.get(model.partition("/")[0]):
-            provider.expect()
+            provider.preconnect()
 
     async def close(self) -> None:
         await asyncio.gather(*(provider.close() for provider in self._providers.values()), return_exceptions=True)
@@ -226,8 +226,8 @@ class _AbsentProvider:
     async def count(self, request: Request) -> int | None:
         return None
 
-    async def warm(self) -> None: ...
+    async def preload(self) -> None: ...
 
-    def expect(self) -> None: ...
+    def preconnect(self) -> None: ...
 
     async def close(self) -> None: ...

@@ -72,7 +72,7 @@ def price_request(
         return UNPRICED
 
 
-def warm() -> None:
+def preload() -> None:
     """Import what prices need, ahead of the first."""
     try:
         import genai_prices.data  # noqa: F401

@@ -99,11 +99,11 @@ class RetryingProvider:
         """Return the provider's own count. It is not retried, because it is dispensable."""
         return await self._provider.count(request)
 
-    async def warm(self) -> None:
-        await self._provider.warm()
+    async def preload(self) -> None:
+        await self._provider.preload()
 
-    def expect(self) -> None:
-        self._provider.expect()
+    def preconnect(self) -> None:
+        self._provider.preconnect()
 
     async def close(self) -> None:
         await self._provider.close()

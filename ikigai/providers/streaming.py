@@ -154,14 +154,14 @@ class StreamingProvider(ABC):
 
     # ── what all share ──
 
-    async def warm(self) -> None:
+    async def preload(self) -> None:
         """Load the SDK in a thread, ahead of the first request. It never raises: a request reports errors."""
         try:
             await self.connected()
         except Exception:
             log.debug("The SDK of %s could not be loaded", self.name, exc_info=True)
 
-    def expect(self) -> None:
+    def preconnect(self) -> None:
         if self._opener:
             self._opener.open()
 

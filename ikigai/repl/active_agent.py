@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ikigai.app.agent_manager import AgentManager, OpenAgent
     from ikigai.app.followed_agent import FollowedAgent
     from ikigai.app.services import Services
-    from ikigai.core.agents.subagents import Subagents
+    from ikigai.core.agents.subagent_port import Subagents
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
     from ikigai.terminal.screen import Screen
@@ -144,7 +144,7 @@ class ActiveAgent:
         self.agent, self._followed = open_agent.agent, None
         self._attach(open_agent)
         self._view.agent(open_agent.agent.name)
-        self._view.returned(open_agent.view.attach(self._view))
+        self._view.restore_input(open_agent.view.attach(self._view))
         self._view.notice(f"{open_agent.agent.name} is written here now.")
         self._begin(services, manager, open_agent)
         await self.drafts.recover(agent.id, open_agent, services.database.reader(agent).history)
@@ -168,7 +168,7 @@ class ActiveAgent:
     def _begin(self, services: Services, manager: AgentManager, open_agent: OpenAgent) -> None:
         """Start the loop of the agent on screen, and show notices about its model, profile and thinking level."""
         manager.start_loop(open_agent)
-        from ikigai.app.profiles import missing_profile_notice
+        from ikigai.app.run_profiles import missing_profile_notice
 
         chosen = open_agent.agent_loop.memory
         for notice in filter(None, (missing_profile_notice(chosen), services.level_notice(chosen.own))):
@@ -215,7 +215,7 @@ class ActiveAgent:
         text = self.drafts.pop(agent.id)
         if open_agent:
             text = "\n".join(filter(None, (open_agent.view.attach(self._view), text)))
-        self._view.returned(text)
+        self._view.restore_input(text)
         self._show_background()
         await self.drafts.recover(agent.id, self.open_agent, services.database.reader(agent).history)
 
@@ -252,7 +252,7 @@ class ActiveAgent:
     def return_draft(self) -> None:
         """Return the saved draft to the input, because the agent on screen stays."""
         if self.agent:
-            self._view.returned(self.drafts.pop(self.agent.id))
+            self._view.restore_input(self.drafts.pop(self.agent.id))
 
     async def leave(self) -> str:
         """Stop all loops and release all write locks; return the sentences about what could not be saved."""
@@ -322,7 +322,7 @@ class ActiveAgent:
             self._memory = open_agent.agent_loop.memory
             self._attach(None)
             self._view.changed(structs.replace(self._memory, open=None))  # this process runs nothing of it any more
-            self._view.away(False)
+            self._view.database_unreachable(False)
             self._view.notice(why)
             return
         self.drafts.stash(open_agent.agent.id, open_agent.view.returned_text)
@@ -332,7 +332,7 @@ class ActiveAgent:
 
 def subagents_of(manager: AgentManager, id: str) -> Subagents:
     """Return the subagents of the agent `id`; their module is imported when its model wants some."""
-    from ikigai.app.subagents import ManagedSubagents
+    from ikigai.app.managed_subagents import ManagedSubagents
 
     return ManagedSubagents(manager, id)
 

@@ -88,7 +88,7 @@ class InputDrafts:
             except StoreError:
                 pass
             finally:  # also if the user leaves meanwhile: the input is saved then
-                self._view.returned(text)
+                self._view.restore_input(text)
         if text:
             self._notice_task = asyncio.create_task(self._notify_recovered(open_agent), name="recovered")
         self.changed()  # also what has been typed meanwhile

@@ -53,7 +53,7 @@ class InputRouter:
                 for text in held:
                     self._submit(text)
             elif held:
-                self._view.returned("\n".join(held))
+                self._view.restore_input("\n".join(held))
 
     def send(self, text: str, kind: SendKind = inputs.Submitted) -> None:
         """Send `text` as a message, even if it begins like a command."""
@@ -77,7 +77,7 @@ class InputRouter:
                 log.exception("images could not be attached")
                 error = Bug()
             self._view.notice(str(error))
-            self._view.returned(text)
+            self._view.restore_input(text)
 
     def run_first(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `work`; input waits until it has ended."""
@@ -91,7 +91,7 @@ class InputRouter:
             self.reading = None
         held = self._active_agent.queue.take_before_open()
         if self._session.closing:  # they stay, as a draft
-            self._view.returned("\n".join(held))
+            self._view.restore_input("\n".join(held))
             return
         for each in held:
             self._submit(each)
@@ -100,7 +100,7 @@ class InputRouter:
         """Open a connection for the request of the message that is being typed, after the key has been shown."""
         services, memory = self._session.services, self._session.memory
         if services and memory and not self._active_agent.busy and not table.is_command(text):
-            asyncio.get_running_loop().call_later(KEYS_FIRST, services.pool.expect, memory.model)
+            asyncio.get_running_loop().call_later(KEYS_FIRST, services.pool.preconnect, memory.model)
 
     def route(self, incoming: inputs.Input, to: AgentLoop | None = None) -> None:
         """Pass `incoming` to the agent on screen, or to the loop `to` if it is given."""
@@ -115,7 +115,7 @@ class InputRouter:
             if notice:
                 self._view.notice(notice)
             if model := incoming.values.get("model"):  # another SDK, maybe: not when Enter is pressed
-                self._session.track(asyncio.create_task(services.pool.warm(str(model)), name="warm"))
+                self._session.track(asyncio.create_task(services.pool.preload(str(model)), name="preload"))
         runtime.put_input(incoming)
 
     async def shell(self, line: str) -> None:

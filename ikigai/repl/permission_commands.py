@@ -21,8 +21,8 @@ from ikigai.core.tool_selection import ToolSelection
 from ikigai.tools.approval import standing_approvals
 
 if TYPE_CHECKING:
-    from ikigai.app.project import Project
     from ikigai.app.tool_runtime import ToolRuntime
+    from ikigai.app.trusted_project import Project
     from ikigai.config.project_files import OwnFile
 
 Ask = Callable[[Question], Awaitable[QuestionAnswer]]
@@ -221,7 +221,7 @@ async def run_user_command(tool_runtime: ToolRuntime, line: str, progress: Calla
     """Run the user's own command without a time limit, and return its output and exit as text."""
     from ikigai.tools.shell.exit_report import text_with_exit
     from ikigai.tools.shell.output_buffer import shorten_middle
-    from ikigai.tools.shell.run import run
+    from ikigai.tools.shell.run_command import run
 
     folder = Path(tool_runtime.directory)
     finished = await run(line, folder, tool_runtime.environment, None, progress)

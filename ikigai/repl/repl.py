@@ -29,7 +29,7 @@ from ikigai.terminal.tty import Tty
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ikigai.app.project import Project
+    from ikigai.app.trusted_project import Project
     from ikigai.core.search.prompt_history import SentPrompt
     from ikigai.repl.file_mentions import FileMentions
     from ikigai.terminal.browsable_history import HistoryPages
@@ -94,11 +94,11 @@ class Repl:
             gc_pause.resume_gc()
         await asyncio.sleep(WARM_AFTER)
         if self._session.services and self._session.memory:
-            await self._session.services.pool.warm(self._session.memory.model)
+            await self._session.services.pool.preload(self._session.memory.model)
         if self._active_agent.runtime:
-            self._active_agent.runtime.warm()
+            self._active_agent.runtime.preload()
         if self._session.services:
-            await self._session.services.tool_runtime.warm()
+            await self._session.services.tool_runtime.preload()
             self._session.track(asyncio.create_task(self._session.services.database.indexer.run(), name="index"))
 
     async def _begin(self) -> None:
@@ -191,7 +191,7 @@ class Repl:
         except IkigaiError as error:
             self._view.notice(str(error))
             if not table.is_command(text):  # a command is in the history, and the next line should not join it
-                self._view.returned(text)
+                self._view.restore_input(text)
 
     def steer(self, text: str) -> None:
         """Send a line into the turn under way: it goes in after the tool results that the turn waits for."""
@@ -202,7 +202,7 @@ class Repl:
             self._router.send(text, inputs.Steered)
         except IkigaiError as error:
             self._view.notice(str(error))
-            self._view.returned(text)
+            self._view.restore_input(text)
 
     def take_back(self) -> str:
         return self._active_agent.queue.unqueue()

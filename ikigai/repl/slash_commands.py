@@ -96,15 +96,15 @@ class SlashCommands:
 
     async def _quote(self, command: ProgramCommand) -> None:
         """Quote an event of any agent's log in the conversation."""
-        from ikigai.app import recall
+        from ikigai.app import recall_commands
 
         to = self._active_agent.runtime
         services, _ = self._require_open()
-        self._router.route(await recall.quote_event(services.database, command.argument), to)
+        self._router.route(await recall_commands.quote_event(services.database, command.argument), to)
 
     async def _recall(self, command: ProgramCommand) -> None:
         """Answer a question from the whole log."""
-        from ikigai.app import factories, recall
+        from ikigai.app import factories, recall_commands
 
         to = self._active_agent.runtime
         services, memory = self._require_open()
@@ -112,7 +112,7 @@ class SlashCommands:
             raise Rejected("There is no model to ask.", "/model PROVIDER/NAME chooses one; /search needs none.")
         provider, price = services.pool.provider(memory.model), factories.make_price(self._session.config)
         query = (services.database, provider, memory.model, price, command.argument)
-        answer, usage = await recall.answer_from_log(*query)
+        answer, usage = await recall_commands.answer_from_log(*query)
         if to is None or not self._active_agent.is_open(to):
             self._view.print_text(answer)
             return

@@ -14,7 +14,7 @@ from psycopg.abc import RV, PQGen, PQGenConn
 from psycopg.rows import tuple_row
 
 from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, StoreError, Unavailable
-from ikigai.store import address, errors, sqlstate
+from ikigai.store import address, driver_errors, sqlstate
 from ikigai.store.sql import agents
 
 STATEMENT_DEADLINE = 20.0
@@ -168,7 +168,7 @@ class DatabaseSession:
             connection, cursor = await self._ensure_connected()
             connection.deadline = None if patient else self._deadline
             try:
-                with self._translate_errors(errors.statement_error):
+                with self._translate_errors(driver_errors.statement_error):
                     yield cursor
             finally:
                 if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
@@ -232,14 +232,14 @@ class DatabaseSession:
 
     async def _connect(self) -> tuple[Connection, Cursor]:
         embedded = self._revive is not None
-        with self._translate_errors(lambda error, place: errors.connection_error(error, place, embedded)):
+        with self._translate_errors(lambda error, place: driver_errors.connection_error(error, place, embedded)):
             async with asyncio.timeout(self._deadline):
                 connection = await Connection.connect(self._conninfo, autocommit=True)
         connection.deadline = self._deadline
         if password := connection.pgconn.password:
             self._accepted = {"database password": password.decode(errors="replace")}
         try:
-            with self._translate_errors(errors.statement_error):
+            with self._translate_errors(driver_errors.statement_error):
                 self.greeting = await self._greet(connection)
         except BaseException:
             await connection.close()
@@ -268,7 +268,7 @@ class DatabaseSession:
         except psycopg.Error as error:
             raise make(error, self.place) from error
         except TimeoutError as error:
-            raise errors.no_answer(self.place, self._deadline) from error
+            raise driver_errors.no_answer(self.place, self._deadline) from error
 
     def _drop_connection(self) -> None:
         if self._connected is not None:

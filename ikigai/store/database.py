@@ -20,11 +20,11 @@ from ikigai.store import history, reading, schema, usage
 from ikigai.store.agents import Agent, Agents
 from ikigai.store.connection import STATEMENT_DEADLINE, DatabaseSession
 from ikigai.store.follow import Follower
+from ikigai.store.forks import AgentTree
 from ikigai.store.log import AgentLog
-from ikigai.store.mail import MailStore
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.sql import agents as queries
-from ikigai.store.tree import AgentTree
+from ikigai.store.undelivered_mail import MailStore
 
 if TYPE_CHECKING:
     from ikigai.core.search.prompt_history import SentPrompt

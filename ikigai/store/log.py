@@ -24,7 +24,7 @@ from ikigai.store import follow, reading
 from ikigai.store import write_lock as write_lock
 from ikigai.store.agents import Agent
 from ikigai.store.connection import Cursor, DatabaseSession
-from ikigai.store.sql import agents, tree
+from ikigai.store.sql import agents, forks
 
 if TYPE_CHECKING:
     from ikigai.core.transfer.unsaved import Unsaved
@@ -100,7 +100,7 @@ class AgentLog:
                         memory = await reading.load(cursor, reload) if reload else None
                         if change:
                             killed = isinstance(change, AgentKilled), self._uuid
-                            await cursor.execute(tree.SET_KILLED, killed)
+                            await cursor.execute(forks.SET_KILLED, killed)
             except psycopg.errors.UniqueViolation as error:
                 raise self._written_elsewhere() from error
             self._last_seq, self._newest = attempt.last_seq, attempt.ids[-1] if attempt.ids else self._newest

@@ -21,6 +21,11 @@ def config_dir() -> Path:
     return _xdg("XDG_CONFIG_HOME", ".config")
 
 
+def keys_file() -> Path:
+    """Return the file of `ikigai login`."""
+    return config_dir() / "keys.json"
+
+
 def data_dir() -> Path:
     """Return the folder of database and model weights: `~/.local/share/ikigai` unless XDG_DATA_HOME says otherwise."""
     return _xdg("XDG_DATA_HOME", ".local/share")

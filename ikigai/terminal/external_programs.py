@@ -6,7 +6,7 @@ from typing import Any
 from ikigai.core.errors import Rejected
 from ikigai.core.sanitize import clean
 from ikigai.terminal.browsable_history import HistoryPages
-from ikigai.terminal.input.actions import InputActions
+from ikigai.terminal.input.input_actions import InputActions
 from ikigai.terminal.input.input_line import InputLine
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.conversation import ConversationView

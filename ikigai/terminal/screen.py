@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ikigai.terminal.input.actions import InputActions
+from ikigai.terminal.input.input_actions import InputActions
 from ikigai.terminal.input.input_line import InputLine
 from ikigai.terminal.input.key_bindings import build_bindings
 from ikigai.terminal.output.application import TerminalApp

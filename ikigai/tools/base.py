@@ -53,7 +53,7 @@ class ToolOutput(Record, frozen=True):
     images: tuple[Image, ...] = ()
     failed: bool = False
     diff: str = ""
-    also: tuple[MailSent | MailTaken, ...] = ()
+    extra_events: tuple[MailSent | MailTaken, ...] = ()
 
 
 OnOutput = Callable[[str], None]

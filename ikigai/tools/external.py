@@ -21,7 +21,7 @@ from ikigai.core.record import Record
 from ikigai.core.sanitize import clean_line, storable
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 from ikigai.tools.shell.exit_report import FinishedCommand, describe_exit, text_with_exit
-from ikigai.tools.shell.run import COMMAND_TIMEOUT, OutputLimits, run
+from ikigai.tools.shell.run_command import COMMAND_TIMEOUT, OutputLimits, run
 from ikigai.tools.shell.supervised_process import Wrap
 from ikigai.tools.tool_files import tool_files
 

@@ -106,12 +106,12 @@ class ToolRegistry:
             return ToolResult(call.id, _error_text(error), is_error=True)
         finally:
             self._schedule.leave(call.id)
-        if output.also:
-            self._extra_events[call.id] = output.also
+        if output.extra_events:
+            self._extra_events[call.id] = output.extra_events
         text = shorten_middle(storable(output.text), self._most)
         return ToolResult(call.id, text, output.failed, images=output.images, diff=output.diff)
 
-    def also(self, call_id: str) -> tuple[MailSent | MailTaken, ...]:
+    def extra_events(self, call_id: str) -> tuple[MailSent | MailTaken, ...]:
         return self._extra_events.pop(call_id, ())
 
     def _decode_call(self, call: ToolCall) -> tuple[Tool, Any]:

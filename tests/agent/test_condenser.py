@@ -16,6 +16,7 @@ from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.events import StoredEvent, Summarised, UsageReported
 from ikigai.core.forget.selection import EventRange
 from ikigai.core.model import ModelLimits
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import (
     Change,
     Clear,
@@ -30,7 +31,6 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, next_request
-from ikigai.core.state.run_config import RunConfig, WindowRules
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import RetryingProvider

@@ -17,10 +17,10 @@ from ikigai.core.forget.selection import EventRange
 from ikigai.core.messages import Text, ToolCall, ToolResult
 from ikigai.core.model import ModelLimits
 from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Forget, Input, Interrupted, Plan, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, next_request, replace
-from ikigai.core.state.run_config import RunConfig, WindowRules
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import RetryingProvider

@@ -30,11 +30,12 @@ from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, ProviderEvent, RetryScheduled, StreamFinished, TextDelta, UsageUpdate
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state import inputs, machine
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Interrupted, SetMark, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory
-from ikigai.core.state.run_config import RunConfig
-from ikigai.core.views.transcript import ContextRule, TranscriptBlock, context_rule
+from ikigai.core.views.context_rule import ContextRule, context_rule
+from ikigai.core.views.transcript import TranscriptBlock
 from ikigai.providers.anthropic.provider import AnthropicProvider
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.retry import RetryingProvider
@@ -63,10 +64,10 @@ class Watcher:
     def rule(self, rule: ContextRule) -> None:
         self.seen.append(("rule", rule))
 
-    def live(self, asked_by: int, event: Any) -> None:
+    def show_delta(self, asked_by: int, event: Any) -> None:
         self.seen.append(("live", event))
 
-    def saved(self, asked_by: int, characters: int) -> None:
+    def draft_saved(self, asked_by: int, characters: int) -> None:
         self.saved_characters = characters
 
     def progress(self, call_id: str, text: str) -> None:
@@ -84,10 +85,10 @@ class Watcher:
     def notice(self, text: str) -> None:
         self.seen.append(("notice", text))
 
-    def away(self, is_away: bool) -> None:
-        self.seen.append(("away", is_away))
+    def database_unreachable(self, is_unreachable: bool) -> None:
+        self.seen.append(("away", is_unreachable))
 
-    def returned(self, text: str) -> None:
+    def restore_input(self, text: str) -> None:
         self.seen.append(("returned", text))
 
     def queued(self, texts: tuple[str, ...]) -> None:

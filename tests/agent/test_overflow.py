@@ -12,11 +12,11 @@ from ikigai.core.events import Ending, TurnEnded, UsageReported
 from ikigai.core.messages import ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Interrupted, Submitted
 from ikigai.core.state.loading import Loading
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.run_config import RunConfig
-from ikigai.core.views.transcript import ContextRule
+from ikigai.core.views.context_rule import ContextRule
 from ikigai.providers.scripted import ScriptedCall, ScriptedFailure, ScriptedHang
 from ikigai.tools.registry import ToolRegistry
 from tests.agent.test_loop import AGENT, Session, price, tool

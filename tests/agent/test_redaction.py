@@ -87,7 +87,7 @@ class Recorder:
     async def run(self, arguments: Said, progress: OnOutput) -> ToolOutput:
         self.heard.append(arguments.text)
         also = (MailSent("b", self.mail, "kid"),) if self.mail else ()
-        return ToolOutput(self.answer, diff=f"+{self.answer}", also=also)
+        return ToolOutput(self.answer, diff=f"+{self.answer}", extra_events=also)
 
 
 def stored(session: Session) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ikigai.app import factories as making
 from ikigai.app.agent_manager import AgentManager, OpenAgent
+from ikigai.app.managed_subagents import ManagedSubagents
 from ikigai.app.services import Services
-from ikigai.app.subagents import ManagedSubagents
 from ikigai.config import Config
 from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.core.messages import ToolResult

@@ -16,8 +16,8 @@ from ikigai.app import agent_tree as kin
 from ikigai.app import factories as making
 from ikigai.app.agent_manager import AgentManager, OpenAgent
 from ikigai.app.buffered_view import BufferedView
+from ikigai.app.managed_subagents import ManagedSubagents
 from ikigai.app.services import Services
-from ikigai.app.subagents import ManagedSubagents
 from ikigai.config import Config
 from ikigai.core.commands.fork import ForkRequest
 from ikigai.core.errors import AgentLocked, Rejected, Unavailable

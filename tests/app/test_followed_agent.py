@@ -30,7 +30,8 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.machine import work
 from ikigai.core.state.memory import Memory, replace
-from ikigai.core.views.transcript import ContextRule, Speaker, TranscriptBlock, context_rule
+from ikigai.core.views.context_rule import ContextRule, context_rule
+from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.store import connection
 from ikigai.store.database import Database
 from ikigai.store.follow import FollowUpdate
@@ -69,12 +70,12 @@ class Watcher:
             self.said.append(block.text)
             self.thought += [thought.text for thought in block.thoughts]
 
-    def live(self, asked_by: int, event: Delta | RetryScheduled) -> None:
+    def show_delta(self, asked_by: int, event: Delta | RetryScheduled) -> None:
         if self.reply is None or self.reply.asked_by != asked_by:
             self.reply = LiveReply(asked_by)
         self.rise(self.reply.add(event))
 
-    def saved(self, asked_by: int, characters: int) -> None:
+    def draft_saved(self, asked_by: int, characters: int) -> None:
         assert self.reply and self.reply.asked_by == asked_by
         self.rise(self.reply.saved(characters))
 
@@ -99,14 +100,14 @@ class Watcher:
     def notice(self, text: str) -> None:
         self.notices.append(text)
 
-    def away(self, is_away: bool) -> None:
-        self.aways.append(is_away)
+    def database_unreachable(self, is_unreachable: bool) -> None:
+        self.aways.append(is_unreachable)
 
     async def ask(self, question: Question) -> QuestionAnswer:
         return QuestionAnswer(question.default)
 
     def progress(self, call_id: str, text: str) -> None: ...
-    def returned(self, text: str) -> None: ...
+    def restore_input(self, text: str) -> None: ...
     def queued(self, texts: tuple[str, ...]) -> None: ...
 
 

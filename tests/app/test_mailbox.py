@@ -7,7 +7,7 @@ import pytest
 
 from ikigai.app.agent_manager import OpenAgent
 from ikigai.app.mailbox import MAX_UNATTENDED_TURNS
-from ikigai.app.subagents import ManagedSubagents
+from ikigai.app.managed_subagents import ManagedSubagents
 from ikigai.config import Config
 from ikigai.config.records import SubagentSettings
 from ikigai.core.errors import Rejected, Unavailable

@@ -12,7 +12,7 @@ from ikigai.app import info_commands as answers
 from ikigai.app import usage_report as reports
 from ikigai.app.services import Services
 from ikigai.config import Config, load
-from ikigai.config import api_keys as keys
+from ikigai.config import login_keys as keys
 from ikigai.config.records import LocalSettings, ModelSettings, ProviderSettings
 from ikigai.core.commands import parsers as meanings
 from ikigai.core.errors import IkigaiError, Unavailable
@@ -129,7 +129,7 @@ def test_a_key_is_looked_up_when_it_is_needed(tmp_path: Path, monkeypatch: pytes
     pool = making.make_pool(Config())
     with pytest.raises(IkigaiError, match="There is no key for OpenAI"):
         pool.require("openai")
-    keys.store(keys.default_file(), "openai", "sk-1")  # in another terminal
+    keys.store(paths.keys_file(), "openai", "sk-1")  # in another terminal
     pool.require("openai")
 
 

@@ -17,9 +17,9 @@ import pytest
 from ikigai.app import agent_manager, unsaved_events
 from ikigai.app import factories as making
 from ikigai.app.agent_manager import AgentManager, OpenAgent
+from ikigai.app.managed_subagents import ManagedSubagents
 from ikigai.app.services import Services
 from ikigai.app.spool import spool
-from ikigai.app.subagents import ManagedSubagents
 from ikigai.app.unsaved_events import run_recover
 from ikigai.cli.commands import purge_files
 from ikigai.config import Config

@@ -14,6 +14,7 @@ import msgspec
 from ikigai.core import codec
 from ikigai.core.events import Event, StoredEvent, UsageReported
 from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import (
     Approved,
@@ -29,7 +30,6 @@ from ikigai.core.state.inputs import (
     Submitted,
     ToolDone,
 )
-from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.models import ModelCatalog
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench.prose import Prose

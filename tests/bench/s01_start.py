@@ -37,13 +37,13 @@ def _running(history: History, rounds: int) -> list[Figure]:
 def _stopped(history: History, rounds: int) -> list[Figure]:
     """Measure a start at which the server has stopped, and starts with the program."""
     cold: list[tuple[float, ...]] = []
-    warm: list[tuple[float, ...]] = []
+    preload: list[tuple[float, ...]] = []
     with home(history) as environ:
         for _ in range(rounds):
             histories.wait_until_stopped(history)
             cold.append(start(environ))
-            warm.append(start(environ))  # within the time that the server outlives its last program
-    (_, cold_keys, cold_turns), (_, keys, turns) = zip(*cold, strict=True), zip(*warm, strict=True)
+            preload.append(start(environ))  # within the time that the server outlives its last program
+    (_, cold_keys, cold_turns), (_, keys, turns) = zip(*cold, strict=True), zip(*preload, strict=True)
     return [
         Figure("S1", "keys, the server's start included", "s", cold_keys, "the server running", keys),
         Figure("S1", "last turns, the server's start included", "s", cold_turns, "the server running", turns),

@@ -13,10 +13,10 @@ import psycopg
 from psycopg import pq
 
 from ikigai.core.model import ModelLimits
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.lineage import Span
 from ikigai.core.state.loading import AskAncestry, AskControls, AskPage, AskSpans, Loading, load_memory
 from ikigai.core.state.memory import Memory, replace
-from ikigai.core.state.run_config import RunConfig
 from ikigai.store.database import Database
 from ikigai.store.reading import NO_LIMIT
 from ikigai.store.sql import reading as queries

@@ -7,9 +7,9 @@ from ikigai.core import tokens
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
 from ikigai.core.messages import Text
 from ikigai.core.model import ModelLimits
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import empty_memory, end_turn, evolve
 from ikigai.core.state.memory import next_request
-from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose

@@ -23,9 +23,9 @@ from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, Use
 from ikigai.core.messages import Message, Role, Text, ToolSpec
 from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import Request
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import empty_memory, end_turn, evolve
 from ikigai.core.state.memory import Memory, next_request, replace
-from ikigai.core.state.run_config import RunConfig, WindowRules
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose

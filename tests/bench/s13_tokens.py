@@ -22,10 +22,10 @@ from ikigai.core.events import UsageReported
 from ikigai.core.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.model import ModelLimits
 from ikigai.core.request.reply import Accumulator, StreamFailed, StreamFinished, TextDelta
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.memory import next_request, plain_size
-from ikigai.core.state.run_config import RunConfig
-from ikigai.providers.local.server import LocalServer
+from ikigai.providers.local.model_server import LocalServer
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.bench.figures import Figure

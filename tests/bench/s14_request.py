@@ -9,9 +9,9 @@ from ikigai.core.events import UsageReported
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import Request
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.memory import next_request
-from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.anthropic.messages_api import MessagesEncoder
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.google.generate_content_api import ContentsEncoder

@@ -95,11 +95,11 @@ async def _tell(screen: Screen, text: str) -> None:
     due, saved_at = loop.time(), loop.time()
     said = 0
     for delta in _deltas(text):
-        screen.view.live(ASKED_BY, TextDelta(delta))
+        screen.view.show_delta(ASKED_BY, TextDelta(delta))
         said += len(delta)
         if loop.time() - saved_at >= DRAFT_EVERY:
             saved_at = loop.time()
-            screen.view.saved(ASKED_BY, said)
+            screen.view.draft_saved(ASKED_BY, said)
         if said % round(DELTA * PACE * FRAME) == 0:
             due += FRAME
             await asyncio.sleep(due - loop.time())

@@ -7,7 +7,7 @@ import pytest
 
 from ikigai.core import codec
 from ikigai.core.events import Cleared, Rewound, StoredEvent, Totals, TurnEnded
-from ikigai.core.state.run_config import RunConfig
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.store.database import Database
 from tests.bench import (

@@ -16,7 +16,7 @@ from ikigai.core.state.memory import (
     summary_messages,
 )
 from ikigai.core.state.window import fit_window
-from ikigai.core.views.transcript import context_rule
+from ikigai.core.views.context_rule import context_rule
 from tests.core.encoders import encoder
 from tests.core.oracle import Oracle
 

@@ -22,6 +22,7 @@ from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, 
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.sanitize import storable
 from ikigai.core.state import loading as loading_module
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,
@@ -55,7 +56,6 @@ from ikigai.core.state.loading import AskPage, AskSpans
 from ikigai.core.state.machine import MAX_UNKNOWN_TOOL_ROUNDS, work
 from ikigai.core.state.memory import AgentStatus, Memory, next_request, offered_tools, plain_size, request_frame
 from ikigai.core.state.overflow import learned_context
-from ikigai.core.state.run_config import RunConfig
 from tests.core.agreement import agrees
 from tests.core.encoders import LIMITS
 from tests.core.oracle import Oracle, effective

@@ -21,7 +21,7 @@ from ikigai.core.request.build import (
     Request,
 )
 from ikigai.core.request.pins import Pin, frame_pin
-from ikigai.core.state.run_config import RunConfig, WindowRules
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from tests.core.encoders import encoder
 
 NONE = ev.Totals()

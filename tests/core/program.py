@@ -10,12 +10,12 @@ from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
 from ikigai.core.forget.request_size import add_sizes
 from ikigai.core.model import ModelLimits
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve, is_accepted
 from ikigai.core.state.inputs import Input, InstructionsChanged, Job, Opened, Replied
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import AgentStatus, Memory
-from ikigai.core.state.run_config import RunConfig
 from tests.core.agreement import counts_as_told
 from tests.core.memory_log import Logs, MemoryLog
 from tests.core.oracle import effective

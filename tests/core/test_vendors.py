@@ -9,7 +9,7 @@ from ikigai.config.value_types import Api
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import Rejected
 from ikigai.core.vendors import VENDORS
-from ikigai.providers import registry
+from ikigai.providers import bundled_models
 
 
 def test_apis_are_the_allowed_values_of_the_setting():
@@ -21,7 +21,7 @@ def test_apis_are_the_allowed_values_of_the_setting():
 def test_vendor_has_prices_and_known_models(name: str):
     vendor = VENDORS[name]
     assert name in {provider.id for provider in providers}
-    assert vendor.default_model in registry.load().names[name]
+    assert vendor.default_model in bundled_models.load().names[name]
     assert vendor.default_model.startswith(vendor.model_prefixes)
 
 

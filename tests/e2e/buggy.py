@@ -3,7 +3,7 @@
 import sys
 
 from ikigai.cli import main as cli
-from ikigai.terminal.input.actions import InputActions
+from ikigai.terminal.input.input_actions import InputActions
 from ikigai.terminal.output.conversation import ConversationView
 
 if __name__ == "__main__":

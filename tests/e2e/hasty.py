@@ -3,7 +3,7 @@
 import sys
 
 from ikigai.cli import main as cli
-from ikigai.headless import run as oneshot
+from ikigai.headless import print_mode as oneshot
 from ikigai.providers import retry
 from ikigai.store import connection
 

@@ -3,7 +3,7 @@
 import sys
 
 from ikigai.cli import main as cli
-from ikigai.terminal.input import actions
+from ikigai.terminal.input import input_actions
 from ikigai.terminal.output import conversation as showing
 from ikigai.terminal.output import dialog
 
@@ -11,6 +11,6 @@ PAUSE = 6.0
 """Seconds without a letter after which a question takes a key."""
 
 if __name__ == "__main__":
-    showing.HINT_SECONDS = actions.LEAVE_SECONDS = 60.0
+    showing.HINT_SECONDS = input_actions.LEAVE_SECONDS = 60.0
     dialog.TYPING_GUARD = PAUSE
     sys.exit(cli.main())

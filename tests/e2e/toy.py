@@ -17,7 +17,7 @@ from ikigai.app import services as app
 from ikigai.app.tool_runtime import ToolRuntime, no_subagents
 from ikigai.cli import main as cli
 from ikigai.core import codec
-from ikigai.core.agents.subagents import Subagents
+from ikigai.core.agents.subagent_port import Subagents
 from ikigai.core.events import Event
 from ikigai.core.messages import ToolSpec
 from ikigai.core.ports import Appended
@@ -27,7 +27,7 @@ from ikigai.tools import base
 from ikigai.tools.read_result import ReadResult, Whole
 from ikigai.tools.recall import Found
 from ikigai.tools.registry import ToolRegistry
-from ikigai.tools.subagents import agent_tools
+from ikigai.tools.subagent_tools import agent_tools
 from tests.tools.builtin_specs import nothing
 
 KILL_AT = os.environ.get("KILL_AT", "")

@@ -13,7 +13,7 @@ from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.transfer.renumber import RawRow
-from ikigai.export import html, markdown
+from ikigai.export import html, markdown_export
 from ikigai.export.json_export import ExportInfo
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -40,7 +40,7 @@ def raws(*events: ev.Event) -> list[RawRow]:
     return [RawRow(n, "a", n, 1_700_000_000.0 + n, *codec.encode(event)) for n, event in enumerate(events, start=1)]
 
 
-def page(form: html.HtmlExport | markdown.MarkdownExport, rows: list[RawRow], name: str = "amber-fox") -> str:
+def page(form: html.HtmlExport | markdown_export.MarkdownExport, rows: list[RawRow], name: str = "amber-fox") -> str:
     about = ExportInfo(name, 0, None, len(rows), 1_700_000_099.0)
     return "".join([*form.begin(about), *(part for row in rows for part in form.rows([row])), *form.end()])
 
@@ -123,14 +123,14 @@ def test_an_html_page() -> None:
     assert "<table>" in text and "<h1>A heading</h1>" in text
 
 
-@pytest.mark.parametrize("form", [html.HtmlExport, markdown.MarkdownExport])
-def test_a_summary_is_told_whole(form: type[html.HtmlExport | markdown.MarkdownExport]) -> None:
+@pytest.mark.parametrize("form", [html.HtmlExport, markdown_export.MarkdownExport])
+def test_a_summary_is_told_whole(form: type[html.HtmlExport | markdown_export.MarkdownExport]) -> None:
     text = page(form(), raws(ev.Summarised("Goal: move\nthe schema.", upto=1, turns=3, before=900, after=100)))
     assert "Condensed: 3 turns" in text and "Goal: move\nthe schema." in text and "the summary" in text
 
 
 def test_a_markdown_file() -> None:
-    text = page(markdown.MarkdownExport(), raws(*EVENTS))
+    text = page(markdown_export.MarkdownExport(), raws(*EVENTS))
     assert text.startswith("# amber-fox\n\n15 events, exported ")
     assert re.search(
         r"\n## 1\. \\\[image pixel\.png, 1×1\\\] What is \\\*\\\*this\\\*\\\*\? A second line\.\n\n"
@@ -216,7 +216,7 @@ def stays_in_its_place(text: str) -> None:
     said = [block for block in found.pre if block.startswith("\n")]
     assert len(said) >= 4
 
-    written = page(markdown.MarkdownExport(), rows, text[:60])
+    written = page(markdown_export.MarkdownExport(), rows, text[:60])
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", written)
     parser = MarkdownIt("commonmark", {"maxNesting": 250})
     tokens = parser.parse(written)
@@ -250,7 +250,7 @@ def test_nothing_gets_out_however_it_is_put_together(text: str) -> None:
 
 @given(st.text(st.sampled_from("`~ab\n"), max_size=40))
 def test_no_content_closes_its_fence(text: str) -> None:
-    (fence,) = MarkdownIt("commonmark").parse(markdown.fence(text, "text"))
+    (fence,) = MarkdownIt("commonmark").parse(markdown_export.fence(text, "text"))
     assert fence.type == "fence" and fence.content == (text if text.endswith("\n") or not text else text + "\n")
 
 
@@ -269,7 +269,7 @@ def test_no_content_closes_its_fence(text: str) -> None:
 def test_a_reply_that_begins_indented_stands_for_itself(text: str) -> None:
     """Behind a list, which would take it in."""
     written = page(
-        markdown.MarkdownExport(), raws(*(ev.AssistantMessage((Text(each),)) for each in ("- a\n  1. b", text)))
+        markdown_export.MarkdownExport(), raws(*(ev.AssistantMessage((Text(each),)) for each in ("- a\n  1. b", text)))
     )
     rendered = MarkdownIt("commonmark").render
     assert rendered(written).endswith("<!-- -->\n" + rendered(text)) and "<ol>\n<li>b</li>\n</ol>" in rendered(written)
@@ -288,13 +288,13 @@ def test_a_reply_that_begins_indented_stands_for_itself(text: str) -> None:
     ],
 )
 def test_markdown_export_fetches_no_picture(text: str, written: str) -> None:
-    assert markdown.contain(text) == written
+    assert markdown_export.contain(text) == written
     rendered = MarkdownIt("commonmark").enable("table").render(written + "\n\n[defined elsewhere]: http://h/p.png")
     assert "<img" not in rendered
 
 
 def test_replies_look_in_markdown_as_they_do_alone() -> None:
     for text in ("*a* `b`\n\n- c\n  - d\n\n```py\n<b> & \\<\n```\n", "a  \nb\n\n> q\n\n1. x\n2. y", "a < b and c > d"):
-        assert markdown.contain(text) == text
-    assert markdown.contain("<b>x</b> `<i>`") == "\\<b>x\\</b> `\\<i>`"
+        assert markdown_export.contain(text) == text
+    assert markdown_export.contain("<b>x</b> `<i>`") == "\\<b>x\\</b> `\\<i>`"
     assert html.render_markdown("a < b & `<i>`") == "<p>a &lt; b &amp; <code>&lt;i&gt;</code></p>\n"

@@ -22,6 +22,7 @@ from ikigai.core.events import AssistantMessage, TurnEnded, UsageReported, UserM
 from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.cross_model import portable_name
 from ikigai.core.request.reply import FailureKind, StreamFailed
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,
@@ -34,7 +35,6 @@ from ikigai.core.state.inputs import (
     ToolDone,
 )
 from ikigai.core.state.memory import AgentStatus, next_request
-from ikigai.core.state.run_config import RunConfig
 from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.providers.local.provider import LocalModel
 from ikigai.providers.models import ModelCatalog

@@ -7,8 +7,8 @@ import pytest
 
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.request.reply import NOT_AN_OBJECT, FailureKind, StreamFailed, StreamFinished
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.memory import next_request
-from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.models import ModelCatalog
 from tests import GOLDEN
 from tests.providers.conformance import TOOLS, Step, Talk

@@ -18,10 +18,10 @@ from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, Tool
 from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import Accumulator, FailureKind, StreamFailed, StreamFinished, TextDelta, UsageUpdate
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import CallModel, Change, Interrupted, Replied, Submitted
 from ikigai.core.state.memory import next_request
-from ikigai.core.state.run_config import RunConfig
-from ikigai.providers.local.server import LocalServer
+from ikigai.providers.local.model_server import LocalServer
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conformance import PICTURE, TOOLS, Talk

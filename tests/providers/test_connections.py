@@ -140,7 +140,7 @@ async def test_a_server_that_falls_silent(form: Format, wire_server: WireServer,
     wire_server.script = [Answer(sent, headers=headers, end="hang")]
     first = 30 if body in ("half", "whole") else 0.3  # what is to be seen before the silence may come late
     provider: Any = form.connect(f"http://127.0.0.1:{wire_server.port}", KEY, first=first, idle=0.2)
-    await provider.warm()
+    await provider.preload()
     ended = (await collect(provider))[-1]
     if body == "whole":
         assert isinstance(ended, StreamFinished)
@@ -246,5 +246,5 @@ async def test_the_collector_holds_no_key_while_an_sdk_loads(vendor: Any, monkey
 
     monkeypatch.setattr(vendor, "connect", watched)
     assert gc.isenabled()
-    await vendor.warm()
+    await vendor.preload()
     assert collects == [False] and gc.isenabled()

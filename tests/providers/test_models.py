@@ -10,7 +10,7 @@ from ikigai.core.commands.arguments import THINKING_LEVELS
 from ikigai.core.errors import ConfigError
 from ikigai.core.model import ModelLimits
 from ikigai.core.vendors import VENDORS
-from ikigai.providers import registry
+from ikigai.providers import bundled_models
 from ikigai.providers.models import ListedModel, ModelCatalog, ModelTraits, default_model
 from tests.core.vectors import cases
 from tests.providers import refresh_registry
@@ -236,7 +236,7 @@ SILENT = ("embed", "tts", "live", "realtime", "transcribe", "voxtral", "ocr", "g
 
 
 same_data = pytest.mark.skipif(
-    f"genai-prices {version('genai-prices')}" != registry.load().source,
+    f"genai-prices {version('genai-prices')}" != bundled_models.load().source,
     reason="genai-prices has moved on; python -m tests.providers.refresh_registry brings the registry up to it",
 )
 
@@ -260,20 +260,20 @@ def test_no_window_is_taken_for_larger_than_genai_prices_says():
 
 @same_data
 def test_the_registry_is_what_genai_prices_says():
-    text = registry.REGISTRY_FILE.read_text("utf-8")
+    text = bundled_models.REGISTRY_FILE.read_text("utf-8")
     assert refresh_registry.refreshed(text) == text, "run: python -m tests.providers.refresh_registry"
 
 
 def test_every_family_is_found_by_some_name():
     """A family behind one that takes all of its names would be dead."""
-    for family in registry.load().families:
+    for family in bundled_models.load().families:
         name = "-".join([*family.words.split(), family.since]).rstrip("-")
         candidates = [name, f"{family.words.replace(' ', '-')}-2411", f"{family.words.replace(' ', '-')}-1"]
-        assert family in [registry.find(candidate) for candidate in candidates], name
+        assert family in [bundled_models.find(candidate) for candidate in candidates], name
 
 
 def test_families_are_well_formed():
-    for family in registry.load().families:
+    for family in bundled_models.load().families:
         assert family.context > 0
         assert family.thinking in ("", "none", "adaptive", "budget", "effort", "level")
         assert not family.levels or family.thinking not in ("", "none")
@@ -286,7 +286,7 @@ def test_names_that_are_offered_are_sold():
     """Each has a price, or its vendor's SDK has it."""
     from genai_prices.data_snapshot import get_snapshot
 
-    for provider, names in registry.load().names.items():
+    for provider, names in bundled_models.load().names.items():
         seller = next(one for one in get_snapshot().providers if one.id == provider)
         assert len(set(names)) == len(names)
         for name in names:
@@ -413,7 +413,7 @@ def test_names_to_complete():
         }
     )
     names = known.names("google")
-    assert names[: len(registry.load().names["google"])] == list(registry.load().names["google"])
+    assert names[: len(bundled_models.load().names["google"])] == list(bundled_models.load().names["google"])
     assert names[-1] == "gemini-9"
     assert names.count("gemini-4-argon") == 1
     assert known.names("ollama") == ["x:1b"]
@@ -454,4 +454,4 @@ print(*sorted(set(sys.modules) - before))
 
 def test_the_registry_needs_nothing_but_msgspec():
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["ikigai.providers", "ikigai.providers.models", "ikigai.providers.registry"]
+    assert done.stdout.split() == ["ikigai.providers", "ikigai.providers.models", "ikigai.providers.bundled_models"]

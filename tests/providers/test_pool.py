@@ -166,12 +166,12 @@ def test_the_model_to_start_with(tmp_path: Path, keys: list[str], model: str):
 @pytest.mark.parametrize("model", ["", "scripted/echo", "nobody/x", "anthropic/x"])
 async def test_every_provider_can_be_warmed_and_prepared(tmp_path: Path, model: str):
     pool = pool_of(tmp_path, anthropic=Endpoint("", lambda: ""))
-    pool.expect(model)
-    await pool.warm(model)
-    pool.expect(model)
+    pool.preconnect(model)
+    await pool.preload(model)
+    pool.preconnect(model)
     provider = pool.provider(model)  # one that only says what is wrong, too
-    await provider.warm()
-    provider.expect()
+    await provider.preload()
+    provider.preconnect()
     await pool.close()
 
 

@@ -91,7 +91,7 @@ async def server(
 @pytest.fixture
 async def provider(form: Format, server: Server) -> AsyncIterator[Any]:
     provider: Any = form.connect(server.address, KEY)
-    await provider.warm()
+    await provider.preload()
     yield provider
     await provider.close()
 
@@ -104,14 +104,14 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def opened(provider: Any, server: Server) -> None:
     """Expect a request, and wait until the connection for it is open and idle."""
-    provider.expect()
+    provider.preconnect()
     await until(lambda: not any(task.get_name() == "preconnect" for task in asyncio.all_tasks()))
     assert server.came == 1
 
 
 async def test_request_uses_the_connection_opened_ahead(provider: Any, server: Server):
     await opened(provider, server)
-    provider.expect()  # there is one
+    provider.preconnect()  # there is one
     assert server.asked == 0
     assert isinstance((await collect(provider))[-1], StreamFinished)
     assert (server.came, server.asked, len(server.heads)) == (1, 1, 1)
@@ -128,7 +128,7 @@ async def test_opening_a_connection_sends_neither_key_nor_path(provider: Any, se
 
 async def test_request_that_comes_while_a_connection_is_opened_does_not_wait(provider: Any, server: Server):
     server.says_nothing = True
-    provider.expect()
+    provider.preconnect()
     await until(lambda: bool(server.heads))
     assert isinstance((await collect(provider))[-1], StreamFinished)
     assert (server.came, server.asked) == (2, 1)
@@ -150,7 +150,7 @@ async def test_request_works_behind_any_answer_to_head(provider: Any, server: Se
     assert isinstance((await collect(provider))[-1], StreamFinished)
     asked = server.asked  # twice where the answer to HEAD was taken for that to the request
     assert asked <= 2
-    provider.expect()
+    provider.preconnect()
     await asyncio.sleep(0.1)
     assert asked == 1 or len(server.heads) == 1, "no HEAD request is sent to such a server again"
     assert isinstance((await collect(provider))[-1], StreamFinished) and server.asked == asked + 1
@@ -168,26 +168,26 @@ async def test_connection_is_opened_anew_when_the_last_is_not_fresh(
     provider: Any, server: Server, monkeypatch: pytest.MonkeyPatch
 ):
     await collect(provider)
-    provider.expect()
+    provider.preconnect()
     await asyncio.sleep(0.1)
     kept = server.address.startswith("https")
     assert (server.came, len(server.heads)) == ((1, 0) if kept else (2, 1))
-    provider.expect()
+    provider.preconnect()
     await asyncio.sleep(0.1)
     assert server.came == (1 if kept else 2)
     monkeypatch.setattr(preconnect, "FRESH_FOR", 0)
     monkeypatch.setattr(preconnect, "UNUSED_FOR", 0)
-    provider.expect()  # over the one that is kept
+    provider.preconnect()  # over the one that is kept
     await until(lambda: len(server.heads) == (1 if kept else 2))
 
 
 async def test_closing_the_provider_gives_up_the_connection_being_opened(provider: Any, server: Server):
     server.says_nothing = True
-    provider.expect()
+    provider.preconnect()
     await until(lambda: bool(server.heads))
     await provider.close()
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "preconnect"]
-    provider.expect()
+    provider.preconnect()
     await asyncio.sleep(0.1)
     assert server.came == 1
 
@@ -196,8 +196,8 @@ async def test_request_tells_what_fails_ahead(form: Format):
     with socket.socket() as unheard:  # nothing listens there, and nobody else gets the port
         unheard.bind(("127.0.0.1", 0))
         provider: Any = form.connect(f"http://127.0.0.1:{unheard.getsockname()[1]}", KEY)
-        await provider.warm()
-        provider.expect()
+        await provider.preload()
+        provider.preconnect()
         await asyncio.sleep(0.1)
         [broke] = await collect(provider)
     assert (

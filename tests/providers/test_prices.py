@@ -11,8 +11,8 @@ from genai_prices.data import providers
 
 from ikigai.core.messages import Usage
 from ikigai.core.vendors import VENDORS
+from ikigai.providers.bundled_models import load
 from ikigai.providers.prices import UNPRICED, ModelPrices, PricedUsage, price_request
-from ikigai.providers.registry import load
 
 SOURCE = f"genai-prices {genai_prices.__version__}"
 NOVEMBER = datetime(2026, 11, 22, tzinfo=UTC).timestamp()

@@ -141,7 +141,7 @@ async def test_leaving_while_the_log_is_asked_loses_nothing(folder: Path, monkey
     child.kill()
     child.wait()
     screen = SimpleNamespace(unsent="", notice=lambda text: None)
-    screen.returned = lambda text: setattr(screen, "unsent", text)
+    screen.restore_input = lambda text: setattr(screen, "unsent", text)
     kept, asked = typed.InputDrafts(itself_as_view(screen), lambda: "agent", dict), asyncio.Event()  # type: ignore[arg-type]
 
     async def slow(before: int | None, limit: int) -> list[StoredEvent]:

@@ -10,9 +10,9 @@ import pytest
 from ikigai.core.errors import Rejected
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.pins import list_pins
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Change
 from ikigai.core.state.memory import next_request
-from ikigai.core.state.run_config import RunConfig
 from ikigai.repl import pin_commands as pinning
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits

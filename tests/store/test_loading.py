@@ -11,11 +11,11 @@ import pytest
 from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.lineage import Span
 from ikigai.core.state.loading import Answer, AskPage, AskSpans, Loading, Question, load_memory
 from ikigai.core.state.memory import Memory, next_request, replace
-from ikigai.core.state.run_config import RunConfig, WindowRules
 from ikigai.core.state.tool_results import ToolResultLimits
 from ikigai.core.views import transcript
 from ikigai.store import reading

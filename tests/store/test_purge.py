@@ -15,9 +15,9 @@ from ikigai.core.errors import AgentLocked, Rejected
 from ikigai.core.messages import Image, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.model import ModelLimits
 from ikigai.core.request.reply_draft import Draft
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.memory import next_request
-from ikigai.core.state.run_config import RunConfig
 from ikigai.core.transfer.redact import PURGED_TEXT, PurgeTarget
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.store import dump, purge

@@ -9,9 +9,9 @@ from ikigai.core.events import ToolStarted
 from ikigai.core.messages import Role, ToolCall, ToolResult
 from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import Request
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.loading import TURN_KINDS, load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, next_request
-from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.core.memory_log import MemoryLog, StoredRow
 

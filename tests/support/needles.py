@@ -17,13 +17,13 @@ from random import Random
 from typing import Any
 
 from ikigai.agent.loop import AgentLoop
-from ikigai.app.recall import EXCERPTS, MOST
+from ikigai.app.recall_commands import EXCERPTS, MOST
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.model import ModelLimits
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus
-from ikigai.core.state.run_config import RunConfig
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.store.database import Database

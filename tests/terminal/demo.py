@@ -26,10 +26,11 @@ from ikigai.core.model import ModelLimits  # noqa: E402
 from ikigai.core.questions import Choice, Question  # noqa: E402
 from ikigai.core.request.build import Request  # noqa: E402
 from ikigai.core.request.reply import RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta  # noqa: E402
+from ikigai.core.state.effective_settings import RunConfig  # noqa: E402
 from ikigai.core.state.fold import empty_memory, end_turn, evolve  # noqa: E402
 from ikigai.core.state.memory import Memory  # noqa: E402
-from ikigai.core.state.run_config import RunConfig  # noqa: E402
-from ikigai.core.views.transcript import ContextRule, Speaker, TranscriptBlock, event_block  # noqa: E402
+from ikigai.core.views.context_rule import ContextRule  # noqa: E402
+from ikigai.core.views.transcript import Speaker, TranscriptBlock, event_block  # noqa: E402
 from ikigai.terminal.output import background_color as background  # noqa: E402
 from ikigai.terminal.output import dialog  # noqa: E402
 from ikigai.terminal.screen import Screen, ScreenOptions  # noqa: E402
@@ -159,7 +160,7 @@ class Feed(SilentHandler):
                 self.view.notice(rest)
                 return
             case "trouble":
-                self.view.away(True)
+                self.view.database_unreachable(True)
                 return
             case "ask":
                 self.asking.add(asyncio.create_task(self.ask(float(rest or 0))))
@@ -186,7 +187,7 @@ class Feed(SilentHandler):
                 self.task = asyncio.create_task(self.tools())
             case "retry":
                 self.asked_by = self.ids
-                self.view.live(self.ids, RetryScheduled(30.0, 2, "The provider is overloaded.", max_attempts=8))
+                self.view.show_delta(self.ids, RetryScheduled(30.0, 2, "The provider is overloaded.", max_attempts=8))
             case "fail":
                 self.end(Ending.FAILED, "The provider refuses the key. Check OPENAI_API_KEY.")
             case _:
@@ -211,7 +212,7 @@ class Feed(SilentHandler):
 
     def delta(self, text: str) -> None:
         self.said.append(text)
-        self.view.live(self.asked_by, TextDelta(text))
+        self.view.show_delta(self.asked_by, TextDelta(text))
 
     async def streamed(self, text: str, piece: int = 4) -> None:
         self.asked_by = self.ids
@@ -220,7 +221,7 @@ class Feed(SilentHandler):
             self.delta(text[at : at + piece])
             if at - saved >= 200 or not saved:
                 saved = at
-                self.view.saved(self.asked_by, saved)
+                self.view.draft_saved(self.asked_by, saved)
             await asyncio.sleep(self.pace)
         self.finished(Ending.COMPLETED)
 
@@ -229,7 +230,7 @@ class Feed(SilentHandler):
         text = text.replace("\\n", "\n").replace("\\e", "\x1b")
         step = max(4, len(text) // 1000)
         for at in range(0, len(text), step):
-            self.view.live(self.asked_by, ThinkingDelta(text[at : at + step]))
+            self.view.show_delta(self.asked_by, ThinkingDelta(text[at : at + step]))
             await asyncio.sleep(self.pace)
         if says:
             self.mused = text
@@ -238,7 +239,7 @@ class Feed(SilentHandler):
     async def tools(self) -> None:
         self.asked_by = self.ids
         self.delta("Let me look.")
-        self.view.live(self.asked_by, ToolCallDelta(0, "a", "read_file", '{"path":'))
+        self.view.show_delta(self.asked_by, ToolCallDelta(0, "a", "read_file", '{"path":'))
         await asyncio.sleep(0.3)
         calls = ToolCall("a", "read_file", '{"path": "/etc/passwd"}'), ToolCall("b", "shell", '{"command": "ls -l\\n"}')
         self.said.clear()

@@ -17,11 +17,12 @@ from ikigai.core.model import ModelLimits
 from ikigai.core.questions import yes_or_no
 from ikigai.core.request.reply import Delta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.sanitize import Cleaner, clean, storable
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import empty_memory, evolve
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.run_config import RunConfig
-from ikigai.core.views.exclusion import Exclusions
-from ikigai.core.views.transcript import ContextRule, Speaker, TranscriptBlock
+from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.exclusion_reason import Exclusions
+from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.terminal.browser import frame as browser_frame
 from ikigai.terminal.browser.items import build_items
 from ikigai.terminal.browser.view import BrowserView
@@ -30,8 +31,8 @@ from ikigai.terminal.output.dialog import Dialog
 from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.live_reply import FinishedBlock, LiveReply
 from ikigai.terminal.render import blocks as render
-from ikigai.terminal.render import context_rule as rules
 from ikigai.terminal.render import diff as changes
+from ikigai.terminal.render import rule_line as rules
 from ikigai.terminal.render.theme import Theme
 from tests.core.encoders import encoder
 from tests.core.test_sanitize import EVERY, forbidden

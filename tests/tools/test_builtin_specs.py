@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app.redaction import BRAVE_KEY
+from ikigai.app.own_secrets import BRAVE_KEY
 from ikigai.app.tool_runtime import ToolRuntime
 from ikigai.config import Config
 from ikigai.config.records import ToolSettings

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ikigai.app.plots.data import PlotData, WindowHistory
 from ikigai.app.plots.text_chart import short_cost, short_count
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.system.installation import extra_command
+from ikigai.system.install_command import extra_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ from typing import Any
 
 from ikigai.app.factories import make_pool
 from ikigai.cli.ask import interruptible, read_answer
-from ikigai.config import Config, api_keys
+from ikigai.config import Config, login_keys
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.request.reply import FailureKind
 from ikigai.core.vendors import VENDORS
@@ -46,18 +46,18 @@ async def run_login(config: Config, arguments: argparse.Namespace) -> int:
         print_lines(format_table(_list_keys(config)))
         return 0
     provider = _choose_provider(config, arguments.provider, asks=not arguments.remove and sys.stdin.isatty())
-    file = api_keys.default_file()
+    file = paths.keys_file()
     if arguments.remove:
-        removed = file.exists() and api_keys.remove(file, provider)
+        removed = file.exists() and login_keys.remove(file, provider)
         print_lines(f"The key of {provider} is forgotten." if removed else f"No key of {provider} was stored.")
         return 0
-    key = api_keys.check_key(_read_typed_key(provider) if sys.stdin.isatty() else _read_piped_key())
+    key = login_keys.check_key(_read_typed_key(provider) if sys.stdin.isatty() else _read_piped_key())
     problem = await _try_key(config, provider, key)
     try:
         paths.make_private(file.parent)
     except OSError as error:
         raise IkigaiError(f"{file.parent} cannot be made: {error.strerror}.", "Check what stands there.") from None
-    api_keys.store(file, provider, key)
+    login_keys.store(file, provider, key)
     print_lines(f"The key of {provider} {'could not be tried' if problem else 'works'}; it is stored in {file}.")
     if problem:
         print_lines(f"What was wrong: {problem}")
@@ -68,7 +68,7 @@ async def run_login(config: Config, arguments: argparse.Namespace) -> int:
 
 def _list_keys(config: Config) -> list[tuple[str, str]]:
     """Return every provider that takes a key, and where its key comes from."""
-    logins = api_keys.providers_with_key(api_keys.default_file())
+    logins = login_keys.providers_with_key(paths.keys_file())
 
     def place(name: str) -> str:
         origin = config.keys.get(name, "no key")
@@ -112,7 +112,7 @@ def _read_piped_key() -> str:
     """Return standard input, as one key. Longer input is no key, and is refused rather than cut."""
     with interruptible():
         try:
-            text = sys.stdin.buffer.read(2 * api_keys.MAX_KEY_CHARACTERS)
+            text = sys.stdin.buffer.read(2 * login_keys.MAX_KEY_CHARACTERS)
         except (OSError, ValueError):
             text = b""
     return text.decode(errors="replace")

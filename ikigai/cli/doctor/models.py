@@ -7,11 +7,11 @@ import importlib.util
 
 from ikigai.app.factories import make_pool
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
-from ikigai.config import Config
+from ikigai.config import Config, key_sources
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.providers.pool import ProviderPool
-from ikigai.system.installation import extra_command
+from ikigai.system.install_command import extra_command
 
 PROVIDER_TIMEOUT = 15.0
 """Seconds that a provider may take to answer."""
@@ -30,8 +30,9 @@ async def check_models(config: Config, online: bool) -> list[Finding]:
 
 async def _provider(config: Config, pool: ProviderPool, name: str, online: bool) -> Finding:
     about = f"provider {name}"
-    kind, _, variable = config.keys.get(name, "").partition(" ")
-    key = {"environment": f"key in {variable}", "login": "key stored by ikigai login"}.get(kind, "without a key")
+    source = config.keys.get(name, "")
+    variable = key_sources.variable_of(source)
+    key = f"key in {variable}" if variable else "key stored by ikigai login" if source else "without a key"
     try:
         await asyncio.to_thread(pool.require, name)
         if not online:

@@ -20,10 +20,10 @@ from ikigai.core.messages import Image, Message, Role, Text, ToolCall, ToolResul
 from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request, summary_as_messages
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.lineage import Ancestor, Span, undone_ids
 from ikigai.core.state.loading import AskAncestry, AskControls, Loading, Reading, find_reach, load_reach
 from ikigai.core.state.memory import Memory, MemoryStart, Summary, measure, replace, request_frame, summary_messages
-from ikigai.core.state.run_config import RunConfig
 from ikigai.core.state.window import Turn
 
 MIN_KEPT_TURNS = 2

@@ -12,12 +12,12 @@ from ikigai.core.errors import Rejected
 from ikigai.core.events import AssistantMessage, StoredEvent, Summarised, ToolStarted, TurnEnded, UserMessage
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import REMOVED_TEXT, replay
 from ikigai.core.state.inputs import EventRange
 from ikigai.core.state.lineage import Span
 from ikigai.core.state.loading import PAGE_ROWS, AskEvents, AskPage, Reach, Reading, find_reach
 from ikigai.core.state.memory import Memory, replace
-from ikigai.core.state.run_config import RunConfig
 
 SENT_EVENTS = (UserMessage, AssistantMessage, ToolCall, ToolResult)
 """Events that are sent to a model."""

@@ -45,6 +45,7 @@ from ikigai.core.events import (
 )
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.request.build import close_turn
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.intervals import excluded_by
 from ikigai.core.state.memory import (
     Mark,
@@ -58,7 +59,6 @@ from ikigai.core.state.memory import (
     replace,
 )
 from ikigai.core.state.open_turn import IDLE, READ_RESULT, RUNNING_TOOLS, WAITING, AgentStatus, OpenTurn, TurnBuilder
-from ikigai.core.state.run_config import RunConfig
 from ikigai.core.state.window import Turn, Window, fit_window, overflowing_window
 
 ACCEPTED_EVENTS: dict[AgentStatus, frozenset[type]] = {
@@ -316,27 +316,6 @@ def counted_size(memory: Memory, event: TurnEnded) -> int:
     return event.tokens * tokens.BYTES_PER_TOKEN if holds else 0
 
 
-def calibrated_tokens(memory: Memory, size: int, usage: UsageReported | None) -> int:
-    """Return the tokens of an ending turn of `size` bytes, at the rate of the provider's figure for its last request.
-
-    Without a figure the rate of the newest turn holds. Return 0, which means plain bytes, if that turn has none either.
-    Both are rates of plain bytes: a rate of calibrated sizes would undo the calibration.
-    """
-    if usage and usage.usage.input > 0 and usage.size > 0:
-        rate = usage.usage.input / usage.size
-    else:
-        newest = memory.full_window.turns[-1] if memory.full_window.turns else None
-        plain = measure(memory, newest.messages) if newest else 0
-        if newest is None or not plain or newest.size == plain:
-            return 0
-        rate = newest.size / tokens.BYTES_PER_TOKEN / plain
-    return max(1, round(size * min(max(rate, MIN_TOKENS_PER_BYTE), MAX_TOKENS_PER_BYTE)))
-
-
-MIN_TOKENS_PER_BYTE, MAX_TOKENS_PER_BYTE = 0.02, 2.0
-"""Limits of a calibrated rate: long runs of spaces, and random bytes as base64."""
-
-
 def end_turn(memory: Memory, last: tuple[Event, ...], ending: Ending, reason: str = "", counted: int = 0) -> TurnEnded:
     """Return the event by which `evolve` closes the open turn, with `last` as its last events.
 
@@ -350,6 +329,8 @@ def end_turn(memory: Memory, last: tuple[Event, ...], ending: Ending, reason: st
     messages = close_turn(turn.messages, turn.started, ending)
     size, place = measure(memory, messages), memory.full_window
     if memory.run.counter == "calibrated":
+        from ikigai.core.state.token_calibration import calibrated_tokens  # few count so
+
         usage = next((event for event in reversed(last) if isinstance(event, UsageReported)), None)
         counted = calibrated_tokens(memory, size, usage)
     if memory.run.counter == "bytes" or counted <= 0:

@@ -10,10 +10,10 @@ from typing import TypeAlias, TypeVar, cast
 from ikigai.core.events import AssistantMessage, Event, Filtered, StoredEvent, TurnEnded, Undone, UserMessage
 from ikigai.core.messages import ToolCall, ToolResult
 from ikigai.core.record import Record
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import build_turn, counted_size, empty_memory, history_bytes, prepend_turns, replay
 from ikigai.core.state.lineage import Ancestor, Span, lineage_spans, live_spans, undone_ids
 from ikigai.core.state.memory import Memory, replace
-from ikigai.core.state.run_config import RunConfig
 from ikigai.core.state.tool_results import MASK_START, TextEnds, ends_to_read
 from ikigai.core.state.window import NO_TURNS, MemoryOrigin, Turn, Window
 

@@ -164,8 +164,8 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
             return (*((decision,) if decision else ()), ToolStarted(call.id))
         case Denied(_, result, decision):
             return (*((decision,) if decision else ()), result)
-        case ToolDone(_, result, also):
-            return (*also, result)
+        case ToolDone(_, result, extra_events):
+            return (*extra_events, result)
         case NoteClosed():
             return _end_turn(memory, (), Ending.COMPLETED)
         case Steered(text, images):

@@ -12,9 +12,9 @@ from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request, pair_calls, summary_as_messages, window_notice
 from ikigai.core.request.system_prompt import system_prompt
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.intervals import Interval, up_to, within
 from ikigai.core.state.open_turn import AgentStatus, OpenTurn
-from ikigai.core.state.run_config import RunConfig
 from ikigai.core.state.window import Turn, Window
 from ikigai.core.tool_selection import ToolSelection
 

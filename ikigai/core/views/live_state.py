@@ -36,7 +36,7 @@ class LiveState(Generic[_Reply]):
         self.outputs: dict[str, str] = {}
         self.command = ""
         self.waiting: tuple[str, ...] = ()
-        self.away = False
+        self.database_unreachable = False
 
     def reply_to(self, asked_by: int) -> _Reply:
         """Return the reply to this event; begin it if another one streamed."""

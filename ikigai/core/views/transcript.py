@@ -1,4 +1,4 @@
-"""This module turns stored events into blocks that people read, and places the context rule."""
+"""This module turns stored events into blocks that people read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ikigai.core.events import (
     Cleared,
     CommandRan,
     Ending,
-    Event,
     Filtered,
     FilterPlanned,
     Forked,
@@ -35,13 +34,14 @@ from ikigai.core.events import (
     UserMessage,
     Value,
 )
-from ikigai.core.messages import Image, Role, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import Image, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.pins import PIN_PREFIX, parse_pin, pin_tokens
 from ikigai.core.request.reply import SHORT_REPLY_REASONS
 from ikigai.core.request.system_prompt import instructions_file
 from ikigai.core.sanitize import clean_line
 from ikigai.core.tool_selection import ToolSelection
+from ikigai.core.views.context_rule import ContextRule, context_rule
 from ikigai.core.views.usage_totals import format_dollars
 
 if TYPE_CHECKING:
@@ -95,24 +95,6 @@ class TranscriptBlock(Record, frozen=True):
             start = thought.at
         if start < len(self.text):
             yield self.text[start:]
-
-
-class ContextRule(Record, frozen=True):
-    """The line where the context begins: `turns` are out of it, `before` is the id of the first event in it.
-
-    `words` are the first words of that turn. A summary stands for `summarised` turns before all these. With `cleared`
-    the context begins behind the event `before`, a clear or such a summary. Where turns have just left, `left` is their
-    number, and the request shrank from `used_before` to `used` tokens.
-    """
-
-    before: int
-    turns: int
-    words: str
-    cleared: bool = False
-    left: int = 0
-    used_before: int = 0
-    used: int = 0
-    summarised: int = 0
 
 
 Shown: TypeAlias = TranscriptBlock | ContextRule
@@ -265,35 +247,6 @@ def _pin_note(key: str, value: Value) -> str:
     found = parse_pin(key, value)
     taken = tokens.format_tokens(pin_tokens(found)) if found else "no"
     return f"Pinned: {path}, {taken} tokens. /unpin {path} takes it away."
-
-
-def context_rule(memory: Memory) -> ContextRule | None:
-    """Return the context rule at its place; None while nothing is out of context."""
-    older, summary = memory.window.older.turns, memory.summary
-    if older or (summary and memory.cutoff is not None):
-        first = memory.first_after_rule
-        messages = first.messages if first else ()
-        words = next((message.text for message in messages if message.role is Role.USER), "")
-        condensed = summary.turns if summary else 0
-        return ContextRule(memory.cutoff or 0, older, " ".join(words.split())[:80], summarised=condensed)
-    if summary:
-        return ContextRule(summary.id, 0, "", cleared=True)
-    if memory.cleared is not None:
-        return ContextRule(memory.cleared, 0, "", cleared=True)
-    return None
-
-
-def redraws_rule(event: Event) -> bool:
-    """Return True if the rule is drawn again behind this event: the user moved it, or looks for it."""
-    match event:
-        case Rewound() | Filtered() | Undone():
-            return True
-        case Summarised(closed=closed):
-            return not closed
-        case SettingsChanged(_, origins):
-            return origins.get("budget") == "agent" or origins.get("profile") == "agent"
-        case _:
-            return False
 
 
 def history_items(history: list[StoredEvent], memory: Memory) -> list[Shown]:

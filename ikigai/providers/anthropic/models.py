@@ -11,7 +11,7 @@ from typing import Any
 
 from ikigai.core.messages import Image
 from ikigai.core.record import Record
-from ikigai.providers import registry
+from ikigai.providers import bundled_models
 from ikigai.providers.models import ModelTraits
 
 CLAUDE_EFFORT = {"min": "low", "low": "low", "med": "medium", "high": "high"}
@@ -65,7 +65,7 @@ def supports_schemas(model: str) -> bool:
 
     https://platform.claude.com/docs/en/build-with-claude/structured-outputs
     """
-    words, version = registry.parse(model)
+    words, version = bundled_models.parse(model)
     return "claude" not in words or version >= (4, 5)
 
 

@@ -9,7 +9,7 @@ from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
-from ikigai.providers.local.server import LocalServer
+from ikigai.providers.local.model_server import LocalServer
 from ikigai.providers.vendor import Vendor
 
 
@@ -62,13 +62,13 @@ class LocalProvider:
     async def count(self, request: Request) -> int | None:
         return None
 
-    async def warm(self) -> None:
+    async def preload(self) -> None:
         with contextlib.suppress(IkigaiError):  # the first request reports it
-            await (await self._ready()).warm()
+            await (await self._ready()).preload()
 
-    def expect(self) -> None:
+    def preconnect(self) -> None:
         if self._client and self._server and self._server.alive:
-            self._client.expect()
+            self._client.preconnect()
 
     async def close(self) -> None:
         if self._server:

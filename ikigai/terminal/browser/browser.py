@@ -15,7 +15,7 @@ from ikigai.core.errors import Bug, IkigaiError, Rejected
 from ikigai.terminal.browsable_history import HistoryPages
 from ikigai.terminal.browser import frame as browser_frame
 from ikigai.terminal.browser import keys
-from ikigai.terminal.browser.actions import BrowserActions
+from ikigai.terminal.browser.browser_actions import BrowserActions
 from ikigai.terminal.browser.reader import HistoryReader, Work
 from ikigai.terminal.browser.view import BrowserView
 from ikigai.terminal.clipboard import copy_text

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from ikigai.core.sanitize import clean_line
-from ikigai.core.views.exclusion import ExclusionReason
-from ikigai.core.views.transcript import ContextRule
+from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.exclusion_reason import ExclusionReason
 from ikigai.terminal.browser.items import BrowserItem
 from ikigai.terminal.render.text_width import cell_width, cut
 from ikigai.terminal.render.theme import Theme

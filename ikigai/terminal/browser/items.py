@@ -8,8 +8,9 @@ from ikigai.core.events import Cleared, Filtered, Rewound, StoredEvent, Summaris
 from ikigai.core.record import Record
 from ikigai.core.sanitize import clean
 from ikigai.core.state.memory import Memory
-from ikigai.core.views.exclusion import Exclusion, Exclusions
-from ikigai.core.views.transcript import ContextRule, Shown, Speaker, TranscriptBlock, history_items
+from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.exclusion_reason import Exclusion, Exclusions
+from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock, history_items
 from ikigai.terminal.output.entries import STEPS_GROUP, Entries
 from ikigai.terminal.render import blocks, diff
 from ikigai.terminal.render import theme as glyph

@@ -5,7 +5,7 @@ from typing import Any
 
 from ikigai.core.events import StoredEvent
 from ikigai.core.state.memory import Memory
-from ikigai.core.views.exclusion import CONTROL_EVENTS, Exclusions
+from ikigai.core.views.exclusion_reason import CONTROL_EVENTS, Exclusions
 from ikigai.terminal.browsable_history import BrowserLineage, HistoryPages, HitSeeker
 from ikigai.terminal.browser.items import BrowserItem, build_items
 from ikigai.terminal.browser.pages import PAGE_EVENTS, EventPages

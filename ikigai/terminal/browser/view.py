@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ikigai.core.search.lexer import fold
 from ikigai.core.search.query import Term
-from ikigai.core.views.exclusion import ExclusionReason
+from ikigai.core.views.exclusion_reason import ExclusionReason
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.terminal.browser import items as browser_items
 from ikigai.terminal.browser.items import BrowserItem, Key

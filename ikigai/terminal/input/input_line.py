@@ -68,7 +68,7 @@ class InputLine:
         """Make `text` the input."""
         self._replace(self.pastes.collapsed(text))
 
-    def returned(self, text: str) -> None:
+    def restore_input(self, text: str) -> None:
         """Put `text` before the text in the input."""
         if text:
             self._replace("\n".join(filter(None, (self.pastes.collapsed(text), self.buffer.text))))

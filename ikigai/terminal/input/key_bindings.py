@@ -9,8 +9,8 @@ from prompt_toolkit.filters import Condition, emacs_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from ikigai.terminal.input.actions import InputActions, On
 from ikigai.terminal.input.completion import Menu
+from ikigai.terminal.input.input_actions import InputActions, On
 from ikigai.terminal.input.pastes import Pastes
 from ikigai.terminal.input.prompt import GhostSuggestion
 from ikigai.terminal.keyboard import ESC_KEY, NEWLINE_KEY

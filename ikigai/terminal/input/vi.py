@@ -8,8 +8,8 @@ from prompt_toolkit.filters import Condition, vi_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyPressEvent
 from prompt_toolkit.key_binding.vi_state import InputMode, ViState
 
-from ikigai.terminal.input.actions import InputActions, On
 from ikigai.terminal.input.completion import Menu
+from ikigai.terminal.input.input_actions import InputActions, On
 from ikigai.terminal.keyboard import ESC_KEY
 
 

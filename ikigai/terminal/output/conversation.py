@@ -11,7 +11,8 @@ from ikigai.core.events import StoredEvent, UsageReported
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import Delta, RetryScheduled
 from ikigai.core.views import usage_totals
-from ikigai.core.views.transcript import ContextRule, Shown, Speaker, TranscriptBlock
+from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.output.entries import Entries
@@ -38,7 +39,7 @@ THREADED_CHARACTERS = 2000
 class LentInput(Protocol):
     """The input, as far as questions and returned messages need it."""
 
-    def returned(self, text: str) -> None: ...
+    def restore_input(self, text: str) -> None: ...
     def lend(self, to_answer: bool) -> None: ...
 
 
@@ -73,11 +74,11 @@ class ConversationView:
         self.usage: list[int] = []
         area.thoughts = thinking != "hide"
 
-    def warm(self) -> None:
+    def preload(self) -> None:
         """Import in a thread the modules that draw Markdown, before anything that is printed from here on."""
         if not self._warm:
             self._warm = True
-            self._scroll.add(blocks.warm, big=True)
+            self._scroll.add(blocks.preload, big=True)
 
     async def drawn(self) -> None:
         """Wait until everything that was to be printed is printed."""
@@ -106,7 +107,7 @@ class ConversationView:
         if self._theme.asks:
             self._scroll.after(self._terminal_app.wait_for_theme)
         if self.entries.takes_markdown(shown, *self._tty.size()):
-            self.warm()
+            self.preload()
         self._scroll.add(lambda columns: self.entries.history(shown, skipped, columns, self._tty.size()[1]))
         self._scroll.after(self._show_at_once)
 
@@ -125,19 +126,19 @@ class ConversationView:
             self._print_pieces(reply.dropped())
         self.entries.fold(block)
         if block.speaker is Speaker.ASSISTANT:
-            self.warm()
+            self.preload()
         self._scroll.add(lambda columns: self.entries.of(block, columns), big=len(block.text) > THREADED_CHARACTERS)
         if block.speaker is Speaker.USER:  # the answer will take it
-            self.warm()
+            self.preload()
 
     def rule(self, rule: ContextRule) -> None:
         self._scroll.add(lambda columns: self.entries.of(rule, columns))
 
-    def live(self, asked_by: int, event: Delta | RetryScheduled) -> None:
+    def show_delta(self, asked_by: int, event: Delta | RetryScheduled) -> None:
         before, reply = self._area.live.reply, self._area.live.reply_to(asked_by)
         begins = reply is not before or reply.waiting is not None
         if reply is not before:
-            self.warm()
+            self.preload()
         risen = reply.add(event)
         if isinstance(event, RetryScheduled) and self.bare:
             self.notice(describe_retry(event, event.seconds))
@@ -148,7 +149,7 @@ class ConversationView:
         else:
             self._frames.soon()
 
-    def saved(self, asked_by: int, characters: int) -> None:
+    def draft_saved(self, asked_by: int, characters: int) -> None:
         if (reply := self._area.live.reply) and reply.asked_by == asked_by:
             self._print_pieces(reply.saved(characters))
 
@@ -219,11 +220,11 @@ class ConversationView:
             self.usage.append(event.id)
             self._area.spent += usage_totals.totals_of(event.event)
 
-    def away(self, is_away: bool) -> None:
+    def database_unreachable(self, is_unreachable: bool) -> None:
         """Show that the database cannot be reached, or can be again."""
-        if self.bare and is_away != self._area.live.away:
-            self.notice("The database cannot be reached." if is_away else "The database can be reached again.")
-        self._area.live.away = is_away
+        if self.bare and is_unreachable != self._area.live.database_unreachable:
+            self.notice("The database cannot be reached." if is_unreachable else "The database can be reached again.")
+        self._area.live.database_unreachable = is_unreachable
         self._frames.soon()
 
     def database(self, text: str) -> None:
@@ -303,9 +304,9 @@ class ConversationView:
         self._frames.at_once()
         self._frames.invalidate()
 
-    def returned(self, text: str) -> None:
+    def restore_input(self, text: str) -> None:
         """Put `text` before the text in the input."""
-        self._input.returned(text)
+        self._input.restore_input(text)
 
     def queued(self, texts: tuple[str, ...]) -> None:
         entered = len(texts) > len(self._area.live.waiting)

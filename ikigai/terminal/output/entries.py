@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ikigai.core.views.transcript import ContextRule, Shown, Speaker, Thought, TranscriptBlock
+from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.transcript import Shown, Speaker, Thought, TranscriptBlock
 from ikigai.terminal.output.live_reply import FoldedThinking, Rising
 from ikigai.terminal.output.scrollback import ScrollbackEntry
 from ikigai.terminal.render import blocks
@@ -76,7 +77,7 @@ class Entries:
 
     def _of(self, shown: Shown, columns: int) -> Iterator[ScrollbackEntry]:
         if isinstance(shown, ContextRule):
-            from ikigai.terminal.render.context_rule import draw_context_rule
+            from ikigai.terminal.render.rule_line import draw_context_rule
 
             yield ScrollbackEntry(draw_context_rule(shown, columns, self._theme))
         elif shown.speaker is Speaker.ASSISTANT:

@@ -128,10 +128,11 @@ class LiveArea:
             return DIALOG_INDENT + self.theme.paint("warning", cut(clean_line(self.hint), columns - len(DIALOG_INDENT)))
         name = f"{self.agent} (following)" if self.following else self.agent
         mode = VI_NORMAL if self.normal() and columns >= 2 * len(VI_NORMAL) else ""
-        sources = (name, self.database, self.live.away, self.spent, self.others, columns, id(self.theme.styles), mode)
+        unreachable, look = self.live.database_unreachable, (columns, id(self.theme.styles), mode)
+        sources = (name, self.database, unreachable, self.spent, self.others, *look)
         if self.live.memory is not self._drawn[0] or sources != self._drawn[1]:  # most frames show the last one again
             place = clean_line(self.database)
-            database = ("warning", f"{place} unreachable") if self.live.away else ("dim", place)
+            database = ("warning", f"{place} unreachable") if unreachable else ("dim", place)
             room = columns - len(DIALOG_INDENT) - len(mode)
             drawn = status_line.draw_status_line(
                 name, self.live.memory, database, room, self.theme, self.spent, self.others, self.parts

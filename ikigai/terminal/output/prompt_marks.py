@@ -6,7 +6,8 @@ C  the beginning of the answer           D  its end, with a status: 0, 1 for a f
 
 import re
 
-from ikigai.core.views.transcript import ContextRule, Shown, Speaker, TranscriptBlock
+from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
 from ikigai.terminal.output.scrollback import ScrollbackEntry
 
 PROMPT_BEGIN = "\x1b]133;A;redraw=0\x1b\\"

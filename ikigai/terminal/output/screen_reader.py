@@ -69,4 +69,4 @@ def _status(area: LiveArea) -> Iterator[tuple[str, str]]:
     yield "background", area.others[1]
     yield "following", "another program writes this agent" if area.following else ""
     yield "queued", f"{len(area.live.waiting) or ''}"
-    yield "trouble", "the database cannot be reached" if area.live.away else ""
+    yield "trouble", "the database cannot be reached" if area.live.database_unreachable else ""

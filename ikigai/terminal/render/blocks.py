@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.core.views.transcript import ContextRule, Shown, Speaker, TranscriptBlock
+from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
 from ikigai.terminal.render import diff
 from ikigai.terminal.render import theme as glyph
 from ikigai.terminal.render.markdown import MarkdownStream, render
@@ -41,7 +42,7 @@ MAX_SCANNED_CHARACTERS = 1 << 16
 """Characters that are looked at where only a few rows are shown."""
 
 
-def warm(columns: int) -> tuple[()]:
+def preload(columns: int) -> tuple[()]:
     """Import the modules for Markdown; draw nothing."""
     import ikigai.terminal.render.markdown_elements  # noqa: F401
 

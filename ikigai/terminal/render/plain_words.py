@@ -3,7 +3,7 @@
 import re
 
 from ikigai.core.sanitize import clean_line
-from ikigai.core.views.transcript import ContextRule
+from ikigai.core.views.context_rule import ContextRule
 
 
 def describe_rule(rule: ContextRule) -> str:

@@ -8,7 +8,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from ikigai.system.installation import install_command
+from ikigai.system.install_command import install_command
 
 
 def remedy() -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ikigai.core.errors import Rejected
 from ikigai.tools.shell.exit_report import describe_exit
-from ikigai.tools.shell.run import run
+from ikigai.tools.shell.run_command import run
 
 SYSTEM_BWRAP = "/usr/bin/bwrap"
 """Program that is tried first: where AppArmor forbids user namespaces, it allows them to this path."""

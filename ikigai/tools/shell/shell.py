@@ -13,11 +13,11 @@ from msgspec import Meta
 
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 from ikigai.tools.shell.background import BackgroundProcesses
+from ikigai.tools.shell.called_scripts import find_scripts
 from ikigai.tools.shell.exit_report import FinishedCommand, text_with_exit
 from ikigai.tools.shell.process_tools import report_output
-from ikigai.tools.shell.run import COMMAND_TIMEOUT, OutputLimits, run
+from ikigai.tools.shell.run_command import COMMAND_TIMEOUT, OutputLimits, run
 from ikigai.tools.shell.sandbox import Sandbox
-from ikigai.tools.shell.scripts import find_scripts
 
 MAX_TIMEOUT = 600
 """Seconds that a model may give a command."""

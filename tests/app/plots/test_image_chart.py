@@ -13,7 +13,7 @@ from ikigai.app.plots import command
 from ikigai.app.plots import image_chart as painted
 from ikigai.app.plots.data import PlotData
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
-from ikigai.system.installation import extra_command
+from ikigai.system.install_command import extra_command
 from tests.app.plots.test_text_chart import DAYS, NAMES, of, saw
 
 pytest.importorskip("matplotlib", reason="needs matplotlib, of the extra plot")

@@ -10,7 +10,7 @@ from ikigai.core.errors import BadDatabase, ConfigError, Rejected
 from ikigai.core.events import Forked
 from ikigai.store.database import Database
 from tests.store.talk import Talk
-from tests.store.test_tree import damage
+from tests.store.test_forks import damage
 
 
 async def run(database: Database, *words: str) -> str:

@@ -27,9 +27,9 @@ from ikigai.core.errors import Rejected
 from ikigai.core.forget.selection import EventRange, select_events, turn_of
 from ikigai.core.messages import Image, Text, ToolCall, ToolResult
 from ikigai.core.model import ModelLimits
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Approved, Change, Condensed, RunTool, StartTool, Submitted, ToolDone, Undo
 from ikigai.core.state.memory import Memory, next_request
-from ikigai.core.state.run_config import RunConfig, WindowRules
 from ikigai.core.views.transcript import event_block
 from tests.core.agent import Agent
 from tests.core.agreement import is_sound

@@ -9,10 +9,11 @@ from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import Image, StopReason, Text, Usage
 from ikigai.core.request.build import append_event
-from ikigai.core.state.fold import MAX_TOKENS_PER_BYTE, MIN_TOKENS_PER_BYTE, counted_size
+from ikigai.core.state.effective_settings import RunConfig
+from ikigai.core.state.fold import counted_size
 from ikigai.core.state.inputs import CallModel, Change, Failed, Interrupted, Replied, Submitted, UsageRecorded
 from ikigai.core.state.memory import Memory, measure, next_request, plain_size
-from ikigai.core.state.run_config import RunConfig
+from ikigai.core.state.token_calibration import MAX_TOKENS_PER_BYTE, MIN_TOKENS_PER_BYTE
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import cramped, encoder, limits
 

@@ -11,7 +11,7 @@ from ikigai.core.state.inputs import Clear, RewindTo, SetMark, Undo
 from ikigai.core.state.intervals import excluded_by, within
 from ikigai.core.state.lineage import undone_ids
 from tests.core.agent import Agent
-from tests.core.views.test_exclusion import Condense, Last, take
+from tests.core.views.test_exclusion_reason import Condense, Last, take
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Message, Text, ToolCall, ToolResult
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import Approved, Interrupted, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.loading import PAGE_ROWS, load_memory
 from ikigai.core.state.memory import Memory, next_request
-from ikigai.core.state.run_config import RunConfig, WindowRules
 from ikigai.core.state.tool_results import ToolResultLimits
 from ikigai.core.state.window import Turn, Window, fit_window
 from tests.core.agent import Agent

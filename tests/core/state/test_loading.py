@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,
@@ -24,7 +25,6 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.loading import PAGE_ROWS, load_memory
 from ikigai.core.state.memory import next_request
-from ikigai.core.state.run_config import RunConfig, WindowRules
 from tests.core.agent import RUN, Agent
 from tests.core.agreement import is_sound
 from tests.core.encoders import encoder, limits

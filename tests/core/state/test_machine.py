@@ -5,6 +5,7 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,
@@ -21,7 +22,6 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import replace
-from ikigai.core.state.run_config import RunConfig
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 

@@ -13,6 +13,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.forget.selection import EventRange
 from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.request.reply_draft import Draft
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import (
     NEEDS_IDLE,
     Approved,
@@ -56,7 +57,6 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.machine import work
 from ikigai.core.state.memory import AgentStatus
-from ikigai.core.state.run_config import RunConfig
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 

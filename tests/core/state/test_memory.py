@@ -6,6 +6,7 @@ from ikigai.core import events as ev
 from ikigai.core.messages import Role, Text, ToolCall, ToolResult
 from ikigai.core.request.build import NOT_RUN, OUTCOME_UNKNOWN
 from ikigai.core.request.reply_draft import Draft
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve, is_accepted
 from ikigai.core.state.inputs import (
     Approved,
@@ -21,7 +22,6 @@ from ikigai.core.state.inputs import (
     ToolDone,
 )
 from ikigai.core.state.memory import AgentStatus, Memory, next_request
-from ikigai.core.state.run_config import RunConfig
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 

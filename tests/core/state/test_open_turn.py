@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from ikigai.core import events as ev
 from ikigai.core.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.model import ModelLimits
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import empty_memory, evolve, replay
 from ikigai.core.state.open_turn import MAX_MESSAGE_BYTES, max_bytes
-from ikigai.core.state.run_config import RunConfig, WindowRules
 from ikigai.core.state.tool_results import ToolResultLimits
 from tests.core import worlds
 from tests.core.encoders import ENCODERS, encoder

@@ -10,11 +10,11 @@ from ikigai.core.events import UserMessage
 from ikigai.core.messages import Message, Role, Text, ToolCall, ToolResult
 from ikigai.core.model import ModelLimits
 from ikigai.core.request.build import window_notice
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import empty_memory, history_bytes
 from ikigai.core.state.inputs import Change, Submitted
 from ikigai.core.state.memory import next_request, output_reserve
 from ikigai.core.state.open_turn import OpenTurn, TurnBuilder
-from ikigai.core.state.run_config import RunConfig, WindowRules
 from ikigai.core.state.tool_results import ToolResultLimits
 from tests.core.agent import Agent
 from tests.core.encoders import Chat, encoder

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import ToolSpec
+from ikigai.core.state.effective_settings import RunConfig, RunProfile, WindowRules
 from ikigai.core.state.inputs import Change, Clear
 from ikigai.core.state.memory import next_request, offered_tools
-from ikigai.core.state.run_config import RunConfig, RunProfile, WindowRules
 from ikigai.core.state.tool_results import ToolResultLimits
 from ikigai.core.tool_selection import EVERY_SET
 from ikigai.core.views.transcript import event_block

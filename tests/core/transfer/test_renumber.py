@@ -15,7 +15,7 @@ from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import work
 from ikigai.core.state.memory import Memory, next_request
 from ikigai.core.transfer.renumber import ID_FIELDS, SETTINGS_FIELDS, IdMap, renumber_row
-from ikigai.core.views.transcript import context_rule
+from ikigai.core.views.context_rule import context_rule
 from tests.core.life import Life, family_life, run_lives
 from tests.core.memory_log import MemoryLog, StoredRow
 

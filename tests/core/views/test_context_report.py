@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Image, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.run_config import RunConfig, WindowRules
 from ikigai.core.views.context_report import CountComparison, build_report, cramped_notice, format_report
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits

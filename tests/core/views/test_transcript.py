@@ -4,18 +4,10 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import CallModel, Change, Clear, Condensed, Replied, RewindTo, SetMark, Submitted
-from ikigai.core.state.run_config import RunConfig, WindowRules
-from ikigai.core.views.transcript import (
-    ContextRule,
-    Speaker,
-    TranscriptBlock,
-    context_rule,
-    event_block,
-    event_blocks,
-    history_items,
-    redraws_rule,
-)
+from ikigai.core.views.context_rule import ContextRule, context_rule, redraws_rule
+from ikigai.core.views.transcript import Speaker, TranscriptBlock, event_block, event_blocks, history_items
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 

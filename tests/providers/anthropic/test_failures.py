@@ -319,7 +319,7 @@ async def test_no_list(claude: AnthropicProvider, wire_server: WireServer, given
 async def test_a_list_that_never_comes(wire_server: WireServer):
     wire_server.script = [Answer(b"{", end="hang", headers={"Content-Type": "application/json"})]
     provider = AnthropicProvider("anthropic", wire_server.base_url, KEY, idle=0.2)
-    await provider.warm()
+    await provider.preload()
     with pytest.raises(IkigaiError, match=r"sent nothing for 0\.2 seconds"):
         await provider.models()
     await provider.close()

@@ -88,7 +88,7 @@ async def test_llmock_slow_answers(mocked: RetryingProvider, llmock):
 
 async def test_llmock_a_stall(llmock):
     provider = AnthropicProvider("anthropic", llmock.base_url("anthropic"), "llmock-key", first=2, idle=30)
-    await provider.warm()
+    await provider.preload()
     llmock.stall(after_chunks=1, seconds=30).reply("Second try.", times=None)
     assert reply(await collect(RetryingProvider(provider, jitter=lambda: 0.1))).text == "Second try."
     await provider.close()

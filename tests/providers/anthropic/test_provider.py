@@ -292,7 +292,7 @@ async def test_a_server_that_falls_silent(wire_server: WireServer, body: bytes, 
     wire_server.script = [Answer(body, end="hang")]
     first = 0.4 if seconds == 0.4 else 30  # what is to be seen before the silence may come late
     provider = AnthropicProvider("anthropic", wire_server.base_url, KEY, first=first, idle=0.2)
-    await provider.warm()
+    await provider.preload()
     found = await collect(provider)
     if seconds is None:
         assert found[-1] == StreamFinished(StopReason.END, Usage(10, 5))

@@ -218,7 +218,7 @@ async def test_a_malformed_call_is_asked_for_again(provider: GoogleProvider, wir
 async def test_a_page_that_never_ends(wire_server: WireServer, status: int):
     wire_server.script = [Answer(b"<html>", status, {"Content-Type": "text/html"}, end="hang")]
     provider = GoogleProvider("google", address(wire_server), KEY, first=4.0, idle=0.2)  # it has to be sent at all
-    await provider.warm()
+    await provider.preload()
     [broke] = await collect(provider)
     assert isinstance(broke, StreamFailed)
     assert broke.kind is FailureKind.CUT

@@ -110,7 +110,7 @@ async def test_llmock_a_stream_that_breaks_in_the_middle(mocked: RetryingProvide
 async def test_llmock_a_stream_that_stalls(llmock, chunks: int):
     # Only the silence that is meant: what comes before it, and the second try, may be late.
     provider = made(llmock, first=30, idle=0.3) if chunks else made(llmock, first=2, idle=30)
-    await provider.warm()
+    await provider.preload()
     llmock.stall(after_chunks=chunks, seconds=30).reply("One two three.", times=None)
     found = await collect(RetryingProvider(provider, jitter=lambda: 0.1))
     if chunks:

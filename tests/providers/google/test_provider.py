@@ -348,7 +348,7 @@ async def test_pages_without_end(provider: GoogleProvider, wire_server: WireServ
 )
 async def test_a_list_that_does_not_come(wire_server: WireServer, answer: Answer, words: str):
     provider = made(wire_server, idle=0.3 if answer.end == "hang" else 30)
-    await provider.warm()
+    await provider.preload()
     wire_server.script = [answer]
     with pytest.raises(IkigaiError) as caught:
         await provider.models()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai.providers.local.chat_template import STRING_TYPE, TEMPLATE_KEYS, mentions_tools, takes_tools
+from ikigai.providers.local.model_server import LocalServer
 from ikigai.providers.local.provider import LocalModel
-from ikigai.providers.local.server import LocalServer
 from tests.support.local_weights import smol_weights
 
 SMOL = "{% for message in messages %}{{ message['role'] + ': ' + message['content'] }}{% endfor %}"

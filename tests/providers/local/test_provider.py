@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.providers.local.server import LocalServer
+from ikigai.providers.local.model_server import LocalServer
 from tests import ROOT
 from tests.support.local_weights import smol_weights
 
@@ -200,7 +200,9 @@ def test_no_file(tmp_path: Path) -> None:
 
 def test_without_the_extra_it_is_said_how_to_install_it(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", with_pip=False)
-    program = "from pathlib import Path; from ikigai.providers.local.server import LocalServer; LocalServer(Path('x'))"
+    program = (
+        "from pathlib import Path; from ikigai.providers.local.model_server import LocalServer; LocalServer(Path('x'))"
+    )
     command = [tmp_path / "bare" / "bin" / "python", "-c", program]
     last = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stderr.splitlines()[-1]
     assert "ConfigError" in last
@@ -211,7 +213,7 @@ def test_the_terminal_hears_nothing() -> None:
     program = """
 import json, sys, urllib.error, urllib.request
 from pathlib import Path
-from ikigai.providers.local.server import LocalServer
+from ikigai.providers.local.model_server import LocalServer
 
 server = LocalServer.start(Path(sys.argv[1]), 256)
 for text in "Hi", "hello " * 400:
@@ -232,7 +234,7 @@ def test_the_interrupt_key_does_not_reach_it() -> None:
     program = """
 import os, signal, sys, time, urllib.request
 from pathlib import Path
-from ikigai.providers.local.server import LocalServer
+from ikigai.providers.local.model_server import LocalServer
 
 os.setpgid(0, 0)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
@@ -252,7 +254,7 @@ def test_it_dies_with_the_program() -> None:
     program = """
 import sys
 from pathlib import Path
-from ikigai.providers.local.server import LocalServer
+from ikigai.providers.local.model_server import LocalServer
 
 server = LocalServer.start(Path(sys.argv[1]), 256)
 print(flush=True)

@@ -255,7 +255,7 @@ async def test_a_server_that_falls_silent(wire_server: WireServer):
     for body, first, seconds in (b"", 0.4, 0.4), (thinking, 0.4, 0.4), (speaking, 30, 0.2), (WORDS, 30, None):
         wire_server.script = [Answer(body, end="hang")]
         provider = OpenAIProvider("openai", wire_server.base_url, KEY, first=first, idle=0.2, api="responses")
-        await provider.warm()
+        await provider.preload()
         found = await collect(provider)
         await provider.close()
         if seconds is None:

@@ -11,14 +11,15 @@ from ikigai.core.messages import Text, Thinking, ToolCall, ToolResult
 from ikigai.core.search.query import parse
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark, Undo
 from ikigai.core.state.memory import Memory
-from ikigai.core.views.exclusion import CONTROL_EVENTS, Exclusions
-from ikigai.core.views.transcript import ContextRule, history_items
+from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.exclusion_reason import CONTROL_EVENTS, Exclusions
+from ikigai.core.views.transcript import history_items
 from ikigai.terminal.browsable_history import HistoryPages, HitSeeker
 from ikigai.terminal.browser import frame as browser_frame
 from ikigai.terminal.browser import items as browser_items
 from ikigai.terminal.browser import keys as browser_keys
 from ikigai.terminal.browser import pages as browser_pages
-from ikigai.terminal.browser.actions import BrowserActions
+from ikigai.terminal.browser.browser_actions import BrowserActions
 from ikigai.terminal.browser.items import BrowserItem, build_items
 from ikigai.terminal.browser.pages import PAGE_EVENTS, EventPages
 from ikigai.terminal.browser.reader import HistoryReader, Work
@@ -27,7 +28,7 @@ from ikigai.terminal.clipboard import MAX_CLIPBOARD_BYTES, copy_sequence
 from ikigai.terminal.render.text_width import cell_width
 from ikigai.terminal.render.theme import Theme, strip_styles
 from tests.core.agent import RUN, Agent
-from tests.core.views.test_exclusion import Last, take
+from tests.core.views.test_exclusion_reason import Last, take
 from tests.terminal.test_foreign import HOSTILE, OBEYED, memory
 
 PLAIN = Theme(plain=True)

@@ -16,8 +16,8 @@ from prompt_toolkit.key_binding.bindings.vi import load_vi_bindings
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.output import DummyOutput
 
-from ikigai.terminal.input.actions import InputActions
 from ikigai.terminal.input.completion import Menu
+from ikigai.terminal.input.input_actions import InputActions
 from ikigai.terminal.input.key_bindings import build_bindings
 from ikigai.terminal.input.pastes import Pastes
 from ikigai.terminal.input.prompt import GhostSuggestion, PromptHistory, build_layout

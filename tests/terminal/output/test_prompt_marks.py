@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.views.transcript import ContextRule, Speaker, Thought, TranscriptBlock
+from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.transcript import Speaker, Thought, TranscriptBlock
 from ikigai.terminal.output.entries import Entries
 from ikigai.terminal.output.live_reply import FinishedBlock, FoldedThinking
 from ikigai.terminal.output.prompt_marks import PromptMarks

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from prompt_toolkit.completion import Completion
 
-from ikigai.core.views.transcript import ContextRule, Speaker, Thought, TranscriptBlock
+from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.transcript import Speaker, Thought, TranscriptBlock
 from ikigai.terminal.output import screen_reader as words
 from ikigai.terminal.output.entries import Entries
 from ikigai.terminal.render import blocks as render
-from ikigai.terminal.render import context_rule as rules
 from ikigai.terminal.render import plain_words, theme
+from ikigai.terminal.render import rule_line as rules
 from ikigai.terminal.render.theme import Theme
 from tests.terminal.console import DEMO, Console
 

@@ -17,12 +17,13 @@ from ikigai.core.questions import yes_or_no
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import RetryScheduled
 from ikigai.core.search.snippets import MarkedText
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import empty_memory, evolve
 from ikigai.core.state.memory import Memory
 from ikigai.core.state.open_turn import OpenTurn
-from ikigai.core.state.run_config import RunConfig
 from ikigai.core.state.window import Totals, Turn, Window
-from ikigai.core.views.transcript import ContextRule, Speaker, TranscriptBlock
+from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.terminal.output import status_line as status
 from ikigai.terminal.output.dialog import Dialog
@@ -30,7 +31,7 @@ from ikigai.terminal.output.entries import Entries
 from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.live_reply import LiveReply
 from ikigai.terminal.render import blocks as render
-from ikigai.terminal.render import context_rule as rules
+from ikigai.terminal.render import rule_line as rules
 from ikigai.terminal.render.text_width import cell_width, cut, wrap
 from ikigai.terminal.render.theme import Theme, strip_styles, terminal_theme
 
@@ -233,7 +234,7 @@ def test_the_status_line_has_the_parts_that_are_wanted_in_their_order():
     assert area.around(1, 80, 24) == ([], [])
     area.hint = "Ctrl+C again leaves"
     assert area.around(1, 80, 24)[1] == ["  Ctrl+C again leaves"]
-    area.hint, area.live.away = "", True
+    area.hint, area.live.database_unreachable = "", True
     assert area.around(1, 80, 24)[1] == ["  embedded unreachable"]
 
 

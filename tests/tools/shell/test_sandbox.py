@@ -17,7 +17,7 @@ from ikigai.core.errors import Rejected
 from ikigai.tools.shell import supervised_process as supervised
 from ikigai.tools.shell.background import BackgroundProcesses
 from ikigai.tools.shell.exit_report import FinishedCommand
-from ikigai.tools.shell.run import run
+from ikigai.tools.shell.run_command import run
 from ikigai.tools.shell.sandbox import Sandbox, find_bwrap
 from ikigai.tools.shell.shell import ShellArguments, ShellTool
 from tests.support.bubblewrap import needs_bubblewrap, needs_bubblewrap_wheel
@@ -182,7 +182,7 @@ async def test_nothing_is_left_after_end_timeout_and_cancelling(
 KILLED = """
 import asyncio, os, sys
 from pathlib import Path
-from ikigai.tools.shell.run import run
+from ikigai.tools.shell.run_command import run
 from ikigai.tools.shell.sandbox import Sandbox
 
 async def main():

@@ -14,7 +14,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.json_schema import build_schema
 from ikigai.tools.base import Effect, EffectKind, OnOutput, Tool, ToolOutput
 from ikigai.tools.shell.background import BackgroundProcesses
-from ikigai.tools.shell.run import OutputLimits
+from ikigai.tools.shell.run_command import OutputLimits
 from ikigai.tools.shell.sandbox import Sandbox
 from ikigai.tools.shell.shell import ShellArguments, ShellTool
 from tests.tools.children import Witness

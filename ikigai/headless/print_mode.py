@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ikigai import images
 from ikigai.app import agent_tree, info_commands, usage_report
 from ikigai.app.agent_manager import AgentManager
+from ikigai.app.managed_subagents import ManagedSubagents
 from ikigai.app.open_database import PREPARING_DATABASE, is_first
-from ikigai.app.profiles import missing_profile_notice
+from ikigai.app.run_profiles import missing_profile_notice
 from ikigai.app.services import Services
 from ikigai.app.spool import spool
-from ikigai.app.subagents import ManagedSubagents
 from ikigai.config import Config
 from ikigai.core.commands import fork
 from ikigai.core.commands.parsers import ProgramCommand, parse_kill, parse_rename

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ikigai.config import Config, profile_choices, with_profile
 from ikigai.config.profiles import NO_PROFILE, profile_settings
-from ikigai.core.state.run_config import RunProfile, WindowRules
+from ikigai.core.state.effective_settings import RunProfile, WindowRules
 from ikigai.core.state.tool_results import ToolResultLimits
 
 if TYPE_CHECKING:

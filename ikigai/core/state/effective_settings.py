@@ -1,4 +1,6 @@
-"""This module describes what a run gives to memory: settings, tools, and how the window is pruned and measured."""
+"""This module chooses the settings in force, the budget among them: flags and variables, the agent's own choices, a
+profile, the configuration. `RunConfig` describes all that a run gives to memory: tools and rules of the window, too.
+"""
 
 from collections.abc import Callable
 

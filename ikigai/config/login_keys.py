@@ -15,18 +15,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from ikigai.core.errors import Rejected
-from ikigai.system import paths, private_json
+from ikigai.system import private_json
 
-KEYS_FILE = "keys.json"
-"""Its name, in the configuration folder."""
 MAX_KEY_CHARACTERS = 8_192
 """Characters of a key: tokens of sign-in services have thousands."""
 _DAMAGED = ("the keys of `ikigai login`", "Delete it, and log in again.")
-
-
-def default_file() -> Path:
-    """Return the file of `ikigai login`."""
-    return paths.config_dir() / KEYS_FILE
 
 
 def providers_with_key(file: Path) -> list[str]:

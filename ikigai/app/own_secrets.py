@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ikigai.config import api_keys
+from ikigai.config import login_keys
 from ikigai.core.errors import ConfigError
 from ikigai.core.vendors import VENDORS
+from ikigai.system import paths
 
 if TYPE_CHECKING:
     from ikigai.config import Config
@@ -52,7 +53,7 @@ class Redaction:
         }
         secrets |= {name: _password(os.environ.get(name, "")) for name in ("IKIGAI_DATABASE_URL", "DATABASE_URL")}
         with contextlib.suppress(ConfigError):  # a damaged file is reported when a key is needed
-            secrets |= {f"{provider} key": key for provider, key in api_keys.read_keys(api_keys.default_file()).items()}
+            secrets |= {f"{provider} key": key for provider, key in login_keys.read_keys(paths.keys_file()).items()}
         secrets |= self.passwords()
         return {name: secret for name, secret in secrets.items() if secret}
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from ikigai.app.tool_runtime import ToolRuntime
 from ikigai.config import Config, describe, load
 from ikigai.config.key_table import KEY_SPECS, dotted_path
-from ikigai.config.project import ALLOWED_KEYS, TOOL_SETS, tighten_with
+from ikigai.config.project_settings import ALLOWED_KEYS, TOOL_SETS, tighten_with
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import empty_memory
 from ikigai.core.state.inputs import Change
 from ikigai.core.state.project_limits import ProjectLimits, apply_limits
-from ikigai.core.state.run_config import RunConfig
 from ikigai.core.tool_selection import EVERY_SET, NO_TOOLS, ToolSelection
 from ikigai.repl import permission_commands as permissions
 from tests.core.encoders import encoder, limits

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ikigai.core import tokens
 from ikigai.core.sanitize import clean_line
-from ikigai.core.views.transcript import ContextRule
+from ikigai.core.views.context_rule import ContextRule
 from ikigai.terminal.render.text_width import cell_width, cut
 from ikigai.terminal.render.theme import Theme
 

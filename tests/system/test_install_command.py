@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from ikigai.system.installation import extra_command, install_command
+from ikigai.system.install_command import extra_command, install_command
 
 
 def test_pip_of_the_running_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

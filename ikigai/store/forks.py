@@ -17,7 +17,7 @@ from ikigai.store import write_lock as write_lock
 from ikigai.store.agents import Agent, Agents, check_name, name_taken
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.log import new_event_id
-from ikigai.store.sql import tree
+from ikigai.store.sql import forks
 
 
 class AgentTree:
@@ -32,7 +32,7 @@ class AgentTree:
         It needs no write lock: the agent may be running, or open in another process.
         """
         async with self._session.use() as cursor:
-            await cursor.execute(tree.FORK_POINT, (agent.id,))
+            await cursor.execute(forks.FORK_POINT, (agent.id,))
             rows = await cursor.fetchall()
         if not rows:
             raise Rejected(f"There is no agent {agent.name} in this database any more.", "Fork another.")
@@ -45,7 +45,7 @@ class AgentTree:
         Raise Rejected if there is no such event, or its turn is open.
         """
         async with self._session.use() as cursor:
-            await cursor.execute(tree.EVENT_PLACE, (id,))
+            await cursor.execute(forks.EVENT_PLACE, (id,))
             rows = await cursor.fetchall()
         agent = await self._agents.get(rows[0][0]) if rows else None
         if agent is None:
@@ -81,7 +81,7 @@ class AgentTree:
         stored = {"ids": [new_event_id() for _ in events], "kinds": kinds, "contents": contents, "datas": datas}
         while True:
             async with self._session.use() as cursor:
-                await cursor.execute(tree.FORK, {**agent, **stored, "name": name or names.suggest_name(attempt)})
+                await cursor.execute(forks.FORK, {**agent, **stored, "name": name or names.suggest_name(attempt)})
                 forked = cursor.rowcount > 0
             if forked and (child := await self._agents.get(str(id))):
                 return child
@@ -94,7 +94,7 @@ class AgentTree:
         if agent.parent is None:
             return ""
         async with self._session.use() as cursor:
-            await cursor.execute(tree.LINEAGE_DEFECTS, (agent.id,))
+            await cursor.execute(forks.LINEAGE_DEFECTS, (agent.id,))
             ((circle, missing),) = await cursor.fetchall()
         return ANCESTOR_CIRCLE if circle else PARENT_MISSING if missing else ""
 
@@ -108,7 +108,7 @@ class AgentTree:
     async def links(self) -> list[AgentLink]:
         """Return all agents, the oldest first."""
         async with self._session.use() as cursor:
-            await cursor.execute(tree.LINKS)
+            await cursor.execute(forks.LINKS)
             return [AgentLink(*row) for row in await cursor.fetchall()]
 
     async def all(self, include_killed: bool = False) -> list[AgentInfo]:
@@ -116,7 +116,7 @@ class AgentTree:
         With `include_killed` killed ones are included.
         """
         async with self._session.use() as cursor:
-            await cursor.execute(tree.AGENT_INFOS, {"dead": include_killed})
+            await cursor.execute(forks.AGENT_INFOS, {"dead": include_killed})
             rows = await cursor.fetchall()
         owners = await self.holders()
         return [AgentInfo(*row, holder=owners.get(write_lock.lock_key(UUID(row[0])), "")) for row in rows]
@@ -124,7 +124,7 @@ class AgentTree:
     async def holders(self) -> dict[int, str]:
         """Return the lock owners by lock key: THIS_PROGRAM for this process, else "host, pid N"."""
         async with self._session.use() as cursor:
-            await cursor.execute(tree.WRITE_LOCK_OWNERS, (write_lock.WRITE_LOCK,))
+            await cursor.execute(forks.WRITE_LOCK_OWNERS, (write_lock.WRITE_LOCK,))
             rows = await cursor.fetchall()
         ours = self._session.greeting.backend
         return {
@@ -151,7 +151,7 @@ class AgentTree:
                     str(holder),
                 )
             try:
-                await cursor.execute(tree.RENAME, (name, agent.id))
+                await cursor.execute(forks.RENAME, (name, agent.id))
             except psycopg.errors.UniqueViolation:
                 raise name_taken(name) from None
             is_missing = not cursor.rowcount

@@ -3,7 +3,7 @@
 import pytest
 
 from ikigai.agent.usage_meter import no_price
-from ikigai.app.recall import MOST, answer_from_log, quote_event
+from ikigai.app.recall_commands import MOST, answer_from_log, quote_event
 from ikigai.core.errors import IkigaiError, Rejected
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.state.inputs import Filter, NoteClosed
@@ -81,7 +81,7 @@ async def test_the_tool_brings_excerpts_with_ids(database: Database):
     talk = await forgetful(database)
 
     async def found(question: str) -> str:
-        from ikigai.app.recall import format_excerpts
+        from ikigai.app.recall_commands import format_excerpts
 
         return format_excerpts(await database.excerpts(question, 3, MOST))
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS, Mail
-from ikigai.core.agents.subagents import Subagents
+from ikigai.core.agents.subagent_port import Subagents
 from ikigai.core.events import MailTaken
 from ikigai.tools.base import Effect, EffectKind, OnOutput, Tool, ToolOutput
 
@@ -90,7 +90,7 @@ class SendTool(_SubagentTool):
 
     async def run(self, arguments: SendArguments, progress: OnOutput) -> ToolOutput:
         message, note = await self._subagents().write_message(arguments.agent, arguments.text)
-        return ToolOutput(f"Sent to {message.name}. {note}".rstrip(), also=(message,))
+        return ToolOutput(f"Sent to {message.name}. {note}".rstrip(), extra_events=(message,))
 
 
 class WaitTool(_SubagentTool):
@@ -117,7 +117,7 @@ class WaitTool(_SubagentTool):
         if outcome.more:
             parts.append(f"{outcome.more:,} more {'message waits' if outcome.more == 1 else 'messages wait'}.")
         text = "\n\n".join((*parts, *((outcome.reason,) if outcome.reason else ())))
-        return ToolOutput(text, also=take_mail(outcome.mails))
+        return ToolOutput(text, extra_events=take_mail(outcome.mails))
 
 
 class KillTool(_SubagentTool):
@@ -131,7 +131,7 @@ class KillTool(_SubagentTool):
     async def run(self, arguments: KillArguments, progress: OnOutput) -> ToolOutput:
         names, mails = await self._subagents().kill(arguments.agent)
         return ToolOutput(
-            "\n\n".join((f"Killed: {', '.join(names)}.", *map(_format_mail, mails))), also=take_mail(mails)
+            "\n\n".join((f"Killed: {', '.join(names)}.", *map(_format_mail, mails))), extra_events=take_mail(mails)
         )
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ikigai.app.redaction import Redaction
+from ikigai.app.own_secrets import Redaction
 from ikigai.app.tool_runtime import StandingApprovals, ToolRuntime
-from ikigai.config import Config, api_keys
+from ikigai.config import Config, login_keys
 from ikigai.config.records import ProviderSettings, ToolSettings
 from ikigai.core.messages import ToolCall
 from ikigai.core.redaction import Redactor
@@ -38,7 +38,7 @@ def everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, f"{LONG}{name}")
     monkeypatch.setenv("DATABASE_URL", f"postgresql://me:{LONG}%40url@host/db")
     monkeypatch.setenv("IKIGAI_DATABASE_URL", f"host=h user=u password='{LONG}words'")
-    api_keys.store(api_keys.default_file(), "anthropic", f"{LONG}login")
+    login_keys.store(paths.keys_file(), "anthropic", f"{LONG}login")
 
 
 def test_every_secret_is_known_by_its_name(everywhere: None):
@@ -73,7 +73,7 @@ def test_off_replaces_nothing_and_warns_of_nothing(everywhere: None, monkeypatch
 def test_key_of_a_new_login_is_replaced(everywhere: None):
     made = redaction()
     assert made.own(f"{LONG}another") == f"{LONG}another"
-    api_keys.store(api_keys.default_file(), "groq", f"{LONG}another")
+    login_keys.store(paths.keys_file(), "groq", f"{LONG}another")
     assert made.own(f"{LONG}another") == "[redacted: groq key]"
 
 

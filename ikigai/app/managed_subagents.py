@@ -1,4 +1,4 @@
-"""Implements the port `core.agents.subagents.Subagents` with the agent manager of this program."""
+"""Implements the port `core.agents.subagent_port.Subagents` with the agent manager of this program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import uuid4
 from ikigai.app import agent_tree
 from ikigai.app.exchanges import ANSWERS, NO_ANSWER, refusal
 from ikigai.core.agents.mail import WORKS_FOR, Mail
-from ikigai.core.agents.subagents import Subagent, WaitOutcome
+from ikigai.core.agents.subagent_port import Subagent, WaitOutcome
 from ikigai.core.agents.tree import SubagentNode, descendants
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import Rejected

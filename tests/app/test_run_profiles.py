@@ -8,15 +8,15 @@ from msgspec.structs import fields
 
 from ikigai import config
 from ikigai.app import factories as making
-from ikigai.app import profiles
+from ikigai.app import run_profiles
 from ikigai.config import Config
 from ikigai.config.key_table import KEY_SPECS, PROFILE_KEYS
 from ikigai.config.profiles import profile_settings
 from ikigai.config.records import ContextSettings
 from ikigai.core.errors import ConfigError
 from ikigai.core.events import Choices
+from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Change
-from ikigai.core.state.run_config import RunConfig
 from ikigai.core.tool_selection import EVERY_SET
 from ikigai.repl import permission_commands as permissions
 from tests.core.agent import Agent
@@ -208,11 +208,11 @@ def test_a_flag_or_a_variable_that_names_none(tmp_path: Path) -> None:
 def test_what_profile_alone_answers(tmp_path: Path) -> None:
     loaded = load(tmp_path, FILE, {"IKIGAI_KEEP_FIRST_TURN": "false"})
     agent = Agent(opened(loaded))
-    assert profiles.format_profiles(loaded, agent.memory).splitlines()[0] == "Profile: none"
+    assert run_profiles.format_profiles(loaded, agent.memory).splitlines()[0] == "Profile: none"
     own: Choices = {"budget": 9, "profile": "base"}
     for key, value in own.items():
         agent.happen(Change({key: value}))
-    assert profiles.format_profiles(loaded, agent.memory) == (
+    assert run_profiles.format_profiles(loaded, agent.memory) == (
         "Profile: base (your choice)\n"
         '→ base: model = "scripted/base:high", sliding_context_tokens = 20000, keep_first_turn = true,'
         ' approval = "edits"\n'
@@ -227,24 +227,24 @@ def test_what_profile_alone_answers(tmp_path: Path) -> None:
         " IKIGAI_KEEP_FIRST_TURN.\n"
         "/profile NAME chooses one, /profile default takes the choice back."
     )
-    figures = profiles.profiles_as_dict(loaded, agent.memory)
+    figures = run_profiles.profiles_as_dict(loaded, agent.memory)
     assert (figures["profile"], figures["origin"], figures["profiles"][3]) == (
         "base",
         "agent",
         {"name": "empty", "inherits": None, "sets": {}},
     )
     nothing = load(tmp_path, "")
-    assert "[profiles.NAME]" in profiles.format_profiles(nothing, Agent(opened(nothing)).memory)
+    assert "[profiles.NAME]" in run_profiles.format_profiles(nothing, Agent(opened(nothing)).memory)
 
 
 def test_a_missed_profile_is_told_once(tmp_path: Path) -> None:
     agent = Agent(opened(load(tmp_path, FILE)))
     agent.happen(Change({"profile": "base"}))
-    assert profiles.missing_profile_notice(agent.memory) == ""
+    assert run_profiles.missing_profile_notice(agent.memory) == ""
     without = opened(load(tmp_path, ""))
     agent.run = without
-    assert profiles.missing_profile_notice(agent.loaded()).startswith(
+    assert run_profiles.missing_profile_notice(agent.loaded()).startswith(
         "The profile base, which this agent chose, is gone"
     )
     again = Agent(without, agent.log)
-    assert profiles.missing_profile_notice(again.loaded()) == "" and again.memory.own == {"profile": "base"}
+    assert run_profiles.missing_profile_notice(again.loaded()) == "" and again.memory.own == {"profile": "base"}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ikigai import __version__
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
-from ikigai.config import Config, api_keys
+from ikigai.config import Config
 from ikigai.core.errors import IkigaiError
 from ikigai.system import paths
 from ikigai.tools.files import ripgrep
@@ -138,7 +138,7 @@ def _exposes_secret(path: Path) -> bool:
     Other users cannot reach the files of a private folder, and settings are no secret.
     """
     top = next(folder for folder in paths.own_folders() if path.is_relative_to(folder))
-    secret = top != paths.config_dir() or path.name == api_keys.KEYS_FILE
+    secret = top != paths.config_dir() or path.name == paths.keys_file().name
     return secret and bool(top.stat().st_mode & 0o011)
 
 

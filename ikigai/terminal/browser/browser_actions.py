@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from ikigai.core.views.exclusion import ExclusionReason
+from ikigai.core.views.exclusion_reason import ExclusionReason
 from ikigai.terminal.browsable_history import HistoryPages, HitSeeker
 from ikigai.terminal.browser.items import BrowserItem
 from ikigai.terminal.browser.reader import HistoryReader, Work

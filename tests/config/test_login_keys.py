@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.config import api_keys as keys
+from ikigai.config import login_keys as keys
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 
 SECRET = "sk-canary-0123456789"
@@ -19,7 +19,7 @@ SECRET = "sk-canary-0123456789"
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return tmp_path / keys.KEYS_FILE
+    return tmp_path / "keys.json"
 
 
 def test_keys_go_in_and_out(file: Path):
@@ -70,7 +70,7 @@ def test_a_damaged_file_is_said_without_what_is_in_it(file: Path, content: bytes
 
 def test_a_place_that_is_no_folder_or_no_file(tmp_path: Path):
     (tmp_path / "file").touch()
-    below = tmp_path / "file" / keys.KEYS_FILE
+    below = tmp_path / "file" / "keys.json"
     with pytest.raises(ConfigError, match="Not a directory"):
         keys.providers_with_key(below)
     with pytest.raises(IkigaiError, match="cannot be written: Not a directory"):
@@ -81,7 +81,7 @@ def test_a_place_that_is_no_folder_or_no_file(tmp_path: Path):
 
 def test_a_write_that_fails_leaves_the_old_keys(small: Path):
     """On a file system with no room left."""
-    file = small / keys.KEYS_FILE
+    file = small / "keys.json"
     keys.store(file, "openai", SECRET)
     with (small / "filler").open("wb", buffering=0) as filler, pytest.raises(OSError, match="No space"):
         while True:
@@ -107,7 +107,7 @@ def small(tmp_path: Path):
 
 
 def test_programs_that_store_at_once_lose_nothing(file: Path):
-    code = "import sys; from pathlib import Path; from ikigai.config import api_keys as keys; "
+    code = "import sys; from pathlib import Path; from ikigai.config import login_keys as keys; "
     code += "keys.store(Path(sys.argv[1]), *sys.argv[2:])"
     running = [subprocess.Popen([sys.executable, "-c", code, file, f"p{n}", f"k{n}"]) for n in range(6)]
     assert [process.wait(60) for process in running] == [0] * 6

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ikigai.config import Config, project, project_files, toml_file, trusted_folders
+from ikigai.config import Config, project_files, project_settings, toml_file, trusted_folders
 from ikigai.config.project_files import OwnFile
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.request.system_prompt import instructions_setting
@@ -108,7 +108,7 @@ class Project:
         Raise ConfigError if its settings cannot be used, which would end the program at every start.
         """
         own = read.get(str(CONFIG)) or self._settings()
-        project.tighten_with(Config(), self.config, own.head)
+        project_settings.tighten_with(Config(), self.config, own.head)
         return {name: own.digest for name, own in read.items()}
 
     def settings(self) -> bytes:

@@ -11,7 +11,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.events import Rewound, Summarised, UserMessage
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.state.inputs import Clear, Condensed, Filter, Input, RewindTo, SetMark, Undo
-from ikigai.core.views.exclusion import CONTROL_EVENTS, Exclusion, ExclusionReason, Exclusions
+from ikigai.core.views.exclusion_reason import CONTROL_EVENTS, Exclusion, ExclusionReason, Exclusions
 from tests.core.agent import RUN, Agent
 
 

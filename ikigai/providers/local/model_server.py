@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.system.installation import extra_command
+from ikigai.system.install_command import extra_command
 
 _CHILD = Path(__file__).with_name("server_child.py")
 _PASSED_ON = {"HOME", "LANG", "PATH", "TMPDIR", "VIRTUAL_ENV"}

@@ -14,7 +14,7 @@ import pytest
 
 from ikigai.tools.shell import supervised_process as supervised
 from ikigai.tools.shell.exit_report import FinishedCommand, describe_exit, text_with_exit
-from ikigai.tools.shell.run import OutputLimits, run
+from ikigai.tools.shell.run_command import OutputLimits, run
 from ikigai.tools.shell.supervised_process import MARKER_VARIABLE, SupervisedProcess
 from tests.tools.children import Witness
 
@@ -149,7 +149,7 @@ async def test_live_output_comes_in_pieces(witness: Witness, tmp_path: Path):
 
 FLOOD = """
 import asyncio, json, os, sys, time
-from ikigai.tools.shell.run import OutputLimits, run
+from ikigai.tools.shell.run_command import OutputLimits, run
 
 def most():
     status = open("/proc/self/status").read()
@@ -310,7 +310,7 @@ async def test_a_command_that_attacks_its_supervisor(witness: Witness, tmp_path:
 
 KILLED = """
 import asyncio, os, sys
-from ikigai.tools.shell.run import run
+from ikigai.tools.shell.run_command import run
 asyncio.run(run(sys.argv[1], "/", dict(os.environ)))
 """
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.tools.shell.scripts import MAX_HASHED_BYTES, UNNAMED_SCRIPTS, find_scripts
+from ikigai.tools.shell.called_scripts import MAX_HASHED_BYTES, UNNAMED_SCRIPTS, find_scripts
 
 FILES = ("s.sh", "x.py", "h.js", "x.awk", "data.csv", "sub/t.sh", "sub/pkg/mod.py", "sub/pkg/__main__.py")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ikigai.app.factories import tighten
-from ikigai.app.project import MAX_INSTRUCTIONS_BYTES, Project
+from ikigai.app.trusted_project import MAX_INSTRUCTIONS_BYTES, Project
 from ikigai.config import Config, project_files
 from ikigai.config import trusted_folders as trust
 from ikigai.config.project_files import OwnFile

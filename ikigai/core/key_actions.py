@@ -1,0 +1,55 @@
+"""This module holds the table of key actions: what a key at the prompt does, and the keys it has by default.
+
+The key bindings, the table [keys] of the configuration and the list of keys that users see come from here. A key is
+written as people write it: "ctrl-x", "alt-enter", "f2"; two keys pressed one after the other stand in one text with a
+space: "ctrl-x ctrl-e".
+"""
+
+from collections.abc import Mapping
+
+from ikigai.core.record import Record
+
+
+class KeyAction(Record, frozen=True):
+    """One action. `keys` are its default keys, any of which does it; `help` says what it does, as in a list."""
+
+    name: str
+    keys: tuple[str, ...]
+    help: str
+
+
+# fmt: off
+KEY_ACTIONS: tuple[KeyAction, ...] = (
+    KeyAction("send", ("enter",), "send the message; queue it while a turn is under way"),
+    KeyAction("newline", ("ctrl-j", "alt-enter"), "insert a line"),
+    KeyAction("steer", ("ctrl-s",), "send the input, or the newest queued message, into the turn under way"),
+    KeyAction("stash", ("alt-q", "ctrl-x ctrl-s"), "put the draft aside; on an empty line bring it back"),
+    KeyAction("stop", ("escape",), "stop the turn; twice on an empty line: choose a turn to rewind to"),
+    KeyAction("cancel", ("ctrl-c",), "stop the turn, or clear the line; twice on an empty line: leave"),
+    KeyAction("exit", ("ctrl-d",), "leave, on an empty line; twice while agents work or ask"),
+    KeyAction("complete", ("tab",), "complete a command, an argument or a file"),
+    KeyAction("search", ("ctrl-r",), "search earlier messages of all agents"),
+    KeyAction("editor", ("ctrl-g", "ctrl-x ctrl-e"), "edit the input in $VISUAL or $EDITOR"),
+    KeyAction("history", ("ctrl-t",), "browse the whole history"),
+    KeyAction("output", ("ctrl-o",), "show all of the newest tool result or thought"),
+    KeyAction("cycle_approval", ("shift-tab",), "choose the next approval mode"),
+    KeyAction("parent_agent", ("alt-up",), "switch to the parent agent"),
+    KeyAction("child_agent", ("alt-down",), "switch to the newest child agent"),
+    KeyAction("previous_agent", ("alt-left",), "switch to the previous sibling agent, on an empty line"),
+    KeyAction("next_agent", ("alt-right",), "switch to the next sibling agent, on an empty line"),
+    KeyAction("redraw", ("ctrl-l",), "redraw the live area"),
+    KeyAction("suspend", ("ctrl-z",), "suspend ikigai; `fg` in the shell resumes it"),
+)
+# fmt: on
+
+
+def active_keys(changes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return the keys of every action by its name: those of `changes`, else its default ones."""
+    return {action.name: changes.get(action.name, action.keys) for action in KEY_ACTIONS}
+
+
+def key_label(key: str) -> str:
+    """Return a key as help shows it: "Ctrl+X Ctrl+E" for "ctrl-x ctrl-e", "Esc" for "escape"."""
+    names = {"escape": "Esc", "pageup": "PageUp", "pagedown": "PageDown"}
+    presses = ("+".join(names.get(part, part.capitalize()) for part in press.split("-")) for press in key.split())
+    return " ".join(presses)

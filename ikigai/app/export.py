@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
-from ikigai.core.errors import ConfigError, IkigaiError, Rejected
+from ikigai.core.commands.arguments import quoted
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument
 from ikigai.export import atomic_file as files
 from ikigai.system.progress import show_progress
 
@@ -96,23 +97,26 @@ def _id(text: str) -> int:
 
 
 def parse_typed(argument: str) -> ExportRequest:
-    """Parse the argument of /export: [--force] FILE [FROM-TO] [--force]. Raise Rejected."""
+    """Parse the argument of /export: [--force] FILE [FROM-TO] [--force]. Raise WrongArgument."""
     rest = argument.removeprefix("--force ").removesuffix(" --force")
     force, rest = rest != argument, rest.strip()
     found = re.fullmatch(r"(?P<file>.*?)(?:\s+#?(?P<first>\d{1,18})?\s*-\s*#?(?P<last>\d{1,18})?)?", rest, re.DOTALL)
     assert found
     name = found["file"].strip().strip("\"'")
     if not name:
-        raise Rejected("Where to?", f"/export FILE [FROM-TO]; the name ends with .{', .'.join(EXPORT_FORMATS)}.")
+        raise WrongArgument("There is no file to write to.")
     target = _path(name)
     if (form := target.suffix[1:].lower()) not in EXPORT_FORMATS:
-        raise Rejected(f"{target.name} does not say as what.", f"Let the name end with .{', .'.join(EXPORT_FORMATS)}.")
+        what = f"Unknown format {quoted(target.suffix)}." if target.suffix else f"{quoted(target.name)} has no suffix."
+        raise WrongArgument(what, f"Formats: .{', .'.join(EXPORT_FORMATS)}.")
     return ExportRequest(target, form, int(found["first"] or 0), int(found["last"] or LAST_EVENT_ID), force)
 
 
-async def export_typed(database: Database, agent: Agent, argument: str, on_progress: Callable[[str], None]) -> str:
+async def export_typed(
+    database: Database, agent: Agent, request: ExportRequest, on_progress: Callable[[str], None]
+) -> str:
     """Export as /export requests; return the message. `on_progress` gets lines. Raise IkigaiError."""
-    request, reported = parse_typed(argument), time.monotonic()
+    reported = time.monotonic()
 
     def report(done: int, total: int) -> None:
         nonlocal reported

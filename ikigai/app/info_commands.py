@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from ikigai.terminal.render.theme import Theme
 
 
+PIPED_WIDTH = 80
+"""Columns of a text that is laid out for no terminal."""
+
+
 class CommandAnswer(NamedTuple):
     """The answer of a command. `as_dict` is its JSON object in print mode; costs in it are exact decimals.
 
@@ -84,7 +88,23 @@ def print_command(text: str) -> Meaning | None:
 
 
 async def _help(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:
-    return CommandAnswer(table.format_help(argument), {"commands": table.help_as_dicts(argument)})
+    from ikigai.core.commands import command_help
+
+    if argument == "keys":
+        return await _keys("", config, context)
+    if layout := {"": command_help.format_overview, "all": command_help.format_all}.get(argument):
+        text, as_dict = layout(PIPED_WIDTH), {"commands": command_help.help_as_dicts()}
+        return CommandAnswer(text, as_dict, draw=lambda columns, _: layout(columns))
+    command = command_help.find_command(argument)
+    return CommandAnswer(command_help.format_command(command), {"commands": command_help.help_as_dicts(command)})
+
+
+async def _keys(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:
+    from ikigai.core import key_help
+
+    rows = [{"keys": keys, "help": effect} for keys, effect in key_help.key_rows({})]
+    text = key_help.format_keys(PIPED_WIDTH, {})
+    return CommandAnswer(text, {"keys": rows}, draw=lambda columns, _: key_help.format_keys(columns, {}))
 
 
 async def _config(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:
@@ -112,8 +132,6 @@ async def _cost(argument: str, config: Config, context: CommandContext) -> Comma
 async def _agents(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     from ikigai.app import agent_tree
 
-    if argument not in ("", "--all"):
-        raise Rejected(f"/agents cannot {argument[:80]!r}.", "Write /agents, or /agents --all to see the dead, too.")
     lines = await agent_tree.list_agents(context.services.database, context.manager, killed=bool(argument))
     text = agent_tree.format_tree(lines, context.agent.id, agent_tree.MAX_LISTED_AGENTS)
     return CommandAnswer(text, {"agents": agent_tree.as_dicts(lines)})
@@ -185,7 +203,7 @@ async def _status(argument: str, config: Config, context: CommandContext) -> Com
 FindAnywhere: TypeAlias = Callable[[str, Config, "CommandContext | None"], Awaitable[CommandAnswer]]
 FindHere: TypeAlias = Callable[[str, Config, CommandContext], Awaitable[CommandAnswer]]
 
-COMMANDS_WITHOUT_AGENT: Mapping[str, FindAnywhere] = {"help": _help, "config": _config}
+COMMANDS_WITHOUT_AGENT: Mapping[str, FindAnywhere] = {"help": _help, "keys": _keys, "config": _config}
 """Handlers of the commands that need no agent."""
 
 HERE: Mapping[str, FindHere] = {

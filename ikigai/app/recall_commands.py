@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ikigai.agent.one_shot import complete
 from ikigai.app.search_results import format_time, parse_event_id
-from ikigai.core.errors import IkigaiError, Rejected
+from ikigai.core.commands.arguments import quoted
+from ikigai.core.errors import IkigaiError, Rejected, WrongArgument
 from ikigai.core.events import UsageReported
 from ikigai.core.forget.matching import describe_row
 from ikigai.core.messages import StopReason
@@ -62,7 +63,7 @@ async def quote_event(database: Database, argument: str) -> inputs.Quote:
     """Return the event with this id as a message of the user. Raise Rejected."""
     id = parse_event_id(argument if argument.startswith("#") else f"#{argument}")
     if id is None:
-        raise Rejected(f"{argument!r} is no id of an event." if argument else "Which event?", "/search shows ids.")
+        raise WrongArgument(f"{quoted(argument)} is not an event id.", "/search shows ids.")
     agent, (stored,) = await database.neighbors(id, 0, 0)
     role, text = describe_row(stored)
     if not text.strip():

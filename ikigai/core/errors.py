@@ -3,7 +3,8 @@
     IkigaiError              anything that a sentence can tell the user
     ├── ConfigError          flags, environment, configuration files          exit code 2
     ├── Rejected             a request of the user that this state does not allow
-    │   └── NotReady         no conversation is open yet
+    │   ├── NotReady         no conversation is open yet
+    │   └── WrongArgument    an argument that a command does not take
     ├── Bug                  an unexpected exception, shown instead of a traceback
     └── StoreError           the database
         ├── BadDatabase      wrong DSN, schema newer, server too old          exit code 2
@@ -57,6 +58,10 @@ class NotReady(Rejected):
 
     def __init__(self) -> None:
         super().__init__("The conversation is being opened.", "Ask again in a moment.")
+
+
+class WrongArgument(Rejected):
+    """An argument that a command does not take. `CommandSpec.explaining_usage` adds the command's usage to it."""
 
 
 class Bug(IkigaiError):

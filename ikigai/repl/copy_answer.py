@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ikigai.core.errors import Rejected
+from ikigai.core.commands.arguments import quoted
+from ikigai.core.errors import Rejected, WrongArgument
 from ikigai.core.messages import Role
 from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.state.memory import Memory
@@ -30,7 +31,7 @@ def choose_copy(memory: Memory, argument: str) -> CopyChoice:
     if not argument:
         return CopyChoice(clean(answer).strip("\n"), "The last answer")
     if not (argument.isascii() and argument.isdecimal() and int(argument[:9])):
-        raise Rejected(f"/copy cannot {argument[:80]!r}.", "Write /copy, or /copy N for the Nth code block.")
+        raise WrongArgument(f"{quoted(argument)} is not a number.")
     blocks = code_blocks(answer)
     if not blocks:
         raise Rejected("The last answer has no code block.", "/copy alone copies all of it.")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ikigai.app.tool_runtime import approvals_file
 from ikigai.config import trusted_folders
 from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.commands.arguments import is_id
-from ikigai.core.errors import ConfigError, IkigaiError, Rejected
+from ikigai.core.commands.arguments import is_id, quoted
+from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument
 from ikigai.core.questions import Question, QuestionAnswer, yes_or_no
 from ikigai.core.sanitize import clean_line
 from ikigai.core.state import inputs
@@ -43,7 +43,9 @@ async def run_approve(argument: str, memory: Memory, ask: Ask) -> str | inputs.C
     if word == "default":
         return inputs.Change({"approval": None})
     if word not in list(ApprovalMode):
-        raise Rejected(f"{clean_line(word)!r} is no approval mode.", f"Modes: {', '.join(ApprovalMode)}; or: revoke N")
+        raise WrongArgument(
+            f"{quoted(clean_line(word))} is not an approval mode.", f"Modes: {', '.join(ApprovalMode)}."
+        )
     if word == ApprovalMode.YOLO:
         chosen_settings(memory, {"approval": word})  # what would be refused is not asked about
         lines = ("Models can then run any command and change any file of yours, unseen.",)
@@ -80,8 +82,8 @@ def _format_approval(memory: Memory) -> str:
 def _revoke(number: str) -> str:
     approvals = list(standing_approvals.list_approvals(approvals_file()).items())
     if not is_id(number) or int(number) > len(approvals):
-        problem = f"{number!r} is none of what is approved for always." if number else "Which?"
-        raise Rejected(problem, "/approve lists them.")
+        problem = f"There is no standing approval {quoted(number)}." if number else "There is no number to revoke."
+        raise WrongArgument(problem, "/approve lists them.")
     fingerprint, approval = approvals[int(number) - 1]
     standing_approvals.revoke(approvals_file(), fingerprint)
     return f"Asked about again: {clean_line(approval.tool)} {clean_line(approval.shown)}"
@@ -102,7 +104,9 @@ def run_tools(argument: str, memory: Memory) -> str | inputs.Change:
     word, _, name = argument.partition(" ")
     name = name.strip()
     if word not in ("on", "off") or name not in sets:
-        raise Rejected(f"/tools cannot {clean_line(argument)!r}.", f"Write on or off, and one of: {', '.join(sets)}")
+        problem = f"There is no tool set {quoted(clean_line(name))}." if word in ("on", "off") and name else ""
+        problem = problem or f"/tools does not take {quoted(clean_line(argument))}."
+        raise WrongArgument(problem, f"Sets: {', '.join(sets) or 'none'}.")
     off = selection.named(sets)
     chosen = ToolSelection(tuple(sorted(off | {name} if word == "off" else off - {name})))
     others = {key: each for key, each in memory.own.items() if key != "tools_off"}
@@ -192,7 +196,7 @@ def run_trust(argument: str, project: Project) -> str:
                 raise Rejected(f"{clean_line(folder.strip())} is not trusted.", "/trust lists what is.")
             return f"Trusted no more: {clean_line(folder.strip())}"
         case _:
-            raise Rejected(f"/trust cannot {clean_line(argument)!r}.", "Write yes, no, or no and a folder of the list.")
+            raise WrongArgument(f"/trust does not take {quoted(clean_line(argument))}.")
 
 
 def _is_project_folder(project: Project, folder: str) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ikigai.core.commands.parsers import ProgramCommand, parse_kill
 from ikigai.core.commands.spec import CommandTiming
+from ikigai.core.commands.table import BY_NAME
 from ikigai.core.errors import IkigaiError, NotReady, Rejected
 from ikigai.core.state import inputs
 from ikigai.repl.input_router import InputRouter
@@ -36,7 +37,7 @@ class SlashCommands:
 
     def start(self, command: ProgramCommand, timing: CommandTiming) -> None:
         """Start a command that need not wait any more."""
-        work = HANDLERS.get(command.name, SlashCommands._show)(self, command)
+        work = self._explain_usage(command)
         match timing:
             case CommandTiming.BLOCKING:
                 self._session.track(self._router.run_first(self._session.catch_errors(work, command.name)))
@@ -44,6 +45,11 @@ class SlashCommands:
                 self.start_switch(work, command.name)
             case _:
                 self._session.spawn(work, command.name)
+
+    async def _explain_usage(self, command: ProgramCommand) -> None:
+        """Carry out a command; a refusal of its argument says how it is typed."""
+        with BY_NAME[command.name].explaining_usage():
+            await HANDLERS.get(command.name, SlashCommands._show)(self, command)
 
     def start_switch(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Go to another agent; input waits for that one from now on."""
@@ -86,6 +92,9 @@ class SlashCommands:
     async def _history(self, command: ProgramCommand) -> None:
         self._screen.browse()
 
+    async def _editor(self, command: ProgramCommand) -> None:
+        self._screen.edit()
+
     async def _answer(self, command: ProgramCommand) -> None:
         self._active_agent.answer(command.argument)
 
@@ -127,7 +136,7 @@ class SlashCommands:
             raise NotReady()
         database, agent, line = self._session.services.database, self._active_agent.agent, f"/export {command.argument}"
         on_progress = partial(self._view.progress, line)
-        arguments = database, agent, command.argument, on_progress
+        arguments = database, agent, export.parse_typed(command.argument), on_progress
         self._session.run(self._session.show_running(line, export.export_typed, *arguments))
 
     async def _copy(self, command: ProgramCommand) -> None:
@@ -308,6 +317,7 @@ HANDLERS: Mapping[str, Handler] = {
     "approve": SlashCommands._approve,
     "copy": SlashCommands._copy,
     "cost": SlashCommands._cost,
+    "editor": SlashCommands._editor,
     "exit": SlashCommands._exit,
     "export": SlashCommands._export,
     "fork": SlashCommands._change_agent,

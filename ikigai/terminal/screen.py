@@ -83,6 +83,10 @@ class Screen:
         """Open the history."""
         self._actions.browse()
 
+    def edit(self) -> None:
+        """Change the input in the user's editor."""
+        self._actions.edit()
+
     @cached_property
     def _external_programs(self) -> ExternalPrograms:
         from ikigai.terminal.external_programs import ExternalPrograms

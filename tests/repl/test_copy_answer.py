@@ -69,7 +69,9 @@ def test_a_comment_left_open_in_a_list_in_a_quote_is_no_trap():
 
 @pytest.mark.parametrize("argument", ["0", "-1", "x", "1 2", "１", "5", "9" * 40])
 def test_numbers_that_are_none(argument: str):
-    with pytest.raises(Rejected, match=r"^(/copy cannot|The last answer has 4 code blocks\. Write a number up to 4\.)"):
+    with pytest.raises(
+        Rejected, match=r"^('.+' is not a number|The last answer has 4 code blocks\. Write a number up to 4\.)"
+    ):
         copying.choose_copy(memory(UserMessage("?"), said(CODE)), argument)
 
 

@@ -2,15 +2,23 @@
 
 import re
 
-from ikigai.core.errors import Rejected
+from ikigai.core.errors import WrongArgument
 from ikigai.core.events import Choices
 from ikigai.core.state.inputs import EventRange
 from ikigai.core.vendors import VENDORS
 
+MAX_QUOTED = 40
+"""Characters of a typed text that a message repeats."""
+
+
+def quoted(text: str) -> str:
+    """Return a typed text as a message repeats it: in quotes, and cut where it is long."""
+    return repr(text if len(text) <= MAX_QUOTED else text[: MAX_QUOTED - 1] + "…")
+
 
 def parse_ranges(text: str) -> tuple[EventRange, ...]:
     """Return the ranges that a list of ids means: parts N, N-M or "last N", divided by commas. Return () when any part
-    is none of these. Raise Rejected for an empty range.
+    is none of these. Raise WrongArgument for an empty range.
     """
     found: list[EventRange] = []
     for part in text.split(","):
@@ -20,7 +28,9 @@ def parse_ranges(text: str) -> tuple[EventRange, ...]:
         first, back = int(match["first"] or 0), int(match["back"] or 0)
         last = int(match["last"] or first)
         if max(first, last, back) > MAX_EVENT_ID or (match["back"] and not back) or first > last:
-            raise Rejected(f"{part.strip()!r} names nothing.", "Write ids as 45-67, 70, or last 3 for turns.")
+            raise WrongArgument(
+                f"{quoted(part.strip())} names nothing.", "Write ids as 45-67, 70, or last 3 for turns."
+            )
         found.append(EventRange(newest_turns=back) if back else EventRange(first, last))
     return tuple(found)
 
@@ -35,7 +45,7 @@ def is_id(text: str) -> bool:
 
 
 def parse_model(text: str) -> Choices:
-    """Return the settings for PROVIDER/NAME[:LEVEL]. Raise Rejected when the text is neither that nor "default"."""
+    """Return the settings for PROVIDER/NAME[:LEVEL]. Raise WrongArgument for others but "default"."""
     if text == "default":
         return {"model": None, "level": None}
     provider, slash, name = text.partition("/")
@@ -44,7 +54,7 @@ def parse_model(text: str) -> Choices:
         sellers = (name for name, vendor in VENDORS.items() if is_name and text.startswith(vendor.model_prefixes))
         meant = next((f"{name}/{text}" for name in sellers), "")
         how = f"Did you mean {meant}?" if meant else "Write PROVIDER/NAME, for example openai/gpt-5-mini."
-        raise Rejected(f"{text!r} is no model.", how)
+        raise WrongArgument(f"{quoted(text)} is not a model.", how)
     bare, colon, level = name.rpartition(":")
     if bare and colon and level in THINKING_LEVELS:
         return {"model": f"{provider}/{bare}", "level": level}
@@ -55,8 +65,8 @@ THINKING_LEVELS = ("off", "min", "low", "med", "high")
 
 
 def parse_budget(text: str) -> int | None:
-    """Return a number of tokens as typed: 200000, 200k, 1.5M; 0 for off; None for "default". Raise Rejected
-    for others.
+    """Return a number of tokens as typed: 200000, 200k, 1.5M; 0 for off; None for "default". Raise
+    WrongArgument for others.
     """
     if text == "default":
         return None
@@ -66,7 +76,9 @@ def parse_budget(text: str) -> int | None:
         tokens, rest = divmod(int(whole + fraction) * unit, 10 ** len(fraction))
         if not rest and tokens <= 1_000_000_000:
             return tokens
-    raise Rejected(f"{text!r} is no budget.", "Write whole tokens, up to 1000M, for example 100k; 0 is off.")
+    raise WrongArgument(
+        f"{quoted(text)} is not a token count.", "Examples: 100k, 60000, at most 1000M; 0 turns it off."
+    )
 
 
 UNIT_FACTORS = {"": 1, "k": 1000, "m": 1_000_000}

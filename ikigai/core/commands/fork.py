@@ -2,12 +2,10 @@
 
 import re
 
-from ikigai.core.commands.arguments import MAX_EVENT_ID, parse_model
-from ikigai.core.errors import Rejected
+from ikigai.core.commands.arguments import MAX_EVENT_ID, MAX_QUOTED, parse_model, quoted
+from ikigai.core.errors import Rejected, WrongArgument
 from ikigai.core.events import Choices
 from ikigai.core.record import Record
-
-FORK_USAGE = '/fork [at ID] [--model M[:LEVEL]] [--name NAME] ["prompt"]'
 
 
 class ForkRequest(Record, frozen=True):
@@ -35,9 +33,9 @@ def parse_fork(argument: str) -> ForkRequest:
         r"at(?:\s+(?P<one>\S+)(?=\s*$|\s+--|\s+[\"'])|\s+(?P<sign>[-#]\S*|\d+[,.;:](?=\s))|\s*$)", rest
     ):
         text = odd["one"] or odd["sign"]
-        raise Rejected(
-            f"{text[:20]!r} is no id of an event." if text else "At what?",
-            "/search shows the ids of messages. A prompt that begins so stands in quotes.",
+        raise WrongArgument(
+            f"{quoted(text)} is not an event id." if text else "There is no event id after `at`.",
+            "/search shows ids. Quote a prompt that begins with `at`.",
         )
     options: dict[str, str] = {}
     while option := re.match(r"--([a-z]*)(?:[=\s]\s*|$)", rest):
@@ -46,9 +44,9 @@ def parse_fork(argument: str) -> ForkRequest:
             break
         value = re.match(r"\S+", rest)
         if option[1] not in ("model", "name"):
-            raise Rejected(f"/fork has no option --{option[1]}.", f"Write {FORK_USAGE}")
+            raise WrongArgument(f"/fork has no option --{option[1][:MAX_QUOTED]}.")
         if value is None:
-            raise Rejected(f"--{option[1]} wants a value.", f"Write {FORK_USAGE}")
+            raise WrongArgument(f"--{option[1]} needs a value.")
         options[option[1]], rest = value[0], rest[value.end() :].lstrip()
     if len(rest) > 1 and rest[0] == rest[-1] and rest[0] in "\"'":
         rest = rest[1:-1]

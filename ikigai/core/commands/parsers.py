@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ikigai.core.commands.arguments import THINKING_LEVELS, is_id, parse_budget, parse_model, parse_ranges
-from ikigai.core.errors import Rejected
+from ikigai.core.commands.arguments import THINKING_LEVELS, is_id, parse_budget, parse_model, parse_ranges, quoted
+from ikigai.core.errors import WrongArgument
 from ikigai.core.record import Record
 from ikigai.core.request.pins import PIN_PREFIX
 from ikigai.core.state import inputs
@@ -22,12 +22,17 @@ Meaning: TypeAlias = inputs.Command | ProgramCommand
 
 def parse_cost(argument: str) -> None:
     if argument and argument.split(maxsplit=1)[0] != "--plot":
-        raise Rejected("/cost takes nothing but --plot.", "Write /cost, /cost --plot, or /cost --plot FILE.png.")
+        raise WrongArgument(f"/cost does not take {quoted(argument)}.")
+
+
+def parse_agents(argument: str) -> None:
+    if argument not in ("", "--all"):
+        raise WrongArgument(f"/agents does not take {quoted(argument)}.")
 
 
 def parse_mark(argument: str) -> Meaning:
     if len(argument) > 80:
-        raise Rejected("A label has 80 characters at most.", "Use a shorter one.")
+        raise WrongArgument("A label has 80 characters at most.")
     return inputs.SetMark(argument)
 
 
@@ -42,8 +47,7 @@ def parse_filter(mode: str) -> Callable[[str], Meaning]:
 
     def parse(argument: str) -> Meaning:
         if not argument:
-            what = "criteria in words, or ids: 45-67, 70, last 3" if mode == "forget" else "criteria in words"
-            raise Rejected(f"What to {mode}?", f"Give {what}.")
+            raise WrongArgument(f"There is nothing to {mode}.", "IDS are 45-67, 70, last 3." * (mode == "forget"))
         named = parse_ranges(argument)
         if named and mode == "forget":
             return inputs.Forget(named, argument)
@@ -55,7 +59,7 @@ def parse_filter(mode: str) -> Callable[[str], Meaning]:
 def parse_send(argument: str) -> Meaning:
     name, _, text = argument.partition(" ")
     if not (name and unquote(text)):
-        raise Rejected("What to whom?", 'Write /send NAME "text".')
+        raise WrongArgument("There is no text to send." if name else "There is no agent to send to.")
     return ProgramCommand("send", f"{name} {unquote(text)}")
 
 
@@ -73,17 +77,16 @@ class Rename(Record, frozen=True):
 
 
 def parse_rename(words: Sequence[str]) -> Rename:
-    """Return the parsed [OLD] NEW. Raise Rejected for other numbers of words."""
+    """Return the parsed [OLD] NEW. Raise WrongArgument for other numbers of words."""
     if not 0 < len(words) <= 2:
-        what = "Names have no spaces." if words else "What is the new name?"
-        raise Rejected(what, "Write /rename NEW, or /rename OLD NEW.")
+        raise WrongArgument("Names have no spaces." if words else "There is no new name.")
     return Rename(words[-1], "".join(words[:-1]))
 
 
 def parse_kill(words: Sequence[str]) -> str:
-    """Return the name of the agent to kill, "" for the active one. Raise Rejected for more words."""
+    """Return the name of the agent to kill, "" for the active one. Raise WrongArgument for more words."""
     if len(words) > 1:
-        raise Rejected("One agent at a time.", "Write /kill, or /kill NAME.")
+        raise WrongArgument("/kill takes one agent at a time.")
     return "".join(words)
 
 
@@ -103,7 +106,7 @@ def fork(argument: str) -> None:
 
 def parse_undo(argument: str) -> Meaning:
     if argument and not is_id(argument):
-        raise Rejected(f"{argument!r} is no id of an event.", "/undo alone takes back the newest; or give its id.")
+        raise WrongArgument(f"{quoted(argument)} is not an event id.", "Use /undo for the last change, or /undo ID.")
     return inputs.Undo(int(argument or 0))
 
 
@@ -120,7 +123,7 @@ def parse_system(argument: str) -> Meaning | None:
 
 def parse_search(argument: str) -> None:
     if not argument:
-        raise Rejected("There is nothing to search for.", '/search words, /search "a phrase", /search #ID')
+        raise WrongArgument("There is nothing to search for.")
 
 
 def parse_condense(argument: str) -> Meaning:
@@ -131,8 +134,8 @@ def parse_think(argument: str) -> Meaning | None:
     if not argument:
         return None
     if argument != "default" and argument not in THINKING_LEVELS:
-        raise Rejected(
-            f"{argument!r} is no thinking level.", f"Levels are {', '.join(THINKING_LEVELS)}; 'default' takes it back."
+        raise WrongArgument(
+            f"{quoted(argument)} is not a thinking level.", f"Levels: {', '.join(THINKING_LEVELS)}, default."
         )
     return inputs.Change({"level": None if argument == "default" else argument})
 
@@ -172,6 +175,8 @@ def command_line(meaning: inputs.Command) -> str:
             return text
         case inputs.Undo(id):
             return f"/undo {id or ''}".rstrip()
+        case inputs.Redo():
+            return "/redo"
         case inputs.Retry():
             return "/retry"
         case inputs.Edit():

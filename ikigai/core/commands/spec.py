@@ -1,10 +1,11 @@
 """This module defines the record of one slash command, which every list of commands is derived from."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Generator
 from enum import Enum
 
 from ikigai.core.commands.parsers import Meaning, ProgramCommand
-from ikigai.core.errors import Rejected
+from ikigai.core.errors import Rejected, WrongArgument
 from ikigai.core.record import Record
 
 
@@ -54,11 +55,25 @@ class CommandSpec(Record, frozen=True):
     aliases: tuple[str, ...] = ()
     more: str = ""
 
+    @property
+    def usage(self) -> str:
+        """The line that says how the command is typed."""
+        return f"Usage: /{self.name} {self.argument}".rstrip()
+
     def parse(self, argument: str) -> Meaning:
         """Return the meaning of the command with this stripped argument. Raise Rejected for a wrong one."""
-        if argument and not self.argument:
-            raise Rejected(f"/{self.name} takes no argument.", f"Type /{self.name} alone.")
-        if self.question and not argument:
-            raise Rejected(self.question, f"Write it behind /{self.name}.")
-        meaning = self.parser(argument) if self.parser else None
+        with self.explaining_usage():
+            if argument and not self.argument:
+                raise WrongArgument(f"/{self.name} takes no argument.")
+            if self.question and not argument:
+                raise WrongArgument(self.question)
+            meaning = self.parser(argument) if self.parser else None
         return ProgramCommand(self.name, argument) if meaning is None else meaning
+
+    @contextlib.contextmanager
+    def explaining_usage(self) -> Generator[None]:
+        """Add the usage to a WrongArgument that is raised inside."""
+        try:
+            yield
+        except WrongArgument as error:
+            raise Rejected(error.what, f"{error.remedy} {self.usage}".strip()) from None

@@ -2,6 +2,7 @@
 
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands import parsers
+from ikigai.core.commands.arguments import quoted
 from ikigai.core.commands.parsers import Meaning
 from ikigai.core.commands.spec import CommandSpec, CommandTiming, PrintMode
 from ikigai.core.errors import Rejected, closest_names
@@ -9,7 +10,9 @@ from ikigai.core.state import inputs
 
 # fmt: off
 COMMANDS: tuple[CommandSpec, ...] = (
-    CommandSpec("help", "[command]", "what can be typed here", print_mode=PrintMode.SHOW, completes="commands"),
+    CommandSpec("help", "[COMMAND|all|keys]", "list the commands, or explain one",
+        print_mode=PrintMode.SHOW, completes="commands"),
+    CommandSpec("keys", "", "list the keys, as ? on an empty line does"),
     CommandSpec("clear", "", "start with an empty context; the history stays",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=lambda _: inputs.Clear()),
     CommandSpec("mark", "[label]", "remember this place",
@@ -21,10 +24,14 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("undo", "[ID]", "take back the newest clear, rewind, forget or summary",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_undo, completes="acts",
         more="Again goes further back. With the id of an undo it does what that one took back once more."),
+    CommandSpec("redo", "", "take back the newest undo",
+        timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=lambda _: inputs.Redo(),
+        more="Again takes back the undo before it."),
     CommandSpec("retry", "", "take back the newest turn and send its message again",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=lambda _: inputs.Retry()),
     CommandSpec("edit", "", "take back the newest turn and edit its message",
         timing=CommandTiming.AGENT, parser=lambda _: inputs.Edit()),
+    CommandSpec("editor", "", "write the message in your editor ($VISUAL, $EDITOR), as Ctrl+G does"),
     CommandSpec("forget", "CRITERIA|IDS", "forget messages: by meaning, or by ids (45-67, 70, last 3)",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_filter("forget"),
         more="The model looks for what matches; with ids no model is asked. You see what was found and confirm."),
@@ -45,11 +52,11 @@ COMMANDS: tuple[CommandSpec, ...] = (
         timing=CommandTiming.BLOCKING, completes="files",
         more="/pin --refresh [PATH] takes files as they are now, /unpin PATH takes one away; /clear keeps all."),
     CommandSpec("unpin", "PATH", "take a pinned file out of the system prompt",
-        timing=CommandTiming.BLOCKING, question="Which file?", completes="pins"),
+        timing=CommandTiming.BLOCKING, question="There is no file to unpin.", completes="pins"),
     CommandSpec("budget", "[tokens]", "show or set the sliding budget, for example 200k; 0 is off",
         timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.set_budget),
     CommandSpec("condense", "[FOCUS]", "have a model summarise the oldest turns; again stops it",
-        timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_condense,
+        timing=CommandTiming.AGENT, print_mode=PrintMode.CHANGE, parser=parsers.parse_condense, aliases=("compact",),
         more="FOCUS is what to keep in mind above all. It happens in the background; the newest two turns stay as "
         'they are. /summary shows it, /undo takes it back. condense = "auto" under [context] does it by '
         "itself."),
@@ -62,9 +69,10 @@ COMMANDS: tuple[CommandSpec, ...] = (
         more='Words are found where a word begins, *parts* anywhere, "phrases" as they are; case and accents do '
         "not matter. Every hit holds all of them. The newest come first; `ikigai history search` can do more."),
     CommandSpec("recall", "QUESTION", "answer from everything ever said, with its sources",
-        question="What do you want to know?",
+        question="There is no question.",
         more="Forgotten text is found, too, and does not come back into the context."),
-    CommandSpec("quote", "ID", "bring a message back into the conversation", question="Which message?"),
+    CommandSpec("quote", "ID", "bring a message back into the conversation",
+        question="There is no message to bring back."),
     CommandSpec("approve", "[MODE|revoke N]", "how much models may do without asking; what was approved for always",
         timing=CommandTiming.BLOCKING, completes="modes",
         more=f"Modes: {', '.join(ApprovalMode)}; 'default' takes the choice back. Shift+Tab goes through "
@@ -75,10 +83,10 @@ COMMANDS: tuple[CommandSpec, ...] = (
         timing=CommandTiming.BLOCKING, completes="trust",
         more="Alone it lists the folders that are trusted, each for itself alone. Without a FOLDER, this one is "
         "meant."),
-    CommandSpec("export", "FILE [FROM-TO]", "write what was said to a file: .md, .html, .json or .jsonl",
-        question="Where to?", completes="files",
-        more="All of it, ancestors' too, or the events from one id to another. --force before FILE replaces a file "
-        "that is there. `ikigai history import` makes an agent of a .json or .jsonl file."),
+    CommandSpec("export", "[--force] FILE [FROM-TO]", "write what was said to a file: .md, .html, .json or .jsonl",
+        question="There is no file to write to.", completes="files",
+        more="All of it, ancestors' too, or the events from one id to another. --force replaces a file that is "
+        "there. `ikigai history import` makes an agent of a .json or .jsonl file."),
     CommandSpec("copy", "[N]", "copy the last answer, or its Nth code block", completes="code",
         more="The terminal does it (OSC 52), over ssh, too; some have to be told to. c in the history copies the "
         "rest."),
@@ -89,18 +97,19 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("status", "", "agent, model, context, database", print_mode=PrintMode.SHOW),
     CommandSpec("config", "", "every setting, its value and where it comes from"),
     CommandSpec("new", "[name]", "begin a fresh agent and go there", timing=CommandTiming.SWITCHING),
-    CommandSpec("fork", '[at ID] ["prompt"]', "go on in a child that shares the past, at once with a prompt",
+    CommandSpec("fork", '[at ID] [--model M[:LEVEL]] [--name NAME] ["prompt"]',
+        "go on in a child that shares the past, at once with a prompt",
         timing=CommandTiming.SWITCHING, print_mode=PrintMode.TREE, parser=parsers.fork, completes="turns",
         multiline=True,
-        more="Options, in front of the prompt: --model PROVIDER/NAME[:LEVEL], --name NAME. `at ID` forks at the "
+        more="`at ID` forks at the "
         "end of the turn of any event, of other agents too, as memory was then. A busy agent is forked before "
         "its open turn and goes on. Settings go with the child, marks do not; what either does later is its "
         "own."),
     CommandSpec("agents", "[--all]", "the tree of agents: state, model, last words, who holds it",
-        print_mode=PrintMode.SHOW, completes="all",
+        print_mode=PrintMode.SHOW, parser=parsers.parse_agents, completes="all",
         more="--all shows the dead, too. `ikigai agents` can do more."),
     CommandSpec("switch", "NAME", "go to another agent; this one goes on in the background",
-        timing=CommandTiming.SWITCHING, completes="agents",
+        timing=CommandTiming.SWITCHING, completes="agents", aliases=("resume", "sessions"),
         more="Alt+Up goes to the parent, Alt+Down to the newest child, Alt+Left and Alt+Right to siblings. What is "
         "in the input stays with its agent."),
     CommandSpec("send", 'NAME "text"', "send a message to another agent, and stay here",
@@ -118,7 +127,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         more="You are asked first. Running work is cancelled; the history stays and can be searched. A root cannot "
         "be killed. /agents --all shows the dead, /revive brings one back."),
     CommandSpec("revive", "NAME", "bring a killed agent back",
-        print_mode=PrintMode.TREE, question="Which agent?", completes="dead"),
+        print_mode=PrintMode.TREE, question="There is no agent to bring back.", completes="dead"),
     CommandSpec("takeover", "", "go on with the agent that is followed, when its program has gone",
         timing=CommandTiming.SWITCHING,
         more="A reply that was under way ends as interrupted, with the words that were saved of it."),
@@ -126,6 +135,8 @@ COMMANDS: tuple[CommandSpec, ...] = (
 )
 # fmt: on
 
+MAX_NAME = 40
+"""Characters of an unknown name that are compared with the known ones."""
 BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
 
 
@@ -134,44 +145,23 @@ def parse(line: str) -> Meaning:
     word = line.split(maxsplit=1)[0]
     name = word[1:]
     command = BY_NAME.get(name)
+    if not name:
+        raise Rejected("A command follows its slash without a space.", "/help lists the commands.")
     if command is None:
-        begun = [other for other in BY_NAME if name and other.startswith(name)]
-        near = begun[:3] or closest_names(name, BY_NAME, 3)
+        begun = [other for other in BY_NAME if other.startswith(name)]
+        near = begun[:3] or closest_names(name[:MAX_NAME], BY_NAME, 3)
         hint = "Did you mean " + " or ".join(f"/{found}" for found in near) + "?" if near else "/help lists them."
-        raise Rejected(f"There is no command /{name}.", hint)
+        raise Rejected(f"There is no command {quoted(word)}.", hint)
     return command.parse(line[len(word) :].strip())
 
 
 def is_command(line: str) -> bool:
     """Return True if a submitted text is a command: a slash and a letter first, and one line unless the command takes
-    more.
+    more. A slash alone, or with a blank behind it, is a mistyped one.
     """
+    if line == "/" or (line.startswith("/ ") and "\n" not in line):
+        return True
     first = line.split(maxsplit=1)[0] if line[1:2].isalpha() else ""
     if not first.startswith("/") or "/" in first[1:]:
         return False
     return "\n" not in line or ((command := BY_NAME.get(first[1:])) is not None and command.multiline)
-
-
-def format_help(name: str = "") -> str:
-    """Return the help of all commands, or of the one called `name`, as plain text."""
-    if name:
-        (command,) = _helped(name)
-        also = f" (also /{', /'.join(command.aliases)})" if command.aliases else ""
-        more = f"\n{command.more}" if command.more else ""
-        return f"/{command.name} {command.argument}".rstrip() + f": {command.help}{also}{more}"
-    width = max(len(f"/{command.name} {command.argument}") for command in COMMANDS)
-    return "\n".join(f"{f'/{command.name} {command.argument}':<{width}}  {command.help}" for command in COMMANDS)
-
-
-def help_as_dicts(name: str = "") -> list[dict[str, str]]:
-    """Return the help for programs: name, argument and help of each command."""
-    return [{"name": each.name, "argument": each.argument, "help": each.help} for each in _helped(name)]
-
-
-def _helped(name: str) -> tuple[CommandSpec, ...]:
-    if not name:
-        return COMMANDS
-    command = BY_NAME.get(name.removeprefix("/"))
-    if command is None:
-        raise Rejected(f"There is no command /{name.removeprefix('/')}.", "/help lists them.")
-    return (command,)

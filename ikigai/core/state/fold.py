@@ -185,8 +185,8 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
             return replace(_exclude(memory, stored), changes=changes, stale=True)
         case Summarised():
             return _with_summary(memory, stored, stored.event)
-        case Undone():
-            return replace(memory, changes=_changes(memory, stored, "undo"), stale=True)
+        case Undone(what=what):
+            return replace(memory, changes=_changes(memory, stored, "undo", is_redo=what == "undo"), stale=True)
         case SettingsChanged(values, origins):
             mine = {key: value for key, value in values.items() if origins.get(key) == "agent"}
             own: Choices = {key: value for key, value in {**memory.own, **mine}.items() if value is not None}
@@ -198,8 +198,12 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
             return memory
 
 
-def _changes(memory: Memory, stored: StoredEvent, kind: str, empty: bool = False) -> tuple[UndoableChange, ...]:
-    return (*memory.changes, UndoableChange(stored.id, kind, empty)) if stored.agent == memory.agent else memory.changes
+def _changes(
+    memory: Memory, stored: StoredEvent, kind: str, empty: bool = False, is_redo: bool = False
+) -> tuple[UndoableChange, ...]:
+    if stored.agent != memory.agent:
+        return memory.changes
+    return (*memory.changes, UndoableChange(stored.id, kind, empty, is_redo))
 
 
 def _exclude(memory: Memory, stored: StoredEvent) -> Memory:

@@ -244,6 +244,10 @@ class Undo(Record, frozen=True):
     id: int = 0
 
 
+class Redo(Record, frozen=True):
+    """Undo the newest undo, but for those that took back an undo themselves."""
+
+
 class Retry(Record, frozen=True):
     """Go back to before the newest turn and send its message again."""
 
@@ -271,7 +275,20 @@ class Offered(Record, frozen=True):
 
 
 Command: TypeAlias = (
-    Clear | SetMark | RewindTo | RewindAt | Forget | Filter | Plan | Condense | Quote | Undo | Retry | Edit | Change
+    Clear
+    | SetMark
+    | RewindTo
+    | RewindAt
+    | Forget
+    | Filter
+    | Plan
+    | Condense
+    | Quote
+    | Undo
+    | Redo
+    | Retry
+    | Edit
+    | Change
 )
 
 Outcome: TypeAlias = (

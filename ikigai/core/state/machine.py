@@ -19,6 +19,7 @@
     NoteClosed      -                             turn_end completed
     Interrupted     -                             the partial text as interrupted reply, turn_end interrupted
     Clear, SetMark, RewindTo, RewindAt, Filter, Undo, Edit, Change   the event; refused while busy (the loop queues it)
+    Redo            undo of the newest undo                           refused while busy (the loop queues it)
     Condensed       summary; refused if the covered turns changed since   refused while busy (the loop queues it)
     InstructionsChanged   settings, if they differ   refused (the loop checks while idle)
     Retry           rewind, user                  refused (the loop queues it)
@@ -80,6 +81,7 @@ from ikigai.core.state.inputs import (
     Opened,
     Plan,
     Quote,
+    Redo,
     Replied,
     Retry,
     RewindAt,
@@ -104,7 +106,7 @@ from ikigai.core.state.memory import (
     used_with_summary,
     used_without_open,
 )
-from ikigai.core.state.rewind import next_label, rewind_newest, rewind_to_mark, rewind_to_turn, undo_change
+from ikigai.core.state.rewind import next_label, redo_change, rewind_newest, rewind_to_mark, rewind_to_turn, undo_change
 from ikigai.core.state.settings import changed_instructions, chosen_settings, settings_of_run
 from ikigai.core.state.turn_report import report_turn
 
@@ -219,6 +221,8 @@ def _decide_while_idle(
             return (UserMessage(storable(text), alone=True),)
         case Undo(id):
             return (undo_change(memory, id),)
+        case Redo():
+            return (redo_change(memory),)
         case Retry():
             back, text, images = rewind_newest(memory)
             return (back, *_submitted(memory, text, images))

@@ -29,11 +29,15 @@ class Mark(Record, frozen=True):
 
 
 class UndoableChange(Record, frozen=True):
-    """A change of its memory that this agent can undo: the event's id and kind. An `empty` filter removed nothing."""
+    """A change of its memory that this agent can undo: the event's id and kind. An `empty` filter removed nothing.
+
+    `is_redo` says that an undo took back an undo.
+    """
 
     id: int
     kind: str
     empty: bool = False
+    is_redo: bool = False
 
 
 class Summary(Record, frozen=True):

@@ -68,3 +68,14 @@ def undo_change(memory: Memory, id: int) -> Undone:
     if not changes:
         raise Rejected(f"Event {id} cannot be undone." if id else "There is nothing to undo.", remedy)
     return Undone(changes[-1].id, changes[-1].kind)
+
+
+def redo_change(memory: Memory) -> Undone:
+    """Return the undo of the newest undo that did not take back an undo itself, so that repeating it goes on.
+
+    Raise Rejected if there is none.
+    """
+    undos = [change for change in memory.changes if change.kind == "undo" and not change.is_redo]
+    if not undos:
+        raise Rejected("There is nothing to redo.", "/undo comes first.")
+    return Undone(undos[-1].id, "undo")

@@ -33,7 +33,7 @@ def build_bindings(
     _answering(on, actions, buffer)
     _stopping(on, actions, buffer, menu)
     _completing(on, actions, buffer, pastes, menu)
-    _around_the_input(on, actions)
+    _around_the_input(on, actions, buffer)
     _moving(on, actions, buffer)
     _accepting(on, buffer, ghost)
     if vi:
@@ -194,7 +194,7 @@ def _completing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes, m
         menu.offer()
 
 
-def _around_the_input(on: On, actions: InputActions) -> None:
+def _around_the_input(on: On, actions: InputActions, buffer: Buffer) -> None:
     @on("c-l")
     def _(event: KeyPressEvent) -> None:
         actions.redraw()
@@ -210,6 +210,10 @@ def _around_the_input(on: On, actions: InputActions) -> None:
     @on("c-r")
     def _(event: KeyPressEvent) -> None:
         actions.find()
+
+    @on("?", filter=_empty(buffer) & Condition(lambda: not actions.asked))
+    def _(event: KeyPressEvent) -> None:
+        actions.handler.submit("/keys")
 
     @on("c-t")
     def _(event: KeyPressEvent) -> None:

@@ -21,6 +21,7 @@ from ikigai.core.state.inputs import (
     Forget,
     Opened,
     Plan,
+    Redo,
     Retry,
     RewindTo,
     RunTool,
@@ -159,6 +160,31 @@ def test_taken_back_in_any_order_each_act_holds_without_the_others() -> None:
     agent.happen(Undo(redo[0]))
     assert said(agent) == of(range(15, 17))
     agrees_with_replay(agent)
+
+
+def test_redo_takes_back_one_undo_after_the_other() -> None:
+    agent = Agent(LARGE)
+    talk(agent, range(1, 5))
+    forget(agent, messages(agent, 1, 1))
+    talk(agent, range(5, 6))
+    agent.happen(Clear())
+    states = [said(agent)]
+    with pytest.raises(Rejected, match="There is nothing to redo"):
+        decide(agent.memory, Redo())
+    for _ in range(2):
+        agent.happen(Undo())
+        states.append(said(agent))
+    assert len({*map(str, states)}) == 3
+    for state in states[1::-1]:
+        agent.happen(Redo())
+        assert said(agent) == state
+        agrees_with_replay(agent)
+    with pytest.raises(Rejected, match="There is nothing to redo"):
+        decide(agent.memory, Redo())
+    agent.happen(Undo())
+    assert said(agent) == states[1]
+    agent.happen(Redo())
+    assert said(agent) == states[0]
 
 
 # -- thinned turns -------------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from ikigai.core.state.inputs import (
     Opened,
     Plan,
     Quote,
+    Redo,
     Replied,
     Retry,
     RewindAt,
@@ -108,6 +109,7 @@ idle    | condensed, cleared | summary                                          
 idle    | quote              | user                                                      | waiting | note
 idle    | undo               | refused: There is nothing to undo.                        | idle    |
 idle    | undo 1             | refused: Event 1 cannot be undone.                        | idle    |
+idle    | redo               | refused: There is nothing to redo.                        | idle    |
 idle    | retry              | rewind user                                               | waiting | call
 idle    | edit               | rewind                                                    | idle    |
 idle    | ran                | command                                                   | idle    |
@@ -168,6 +170,7 @@ waiting | condense           | refused: The agent is busy (waiting for the model
 waiting | condensed          | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | quote              | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | undo               | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | redo               | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | retry              | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | edit               | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | ran                | command                                                   | waiting | call
@@ -211,6 +214,7 @@ tools   | condense           | refused: The agent is busy (running tools).      
 tools   | condensed          | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | quote              | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | undo               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | redo               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | retry              | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | edit               | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | ran                | command                                                   | tools   | start c1, run c2
@@ -430,6 +434,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "quote": lambda agent: Quote("> said before"),
     "undo": lambda agent: Undo(),
     "undo 1": lambda agent: Undo(1),
+    "redo": lambda agent: Redo(),
     "retry": lambda agent: Retry(),
     "edit": lambda agent: Edit(),
     "ran": lambda agent: CommandFinished("/recall it", "It was."),
@@ -515,6 +520,7 @@ def test_every_input_that_needs_idle_is_refused_in_every_other_state() -> None:
             "condensed",
             "quote",
             "undo",
+            "redo",
         ]
         needing += ["retry", "edit", "change budget"]
         refused = [cell[1] for cell in CELLS if cell[0] == state and cell[2].startswith("refused: The agent is busy")]

@@ -1,0 +1,59 @@
+"""Tests of the help of commands: its groups, examples and layout."""
+
+import pytest
+
+from ikigai.core.commands import command_help
+from ikigai.core.commands.table import BY_NAME, COMMANDS, parse
+from ikigai.core.errors import Rejected
+
+ROWS = [(name, *row) for group in command_help.HELP_GROUPS.values() for name, row in group.items()]
+
+
+def test_every_command_stands_in_one_group():
+    assert sorted(name for name, *_ in ROWS) == sorted(command.name for command in COMMANDS)
+    assert [command.name for command in command_help.sorted_commands()] == [name for name, *_ in ROWS]
+
+
+@pytest.mark.parametrize(("name", "example", "related"), ROWS, ids=[name for name, *_ in ROWS])
+def test_example_is_accepted_and_related_commands_exist(name: str, example: str, related: str):
+    assert example.split()[0] == f"/{name}"
+    parse(example)
+    assert related and {*related.split()} <= {command.name for command in COMMANDS} - {name}
+
+
+def test_help_of_a_command_has_usage_example_aliases_and_related_commands():
+    assert command_help.format_command(BY_NAME["quit"]).split("\n") == [
+        "/exit: leave; the conversation stays",
+        "Usage: /exit",
+        "Example: /exit",
+        "Also typed: /quit",
+        "Related: /switch",
+    ]
+    told = command_help.format_command(command_help.find_command("/send"))
+    assert 'Usage: /send NAME "text"\nExample: /send tests "Look' in told
+    assert "Also typed: /resume, /sessions" in command_help.format_command(BY_NAME["switch"])
+
+
+@pytest.mark.parametrize("columns", [16, 38, 78, 118])
+def test_overview_and_list_name_all_commands_and_keep_to_the_columns(columns: int):
+    for text in (command_help.format_overview(columns), command_help.format_all(columns)):
+        named = {word[1:] for word in text.split() if word.startswith("/")}
+        assert named >= {command.name for command in COMMANDS}
+        longest = max(len(word) for word in text.split())
+        assert max(map(len, text.split("\n"))) <= max(columns, 10 + longest)
+        assert not any(row != row.rstrip() for row in text.split("\n"))
+    assert all(command.help.split()[0] in command_help.format_all(columns) for command in COMMANDS)
+
+
+def test_overview_fits_a_usual_screen():
+    assert command_help.format_overview(78).count("\n") <= 20
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("nosuch", "/help lists them."), ("claer", "Did you mean /help clear"), ("x" * 10_000, "/help lists them.")],
+)
+def test_help_of_an_unknown_command_names_the_nearest(name: str, hint: str):
+    with pytest.raises(Rejected) as refused:
+        command_help.find_command(name)
+    assert hint in refused.value.remedy and len(str(refused.value)) < 150

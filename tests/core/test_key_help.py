@@ -1,0 +1,31 @@
+"""Tests of the list of keys: its layout, and the README, which has the same list."""
+
+import re
+
+import pytest
+
+from ikigai.core.key_actions import KEY_ACTIONS, key_label
+from ikigai.core.key_help import FIXED_KEYS, NO_KEY, format_keys, key_rows
+from tests import ROOT
+
+
+def test_the_readme_lists_the_keys():
+    readme = (ROOT / "README.md").read_text()
+    table = readme.partition("| key | what it does |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `(.*?)` \| (.*) \|$", table, re.MULTILINE)
+    assert rows == list(key_rows({}))
+
+
+def test_the_list_names_the_keys_in_use():
+    changed = dict(key_rows({"editor": ("f2", "ctrl-x e"), "stash": ()}))
+    default = dict(key_rows({}))
+    assert changed["F2, Ctrl+X E"] == default["Ctrl+G, Ctrl+X Ctrl+E"] and NO_KEY in changed
+    assert len(default) == len(KEY_ACTIONS) + len(FIXED_KEYS)
+
+
+@pytest.mark.parametrize("columns", [16, 38, 78, 118])
+def test_the_list_keeps_to_the_columns_and_leaves_nothing_out(columns: int):
+    text = format_keys(columns, {})
+    assert max(map(len, text.split("\n"))) <= columns
+    for action in KEY_ACTIONS:
+        assert all(word in text for word in f"{key_label(action.keys[0])} {action.help}".split())

@@ -10,7 +10,7 @@ FIXED_KEYS = (
     ("Up, Down", "take back a queued message; go through earlier messages"),
     ("Right, End", "take the suggestion behind the cursor"),
     ("\\ Enter", "insert a line"),
-    ("/  @  !", "begin a command; attach a file; run a shell command (!! keeps it to yourself)"),
+    ("/  @  !", "begin a command; attach a file; run a shell command"),
 )
 """Keys that cannot be changed, and their effects."""
 NARROW = 60

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ikigai.agent.input_queue import InputQueue
 from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
-from ikigai.core.events import Ending, StoredEvent
+from ikigai.core.events import Ending, StoredEvent, UserMessage
 from ikigai.core.views import transcript
 from ikigai.repl.input_drafts import InputDrafts
 
@@ -45,6 +45,7 @@ class ActiveAgent:
         self._memory: Memory | None = None  # of an agent that can only be read
         self.drafts = InputDrafts(screen, lambda: self.agent.id if self.agent else "", self._queued_texts)
         self._switch_lock = asyncio.Lock()
+        self._is_new = False  # the agent has no conversation yet
         self._own_queue = InputQueue(screen.view)  # while no open agent is on screen
 
     @property
@@ -173,7 +174,7 @@ class ActiveAgent:
         chosen = open_agent.agent_loop.memory
         for notice in filter(None, (missing_profile_notice(chosen), services.level_notice(chosen.own))):
             self._view.notice(notice)
-        if not open_agent.agent_loop.memory.run.resolve(open_agent.agent_loop.memory.own).get("model"):
+        if not (self._is_new or chosen.run.resolve(chosen.own).get("model")):  # the first screen says so, too
             self._view.notice("There is no model yet: no key, and no local model.")
             self._view.notice("`ikigai login` stores a key, `ikigai setup` fetches a small local model.")
 
@@ -211,7 +212,12 @@ class ActiveAgent:
             memory = open_agent.agent_loop.memory
             open_agent.view.live_state.changed(memory)
         assert memory
+        self._is_new = agent.events <= len(history) and not any(isinstance(row.event, UserMessage) for row in history)
         self._draw(agent, history, memory, is_switch)
+        if self._is_new and open_agent:
+            from ikigai.repl.first_screen import first_lines
+
+            self._view.first_screen(first_lines, memory)
         text = self.drafts.pop(agent.id)
         if open_agent:
             text = "\n".join(filter(None, (open_agent.view.attach(self._view), text)))

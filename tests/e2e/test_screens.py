@@ -246,5 +246,45 @@ def test_sizes(golden: Account):
             assert program.ended() == 0
 
 
+HELP_SIZES = {"usual": (80, 24), "narrow": (40, 12), "tiny": (20, 5)}
+HELP_VARIANTS: dict[str, dict[str, str]] = {
+    "no-color": {"NO_COLOR": "1"},
+    "dumb": {"TERM": "dumb"},
+    "reader": {"IKIGAI_TERMINAL_SCREEN_READER": "true"},
+}
+
+
+def test_help_inside(golden: Account):
+    """The first screen, keys, help and menu of an agent without a conversation; later starts do not show the first."""
+    model = golden.script("Hello.")
+    with Screens("help") as screens:
+        for state, (columns, rows) in HELP_SIZES.items():
+            with golden.terminal("--new", *model, columns=columns, rows=rows) as program:
+                screens.agrees(f"{state}-first", program.ready())
+                program.type("/")
+                screens.agrees(f"{state}-menu", program)
+                clear(program)
+                for name, typed in (("keys", "?"), ("help", "/help\r"), ("command", "/help send\r")):
+                    program.type(typed)
+                    screens.agrees(f"{state}-{name}", program)
+                program.type("\x04")
+                assert program.ended() == 0
+        for state, env in HELP_VARIANTS.items():
+            with golden.terminal("--new", *model, env=env) as program:
+                program.wait_for("/exit leaves")
+                screens.agrees(f"{state}-first", program)
+                program.type("\x04")
+                assert program.ended() == 0
+        with golden.terminal(*model) as program:
+            program.ready().say("Hi.")
+            program.settled()
+            screens.agrees("first-message", program)
+            program.leave()
+        with golden.terminal(*model) as program:
+            screens.agrees("later", program.ready())
+            program.leave()
+
+
 def test_every_stored_screen_is_of_a_walk():
-    assert {folder.name for folder in FOLDER.iterdir()} == {"contrast", "first", "login", "setup", "sizes", "tools"}
+    walks = {"contrast", "first", "help", "login", "setup", "sizes", "tools"}
+    assert {folder.name for folder in FOLDER.iterdir()} == walks

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from prompt_toolkit.buffer import Buffer, CompletionState
 from prompt_toolkit.completion import Completion
 
-from ikigai.core.commands.table import BY_NAME, COMMANDS, is_command
+from ikigai.core.commands.table import BY_NAME, is_command
 from ikigai.core.record import Record
 
 Complete = Callable[[str, str], Iterable[str]]
@@ -24,31 +24,37 @@ A path without quotes may hold a quote later; its completion then stands in othe
 
 
 class Candidate(Record, frozen=True):
-    """A completion. `text` replaces the last `replaces` characters before the cursor; `about` is one line of help."""
+    """A completion. `text` replaces the last `replaces` characters before the cursor.
+
+    `hint` are the arguments that may follow it; `about` is one line of help.
+    """
 
     text: str
     replaces: int
     about: str = ""
+    hint: str = ""
 
 
 def find_candidates(before: str, complete: Complete) -> list[Candidate]:
     """Return the completions of the input up to the cursor: commands, arguments, or in a message files behind an @."""
     if before != "/" and not is_command(before):
         return list(_complete_mention(before, complete)) if "@" in before else []
+    from ikigai.core.commands import command_help
     from ikigai.core.search import fuzzy  # only once the user types a command
 
     name, space, argument = before[1:].partition(" ")
     if not space:
-        by_name = {command.name: command for command in COMMANDS}
+        by_name = {command.name: command for command in command_help.sorted_commands()}
         aliased = [BY_NAME[each].name for each in BY_NAME if name and each.startswith(name)]
         begun = [each for each in by_name if each.startswith(name) or each in aliased]
         matches = begun or fuzzy.match_names(name, by_name)
-        return [Candidate("/" + each, len(before), by_name[each].help) for each in matches]
+        return [Candidate("/" + each, len(before), by_name[each].help, by_name[each].argument) for each in matches]
     command = BY_NAME.get(name)
     if command is None or not command.completes or (" " in argument and command.completes not in SPACED_KINDS):
         return []
     if command.completes == "commands":
-        known: Mapping[str, str] = {each.name: each.help for each in COMMANDS}
+        known: Mapping[str, str] = {each.name: each.help for each in command_help.sorted_commands()}
+        known |= {"all": "what each command does"}
     else:
         values = complete(command.completes, argument)
         known = values if isinstance(values, Mapping) else dict.fromkeys(values, "")
@@ -77,7 +83,10 @@ class Menu:
         """Show the completions of the text before the cursor."""
         document = self._buffer.document
         candidates = [] if document.text_after_cursor else find_candidates(document.text_before_cursor, self._complete)
-        choices = [Completion(each.text, -each.replaces, display_meta=each.about) for each in candidates]
+        choices = [
+            Completion(each.text, -each.replaces, f"{each.text} {each.hint}".rstrip(), each.about)
+            for each in candidates
+        ]
         self._buffer.complete_state = CompletionState(document, choices) if choices else None
         self._offered = document.text_before_cursor
 

@@ -118,6 +118,8 @@ class ConversationView:
     def show(self, block: TranscriptBlock) -> None:
         reply = self._area.live.reply
         self._area.shown = block
+        if block.speaker is Speaker.USER:
+            self._area.first_lines = None
         if block.speaker is Speaker.ASSISTANT and reply and reply.waits:
             self._print_pieces(reply.stored(block.text, len(block.thoughts)))
             self.entries.stored(block)
@@ -241,8 +243,16 @@ class ConversationView:
         self._area.agent, self._area.following, self._area.deserted = name, following, deserted
         self._frames.soon()
 
+    def first_screen(self, first_lines: Callable[[Memory], Sequence[str]], memory: Memory) -> None:
+        """Show these lines until the first message; print them in a bare terminal."""
+        if self.bare:
+            self.print_text("\n".join(first_lines(memory)))
+        else:
+            self._area.first_lines = first_lines
+
     def another(self, name: str) -> None:
         """Show another agent: nothing of the one before stays in the live area."""
+        self._area.first_lines = None
         self._area.live.forget_agent()
         self._scroll.add(lambda columns: [ScrollbackEntry(blocks.draw_agent_heading(name, columns, self._theme))])
 

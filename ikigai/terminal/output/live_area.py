@@ -9,7 +9,8 @@
       /clear  start with an empty context
     agent · model · ctx 42.1k/100k ██░░ 42% · 12 out · ↑12.3k ↓4.5k $0.12 · embedded
 
-They never take more than a third of the terminal's rows.
+They never take more than a third of the terminal's rows, but for two thirds with a menu of completions, and a half with
+the lines of an agent that has no conversation yet.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SPINNER_STEP = 0.1
 """Seconds per step of the spinner."""
-MOST_CHOICES, MOST_QUEUED, MOST_THOUGHT, MOST_OUTPUT = 6, 2, 3, 4
+MOST_QUEUED, MOST_THOUGHT, MOST_OUTPUT = 2, 3, 4
 MIN_ACTIVITY_CELLS = 20
 """Cells of the activity that are shown before the hint how to stop it is."""
 DIALOG_INDENT = "  "
@@ -53,6 +54,11 @@ ASKING_ELSEWHERE = "Waiting for an answer in the other program"
 def max_rows(rows: int) -> int:
     """Return the rows that the live area may take of the terminal's: a third, but three at least."""
     return max(3, rows // 3)
+
+
+def max_menu_rows(rows: int) -> int:
+    """Return the rows that the live area may take while a menu is open: it is read then, and what is above it waits."""
+    return max(min(rows, 4), rows * 2 // 3)
 
 
 class LiveArea:
@@ -73,6 +79,7 @@ class LiveArea:
         self.parts: Sequence[str] = status_line.STATUS_PARTS  # of the status line
         self.normal: Callable[[], bool] = lambda: False  # keys are vi's commands
         self.hint = ""  # takes the place of the status line
+        self.first_lines: Callable[[Memory], Sequence[str]] | None = None  # until the first message
         self.shown: TranscriptBlock | None = None  # the last that went into the scrollback
         self.thoughts = True  # are shown as they come
         self.dialog: Dialog | None = None  # the question that waits for an answer
@@ -102,12 +109,15 @@ class LiveArea:
         question = fit(self._asked(columns, room))
         state = fit([row] if (row := self._status(columns)) else [])
         activity = fit([self._activity(columns)] if self.busy else [])
-        choices = fit(self._choices(columns, min(room - self.apart, MOST_CHOICES)))
+        choices = self._choices(columns, room - self.apart + max_menu_rows(rows) - max_rows(rows))
+        room -= len(choices)
         queue = fit(self._queued(columns))
+        first = self._first_screen(columns, room - self.apart + max(3, rows // 2) - max_rows(rows))
+        room -= len(first)
         gap = fit([""] if activity or queue or question else [])
         apart = fit([""] if self.apart else [])
         tail = fit(self._tail(columns, room - 1))
-        return [*apart, *tail, *[""] * bool(tail), *activity, *question, *queue, *gap], [*choices, *state]
+        return [*apart, *first, *tail, *[""] * bool(tail), *activity, *question, *queue, *gap], [*choices, *state]
 
     def _asked(self, columns: int, rows: int) -> list[str]:
         """Draw the question in a row or two, and the keys always; all of it where there is room."""
@@ -172,6 +182,21 @@ class LiveArea:
             return "Calling " + ", ".join(reply.calls.values())
         return "Answering"
 
+    def _first_screen(self, columns: int, rows: int) -> list[str]:
+        """Draw the last of the first lines that fit, and a blank row below them where there is room."""
+        if self.first_lines is None or self.live.memory is None or self.busy or rows < 1:
+            return []
+        width, shown = columns - len(DIALOG_INDENT), list[str]()
+        lines = [clean_line(line) for line in self.first_lines(self.live.memory)]
+        for line in reversed(lines):
+            wrapped = list(wrap(line, width))
+            if len(wrapped) + len(shown) > rows:
+                break
+            shown = [*wrapped, *shown]
+        shown = shown or [cut(lines[-1], width)]
+        gap = [""] if len(shown) < rows else []
+        return [*(DIALOG_INDENT + self.theme.paint("dim", row) for row in shown), *gap]
+
     def _queued(self, columns: int) -> list[str]:
         queue = self.live.waiting
         rows = [f"next: {clean_line(text[:columns])}" for text in queue[:MOST_QUEUED]]
@@ -208,11 +233,12 @@ class LiveArea:
         has_more = 1 < rows < len(all)
         rows -= has_more
         start = max(0, min((chosen or 0) - rows // 2, len(all) - rows))
-        names = max(cell_width(clean_line(each.display_text)) for each in all)
+        longest = max(cell_width(clean_line(each.display_text)) for each in all)
+        names = min(longest, max(columns // 2, max(cell_width(clean_line(each.text)) for each in all)))
         shown: list[str] = []
         for index, each in enumerate(all[start : start + rows], start):
-            name = cut(clean_line(each.display_text), columns - len(DIALOG_INDENT))
             help = clean_line(each.display_meta_text)
+            name = cut(clean_line(each.display_text), min(names if help else columns, columns - len(DIALOG_INDENT)))
             about = cut("  " + help, columns - len(DIALOG_INDENT) - names) if help else ""
             padded = name + " " * max(0, names - cell_width(name)) * bool(about)
             style = "selected" if index == chosen else ""

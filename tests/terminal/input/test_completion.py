@@ -7,6 +7,7 @@ import pytest
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
+from ikigai.core.commands.command_help import sorted_commands
 from ikigai.core.commands.table import COMMANDS
 from ikigai.terminal.input.completion import Candidate, Menu, find_candidates
 from ikigai.terminal.input.input_line import InputLine
@@ -47,7 +48,7 @@ def offered(before: str) -> list[Candidate]:
         ("", []),
         ("hello", []),
         ("/cl", ["/clear"]),
-        ("/m", ["/mark", "/model"]),
+        ("/m", ["/model", "/mark"]),
         ("/quit", ["/exit"]),
         ("/rewind ", ["one", "two", "three and a half"]),
         ("/rewind t", ["two", "three and a half"]),
@@ -105,8 +106,9 @@ def test_undoable_events_are_offered_with_their_help():
 
 def test_a_slash_offers_everything_with_its_help():
     found = offered("/")
-    assert [each.text for each in found] == ["/" + command.name for command in COMMANDS]
+    assert [each.text for each in found] == ["/" + command.name for command in sorted_commands()]
     assert all(each.about for each in found)
+    assert {each.text: each.hint for each in found} == {f"/{command.name}": command.argument for command in COMMANDS}
 
 
 def test_menu_gets_later_completions_while_it_is_wanted():

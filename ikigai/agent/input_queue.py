@@ -99,7 +99,9 @@ def _is_command_result(incoming: Input) -> TypeGuard[Quote]:
 
 def as_new_message(incoming: Input) -> Input:
     """Return `incoming`, a steering message as one that begins the next turn."""
-    return Submitted(incoming.text, incoming.images) if isinstance(incoming, Steered) else incoming
+    if not isinstance(incoming, Steered):
+        return incoming
+    return Submitted(incoming.text, incoming.images, documents=incoming.documents)
 
 
 def typed_text(incoming: Input) -> str:

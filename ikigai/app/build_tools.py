@@ -10,9 +10,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from ikigai.config import Config, with_profile
+from ikigai.core.errors import Rejected
+from ikigai.core.messages import ToolCall
+from ikigai.core.sanitize import clean_line
 from ikigai.images import read_picture
-from ikigai.tools.base import Tool
+from ikigai.tools.base import Tool, ToolOutput
 from ikigai.tools.files.factory import file_tools
 from ikigai.tools.files.read_tracker import ReadTracker
 from ikigai.tools.read_result import ReadResult, Whole
@@ -24,9 +29,13 @@ from ikigai.tools.shell.run_command import OutputLimits
 from ikigai.tools.shell.shell import ShellTool
 from ikigai.tools.subagent_tools import agent_tools
 from ikigai.tools.web.factory import web_tools
+from ikigai.tools.web.fetch import FetchArguments, WebFetch
+from ikigai.tools.web.http import Fetcher
 
 if TYPE_CHECKING:
     from ikigai.core.agents.subagent_port import Subagents
+    from ikigai.core.events import Choices
+    from ikigai.core.ports import Ask
     from ikigai.tools.approval.gate import ApprovalGate
     from ikigai.tools.external import ExternalTool
     from ikigai.tools.shell.sandbox import Sandbox
@@ -66,6 +75,23 @@ def world_tools(context: ToolContext, processes: BackgroundProcesses) -> tuple[T
         *process_tools(processes),
         *web_tools(directory, private=private, picture=read_picture, brave_key=context.brave_key),
     )
+
+
+async def fetch_page(
+    directory: Path, config: Config, gate: ApprovalGate, url: str, settings: Choices, ask: Ask
+) -> ToolOutput:
+    """Fetch a page as `web_fetch` does for a model, after the same approval. Raise Rejected if it is not allowed, and
+    the errors of the tool.
+    """
+    tool = WebFetch(directory, Fetcher(config.tools.private_hosts), read_picture)
+    arguments = FetchArguments(url)
+    call = ToolCall("mention", tool.name, msgspec.json.encode(arguments).decode())
+    started = await gate.decide(call, await tool.preview(arguments), settings, ask)
+    if started.refusal:
+        by_policy = started.decision is not None and started.decision.by == "policy"
+        why = f" {started.refusal}" if by_policy else ""
+        raise Rejected(f"{clean_line(url)} was not fetched.{why}", "Nothing was sent.")
+    return await tool.run(arguments, lambda text: None)
 
 
 def log_tools(config: Config, whole: Whole, found: Found) -> tuple[Tool, ...]:

@@ -254,7 +254,7 @@ async def run_import(database: Database, arguments: argparse.Namespace, own: Cal
 
 def open_import(path: Path) -> BinaryIO:
     """Open the file for reading. Raise ConfigError."""
-    from ikigai.images import mentioned_files as files
+    from ikigai.images import picture_files as files
 
     try:
         return files.open_picture(path)

@@ -211,6 +211,17 @@ class Services:
         """Return True if this model is known to see images."""
         return self.pool.known.traits(model).images
 
+    def unseen_images_notice(self, memory: Memory, values: Choices) -> str:
+        """Return the notice about images in the context that a newly chosen model does not see; "" for none."""
+        model = str(self.run.resolve({**memory.own, **values}).get("model") or "")
+        if not model or model == memory.model or self.sees_images(model):
+            return ""
+        from ikigai.core.views.context_report import count_images
+
+        if not (count := count_images(memory)):
+            return ""
+        return f"{model} sees no images: {count:,} in the context {'is' if count == 1 else 'are'} left out."
+
     async def create(self, name: str = "") -> Agent:
         return await self.database.agents.create(name, current_directory())
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ikigai.tools.approval.allow_rules import AllowRule, ExactRule
     from ikigai.tools.approval.gate import ApprovalGate
     from ikigai.tools.approval.policy import Approval
-    from ikigai.tools.base import Effect
+    from ikigai.tools.base import Effect, ToolOutput
     from ikigai.tools.external import ExternalTool, ToolFolder
     from ikigai.tools.read_result import Whole
     from ikigai.tools.recall import Found
@@ -218,6 +218,16 @@ class ToolRuntime:
             wrap = self.sandbox.wrap if self.sandbox else None
             folders.append(ToolFolder(project.tools, project.refusal, wrap, limits))
         return folders
+
+    async def fetch_page(self, url: str, settings: Choices, ask: Ask) -> ToolOutput:
+        """Fetch a page that the user names, as `web_fetch` would after its approval.
+
+        Raise Rejected if the policy or the user says no, and the tool's own errors in words.
+        """
+        await self.preload()
+        from ikigai.app import build_tools
+
+        return await build_tools.fetch_page(self.directory, self.config, self.gate, url, settings, ask)
 
     async def end(self, agent: str) -> None:
         """End the background processes of an agent that was killed."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import io
 import logging
 import os
 import re
@@ -86,7 +85,7 @@ def _run(words: list[str]) -> int:
     if prints:
         from ikigai.headless import print_mode
 
-        return print_mode.run(_load_config(arguments), arguments, _with_input(prompt))
+        return print_mode.run(_load_config(arguments), arguments, _with_input(prompt), prompt)
     return _at_the_terminal(arguments, prompt)
 
 
@@ -197,49 +196,21 @@ def _parse_count(text: str) -> int:
 
 
 def _read_message(words: list[str]) -> str:
-    """Return the message on the command line; a word that begins with @ stands for the file it names.
-
-    A word that names an image stays: the image is attached to the message.
-    """
-    texts, files = list[str](), list[str]()
-    for word in words:
-        if not _is_file(word):
-            texts.append(word)
-        elif image := _image_mention(word):
-            texts.append(image)
-        else:
-            files.append(_read_file(word))
-    return "\n\n".join(filter(None, (" ".join(texts), *files)))
+    """Return the message on the command line; a word with spaces that is all the name of a file stays a mention."""
+    return " ".join(map(_quote_mention, words))
 
 
-def _is_file(word: str) -> bool:
-    return word.startswith("@") and len(word) > 1
-
-
-def _image_mention(word: str) -> str:
-    """Return the word as a message mentions an image, or "" if it names none."""
-    from ikigai import images
-
-    return next((images.mention(each.name) for each in images.find_named([word])), "")
-
-
-def _read_file(word: str) -> str:
-    from ikigai.images import mentioned_files
+def _quote_mention(word: str) -> str:
+    """Return `@my file.txt`, which the shell has freed of its quotes, as a message mentions the file."""
+    if not word.startswith("@") or " " not in word:
+        return word
+    from ikigai.core import mentions
 
     path = Path(word[1:])
-    try:
-        with mentioned_files.open_picture(path) as file:
-            text = io.TextIOWrapper(file, encoding="utf-8").read()
-    except UnicodeDecodeError:
-        images = " (images: PNG, JPEG, WebP and GIF)"
-        raise ConfigError(f"{path} is not a text file.", f"Attach files of UTF-8 text{images}.") from None
-    except mentioned_files.SpecialFile:  # it might never end, or never begin
-        raise ConfigError(f"{path} is no ordinary file.", "Copy what it holds into one, or pipe it in.") from None
-    except ValueError:
-        raise ConfigError(f"{str(path)!r} is no path.", "Check the name after the @.") from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the name after the @.") from None
-    return f"File {path}:\n\n{text}"
+    with contextlib.suppress(OSError, RuntimeError, ValueError):
+        if path.expanduser().exists():
+            return mentions.format_mention(word[1:])
+    return word
 
 
 def _with_input(prompt: str) -> str:

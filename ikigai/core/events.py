@@ -8,7 +8,7 @@ and blocks at once.
 from enum import StrEnum
 from typing import TypeAlias
 
-from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.messages import Document, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.record import Record
 
 Value: TypeAlias = str | int | float | bool | None
@@ -23,7 +23,8 @@ class UserMessage(Record, frozen=True):
 
     `planning` ("forget" or "remember") makes its turn the talk that plans a filter; `text` is the criteria then.
     `sender` is the name of the agent that wrote the words, "" for the user. `attended` says that this agent gave the
-    work within a turn that the user asked for.
+    work within a turn that the user asked for. `documents` are the texts that the message mentions with an @, as they
+    were then.
     """
 
     text: str
@@ -32,6 +33,7 @@ class UserMessage(Record, frozen=True):
     alone: bool = False
     sender: str = ""
     attended: bool = False
+    documents: tuple[Document, ...] = ()
 
 
 class AssistantMessage(Record, frozen=True):

@@ -37,6 +37,36 @@ class Image(Record, frozen=True, tag="image"):
     name: str = ""
 
 
+class DocumentKind(StrEnum):
+    """Source of a document; stored as spelled here."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    PAGE = "page"
+
+
+class Document(Record, frozen=True, tag="document"):
+    """A text that the user attached to a message: of a file, a folder's list of entries, or a page from the web.
+
+    `name` is the path or URL as the user wrote it. `whole` is the size of the file in bytes where `text` is only its
+    beginning, else 0.
+    """
+
+    name: str
+    text: str
+    kind: DocumentKind = DocumentKind.FILE
+    whole: int = 0
+
+    @property
+    def lines(self) -> int:
+        """The number of lines of `text`."""
+        return self.text.count("\n") + (self.text[-1:] not in ("", "\n"))
+
+
+Attachment: TypeAlias = Image | Document
+"""A part of a message of the user beside the words."""
+
+
 class ToolCall(Record, frozen=True, tag="tool_call"):
     """A call of a tool by a model. `arguments` is the JSON text of an object, as the model wrote it.
 
@@ -68,7 +98,7 @@ class ToolResult(Record, frozen=True, tag="tool_result"):
 
 
 ReplyBlock: TypeAlias = Text | Thinking | ToolCall
-Block: TypeAlias = Text | Image | Thinking | ToolCall | ToolResult
+Block: TypeAlias = Text | Image | Document | Thinking | ToolCall | ToolResult
 
 
 class Role(StrEnum):

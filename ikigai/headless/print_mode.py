@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ikigai import images
-from ikigai.app import agent_tree, info_commands, usage_report
+from ikigai.app import agent_tree, attachments, info_commands, usage_report
 from ikigai.app.agent_manager import AgentManager
 from ikigai.app.managed_subagents import ManagedSubagents
 from ikigai.app.open_database import PREPARING_DATABASE, is_first
@@ -32,18 +32,19 @@ from ikigai.system.output import print_lines
 from ikigai.system.progress import show_waiting
 
 if TYPE_CHECKING:
+    from ikigai.core.state.memory import Memory
     from ikigai.store.agents import Agent
 
 DATABASE_TIMEOUT = 20.0
 """Seconds that print mode waits for a lost database before it gives up with exit code 75."""
 
 
-def run(config: Config, arguments: argparse.Namespace, text: str) -> int:
-    """Answer `text` once; return the exit code."""
+def run(config: Config, arguments: argparse.Namespace, text: str, typed: str) -> int:
+    """Answer `text` once; return the exit code. Only the part of it that was `typed` can mention files."""
     signals: list[int] = []
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
-        task = loop.create_task(_answer(config, arguments, text))
+        task = loop.create_task(_answer(config, arguments, text, typed))
 
         def stop(signum: int) -> None:
             signals.append(signum)
@@ -57,12 +58,12 @@ def run(config: Config, arguments: argparse.Namespace, text: str) -> int:
             return 128 + signals[0]
 
 
-async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> int:
+async def _answer(config: Config, arguments: argparse.Namespace, text: str, typed: str) -> int:
     try:
         command = info_commands.print_command(text)
         if isinstance(command, ProgramCommand) and command.name not in TREE_HANDLERS:
             return await _show(config, arguments, command)
-        pictures = await asyncio.to_thread(images.attach_all, images.find_named(arguments.words))
+        local = await asyncio.to_thread(attachments.read_mentions, typed) if command is None else attachments.NONE
     except Rejected as refusal:
         raise ConfigError(refusal.what, refusal.remedy) from None
     async with show_waiting(PREPARING_DATABASE, is_first(config) and not arguments.output_format) as told:
@@ -88,23 +89,23 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
         model_notice = ""
         if isinstance(command, Change):
             services.check(memory, command.values)
-            values, model_notice = services.keep_level(memory, command.values)
+            values, level_notice = services.keep_level(memory, command.values)
+            model_notice = " ".join(filter(None, (level_notice, services.unseen_images_notice(memory, values))))
             command = Change(values)
         printer = headless.PrintView(arguments.output_format or "text", agent.name, arguments.yes, arguments.raw)
         notices = (*recovered, *services.problems(), model_notice)
         notices += (missing_profile_notice(memory), services.level_notice(memory.own))
         for notice in filter(None, notices):
             printer.notice(notice)
-        model = str(services.run.resolve(memory.own).get("model"))
-        if pictures and not services.sees_images(model):
-            printer.notice(images.unseen_notice(model))
         asked = {"condensing": lambda of: services.condensing(of).manual_only}
         limits = {"max_requests": arguments.max_turns, "db_timeout": DATABASE_TIMEOUT, **asked}
         manager = AgentManager(services, ManagedSubagents, on_usage=printer.add_subagent_usage, can_ask=False, **limits)
         runtime = manager.register(agent, memory, log, printer, mail=False).agent_loop
         try:
-            if command is None or isinstance(command, Plan | Retry):
-                return await headless.run_turn(runtime, printer, command or Submitted(text, pictures))
+            if command is None:
+                command = await _attach(text, local, services, memory, printer)
+            if isinstance(command, Submitted | Plan | Retry):
+                return await headless.run_turn(runtime, printer, command)
             return await headless.carry_out(runtime, printer, command)
         finally:
             if runtime.unsaved:
@@ -114,6 +115,18 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str) -> i
     finally:
         with contextlib.suppress(asyncio.CancelledError):
             await services.close()
+
+
+async def _attach(
+    text: str, local: attachments.LocalMentions, services: Services, memory: Memory, printer: headless.PrintView
+) -> Submitted:
+    """Return the message with what it mentions. Raise Rejected if it cannot be attached."""
+    attached = await attachments.attach(local, services, memory.settings, printer.ask, lambda waiting: None)
+    if attached.images and not services.sees_images(memory.model):
+        printer.notice(images.unseen_notice(memory.model))
+    if notice := attachments.unknown_notice(local.unknown):
+        printer.notice(notice)
+    return Submitted(text, attached.images, documents=attached.documents)
 
 
 async def _show(config: Config, arguments: argparse.Namespace, command: ProgramCommand) -> int:

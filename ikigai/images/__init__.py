@@ -7,52 +7,29 @@
     anything else                              refused in words
 
 Requests go to a third party, and a photo's file says where it was taken, with what, and when. So nothing but the pixels
-and the data to show them leaves here: no EXIF, XMP, IPTC, text, thumbnail, no data behind the end. Only `attach` and
-`read_picture` import Pillow.
+and the data to show them leaves here: no EXIF, XMP, IPTC, text, thumbnail, no data behind the end. Only
+`read_picture` imports Pillow.
 """
 
-import asyncio
 import base64
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import Image
 from ikigai.core.sanitize import storable
-from ikigai.images.mentioned_files import (
-    GIF,
-    JPEG,
-    PNG,
-    WEBP,
-    MentionedImage,
-    find_mentions,
-    find_named,
-    may_mention,
-    media_type_of,
-    mention,
-    read,
-    read_bounded,
-)
+from ikigai.images.picture_files import GIF, JPEG, PICTURE_ENDINGS, PNG, WEBP, media_type_of, read_bounded
 from ikigai.images.pixel_limits import MOST_PIXELS, held_by_scans, most_pixels
 from ikigai.images.strip_metadata import strip_metadata
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-__all__ = [
-    "attach",
-    "attach_all",
-    "attach_mentioned",
-    "find_named",
-    "may_mention",
-    "mention",
-    "read_picture",
-    "unseen_notice",
-]
+__all__ = ["PICTURE_ENDINGS", "read_picture", "unseen_notice"]
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +41,6 @@ MAX_IMAGE_BYTES = 1 << 20
 """Most bytes of a file as it is sent, a third more in base64. For one image Anthropic takes 5 MB of base64. But all
 images in the window go with every request, and a whole request may have 20 MB with Google and 32 with Anthropic.
 """
-MOST, LARGEST_TOGETHER = 20, 14_000_000
-"""Most images of one message, and most characters of their base64: see above."""
 LOSSY_QUALITIES = (90, 75, 60)
 """Qualities of JPEG and lossy WebP, tried in this order; where none is small enough, the picture is made smaller."""
 
@@ -73,40 +48,6 @@ _FORMATS = {PNG: "PNG", JPEG: "JPEG", WEBP: "WEBP", GIF: "GIF"}
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")
 _ORIENTATION = 0x0112
 _LARGEST_PROFILE = 1 << 16
-
-
-async def attach_mentioned(text: str, folder: Path | None = None) -> tuple[Image, ...]:
-    """Return the images that a message mentions, each once, in order; read in a thread.
-
-    Raise Rejected for the first that cannot be attached. Relative paths start at `folder`, by default the working
-    directory.
-    """
-    return await asyncio.to_thread(lambda: attach_all(find_mentions(text, folder)))
-
-
-def attach_all(files: Sequence[MentionedImage]) -> tuple[Image, ...]:
-    """Return the images in these files. Raise Rejected for the first that cannot be attached, and for too many;
-    block.
-    """
-    if len(files) > MOST:
-        raise Rejected(f"{len(files)} images are too many for one message.", f"Send {MOST} at a time.")
-    images = tuple(map(attach, files))
-    if sum(len(image.data) for image in images) > LARGEST_TOGETHER:
-        raise Rejected("These images are too large for one message.", "Send them in several messages.")
-    return images
-
-
-def attach(file: Path | MentionedImage) -> Image:
-    """Return the image in this file, by its content and not by its name. Raise Rejected, in words; block.
-
-    A file has 50 MB at most. Pillow is imported here.
-    """
-    path, name = (file.path, file.name) if isinstance(file, MentionedImage) else (file, str(file))
-    data = read(path, name)
-    kind = media_type_of(data)
-    if not kind:
-        raise Rejected(f"{name} is no PNG, JPEG, WebP or GIF.", "Convert it to one of them, or take the @ away.")
-    return _image(data, kind, name, path.name)
 
 
 def read_picture(file: BinaryIO, name: str) -> Image | None:

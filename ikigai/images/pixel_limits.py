@@ -11,7 +11,7 @@ WebP                             23: several canvases of Pillow's decoder, and t
 import struct
 from typing import TYPE_CHECKING
 
-from ikigai.images.mentioned_files import JPEG, PNG, WEBP
+from ikigai.images.picture_files import JPEG, PNG, WEBP
 from ikigai.images.strip_metadata import SCAN, jpeg_segments
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import re
 import struct
 from collections.abc import Iterator
 
-from ikigai.images.mentioned_files import JPEG, PNG, WEBP
+from ikigai.images.picture_files import JPEG, PNG, WEBP
 
 _PNG_KEPT = frozenset(b"IHDR PLTE IDAT IEND tRNS gAMA cHRM sRGB iCCP cICP mDCV cLLI sBIT bKGD pHYs".split())
 _WEBP_KEPT = frozenset((b"VP8 ", b"VP8L", b"VP8X", b"ALPH", b"ICCP"))

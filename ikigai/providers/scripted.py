@@ -21,6 +21,7 @@ from ikigai.core import tokens
 from ikigai.core.messages import Role, StopReason, ToolResult, Usage
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request
+from ikigai.core.request.cross_model import CrossModelFormat, fit_message
 from ikigai.core.request.reply import (
     Delta,
     FailureKind,
@@ -193,4 +194,4 @@ def _echo(request: Request) -> str:
     last = request.messages[-1] if request.messages else None
     if last is not None and last.role is Role.TOOL:
         return "\n\n".join(block.content for block in last.blocks if isinstance(block, ToolResult))
-    return last.text if last else ""
+    return fit_message(last, CrossModelFormat()).text if last else ""

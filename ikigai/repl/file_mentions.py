@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from ikigai.core.mentions import find_mentions, format_mention
 from ikigai.core.search.fuzzy import FuzzySearch, PathIndex
-from ikigai.images import mention
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ MAX_OFFERED = 50
 MAX_PATHS = 500_000
 """Paths that are listed for one folder."""
 _OUTSIDE = re.compile(r"(/|~|\.\.?/)")
-_MENTION = re.compile(r"""@(?:"([^"\n]+)"|'([^'\n]+)'|(\S+))""")
+_URL = re.compile(r"https?:")
 
 
 class FileMentions:
@@ -56,10 +56,12 @@ class FileMentions:
 
     def matches(self, typed: str) -> list[str]:
         """Return the mentions that `typed` can become, best first, as far as they are known by now."""
+        if _URL.match(typed):
+            return []
         if _OUTSIDE.match(typed):
             from ikigai.repl import pin_commands
 
-            return [mention(path) for path in pin_commands.complete_paths(typed, self._folder)]
+            return [format_mention(path) for path in pin_commands.complete_paths(typed, self._folder)]
         if self._list_task is None and time.monotonic() - self._listed > LIST_LIFETIME:
             self._list_task = asyncio.create_task(self._list(), name="files")
         if self._query != (typed, self._names.count):
@@ -69,7 +71,7 @@ class FileMentions:
             self._has_more = self._step(KEY_WAIT)
         if self._has_more and self._search_task is None:
             self._search_task = asyncio.create_task(self._search_rest(), name="mentions")
-        return [mention(path) for path in self._search.best(MAX_OFFERED)]
+        return [format_mention(path) for path in self._search.best(MAX_OFFERED)]
 
     async def close(self) -> None:
         """Stop listing and searching before the event loop ends.
@@ -116,7 +118,8 @@ class FileMentions:
             seen, shown = set[str](), time.monotonic()
             async with contextlib.aclosing(list_paths(self._folder)) as pieces:
                 async for piece in pieces:
-                    new = [path for path in dict.fromkeys(piece) if path not in seen and _is_mentionable(path)]
+                    found = dict.fromkeys(each for path in piece for each in (*_folders_above(path, seen), path))
+                    new = [path for path in found if path not in seen and _is_mentionable(path)]
                     seen.update(new)
                     names.add(new)
                     if first and time.monotonic() - shown > FRAME_INTERVAL:
@@ -133,6 +136,12 @@ class FileMentions:
         self._on_change()
 
 
+def _folders_above(path: str, seen: set[str]) -> Iterator[str]:
+    """Yield the folders that `path` lies in, from the nearest on, up to one that was seen."""
+    while (path := path[: path.rstrip("/").rfind("/") + 1]) and path not in seen:
+        yield path
+
+
 def _is_mentionable(path: str) -> bool:
     """Return True if a message can mention `path`.
 
@@ -146,5 +155,5 @@ def _find_files(texts: Iterable[str]) -> Iterator[str]:
     paths: dict[str, None] = {}
     for text in texts:
         if "@" in text:
-            paths.update(dict.fromkeys(match[1] or match[2] or match[3] for match in _MENTION.finditer(text)))
+            paths.update(dict.fromkeys(each.names[0] for each in find_mentions(text) if each.names))
     yield from paths

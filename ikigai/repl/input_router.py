@@ -32,7 +32,8 @@ class InputRouter:
         self._session, self._submit = session, submit
         self._screen, self._view, self._active_agent = session.screen, session.view, session.active_agent
         self.opening = True  # True while an agent is being opened
-        self.reading: asyncio.Task[None] | None = None  # work before all input, such as reading images
+        self.reading: asyncio.Task[None] | None = None  # work before all input, such as reading attachments
+        self._can_stop = False  # it waits for the user or the web
 
     @property
     def is_holding(self) -> bool:
@@ -58,26 +59,50 @@ class InputRouter:
     def send(self, text: str, kind: SendKind = inputs.Submitted) -> None:
         """Send `text` as a message, even if it begins like a command."""
         if _may_mention(text):
-            self.run_first(self._send_with_images(text, kind))
+            self.run_first(self._send_with_attachments(text, kind))
         else:
             self.route(kind(text))
 
-    async def _send_with_images(self, text: str, kind: SendKind) -> None:
-        """Send a message with the images that it mentions."""
+    async def _send_with_attachments(self, text: str, kind: SendKind) -> None:
+        """Send a message with what it mentions; if that cannot be attached, return it to the input."""
         from ikigai import images
+        from ikigai.app import attachments
 
         to, services = self._active_agent.runtime, self._session.services
         try:
-            attached = await images.attach_mentioned(text)
-            self.route(kind(text, attached), to)
-            if attached and services and (memory := self._session.memory) and not services.sees_images(memory.model):
-                self._view.notice(images.unseen_notice(memory.model))
+            if to is None or services is None:
+                raise self._active_agent.refusal()
+            local = await asyncio.to_thread(attachments.read_mentions, text)
+            self._can_stop = True
+            settings = to.memory.settings
+            attached = await attachments.attach(local, services, settings, self._view.ask, self._show_fetching)
+            self.route(kind(text, attached.images, documents=attached.documents), to)
+            if attached.images and not services.sees_images(to.memory.model):
+                self._view.notice(images.unseen_notice(to.memory.model))
+            if notice := attachments.unknown_notice(local.unknown):
+                self._view.notice(notice)
+        except asyncio.CancelledError:
+            self._view.notice("Stopped. Nothing was sent.")
+            self._view.restore_input(text)
+            raise
         except Exception as error:
             if not isinstance(error, IkigaiError):
-                log.exception("images could not be attached")
+                log.exception("mentions could not be attached")
                 error = Bug()
             self._view.notice(str(error))
             self._view.restore_input(text)
+        finally:
+            self._can_stop = False
+
+    def _show_fetching(self, url: str) -> None:
+        self._view.running(f"fetching {url}" if url else "")
+
+    def interrupt(self) -> bool:
+        """Stop attaching what waits for the user or the web; return False if nothing does."""
+        if self.reading is None or not self._can_stop:
+            return False
+        self.reading.cancel()
+        return True
 
     def run_first(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `work`; input waits until it has ended."""
@@ -112,8 +137,8 @@ class InputRouter:
             services.check(runtime.memory, incoming.values)
             values, notice = services.keep_level(runtime.memory, incoming.values)
             incoming = inputs.Change(values)
-            if notice:
-                self._view.notice(notice)
+            for each in filter(None, (notice, services.unseen_images_notice(runtime.memory, values))):
+                self._view.notice(each)
             if model := incoming.values.get("model"):  # another SDK, maybe: not when Enter is pressed
                 self._session.track(asyncio.create_task(services.pool.preload(str(model)), name="preload"))
         runtime.put_input(incoming)
@@ -160,12 +185,9 @@ class InputRouter:
 
 
 def _may_mention(text: str) -> bool:
-    """Return True if words of `text` may name a file.
-
-    Most messages have no @, and Enter need not load images for them.
-    """
+    """Return True if words of `text` may name a file or a page; most messages have no @."""
     if "@" not in text:
         return False
-    from ikigai import images
+    from ikigai.core import mentions
 
-    return images.may_mention(text)
+    return mentions.may_mention(text)

@@ -155,6 +155,7 @@ class Repl:
         ending = self._session.cancel()  # a command says what it has done
         if self._router.reading:
             ending.add(self._router.reading)
+            self._router.interrupt()
         if ending:
             await asyncio.wait(ending, timeout=CLOSE_WITHIN)
         if self._mentions:
@@ -220,7 +221,7 @@ class Repl:
         self._active_agent.drafts.changed(entered)
 
     def interrupt(self) -> None:
-        if not self._session.interrupt() and self._active_agent.runtime:
+        if not (self._session.interrupt() or self._router.interrupt()) and self._active_agent.runtime:
             self._active_agent.runtime.put_input(inputs.Interrupted())
 
     def history(self) -> HistoryPages | None:

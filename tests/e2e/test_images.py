@@ -102,7 +102,7 @@ def test_message_returns_to_the_input_when_its_image_cannot_be_attached(account:
     (account.home / "broken.png").write_bytes((account.home / "cat.png").read_bytes()[:60])
     with account.terminal(*WIRE, columns=100) as program:
         program.ready().say("see @gone.png")
-        program.wait_for("⚠ There is no file gone.png. Check the name after the @, or take the @ away.")
+        program.wait_for("⚠ There is no file or folder gone.png. Check the name after the @, or take the @ away.")
         program.wait_for_input("see @gone.png")
         program.type("\x15see @broken.png\r")
         program.wait_for("⚠ broken.png is damaged or incomplete. Open it in another program and save it anew.")
@@ -111,6 +111,7 @@ def test_message_returns_to_the_input_when_its_image_cannot_be_attached(account:
         assert not wire.requests and not stored(account)
         program.say("write to me@example.com, @anna, and see @notes")
         program.wait_for("● You said: write to me@example.com, @anna, and see @notes")
+        program.wait_for("⚠ There is no file or folder @anna, @notes: sent as plain text.")
         program.leave()
     assert stored(account) == [("write to me@example.com, @anna, and see @notes", [])]
 
@@ -241,11 +242,17 @@ def test_images_on_the_command_line(account: Account, wire: Wire):
     assert (result.returncode, result.stderr) == (0, "")
     ((message),) = wire.messages()
     assert said(message) == (
-        'compare @cat.png with @"my dog.png"\n\nFile notes.txt:\n\n'
-        "Notes that mention @cat.png and @gone.png.\n\nand @gone.png"
+        'compare @cat.png with @"my dog.png" @notes.txt\n\nand @gone.png'
+        '<file name="notes.txt">\nNotes that mention @cat.png and @gone.png.\n</file>'
     )
     assert shown(message) == [cat, dog]
     assert [images for _, images in stored(account)] == [[cat, dog]]
+
+
+def test_an_image_within_a_word_of_the_command_line(account: Account, wire: Wire):
+    cat = picture(account.home / "cat.png")
+    assert account.run(*WIRE, "-p", "what is @cat.png ?").returncode == 0
+    assert (said(wire.messages()[0]), shown(wire.messages()[0])) == ("what is @cat.png ?", [cat])
 
 
 def test_an_image_alone(account: Account, wire: Wire):
@@ -277,3 +284,87 @@ def test_a_blind_model_on_the_command_line(account: Account, wire: Wire):
     result = account.run("-m", "wire/blind", "-p", "see", "@cat.png")
     assert result.returncode == 0
     assert "wire/blind sees no images" in result.stderr and not any(map(shown, wire.messages()))
+
+
+# -- files, folders and pages -------------------------------------------------------------------------------------
+
+
+def test_a_file_reaches_the_model_as_it_was_and_stays_in_the_conversation(account: Account, wire: Wire):
+    (account.home / "hello.py").write_text("print('hi')\nprint('</file>')\n")
+    wire.answers("It greets.", "As before.")
+    sent = "explain @hello.py, please\n\n<file-2 name=\"hello.py\">\nprint('hi')\nprint('</file>')\n</file-2>"
+    with account.terminal(*WIRE) as program:
+        program.ready().say("explain @hello.py, please")
+        program.wait_for("● It greets.")
+        program.settled()
+        assert "❯ [file hello.py, 2 lines]\n  explain @hello.py, please" in program.text()
+        assert said(wire.messages()[0]) == sent
+        program.say("/context")
+        program.wait_for("attached     1 texts")
+        (account.home / "hello.py").unlink()
+        program.kill()
+    with account.terminal(*WIRE) as program:
+        program.ready().wait_for("[file hello.py, 2 lines]")
+        program.say("and now?")
+        program.wait_for("● As before.")
+        assert said(wire.messages()[0]) == sent
+        program.leave()
+    assert [data["documents"] for _, _, data in account.rows("user") if data.get("documents")] == [
+        [{"type": "document", "name": "hello.py", "text": "print('hi')\nprint('</file>')\n"}]
+    ]
+
+
+def test_retry_sends_the_file_as_it_was(account: Account, wire: Wire):
+    (account.home / "a.txt").write_text("old\n")
+    wire.answers("One.", "Two.")
+    with account.terminal(*WIRE) as program:
+        program.ready().say("see @a.txt")
+        program.wait_for("● One.")
+        program.settled()
+        (account.home / "a.txt").write_text("new\n")
+        program.say("/retry")
+        program.wait_for("● Two.")
+        program.leave()
+    assert said(wire.messages()[0]) == 'see @a.txt\n\n<file name="a.txt">\nold\n</file>'
+
+
+def test_a_file_with_keys_is_asked_about(account: Account, wire: Wire):
+    (account.home / ".env").write_text("TOKEN=1\n")
+    with account.terminal(*WIRE) as program:
+        program.ready().say("see @.env")
+        program.wait_for(".env looks like a file with keys or passwords.")
+        program.wait_for("Attach it?")
+        program.type("n")
+        program.wait_for("⚠ Nothing was attached, and nothing was sent.")
+        program.wait_for_input("see @.env")
+        assert not wire.requests
+        program.type("\r")
+        program.wait(lambda: program.text().count("Attach it?") == 2, "the question again")
+        program.type("y")
+        program.wait_for("● You said")
+        program.leave()
+    assert "TOKEN=1" in said(wire.messages()[0])
+    result = account.run(*WIRE, "-p", "see @.env")
+    assert result.returncode == 1 and "nothing was sent" in result.stderr
+    assert account.run(*WIRE, "--yes", "-p", "see @.env").returncode == 0
+
+
+def test_a_page_needs_the_approval_of_web_fetch(account: Account, wire: Wire):
+    file = account.home / ".config" / "ikigai" / "config.toml"
+    file.write_text(file.read_text() + '[tools]\nprivate_hosts = ["127.0.0.1"]\n')
+    url = f"http://127.0.0.1:{wire.server.port}/page"
+    with account.terminal(*WIRE, columns=120) as program:
+        program.ready().say(f"read @{url}, please")
+        program.wait_for("Fetch it?")
+        program.wait_for("web_fetch")
+        program.type("n")
+        program.wait_for(f"⚠ {url} was not fetched. Nothing was sent.")
+        program.wait_for_input(f"read @{url}, please")
+        program.leave()
+    assert not wire.requests
+    result = account.run(*WIRE, "-p", f"read @{url}")
+    assert result.returncode == 1 and "was not fetched" in result.stderr and not stored(account)
+    wire.answers(Answer(b"<h1>Title</h1>", headers={"Content-Type": "text/html"}), "A title.")
+    result = account.run(*WIRE, "--yolo", "-p", f"read @{url}.")
+    assert (result.returncode, result.stdout) == (0, "A title.\n")
+    assert said(wire.messages()[0]).endswith(f'<page name="{url}">\n[200 OK, {url}, text/html]\n# Title\n</page>')

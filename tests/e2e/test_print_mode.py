@@ -154,19 +154,19 @@ def test_piped_input_follows_the_prompt(account: Account):
 def test_files_are_attached(account: Account):
     (account.home / "main.py").write_text("print('hi')\n")
     said = account.run(*ECHO, "-p", "explain", "@main.py", "please").stdout
-    assert said == "explain please\n\nFile main.py:\n\nprint('hi')\n"
+    assert said == "explain @main.py please\n\n<file name=\"main.py\">\nprint('hi')\n</file>\n"
+    assert account.said("user") == ["explain @main.py please"]
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("missing", "missing cannot be read: No such file"),
-        (".", "Is a directory"),
-        ("binary", "not a text file"),
-        ("pic.bmp", "images: PNG, JPEG, WebP and GIF"),
-        ("pipe", "no ordinary file"),
-        ("pipe.png", "no ordinary file"),
-        ("/dev/zero", "no ordinary file"),
+        ("missing.txt", "There is no file or folder missing.txt."),
+        ("binary", "binary is a binary file of 6 bytes."),
+        ("pic.bmp", "pic.bmp is not a PNG, JPEG, WebP or GIF."),
+        ("pipe", "pipe is a pipe, not a file."),
+        ("pipe.png", "pipe.png is a pipe, not a file."),
+        ("/dev/zero", "/dev/zero is a device, not a file."),
     ],
 )
 def test_a_file_that_cannot_be_attached(account: Account, name: str, words: str):

@@ -19,27 +19,11 @@ from PIL import ImageCms, ImageDraw, PngImagePlugin
 
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import Image
-from ikigai.images import (
-    MAX_EDGE_PIXELS,
-    MAX_IMAGE_BYTES,
-    attach,
-    attach_all,
-    attach_mentioned,
-    may_mention,
-    mentioned_files,
-)
-from ikigai.images.mentioned_files import (
-    GIF,
-    JPEG,
-    MAX_PICTURE_FILE_BYTES,
-    PNG,
-    WEBP,
-    find_mentions,
-    find_named,
-    media_type_of,
-)
+from ikigai.images import MAX_EDGE_PIXELS, MAX_IMAGE_BYTES, read_picture
+from ikigai.images.picture_files import GIF, JPEG, MAX_PICTURE_FILE_BYTES, PNG, WEBP, media_type_of
 from ikigai.images.strip_metadata import strip_metadata
 from tests import ROOT
+from tests.images.attach import attach
 
 RED, BLUE = (250, 10, 10), (10, 10, 250)
 SECRET = b"51.4779N"
@@ -337,25 +321,6 @@ def refusal(path: Path) -> str:
     return caught.value.what
 
 
-def test_what_is_no_file_to_read(tmp_path: Path):
-    assert refusal(tmp_path / "none.png") == f"There is no file {tmp_path}/none.png."
-    assert "is a folder" in refusal(tmp_path)
-    os.mkfifo(tmp_path / "pipe.png")
-    assert "no ordinary file" in refusal(tmp_path / "pipe.png"), "and nobody waited for its other end"
-    assert "no ordinary file" in refusal(Path("/dev/zero"))
-    assert "no path" in refusal(Path("a\0.png"))
-    assert "cannot be read: File name too long" in refusal(tmp_path / ("x" * 300 + ".png"))
-    (tmp_path / "loop.png").symlink_to("loop.png")
-    assert "cannot be read" in refusal(tmp_path / "loop.png")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_what_may_not_be_read(tmp_path: Path):
-    path = saved(tmp_path, picture(), "a.png")
-    path.chmod(0)
-    assert "cannot be read: Permission denied" in refusal(path)
-
-
 def test_too_large_a_file_is_not_decoded(tmp_path: Path):
     path = saved(tmp_path, picture(), "a.png")
     with path.open("r+b") as file:
@@ -366,14 +331,9 @@ def test_too_large_a_file_is_not_decoded(tmp_path: Path):
 @pytest.mark.parametrize(
     "data", [b"", b"plain text", b"%PDF-1.7", b"BM" + bytes(60), b"II*\0" + bytes(60), b"<svg/>", b"GIF90a"]
 )
-def test_what_is_no_image(tmp_path: Path, data: bytes):
-    path = tmp_path / "a.png"
-    path.write_bytes(data)
-    assert "is no PNG, JPEG, WebP or GIF" in refusal(path)
-    bitmap = path.rename(tmp_path / "a.bmp")
-    assert [refusal(each.path) for each in find_mentions("@a.bmp", tmp_path)] == [
-        f"{bitmap} is no PNG, JPEG, WebP or GIF."
-    ]
+def test_what_is_no_image_is_left_for_another_reader(data: bytes):
+    file = io.BytesIO(data)
+    assert read_picture(file, "a.png") is None and file.tell() == 0
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp", "a.gif"])
@@ -415,120 +375,14 @@ def test_only_a_head_and_then_rubbish(tmp_path: Path, head: bytes):
         assert "damaged" in said or "million are the most" in said
 
 
-async def test_too_many_and_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    for number in range(21):
-        saved(tmp_path, picture(), f"{number}.png")
-    assert len(await attach_mentioned(" ".join(f"@{number}.png" for number in range(20)))) == 20
-    with pytest.raises(Rejected, match="21 images are too many"):
-        await attach_mentioned(" ".join(f"@{number}.png" for number in range(21)))
-    data = noise(590, 590)
-    for number in range(12):
-        saved(tmp_path, data, f"big{number}.png", compress_level=0)
-    assert len(await attach_mentioned(" ".join(f"@big{number}.png" for number in range(9)))) == 9
-    with pytest.raises(Rejected, match="too large for one message"):
-        await attach_mentioned(" ".join(f"@big{number}.png" for number in range(12)))
-
-
-# -- what a message means -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def album(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    for name in ("cat.png", "my cat.png", "sub.d", "what?.png", "home/dog.png", "猫.png"):
-        saved(tmp_path, picture(), name, format="PNG")
-    (tmp_path / "notes.txt").write_text("words")
-    (tmp_path / "fake.png").write_text("words")
-    (tmp_path / "folder").mkdir()
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("look at @cat.png", ["cat.png"]),
-        ("@cat.png", ["cat.png"]),
-        ("@cat.png\n@猫.png", ["cat.png", "猫.png"]),
-        ("what is @cat.png, and (@猫.png)?", ["cat.png", "猫.png"]),
-        ("is it @cat.png?!", ["cat.png"]),
-        ("see “@cat.png”.", ["cat.png"]),
-        ("is it @what?.png?", ["what?.png"]),
-        ('@"my cat.png" and more', ["my cat.png"]),
-        ("@'my cat.png'.", ["my cat.png"]),
-        ("@my\\ cat.png, dragged here", ["my cat.png"]),
-        ("@~/dog.png", ["~/dog.png"]),
-        ("@./cat.png @sub.d", ["./cat.png", "sub.d"]),
-        ("@cat.png again @cat.png", ["cat.png"]),
-        ("@folder/../cat.png", ["folder/../cat.png"]),
-        ("@gone.png", ["gone.png"]),
-        ("@gone.JPEG.", ["gone.JPEG"]),
-        ('@"gone too.webp"', ["gone too.webp"]),
-        ("@fake.png", ["fake.png"]),
-        ("@scan.bmp and @scan.HEIC", ["scan.bmp", "scan.HEIC"]),
-        ("@~nobody-at-all/x.gif", ["~nobody-at-all/x.gif"]),
-        ("me@example.com wrote, cc a@cat.png", []),
-        ("@anna said so, @everyone", []),
-        ("@notes.txt @folder @folder/ @none", []),
-        ("@ cat.png, @", []),
-        ("@media (x) @import url(a.css); @2x", []),
-        ("https://example.com/@user/cat.png", []),
-        ('@""', []),
-        ("@\0.txt", []),
-        ("@" + "x" * 5000 + ".png", []),
-    ],
-)
-def test_mentions(album: Path, text: str, names: list[str]):
-    assert [each.name for each in find_mentions(text)] == names
-    assert may_mention(text) or not names
-
-
-@given(st.text(alphabet="@ab.png \\\"'\n~/(){}…\0é", max_size=60))
-def test_no_text_breaks_the_mentions(text: str):
-    found = find_mentions(text, Path("/nonexistent"))
-    assert all(each.name.lower().endswith(mentioned_files.PICTURE_ENDINGS) for each in found)
-    assert may_mention(text) or not found
-
-
-def test_a_flood_of_mentions_is_read_quickly():
-    text = "@" + "." * 4000 + " " + "@a" * 100_000 + " @x" * 20_000
-    assert find_mentions(text) == ()
-
-
-async def test_a_message_brings_its_images(album: Path):
-    found = await attach_mentioned("compare @cat.png, @'my cat.png' and @notes.txt")
-    assert [image.name for image in found] == ["cat.png", "my cat.png"]
-    assert await attach_mentioned("nothing here") == ()
-    for text, what in (
-        ("@cat.png @gone.png", "There is no file gone.png."),
-        ("@fake.png", "fake.png is no PNG, JPEG, WebP or GIF."),
-    ):
-        with pytest.raises(Rejected) as caught:
-            await attach_mentioned(text)
-        assert caught.value.what == what
-    (album / "folder" / "in.png").mkdir()
-    with pytest.raises(Rejected, match=r"folder/in\.png is a folder"):
-        await attach_mentioned("@folder/in.png")
-
-
-def test_words_of_a_command_line(album: Path):
-    found = find_named(
-        ["what", "@my cat.png", "@cat.png", "@notes.txt", "@gone.png", "@cat.png", "me@x", "@", "@what?.png"]
-    )
-    assert [each.name for each in found] == ["my cat.png", "cat.png", "what?.png"]
-    assert [image.name for image in attach_all(found)] == ["my cat.png", "cat.png", "what?.png"]
-
-
-def test_pillow_is_imported_only_for_an_image(album: Path):
+def test_pillow_is_imported_only_for_an_image(tmp_path: Path):
+    saved(tmp_path, picture(), "cat.png")
     code = (
-        "import sys; from ikigai import images; from ikigai.images.mentioned_files import find_mentions;"
-        "find_mentions('@cat.png @notes.txt');"
+        "import io, sys; from ikigai.images import read_picture; read_picture(io.BytesIO(b'words'), 'notes.txt');"
         "assert not any(name.split('.')[0] == 'PIL' for name in sys.modules);"
-        "import pathlib; images.attach(pathlib.Path('cat.png')); assert 'PIL' in sys.modules"
+        "read_picture(open('cat.png', 'rb'), 'cat.png'); assert 'PIL' in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=album)
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path)
 
 
 def test_all_kinds_are_recognised_by_16_bytes(tmp_path: Path):

@@ -15,9 +15,10 @@ from PIL import Image as Pillow
 from PIL import ImageChops, ImageStat
 
 from ikigai.core.errors import Rejected
-from ikigai.images import attach, strips
+from ikigai.images import strips
 from ikigai.images.pixel_limits import held_by_scans
 from ikigai.images.strips import scale_picture
+from tests.images.attach import attach
 
 MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
 
@@ -98,7 +99,7 @@ def test_orientation_behind_the_pixels_is_heeded(tmp_path: Path):
 PEAK = """
 import sys
 from pathlib import Path
-from ikigai.images import attach
+from tests.images.attach import attach
 image = attach(Path(sys.argv[1]))
 assert max(image.width, image.height) > 500
 (line,) = (line for line in open("/proc/self/status") if line.startswith("VmHWM"))

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.images import may_mention, mention
-from ikigai.images.mentioned_files import find_mentions
+from ikigai.app.attachments import read_mentions
+from ikigai.core.mentions import format_mention
+from ikigai.core.messages import Document
 from ikigai.repl.file_mentions import MAX_OFFERED, FileMentions
 from ikigai.tools.files import listing
-
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
 
 def git(folder: Path, *words: str) -> None:
@@ -145,14 +144,23 @@ async def test_key_waits_for_no_list_and_no_search_in_a_large_folder(tree: Path)
     assert len(mentions.matches("file")) == MAX_OFFERED
 
 
-ODD = ["a b.png", 'q"uote.png', "it's.png", "bo\"th'.png", "esc\x1b[31m.png", "日本.png", "end..png", "back\\slash.png"]
+ODD = ["a b.txt", 'q"uote.txt', "it's.txt", "bo\"th'.txt", "esc\x1b[31m.txt", "日本.txt", "end..txt", "back\\slash.txt"]
 
 
 @pytest.mark.parametrize("name", ODD)
 async def test_matches_mention_the_file(tmp_path: Path, name: str):
-    (tmp_path / name).write_bytes(PNG)
+    (tmp_path / name).write_text("words")
     (told,) = await offered(tmp_path, name[:3])
-    assert told == mention(name)
-    text = f"see {told} there"
-    assert may_mention(text)
-    assert [each.path for each in find_mentions(text, tmp_path)] == [tmp_path / name]
+    assert told == format_mention(name)
+    (document,) = read_mentions(f"see {told} there", tmp_path).parts
+    assert isinstance(document, Document) and (document.name, document.text) == (name, "words")
+
+
+async def test_folders_are_offered_with_their_files(tree: Path):
+    assert (await offered(tree, "deep"))[:2] == ["@src/deep/", "@src/deep/er/"]
+    assert (await offered(tree, "src/"))[0] == "@src/"
+
+
+async def test_url_completes_to_nothing(tree: Path):
+    mentions = FileMentions(tree, list, lambda: None)
+    assert mentions.matches("https://example.org/main") == [] and mentions.is_idle

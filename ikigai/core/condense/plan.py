@@ -16,7 +16,7 @@ from ikigai.core import tokens
 from ikigai.core.condense.prompt import ASIDE_PREFIX, QUESTION_ENDING
 from ikigai.core.condense.threshold import DEFAULT_RESERVE, CondenseDecision, CondenseOptions, check_pressure
 from ikigai.core.events import Cleared, StoredEvent, Summarised, Undone
-from ikigai.core.messages import Image, Message, Role, Text, ToolCall, ToolResult
+from ikigai.core.messages import Document, Image, Message, Role, Text, ToolCall, ToolResult
 from ikigai.core.model import ModelLimits
 from ikigai.core.record import Record
 from ikigai.core.request.build import Request, summary_as_messages
@@ -160,6 +160,8 @@ def _format_message(message: Message) -> Iterable[str]:
                 yield f"[{'user' if message.role is Role.USER else 'assistant'}]\n{text}"
             case Image():
                 yield f"[user shows an image] {block.name or block.media_type}"
+            case Document(name, text, kind):
+                yield f"[user attaches {kind} {name}]\n{text}"
             case ToolCall(_, name, arguments):
                 yield f"[assistant calls {name}]\n{arguments}"
             case ToolResult(_, content, is_error, name):

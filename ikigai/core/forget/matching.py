@@ -157,8 +157,9 @@ def _line(row: StoredEvent, max_characters: int) -> str:
 def describe_row(row: StoredEvent) -> tuple[str, str]:
     """Return the role of a message, and its text."""
     match row.event:
-        case UserMessage(text, images):
-            return "user", text + " [image]" * len(images)
+        case UserMessage(text, images, documents=documents):
+            files = "".join(f" [{each.kind} {each.name}]" for each in documents)
+            return "user", text + " [image]" * len(images) + files
         case AssistantMessage() as message:
             return "assistant", message.text
         case ToolCall(_, name, arguments, malformed):

@@ -77,7 +77,8 @@ def join(messages: list[Message], event: Event) -> tuple[Block, ...]:
             text = PLANNING_MESSAGE.format(mode=event.planning, criteria=text)
         elif event.sender:
             text = MAIL_PREFIX.format(event.sender) + text
-        role, blocks = USER, (*images, Text(text)) if text or not images else images
+        words = (Text(text),) if text or not images else ()
+        role, blocks = USER, (*images, *words, *event.documents)
     else:
         return ()
     if blocks:

@@ -5,6 +5,7 @@ thinking of this model, signed               itself, byte for byte
 any other thinking                           not at all: another model cannot read it, and vendors refuse it
 a call id or tool name the vendor refuses    a name made of it, the same for the call and its result
 an image for a model that sees none          a line that says so, also within a result
+a document                                   its text between marks that do not occur in it
 no content                                   [empty]: vendors refuse a message without content
 
 Pairs and the order of roles are whole before this (`request.build`). It works on one message at a time, so that sizes
@@ -16,8 +17,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ikigai.core.messages import TOOL, Block, Image, Message, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import TOOL, Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
+from ikigai.core.sanitize import clean_line
 
 EMPTY_TEXT = "[empty]"
 """The text of a message without content: vendors refuse such a message."""
@@ -72,6 +74,23 @@ def _image_placeholder(image: Image) -> str:
     return f"[image {image.name} left out: this model sees no images]".replace("  ", " ")
 
 
+def _document(document: Document, cross_model: CrossModelFormat) -> Text:
+    return Text(document_text(document))
+
+
+def document_text(document: Document) -> str:
+    """Return a document as a model reads it: between marks that name it and do not occur in its text."""
+    mark, number = str(document.kind), 1
+    while f"</{mark}>" in document.text:
+        number += 1
+        mark = f"{document.kind}-{number}"
+    name = clean_line(document.name).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    end = "" if document.text.endswith("\n") else "\n"
+    if document.whole:
+        end += f"[cut: only the first {len(document.text.encode()):,} of {document.whole:,} bytes are shown]\n"
+    return f'<{mark} name="{name}">\n{document.text}{end}</{mark}>'
+
+
 def _call(call: ToolCall, cross_model: CrossModelFormat) -> ToolCall:
     if _is_portable(call.id) and _is_portable(call.name):
         return call
@@ -92,6 +111,7 @@ _FITTED: dict[type, Callable[[Any, CrossModelFormat], Block | None]] = {
     Text: _text,
     Thinking: _thinking,
     Image: _image,
+    Document: _document,
     ToolCall: _call,
     ToolResult: _result,
 }

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, get_args
 
 from ikigai.core.events import ApprovalDecided, Choices, FilterPlanned, MailSent, MailTaken, Summarised, UsageReported
-from ikigai.core.messages import Image, ReplyBlock, StopReason, ToolCall, ToolResult, ToolSpec
+from ikigai.core.messages import Document, Image, ReplyBlock, StopReason, ToolCall, ToolResult, ToolSpec
 from ikigai.core.record import Record
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Submitted(Record, frozen=True):
     images: tuple[Image, ...] = ()
     sender: str = ""
     attended: bool = False
+    documents: tuple[Document, ...] = ()
 
 
 class Steered(Record, frozen=True):
@@ -70,6 +71,7 @@ class Steered(Record, frozen=True):
 
     text: str
     images: tuple[Image, ...] = ()
+    documents: tuple[Document, ...] = ()
 
 
 class MailDelivered(Record, frozen=True):

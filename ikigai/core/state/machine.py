@@ -48,7 +48,7 @@ from ikigai.core.events import (
     ToolStarted,
     UserMessage,
 )
-from ikigai.core.messages import Image, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall
+from ikigai.core.messages import ReplyBlock, Role, StopReason, Text, Thinking, ToolCall
 from ikigai.core.request.build import append_event
 from ikigai.core.request.reply import interrupted_events, reply_events, storable_blocks
 from ikigai.core.request.reply_draft import Draft
@@ -170,10 +170,10 @@ def decide(memory: Memory, incoming: Input) -> tuple[Event, ...]:
             return (*extra_events, result)
         case NoteClosed():
             return _end_turn(memory, (), Ending.COMPLETED)
-        case Steered(text, images):
+        case Steered():
             if memory.status is AgentStatus.RUNNING_TOOLS:
                 raise Rejected("The turn waits for the results of its tools.", "Send it when they have come.")
-            return _submitted(memory, text, images)
+            return _submitted(memory, UserMessage(incoming.text, incoming.images, documents=incoming.documents))
         case _ if memory.status is not AgentStatus.IDLE:
             raise Rejected(f"The agent is busy ({memory.status.value}).", "Esc stops it.")
         case _:
@@ -187,11 +187,13 @@ def _decide_while_idle(
     match incoming:
         case InstructionsChanged(value):
             return changed_instructions(memory, value)
-        case Submitted(text, images, sender, attended):
-            return _submitted(memory, text, images, sender, attended)
+        case Submitted(text, images, sender, attended, documents):
+            message = UserMessage(text, images, sender=sender, attended=attended, documents=documents)
+            return _submitted(memory, message)
         case MailDelivered(mails):
             senders = ", ".join(dict.fromkeys(mail.shown for mail in mails))
-            return (*_submitted(memory, join_messages(mails), (), senders), *(mail.taken for mail in mails))
+            message = UserMessage(join_messages(mails), sender=senders)
+            return (*_submitted(memory, message), *(mail.taken for mail in mails))
         case Clear():
             return (Cleared(memory.own),)
         case SetMark(label):
@@ -216,7 +218,7 @@ def _decide_while_idle(
                     f"{memory.model} takes no tools, and looks for no messages by criteria.",
                     "/forget takes ids, too; /model chooses another model.",
                 )
-            return tuple(replace(event, planning=mode) for event in _submitted(memory, criteria, ()))
+            return tuple(replace(event, planning=mode) for event in _submitted(memory, UserMessage(criteria)))
         case Quote(text):
             return (UserMessage(storable(text), alone=True),)
         case Undo(id):
@@ -224,8 +226,8 @@ def _decide_while_idle(
         case Redo():
             return (redo_change(memory),)
         case Retry():
-            back, text, images = rewind_newest(memory)
-            return (back, *_submitted(memory, text, images))
+            back, message = rewind_newest(memory)
+            return (back, *_submitted(memory, message))
         case Edit():
             return rewind_newest(memory)[:1]
         case Change(values):
@@ -306,13 +308,12 @@ def _call_ids(memory: Memory) -> set[str]:
     return ended | {call.id for _, call in memory.open.calls} if memory.open else ended
 
 
-def _submitted(
-    memory: Memory, text: str, images: tuple[Image, ...], sender: str = "", attended: bool = False
-) -> tuple[Event, ...]:
-    text, sender = storable(text), storable(sender)
+def _submitted(memory: Memory, message: UserMessage) -> tuple[Event, ...]:
+    """Return the message as it is stored. Raise Rejected if no request has room for it."""
+    message = replace(message, text=storable(message.text), sender=storable(message.sender))
     if not memory.model:
         raise Rejected("There is no model to ask.", "Type /model PROVIDER/NAME, or run: ikigai login or ikigai setup")
-    message_bytes = measure(memory, append_event((), UserMessage(text, images, sender=sender)))
+    message_bytes = measure(memory, append_event((), message))
     size = tokens.count_tokens(memory.provider, memory.model, memory.envelope + message_bytes)
     if size > SURE_OVERFLOW_FACTOR * memory.limits.context:
         raise Rejected(
@@ -328,7 +329,7 @@ def _submitted(
                 "and the window is off.",
                 "Use /clear or /rewind, or switch the window on with /budget 100k.",
             )
-    return (UserMessage(text, images, sender=sender, attended=attended),)
+    return (message,)
 
 
 def _finish_summary(memory: Memory, summary: Summarised, begins: MemoryStart | None) -> Summarised:

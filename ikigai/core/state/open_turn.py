@@ -15,9 +15,10 @@ from typing import TypeAlias
 import msgspec
 
 from ikigai.core.events import Event, FilterPlanned, MailTaken, ToolStarted, UserMessage
-from ikigai.core.messages import ASSISTANT, TOOL, Block, Message, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import ASSISTANT, TOOL, Block, Document, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.build import join
+from ikigai.core.request.cross_model import document_text
 from ikigai.core.state.tool_results import ToolResultLimits, cap_result, mask_result, masked_edge
 
 replace = msgspec.structs.replace
@@ -289,6 +290,8 @@ def max_bytes(blocks: tuple[Block, ...]) -> int:
             characters = len(block.text)
         elif type(block) is Thinking:
             characters = len(block.text) + len(block.signature)
+        elif type(block) is Document:
+            characters = len(document_text(block))
         else:
             return MAX_IMAGE_BYTES
         total += MAX_BLOCK_BYTES + MAX_CHARACTER_BYTES * characters

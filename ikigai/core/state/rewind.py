@@ -1,8 +1,8 @@
 """This module finds the events that go back: to a mark, to a turn, to before the newest turn, and undos."""
 
 from ikigai.core.errors import Rejected
-from ikigai.core.events import Rewound, Undone
-from ikigai.core.messages import Image
+from ikigai.core.events import Rewound, Undone, UserMessage
+from ikigai.core.messages import Document, Image
 from ikigai.core.request.build import is_mail, is_planning
 from ikigai.core.state.fold import REMOVED_TEXT
 from ikigai.core.state.memory import Mark, Memory
@@ -37,8 +37,8 @@ def rewind_to_turn(memory: Memory, to: int) -> Rewound:
     return Rewound(to)
 
 
-def rewind_newest(memory: Memory) -> tuple[Rewound, str, tuple[Image, ...]]:
-    """Return the rewind to before the newest turn, and the text and images of its message. Raise Rejected."""
+def rewind_newest(memory: Memory) -> tuple[Rewound, UserMessage]:
+    """Return the rewind to before the newest turn, and the message that began it. Raise Rejected."""
     newest = memory.full_window.turns[-1] if memory.full_window.turns else None
     if newest is None:
         raise Rejected("There is no turn to go back before.", "Send a message first.")
@@ -49,12 +49,14 @@ def rewind_newest(memory: Memory) -> tuple[Rewound, str, tuple[Image, ...]]:
         raise Rejected("The newest turn is a talk about what to forget.", "Type that command again, or /rewind ID.")
     if is_mail(message.text):
         raise Rejected("The newest turn began with a message of another agent.", "/rewind ID goes back before it.")
-    return Rewound(newest.id - 1), message.text, tuple(block for block in message.blocks if isinstance(block, Image))
+    images = tuple(block for block in message.blocks if isinstance(block, Image))
+    documents = tuple(block for block in message.blocks if isinstance(block, Document))
+    return Rewound(newest.id - 1), UserMessage(message.text, images, documents=documents)
 
 
 def newest_user_text(memory: Memory) -> str:
     """Return the message that began the newest turn. Raise Rejected as `Edit` does."""
-    return rewind_newest(memory)[1]
+    return rewind_newest(memory)[1].text
 
 
 def undo_change(memory: Memory, id: int) -> Undone:

@@ -25,7 +25,7 @@ WORDLESS_KINDS = frozenset(
 )
 """Kinds without words of a user, model or tool."""
 DROPPED_FIELDS = {
-    "user": ("images",),
+    "user": ("images", "documents"),
     "assistant": ("blocks",),
     "tool_call": ("malformed",),
     "tool_result": ("images", "diff"),
@@ -33,7 +33,7 @@ DROPPED_FIELDS = {
 """Fields of data that hold words or pictures; a row is whole without them."""
 KEPT_FIELDS = frozenset(
     ("id", "call_id", "name", "tool", "type", "vendor", "media_type", "model", "level", "provider", "parent", "stop")
-) | {"ending", "counted", "mode", "origin", "origins", "decision", "planning", "what", "to", "sender"}
+) | {"ending", "counted", "mode", "origin", "origins", "decision", "planning", "what", "to", "sender", "kind"}
 """Fields of data that hold names: without them the row, or the other one of its pair, could not be read."""
 
 TextPredicate: TypeAlias = Callable[[str], bool]
@@ -115,7 +115,7 @@ def _was_sent(kind: str, lost: list[Any]) -> bool:
     Otherwise there would be fewer messages than the totals of its turn say.
     """
     if kind == "user":
-        return bool(lost[0])
+        return any(lost)
     blocks = cast("list[Any]", lost[0]) if kind == "assistant" and isinstance(lost[0], list) else []
     return any(isinstance(block, dict) and cast("dict[str, Any]", block).get("signature") for block in blocks)
 

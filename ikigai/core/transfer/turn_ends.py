@@ -25,7 +25,7 @@ from ikigai.core.events import (
     Undone,
     UserMessage,
 )
-from ikigai.core.messages import Message, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import Document, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.build import close_turn, join
 from ikigai.core.state.memory import replace
 from ikigai.core.transfer.renumber import RawRow
@@ -155,6 +155,8 @@ def _size(message: Message) -> int:
                 words += len(text.encode())
             case Thinking():
                 words += len(block.text.encode()) + len(block.signature)
+            case Document():
+                words += len(block.text.encode())
             case ToolCall():
                 words += len(block.arguments.encode())
             case ToolResult():

@@ -10,7 +10,7 @@ import msgspec
 
 from ikigai.core import tokens
 from ikigai.core.events import UsageReported
-from ikigai.core.messages import Image, Message, Role, Text, ToolResult
+from ikigai.core.messages import Document, Image, Message, Role, Text, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.pins import list_pins, without_pins
 from ikigai.core.request.system_prompt import system_prompt as system_prompt
@@ -52,6 +52,7 @@ class ContextReport(Record, frozen=True):
     `takes_tools` is false for a model that can be offered none.
 
     `turns` are sent whole, `turns_out` and `messages_out` are not. `images` is the size of all pictures in the parts.
+    `documents` is the number of attached files, folders and pages, `documents_size` their size in the parts.
     """
 
     model: str
@@ -68,6 +69,8 @@ class ContextReport(Record, frozen=True):
     messages_out: int
     pictures: int
     images: int
+    documents: int
+    documents_size: int
     prune_fraction: float
     keep_first_turn: bool
     max_history_tokens: int
@@ -79,7 +82,8 @@ class ContextReport(Record, frozen=True):
 def build_report(memory: Memory, learned: bool = False, last: UsageReported | None = None) -> ContextReport:
     """Return the report of this memory; `last` is the agent's newest request with a provider's count."""
     older, rules = memory.window.older, memory.run.rules
-    pictures, images = _images(memory)
+    pictures, images = _attached(memory, Image)
+    documents, documents_size = _attached(memory, Document)
     turns = len(memory.window.turns) + (memory.window.first is not None)
     return ContextReport(
         model=memory.model,
@@ -96,6 +100,8 @@ def build_report(memory: Memory, learned: bool = False, last: UsageReported | No
         messages_out=older.messages,
         pictures=pictures,
         images=_tokens(memory, images),
+        documents=documents,
+        documents_size=_tokens(memory, documents_size),
         prune_fraction=rules.prune_fraction,
         keep_first_turn=rules.keep_first_turn,
         max_history_tokens=rules.max_history,
@@ -156,23 +162,37 @@ def _split(memory: Memory, messages: tuple[Message, ...], size: int) -> tuple[in
     return size - results, results
 
 
-def _images(memory: Memory) -> tuple[int, int]:
-    """Return the number of pictures, and the bytes they count for."""
+def count_images(memory: Memory) -> int:
+    """Return the number of pictures in the context."""
+    return sum(len(message.images) for message in _sent(memory))
+
+
+def _sent(memory: Memory) -> tuple[Message, ...]:
     first, opened = memory.window.first, memory.open
-    sent = (
+    return (
         *(first.messages if first else ()),
         *(message for turn in memory.window.turns for message in turn.messages),
         *(opened.messages if opened else ()),
     )
-    found = [message for message in sent if message.images]
-    bare = [Message(each.role, _without(each)) for each in found]
-    return sum(len(each.images) for each in found), measure(memory, found) - measure(memory, bare)
 
 
-def _without(message: Message) -> tuple[Any, ...]:
-    blocks = (block for block in message.blocks if not isinstance(block, Image))
+def _attached(memory: Memory, kind: type[Image | Document]) -> tuple[int, int]:
+    """Return the number of attachments of this kind, and the bytes they count for."""
+    counts = [(message, _count(message, kind)) for message in _sent(memory)]
+    found = [message for message, count in counts if count]
+    bare = [Message(each.role, _without(each, kind)) for each in found]
+    return sum(count for _, count in counts), measure(memory, found) - measure(memory, bare)
+
+
+def _count(message: Message, kind: type[Image | Document]) -> int:
+    return len(message.images) if kind is Image else sum(isinstance(block, kind) for block in message.blocks)
+
+
+def _without(message: Message, kind: type[Image | Document]) -> tuple[Any, ...]:
+    blocks = (block for block in message.blocks if not isinstance(block, kind))
     return tuple(
-        msgspec.structs.replace(each, images=()) if isinstance(each, ToolResult) else each for each in blocks
+        msgspec.structs.replace(each, images=()) if kind is Image and isinstance(each, ToolResult) else each
+        for each in blocks
     ) or (Text(""),)
 
 
@@ -209,6 +229,8 @@ def format_report(of: ContextReport) -> str:
         rows["tools"] = "none: the model takes none"
     if of.pictures:
         rows["images"] = f"{of.pictures:,}, {_short(of.images)} tokens of the above"
+    if of.documents:
+        rows["attached"] = f"{of.documents:,} texts, {_short(of.documents_size)} tokens of the above"
     return "\n".join((*lines, "", *(f"{name:<12} {value}" for name, value in rows.items())))
 
 

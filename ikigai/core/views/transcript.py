@@ -34,7 +34,7 @@ from ikigai.core.events import (
     UserMessage,
     Value,
 )
-from ikigai.core.messages import Image, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.messages import Document, DocumentKind, Image, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.record import Record
 from ikigai.core.request.pins import PIN_PREFIX, parse_pin, pin_tokens
 from ikigai.core.request.reply import SHORT_REPLY_REASONS
@@ -126,8 +126,9 @@ def _event_text(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
             return Speaker.USER, f"[from {sender}] {text}", "", False
         case MailTaken():
             return None
-        case UserMessage(text, images):
-            return Speaker.USER, "\n".join((*map(_picture, images), text)).rstrip("\n"), "", False
+        case UserMessage(text, images, documents=documents):
+            attached = (*map(_picture, images), *map(_document, documents))
+            return Speaker.USER, "\n".join((*attached, text)).rstrip("\n"), "", False
         case AssistantMessage() as message:
             shown = message.text or _collect_thoughts(message.blocks)
             return (Speaker.ASSISTANT, message.text, "", False) if shown else None
@@ -161,6 +162,12 @@ def _collect_thoughts(blocks: tuple[Text | Thinking, ...]) -> tuple[Thought, ...
 
 def _picture(image: Image) -> str:
     return f"[image {image.name or image.media_type}, {image.width}×{image.height}]"
+
+
+def _document(document: Document) -> str:
+    one, more = ("entry", "entries") if document.kind is DocumentKind.FOLDER else ("line", "lines")
+    size = f"{document.lines:,} {one if document.lines == 1 else more}{', cut' * bool(document.whole)}"
+    return f"[{document.kind} {document.name}, {size}]"
 
 
 def _note(id: int, event: object) -> str:

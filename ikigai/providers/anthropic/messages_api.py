@@ -9,6 +9,7 @@ import msgspec
 from ikigai.core.messages import (
     ASSISTANT,
     Block,
+    Document,
     Image,
     Message,
     StopReason,
@@ -148,6 +149,8 @@ def _parts(block: Block) -> list[dict[str, Any]]:
                 "content": [_text(text), *images] if images else text,
             }
             return [result | {"is_error": True} if is_error else result]
+        case Document():  # `fit_message` makes it a Text
+            raise TypeError("a message holds a document")
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import msgspec
 from ikigai.core.messages import (
     ASSISTANT,
     TOOL,
+    Document,
     Image,
     Message,
     StopReason,
@@ -176,7 +177,7 @@ class ContentsEncoder(BodyEncoder):
         return TILE * -(-image.width // side) * -(-image.height // side)
 
 
-def _part(block: Text | Image | ToolCall | ToolResult) -> dict[str, Any]:
+def _part(block: Text | Image | Document | ToolCall | ToolResult) -> dict[str, Any]:
     match block:
         case Text(text):
             return {"text": text}
@@ -187,6 +188,8 @@ def _part(block: Text | Image | ToolCall | ToolResult) -> dict[str, Any]:
         case ToolResult(id, content, is_error, name):
             response = {"error" if is_error else "output": content}
             return {"functionResponse": {"id": id, "name": name, "response": response}}
+        case Document():  # `fit_message` makes it a Text
+            raise TypeError("a message holds a document")
 
 
 class ContentsReader:

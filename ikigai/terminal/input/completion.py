@@ -1,6 +1,5 @@
 """This module finds completions of the input (commands, their arguments, files behind an @) and keeps their menu."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prompt_toolkit.buffer import Buffer, CompletionState
@@ -15,12 +14,6 @@ SPACED_KINDS = ("marks", "files", "pins", "sets", "modes", "turns")
 """Kinds of arguments that may hold spaces."""
 
 MAX_CANDIDATES = 200
-
-_MENTION = re.compile(r"""(?:^|(?<=[\s(\[{<"'“‘«]))@(?:"([^"\n]*)|'([^'\n]*)|((?!["'])(?:\\.|[^\s\\])*))\Z""")
-"""An @ at the start of a word and the path begun behind it, as `ikigai.images.files` reads it.
-
-A path without quotes may hold a quote later; its completion then stands in other quotes.
-"""
 
 
 class Candidate(Record, frozen=True):
@@ -63,13 +56,15 @@ def find_candidates(before: str, complete: Complete) -> list[Candidate]:
 
 
 def _complete_mention(before: str, complete: Complete) -> Iterator[Candidate]:
-    if match := _MENTION.search(before):
-        quoted, bare = match[1] or match[2] or "", match[3] or ""
-        paths = complete("mentions", quoted or re.sub(r"\\(.)", r"\1", bare))
+    from ikigai.core.mentions import begun_mention  # only once there is an @
+
+    if begun := begun_mention(before):
+        written, path = begun
+        paths = complete("mentions", path)
         about = paths if isinstance(paths, Mapping) else dict.fromkeys(paths, "")
         for text in about:
-            if text != match[0]:
-                yield Candidate(text, len(match[0]), about[text])
+            if text != written:
+                yield Candidate(text, len(written), about[text])
 
 
 class Menu:

@@ -45,15 +45,22 @@ class ListFiles:
     def _list(self, arguments: ListFilesArguments) -> ToolOutput:
         path = self._access.path(arguments, arguments.path)
         try:
-            with open_directory(path) as directory:
-                names = sorted(os.listdir(directory))  # noqa: PTH208 - of a descriptor
-                lines = [_entry(directory, name) for name in names[:MAX_LISTED_ENTRIES]]
+            lines, count = list_entries(path)
         except OSError as error:
             raise readable_error(error, arguments.path) from None
-        if not names:
+        if not lines:
             return ToolOutput(f"[{arguments.path} is empty]")
-        more = [f"[{len(names) - MAX_LISTED_ENTRIES:,} more entries]"] if len(names) > MAX_LISTED_ENTRIES else []
+        more = [f"[{count - len(lines):,} more entries]"] if count > len(lines) else []
         return ToolOutput("\n".join((*lines, *more)))
+
+
+def list_entries(path: Path) -> tuple[list[str], int]:
+    """Return a line for each entry of the directory at this resolved path, at most MAX_LISTED_ENTRIES in the order of
+    their names, and the number of all entries. Raise OSErrors, without words.
+    """
+    with open_directory(path) as directory:
+        names = sorted(os.listdir(directory))  # noqa: PTH208 - of a descriptor
+        return [_entry(directory, name) for name in names[:MAX_LISTED_ENTRIES]], len(names)
 
 
 def _entry(directory: int, name: str) -> str:

@@ -25,7 +25,7 @@ NUMBERS = {  # whole numbers that are no ids
     ("filter", "messages"), ("filter", "before"), ("filter", "after"),
     ("usage", "usage"), ("usage", "attempt"), ("usage", "size"), ("usage", "out"),
     ("summary", "turns"), ("summary", "unseen"), ("summary", "before"), ("summary", "after"),
-    ("user", "images"), ("tool_result", "images"), ("tool_result", "whole"),
+    ("user", "images"), ("user", "documents"), ("tool_result", "images"), ("tool_result", "whole"),
     ("mail_sent", "answers"),
     ("settings", "values"), ("clear", "own"),
 }  # fmt: skip

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image as Pillow
 
 from ikigai.core.errors import Rejected
-from ikigai.images.mentioned_files import PNG
+from ikigai.images.picture_files import PNG
 from ikigai.tools.base import EffectKind
 from ikigai.tools.files.contents import MAX_WHOLE_BYTES, read_present, replace
 from ikigai.tools.files.safe_paths import is_inside, open_file, resolve_path

@@ -1,0 +1,265 @@
+"""This module attaches what a message mentions with an @: files, folders, pictures and pages from the web.
+
+the path or URL behind the @                       what happens
+a text file, a folder, a picture                   its text, its list of entries, or the picture goes along
+https://…                                          the page goes along, if the approval of `web_fetch` allows it
+a file whose name looks like one with keys         the user is asked first; also for a file of ikigai's own
+a binary file, a pipe, a device, no permission     nothing is sent: Rejected, in words
+nothing that exists, and it looks like a path      nothing is sent: Rejected, in words (see `_looks_like_path`)
+nothing that exists, otherwise                     it stays a word, and the user is told
+
+`read_mentions` reads local files and blocks; `attach` does the rest. REPL and print mode use both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import errno
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ikigai.core.errors import Rejected
+from ikigai.core.mentions import Mention, find_mentions
+from ikigai.core.messages import Attachment, Document, DocumentKind, Image
+from ikigai.core.questions import yes_or_no
+from ikigai.core.sanitize import clean_line, storable
+from ikigai.images import PICTURE_ENDINGS, read_picture
+from ikigai.system import paths
+from ikigai.tools.files.contents import read_prefix
+from ikigai.tools.files.encodings import recognize_encoding, visible_text
+from ikigai.tools.files.list_files import list_entries
+from ikigai.tools.files.safe_paths import NotRegularFile, open_file, resolve_path
+from ikigai.tools.secret_files import is_below, is_secret
+
+if TYPE_CHECKING:
+    from ikigai.app.services import Services
+    from ikigai.core.events import Choices
+    from ikigai.core.ports import Ask
+
+MAX_DOCUMENT_BYTES = 100_000
+"""Most bytes of a file's text or of a page that go along, about 25,000 tokens; the rest is cut off, and said so."""
+MAX_DOCUMENTS_BYTES = 400_000
+"""Most bytes of all documents of one message."""
+MAX_ATTACHMENTS, MAX_IMAGES_BASE64 = 20, 14_000_000
+"""Most attachments of one message, and most characters of the base64 of its images.
+
+All images in the window go with every request, and a whole request may have 20 MB with Google and 32 with Anthropic.
+"""
+MAX_UNKNOWN_NAMED = 3
+"""Words with an @ that a notice names."""
+_TEXT_ENDINGS = re.compile(
+    r".+\.(md|txt|rst|adoc|log|csv|tsv|json|jsonl|ya?ml|toml|ini|cfg|conf|xml|html?|css|scss|less|svg|sql|diff|patch"
+    r"|py|pyi|ipynb|js|mjs|cjs|jsx|ts|tsx|vue|svelte|c|h|cc|cpp|cxx|hh|hpp|m|mm|rs|go|java|kt|kts|scala|swift|cs|fs"
+    r"|rb|php|pl|lua|r|jl|hs|ml|ex|exs|erl|clj|zig|nim|dart|sh|bash|zsh|fish|ps1|bat|tf|proto|graphql|tex|pdf|docx?"
+    r"|xlsx?|zip|gz|tar|lock|env)",
+    re.IGNORECASE,
+)
+"""Names with these endings are meant as files."""
+_REMEDY = "Check the name after the @, or take the @ away. Nothing was sent."
+
+
+class LocalMentions(NamedTuple):
+    """Parts of a message that were read from this machine.
+
+    `parts` are attachments and the URLs between them, in the order of the message. `doubtful` are sentences about files
+    that the user is asked about. `unknown` are the words with an @ that name nothing.
+    """
+
+    parts: tuple[Attachment | str, ...] = ()
+    doubtful: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+NONE = LocalMentions()
+"""Nothing is mentioned."""
+
+
+class Attached(NamedTuple):
+    """The attachments of a message."""
+
+    images: tuple[Image, ...] = ()
+    documents: tuple[Document, ...] = ()
+
+
+def read_mentions(text: str, folder: Path | None = None) -> LocalMentions:
+    """Read the files and folders that `text` mentions, each once; block.
+
+    Relative paths begin at `folder`, by default the working directory. Raise Rejected for the first that cannot be
+    attached.
+    """
+    folder = folder or Path(paths.current_directory() or "/")
+    parts = dict[str, Attachment | str]()
+    doubtful, unknown = dict[str, None](), list[str]()
+    for mention in find_mentions(text):
+        if mention.url:
+            parts[mention.url] = mention.url
+        elif found := _find(mention, folder):
+            name, path = found
+            if len(parts) >= MAX_ATTACHMENTS and str(path) not in parts:
+                raise Rejected("A message can have at most 20 attachments.", "Send it in several messages.")
+            if str(path) not in parts:
+                parts[str(path)] = _read(path, name)
+            if doubt := _doubt(path, name, folder):
+                doubtful[doubt] = None
+        elif not mention.is_code:
+            unknown.append(f"@{mention.names[-1]}")
+    return LocalMentions(tuple(parts.values()), tuple(doubtful), tuple(unknown))
+
+
+async def attach(
+    local: LocalMentions, services: Services, settings: Choices, ask: Ask, on_wait: Callable[[str], object]
+) -> Attached:
+    """Return the attachments of a message, after the questions about them, with its pages fetched and keys replaced.
+
+    `on_wait` gets what is being waited for, and "" at the end. Raise Rejected where the user or the policy says no, for
+    a page that does not come, and for more than a message can hold.
+    """
+    if local.doubtful:
+        lines = (*local.doubtful, "Attached, it is stored in the log and sent to the model.")
+        if (await ask(yes_or_no("Attach it?", lines))).key != "y":
+            raise Rejected("Nothing was attached, and nothing was sent.", "Take the @ away to send the words alone.")
+    parts = list[Attachment]()
+    try:
+        for part in local.parts:
+            if isinstance(part, str):
+                on_wait(part)
+                part = await _fetch(part, services, settings, ask)
+            parts.append(part)
+    finally:
+        on_wait("")
+    images = tuple(part for part in parts if isinstance(part, Image))
+    redactor = services.redaction.redactor()
+    documents = tuple(
+        Document(part.name, redactor.foreign(part.text), part.kind, part.whole)
+        for part in parts
+        if isinstance(part, Document)
+    )
+    if sum(len(image.data) for image in images) > MAX_IMAGES_BASE64:
+        raise Rejected("These images are too large for one message.", "Send them in several messages.")
+    if sum(len(each.text.encode()) for each in documents) > MAX_DOCUMENTS_BYTES:
+        what = f"The attached texts have more than {MAX_DOCUMENTS_BYTES:,} bytes together, the most of one message."
+        raise Rejected(what, "Send them in several messages.")
+    return Attached(images, documents)
+
+
+def unknown_notice(unknown: Sequence[str]) -> str:
+    """Return the notice about words with an @ that name nothing; "" for none."""
+    if not unknown:
+        return ""
+    names = ", ".join(map(clean_line, unknown[:MAX_UNKNOWN_NAMED])) + ", …" * (len(unknown) > MAX_UNKNOWN_NAMED)
+    return f"There is no file or folder {names}: sent as plain text."
+
+
+# ── local files ──
+
+
+def _find(mention: Mention, folder: Path) -> tuple[str, Path] | None:
+    """Return the name and the resolved path of what is mentioned, None for plain words. Raise Rejected if it is
+    missing.
+    """
+    for name in mention.names:
+        if path := _existing(name, folder):
+            return name, path
+    missing = next((name for name in mention.names if _looks_like_path(name, folder)), "")
+    if missing and not mention.is_code:
+        raise Rejected(f"There is no file or folder {clean_line(missing)}.", _REMEDY)
+    return None
+
+
+def _existing(name: str, folder: Path) -> Path | None:
+    """Return the resolved path if there is something, or if its folder may not be searched."""
+    try:
+        path = resolve_path(name, folder)
+    except (OSError, ValueError):
+        return None
+    try:
+        path.lstat()
+    except OSError as error:
+        return path if error.errno == errno.EACCES else None
+    return path
+
+
+def _looks_like_path(name: str, folder: Path) -> bool:
+    """Return True if a user who writes this name of nothing means a file: by its ending or its beginning, or because
+    the folder exists that it should be in.
+    """
+    if name.lower().endswith(PICTURE_ENDINGS) or _TEXT_ENDINGS.fullmatch(name):
+        return True
+    if name.startswith(("~/", "./", "../")) or name.endswith("/"):
+        return True
+    above = name.rpartition("/")[0]
+    return bool(above) and _existing(above, folder) is not None
+
+
+def _doubt(path: Path, name: str, folder: Path) -> str:
+    """Return why the user is asked about a file, in a sentence; "" for an ordinary one."""
+    own = [os.path.realpath(each) for each in paths.own_folders()]
+    if any(is_below(each, str(path)) or is_below(str(path), each) for each in own):
+        return f"{clean_line(name)} belongs to ikigai itself, or holds what does."
+    given = os.path.normpath(folder / os.path.expanduser(name))  # noqa: PTH111
+    if is_secret(str(folder), str(path)) or is_secret(str(folder), given):
+        return f"{clean_line(name)} looks like a file with keys or passwords."
+    return ""
+
+
+def _read(path: Path, name: str) -> Attachment:
+    shown = clean_line(name)
+    try:
+        if path.is_dir():
+            entries, count = list_entries(path)
+            text = "".join(f"{entry}\n" for entry in entries)
+            return Document(storable(name), storable(text), DocumentKind.FOLDER, count if count > len(entries) else 0)
+        with open_file(path) as file:
+            if image := read_picture(file, shown):
+                return image
+            data, size = read_prefix(file, MAX_DOCUMENT_BYTES + 1), os.fstat(file.fileno()).st_size
+    except NotRegularFile as error:
+        raise Rejected(f"{shown} is {error}, not a file.", "Copy what it holds into a file first.") from None
+    except OSError as error:
+        why = error.strerror or "it changed meanwhile"
+        raise Rejected(f"{shown} cannot be read: {why}.", _REMEDY) from None
+    if name.lower().endswith(PICTURE_ENDINGS):
+        what = f"{shown} is not a PNG, JPEG, WebP or GIF."
+        raise Rejected(what, "Convert it to one of them, or take the @ away.")
+    text = _decode(data)
+    if text is None:
+        what = f"{shown} is a binary file of {max(size, len(data)):,} bytes."
+        raise Rejected(what, "Text files, folders and pictures (PNG, JPEG, WebP, GIF) can be attached.")
+    return Document(storable(name), text, whole=max(size, len(data)) if len(data) > MAX_DOCUMENT_BYTES else 0)
+
+
+def _decode(data: bytes) -> str | None:
+    """Return the text of a file, cut to MAX_DOCUMENT_BYTES at a line end if there is one; None for a binary file."""
+    is_whole = len(data) <= MAX_DOCUMENT_BYTES
+    encoding = recognize_encoding(data, whole=is_whole)
+    if encoding is None:
+        return None
+    errors = "surrogateescape" if encoding.name == "utf-8" else "replace"
+    decoder = codecs.getincrementaldecoder(encoding.name)(errors)
+    text = decoder.decode(data[len(encoding.mark) :][:MAX_DOCUMENT_BYTES], final=is_whole)
+    if not is_whole:
+        text = text[: text.rfind("\n") + 1] or text
+    return storable(visible_text(text))
+
+
+# ── pages ──
+
+
+async def _fetch(url: str, services: Services, settings: Choices, ask: Ask) -> Attachment:
+    """Fetch a page by the tool `web_fetch`, after its approval. Raise Rejected."""
+    shown = clean_line(url)
+    try:
+        output = await services.tool_runtime.fetch_page(url, settings, ask)
+    except (OSError, ValueError) as error:
+        raise Rejected(f"{shown} cannot be attached: {error}", _REMEDY) from None
+    if output.images:
+        return output.images[0]
+    if output.failed:
+        raise Rejected(f"{shown} cannot be attached: {output.text.partition(chr(10))[0]}.", _REMEDY)
+    data = storable(output.text).encode()
+    text = await asyncio.to_thread(_decode, data[: MAX_DOCUMENT_BYTES + 1])
+    return Document(storable(url), text or "", DocumentKind.PAGE, len(data) if len(data) > MAX_DOCUMENT_BYTES else 0)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ikigai.app.pasted_pictures import find_pasted
 from ikigai.core.errors import Rejected
 from ikigai.core.mentions import Mention, find_mentions
 from ikigai.core.messages import Attachment, Document, DocumentKind, Image
@@ -162,7 +163,7 @@ def _find(mention: Mention, folder: Path) -> tuple[str, Path] | None:
     missing.
     """
     for name in mention.names:
-        if path := _existing(name, folder):
+        if path := _existing(name, folder) or find_pasted(name):
             return name, path
     missing = next((name for name in mention.names if _looks_like_path(name, folder)), "")
     if missing and not mention.is_code:
@@ -197,6 +198,8 @@ def _looks_like_path(name: str, folder: Path) -> bool:
 
 def _doubt(path: Path, name: str, folder: Path) -> str:
     """Return why the user is asked about a file, in a sentence; "" for an ordinary one."""
+    if find_pasted(path.name) == path:
+        return ""
     own = [os.path.realpath(each) for each in paths.own_folders()]
     if any(is_below(each, str(path)) or is_below(str(path), each) for each in own):
         return f"{clean_line(name)} belongs to ikigai itself, or holds what does."

@@ -29,7 +29,7 @@ from ikigai.images.strip_metadata import strip_metadata
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-__all__ = ["PICTURE_ENDINGS", "read_picture", "unseen_notice"]
+__all__ = ["PICTURE_ENDINGS", "media_type_of", "read_picture", "unseen_notice"]
 
 log = logging.getLogger(__name__)
 

@@ -66,6 +66,7 @@ class Repl:
         self._session = Session(config, self._screen, self._active_agent)
         self._router = InputRouter(self._session, self.submit)
         self._commands = SlashCommands(self._session, self._router)
+        self._pasting: asyncio.Task[None] | None = None
 
     # ── start and end ──
 
@@ -99,6 +100,9 @@ class Repl:
             self._active_agent.runtime.preload()
         if self._session.services:
             await self._session.services.tool_runtime.preload()
+            from ikigai.app import pasted_pictures
+
+            await asyncio.to_thread(pasted_pictures.remove_old)
             self._session.track(asyncio.create_task(self._session.services.database.indexer.run(), name="index"))
 
     async def _begin(self) -> None:
@@ -216,6 +220,22 @@ class Repl:
 
     def typing(self, text: str) -> None:
         self._router.typing(text)
+
+    def paste_picture(self) -> None:
+        from ikigai.repl import picture_input
+
+        if self._pasting is None or self._pasting.done():
+            work = self._session.catch_errors(picture_input.paste_picture(self._screen), "clipboard")
+            self._pasting = asyncio.create_task(work, name="clipboard")
+            self._session.track(self._pasting)
+
+    def dropped(self, text: str) -> bool:
+        from ikigai.repl import picture_input
+
+        if not picture_input.may_be_pictures(text):
+            return False
+        self._session.spawn(picture_input.insert_dropped(self._screen, text), "dropped")
+        return True
 
     def draft_changed(self, entered: bool) -> None:
         self._active_agent.drafts.changed(entered)

@@ -107,6 +107,10 @@ class Screen:
         """Clear the input and return its text."""
         return self._input.take()
 
+    def insert(self, text: str) -> None:
+        """Insert `text` at the cursor of the input."""
+        self._input.insert(text)
+
     @property
     def unsent(self) -> str:
         """The text that was typed but not sent: queued messages, and the input before any search or answer."""

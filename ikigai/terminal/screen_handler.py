@@ -47,6 +47,16 @@ class ScreenHandler(Protocol):
         """Note the text of the input, whenever it has grown."""
         ...
 
+    def paste_picture(self) -> None:
+        """Put the picture of the clipboard into the input, as a mention."""
+        ...
+
+    def dropped(self, text: str) -> bool:
+        """Return True if a pasted text may be the paths of dropped pictures: then `Screen.insert` gets the text, or
+        mentions of them.
+        """
+        ...
+
     def draft_changed(self, entered: bool) -> None:
         """Note that `Screen.unsent` may have changed; `entered` says that a message was queued."""
         ...

@@ -1,6 +1,7 @@
 """Tests of images over the real program: from a typed word to the body of the request, and over restarts."""
 
 import base64
+import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from PIL import Image as Pillow
 
 from tests.e2e.account import ECHO, WIRE, Account, Wire, refused
+from tests.e2e.test_tools import answer
 from tests.support.invariants import check
 from tests.support.wire_server import Answer, completion
 
@@ -333,14 +335,12 @@ def test_a_file_with_keys_is_asked_about(account: Account, wire: Wire):
     with account.terminal(*WIRE) as program:
         program.ready().say("see @.env")
         program.wait_for(".env looks like a file with keys or passwords.")
-        program.wait_for("Attach it?")
-        program.type("n")
+        answer(program, "n", "Attach it?")
         program.wait_for("⚠ Nothing was attached, and nothing was sent.")
         program.wait_for_input("see @.env")
         assert not wire.requests
         program.type("\r")
-        program.wait(lambda: program.text().count("Attach it?") == 2, "the question again")
-        program.type("y")
+        answer(program, "y", "Attach it?")
         program.wait_for("● You said")
         program.leave()
     assert "TOKEN=1" in said(wire.messages()[0])
@@ -355,11 +355,11 @@ def test_a_page_needs_the_approval_of_web_fetch(account: Account, wire: Wire):
     url = f"http://127.0.0.1:{wire.server.port}/page"
     with account.terminal(*WIRE, columns=120) as program:
         program.ready().say(f"read @{url}, please")
-        program.wait_for("Fetch it?")
         program.wait_for("web_fetch")
-        program.type("n")
+        answer(program, "n", "Fetch it?")
         program.wait_for(f"⚠ {url} was not fetched. Nothing was sent.")
         program.wait_for_input(f"read @{url}, please")
+        program.type("\x15")
         program.leave()
     assert not wire.requests
     result = account.run(*WIRE, "-p", f"read @{url}")
@@ -367,4 +367,72 @@ def test_a_page_needs_the_approval_of_web_fetch(account: Account, wire: Wire):
     wire.answers(Answer(b"<h1>Title</h1>", headers={"Content-Type": "text/html"}), "A title.")
     result = account.run(*WIRE, "--yolo", "-p", f"read @{url}.")
     assert (result.returncode, result.stdout) == (0, "A title.\n")
-    assert said(wire.messages()[0]).endswith(f'<page name="{url}">\n[200 OK, {url}, text/html]\n# Title\n</page>')
+    assert said(wire.messages()[0]).endswith(f'<page name="{url}">\n[200 X, {url}, text/html]\n# Title\n</page>')
+
+
+# -- the clipboard, and dropped files -------------------------------------------------------------------------------
+
+
+def clipboard(account: Account, script: str) -> dict[str, str]:
+    """Make a program of the desktop's clipboard; return the variables that make it the clipboard."""
+    folder = account.home / "programs"
+    folder.mkdir(exist_ok=True)
+    (folder / "wl-paste").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "wl-paste").chmod(0o700)
+    return {"PATH": f"{folder}:{os.environ['PATH']}", "WAYLAND_DISPLAY": "wayland-test"}
+
+
+def test_a_picture_is_pasted_from_the_clipboard(account: Account, wire: Wire):
+    cat = picture(account.home / "cat.png")
+    script = f'[ "$1" = --list-types ] && echo image/png || cat {account.home}/cat.png'
+    with account.terminal(*WIRE, env=clipboard(account, script)) as program:
+        program.ready().type("what is \x16")
+        program.wait(lambda: program.input().startswith("what is @pasted-"), "the picture")
+        program.type("?\r")
+        program.wait_for("● You said")
+        program.leave()
+    ((_, images),) = stored(account)
+    assert images == [cat]
+    (file,) = (account.home / ".local" / "share" / "ikigai" / "pasted").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600 and file.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo text/plain", "⚠ There is no picture in the clipboard."),
+        ("exit 1", "⚠ There is no picture in the clipboard."),
+        ("sleep 600", "⚠ wl-paste did not answer within 5 s."),
+        ("echo image/png", "⚠ What is in the clipboard is not a PNG, JPEG, WebP or GIF."),
+    ],
+)
+def test_a_clipboard_without_a_picture_is_said(account: Account, script: str, words: str):
+    with account.terminal(*ECHO, env=clipboard(account, script), columns=120) as program:
+        program.ready().type("\x16\x16here")
+        program.wait_for_input("here")  # nothing waits for the clipboard
+        program.wait_for(words)
+        program.type("\x15")
+        program.leave()
+
+
+def test_the_missing_program_of_the_clipboard_is_named(account: Account):
+    env = {"PATH": str(account.home), "WAYLAND_DISPLAY": "wayland-test"}
+    with account.terminal(*ECHO, env=env, columns=120) as program:
+        program.ready().type("\x16")
+        program.wait_for("⚠ No program here reads pictures from the clipboard. Install wl-clipboard (wl-paste).")
+        program.leave()
+
+
+def test_dropped_pictures_become_mentions(account: Account, wire: Wire):
+    cat, dog = picture(account.home / "cat.png"), picture(account.home / "my dog.png", 50, 50)
+    with account.terminal(*WIRE, columns=200) as program:
+        program.ready().type("see ")
+        program.paste(f"{account.home}/cat.png {account.home}/my\\ dog.png ")
+        program.wait_for_input(f'see @{account.home}/cat.png @"{account.home}/my dog.png"')
+        program.type("\r")
+        program.wait_for("● You said")
+        program.paste(f"{account.home}/gone.png")
+        program.wait_for_input(f"{account.home}/gone.png")
+        program.type("\x15")
+        program.leave()
+    assert stored(account)[0][1] == [cat, dog]

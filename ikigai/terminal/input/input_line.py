@@ -73,6 +73,15 @@ class InputLine:
         if text:
             self._replace("\n".join(filter(None, (self.pastes.collapsed(text), self.buffer.text))))
 
+    def insert(self, text: str) -> None:
+        """Insert `text` at the cursor, or at the end of a text that is set aside."""
+        text = self.pastes.collapsed(text)
+        if self._aside is not None:
+            self._aside += text
+        else:
+            self.buffer.insert_text(text)
+            self._changed()
+
     def take(self) -> str:
         """Clear the input and return its text."""
         text = self.text

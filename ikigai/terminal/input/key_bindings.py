@@ -44,7 +44,8 @@ def build_bindings(
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
         if event.current_buffer is buffer:
-            buffer.insert_text(actions.pasted(event.data))
+            if actions.asked or not actions.handler.dropped(event.data):
+                buffer.insert_text(actions.pasted(event.data))
         else:
             event.current_buffer.insert_text(" ".join(event.data.split())[:200])
 
@@ -73,6 +74,11 @@ def _writing(on: On, actions: InputActions, buffer: Buffer, pastes: Pastes) -> N
             text = pastes.expanded(buffer.text)
             buffer.reset(append_to_history=True)
             actions.handler.steer(text)
+
+    @on("c-v")
+    def _(event: KeyPressEvent) -> None:
+        if not actions.asked:
+            actions.handler.paste_picture()
 
     @on(NEWLINE_KEY)
     @on(Keys.Escape, "enter")

@@ -156,7 +156,8 @@ KEYS: list[tuple[str, str, str, str, list[str]]] = [
     ("Alt+Right takes a word of it", ESC + "[1;3C", "ear", "earlier¦", []),
     ("Ctrl+Right", ESC + "[1;5C", "earlier", "earlier one¦", []),
     ("Right where nothing is suggested", ESC + "[C", "xear", "xear¦", []),
-    ("a paste", f"{ESC}[200~a\rb{ESC}[201~", DRAFT, "one twoa\nb¦", []),
+    ("a paste", f"{ESC}[200~a\rb{ESC}[201~", DRAFT, "one twoa\nb¦", ["dropped a\nb"]),
+    ("Ctrl+V", "\x16", DRAFT, "one two¦", ["paste_picture"]),
 ]
 
 

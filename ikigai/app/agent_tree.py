@@ -66,10 +66,6 @@ async def fork(services: Services, agent: Agent, request: ForkRequest, memory: M
 
 def child_choices(services: Services, memory: Memory, choices: Choices) -> tuple[Choices, str]:
     """Return the settings that a child of this memory can have, and a notice. Raise Rejected."""
-    for key in choices:
-        if key in services.run.above:
-            origin = services.run.origins.get(key, "a flag or variable")
-            raise Rejected(f"{key} is set by {origin} for this run.", "Start without it to choose here.")
     services.check(memory, choices)
     return services.keep_level(memory, choices)
 

@@ -17,6 +17,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.events import Choices, Cleared, Forked, MailSent
 from ikigai.core.sanitize import storable
 from ikigai.core.state import inputs
+from ikigai.core.state.settings import with_choices
 from ikigai.core.tool_selection import ToolSelection
 from ikigai.system.paths import current_directory
 
@@ -73,7 +74,8 @@ class ManagedSubagents:
         choices = {**choices, **_child_tools(memory, tools), WORKS_FOR: f"{self._id} {id}"}
         own: Choices = {key: value for key, value in {**memory.own, **choices}.items() if value is not None}
         at = await family.fork_point(parent.agent)
-        events = (Forked(parent.agent.name, at), Cleared(own))
+        overridden = with_choices(memory, choices).run.overridden
+        events = (Forked(parent.agent.name, at), Cleared(own, overridden))
         return await manager.open(await family.fork(parent.agent, at, events, name, current_directory(), made=id))
 
     async def _within_limits(self) -> None:

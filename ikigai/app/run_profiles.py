@@ -102,7 +102,7 @@ def _profile_values(config: Config) -> dict[str, dict[str, Any]]:
 
 
 def _overrides(config: Config, memory: Memory, name: str) -> list[str]:
-    """Return the settings of the profile that a source of higher precedence overrides."""
+    """Return the settings of the profile that a source of higher precedence, or a later choice, overrides."""
     found = dict[str, str]()
     there = with_profile(config, name)
     for key in profile_settings(config, name):

@@ -37,6 +37,7 @@ from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instruction
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory
+from ikigai.core.state.settings import with_choices
 from ikigai.providers.pool import ProviderPool
 from ikigai.system.paths import current_directory, unsaved_files
 from ikigai.system.process_memory import protect_process_memory
@@ -115,6 +116,8 @@ class Services:
         except BaseException:
             await tool_runtime.close()
             raise
+        if run.above:
+            run = msgspec.structs.replace(run, since=await database.last_event_id())
         return cls(config, database, lease, pool, run, tool_runtime, project)
 
     async def close(self) -> None:
@@ -168,11 +171,13 @@ class Services:
 
     def check(self, memory: Memory, values: Choices) -> None:
         """Raise if an agent cannot change to these settings: no provider serves the model, or it lacks the level."""
-        own: Choices = {key: value for key, value in {**memory.own, **values}.items() if value is not None}
-        inherited = {key: self.run.resolve(own).get(key) for key, value in values.items() if value is None}
+        chosen = with_choices(memory, values)
+        resolved = chosen.run.resolve(chosen.own)
+        inherited = {key: resolved.get(key) for key, value in values.items() if value is None}
         requested = model_and_level({**memory.settings, **values, **inherited})
         if "profile" in values:  # `keep_level` checks the agent's own level
-            requested = model_and_level(self.run.resolve({key: value for key, value in own.items() if key != "level"}))
+            own = {key: value for key, value in chosen.own.items() if key != "level"}
+            requested = model_and_level(chosen.run.resolve(own))
         if values.get("model") or values.get("profile"):
             self.pool.check(*requested)
         elif "level" in values:
@@ -183,11 +188,11 @@ class Services:
 
         The help of /model describes the rule.
         """
-        level = str(memory.own.get("level") or "")
+        level, chosen = str(memory.own.get("level") or ""), with_choices(memory, values)
         if (
             level
             and values.get("profile")
-            and (why := missing_level_message(self.pool, self.run.resolve({**memory.own, **values})))
+            and (why := missing_level_message(self.pool, chosen.run.resolve(chosen.own)))
         ):
             return {**values, "level": None}, f"{why} It thinks as the profile has it; /think chooses another level."
         if not (level and values.get("model") and values.get("level") == ""):
@@ -196,15 +201,15 @@ class Services:
             return values, f"{why} It thinks as is its default now; /think chooses another level."
         return {key: value for key, value in values.items() if key != "level"}, ""
 
-    def level_notice(self, own: Choices) -> str:
-        """Return the notice about thinking levels when an agent with the choices `own` is opened; "" for none."""
+    def level_notice(self, memory: Memory) -> str:
+        """Return the notice about thinking levels when an agent is opened with this memory; "" for none."""
         if (
-            "model" not in own
-            and "model" not in self.run.above
+            "model" not in memory.own
+            and "model" not in memory.run.above
             and (why := missing_level_message(self.pool, split_layers(self.config).below))
         ):
             return f"{why} The level in the configuration is not used; /think chooses one."
-        why = missing_level_message(self.pool, self.run.resolve(own))
+        why = missing_level_message(self.pool, memory.run.resolve(memory.own))
         return f"{why} /think chooses another level." if why else ""
 
     def sees_images(self, model: str) -> bool:

@@ -96,10 +96,11 @@ class TurnEnded(Record, frozen=True):
 
 class Cleared(Record, frozen=True):
     """Memory starts empty from here. `own` are the agent's own choices, so that replay never looks behind this
-    event.
+    event. `overridden` are the settings of flags and variables that a choice of this run replaced.
     """
 
     own: Choices = {}  # noqa: RUF012  (msgspec gives every record its own)
+    overridden: tuple[str, ...] = ()
 
 
 class Marked(Record, frozen=True):
@@ -191,7 +192,8 @@ class Undone(Record, frozen=True):
 class SettingsChanged(Record, frozen=True):
     """Settings in force from here on, changed ones only; `origins` is the origin of each.
 
-    The origin "agent" means the agent's own choice (a command): it survives when flags and variables are gone.
+    The origin "agent" means the agent's own choice (a command): it survives when flags and variables are gone. The
+    choice of a profile takes back the agent's own choices of the other settings that the event names.
     """
 
     values: Choices

@@ -27,6 +27,7 @@ from ikigai.core.commands.parsers import ProgramCommand, parse_kill, parse_renam
 from ikigai.core.errors import AgentLocked, ConfigError, IkigaiError, NewerSchema, Rejected
 from ikigai.core.events import Choices
 from ikigai.core.state.inputs import Change, Plan, Retry, Submitted
+from ikigai.core.state.settings import with_choices
 from ikigai.headless import printer as headless
 from ikigai.system.output import print_lines
 from ikigai.system.progress import show_waiting
@@ -71,7 +72,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str, type
     try:
         asks_model = command is None or isinstance(command, Plan | Retry)  # a fork's child asks its own
         if arguments.new and asks_model:
-            _check_model(services, {})  # no agent for nothing
+            _check_model(services, services.run.resolve({}))  # no agent for nothing
         agent = await services.choose(arguments.resume, arguments.new, getattr(arguments, "continue"))
         if isinstance(command, ProgramCommand):
             agent, text, told = await TREE_HANDLERS[command.name](services, agent, command.argument, arguments.yes)
@@ -85,7 +86,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str, type
             remedy = "Nothing was sent. --new begins a fresh agent beside it."
             raise AgentLocked(locked.what, remedy, locked.owner) from None
         if asks_model:
-            _check_model(services, memory.own)
+            _check_model(services, memory.run.resolve(memory.own))
         model_notice = ""
         if isinstance(command, Change):
             services.check(memory, command.values)
@@ -94,7 +95,7 @@ async def _answer(config: Config, arguments: argparse.Namespace, text: str, type
             command = Change(values)
         printer = headless.PrintView(arguments.output_format or "text", agent.name, arguments.yes, arguments.raw)
         notices = (*recovered, *services.problems(), model_notice)
-        notices += (missing_profile_notice(memory), services.level_notice(memory.own))
+        notices += (missing_profile_notice(memory), services.level_notice(memory))
         for notice in filter(None, notices):
             printer.notice(notice)
         asked = {"condensing": lambda of: services.condensing(of).manual_only}
@@ -174,7 +175,8 @@ class TreeChange(NamedTuple):
 async def _fork(services: Services, agent: Agent, argument: str, yes: bool) -> TreeChange:
     request = fork.parse_fork(argument)
     if request.prompt:
-        _check_model(services, {**(await services.load_memory(agent)).own, **request.choices})  # no child for nothing
+        chosen = with_choices(await services.load_memory(agent), request.choices)
+        _check_model(services, chosen.run.resolve(chosen.own))  # no child for nothing
     child = await agent_tree.fork(services, agent, request)
     return TreeChange(child.agent, request.prompt, agent_tree.fork_message(child, "ikigai -r {}"))
 
@@ -212,9 +214,9 @@ async def _stop_subagents(manager: AgentManager, agent: Agent, printer: headless
     return unsaved
 
 
-def _check_model(services: Services, own: Choices) -> None:
-    """Raise an IkigaiError if an agent with these choices of its own has no model, or one that no provider serves."""
-    model = services.run.resolve(own).get("model")
+def _check_model(services: Services, settings: Choices) -> None:
+    """Raise an IkigaiError if these settings name no model, or one that no provider serves."""
+    model = settings.get("model")
     if not model:
         raise IkigaiError(
             "There is no model: no key, and no local model.",

@@ -172,7 +172,7 @@ class ActiveAgent:
         from ikigai.app.run_profiles import missing_profile_notice
 
         chosen = open_agent.agent_loop.memory
-        for notice in filter(None, (missing_profile_notice(chosen), services.level_notice(chosen.own))):
+        for notice in filter(None, (missing_profile_notice(chosen), services.level_notice(chosen))):
             self._view.notice(notice)
         if not (self._is_new or chosen.run.resolve(chosen.own).get("model")):  # the first screen says so, too
             self._view.notice("There is no model yet: no key, and no local model.")

@@ -201,6 +201,13 @@ class Database:
         async with self._session.use() as cursor:
             return await window_history.read_turns(cursor, agent, most, since)
 
+    async def last_event_id(self) -> int:
+        """Return the id of the newest event of all agents; 0 if there is none."""
+        async with self._session.use() as cursor:
+            await cursor.execute(queries.LAST_EVENT)
+            ((newest,),) = await cursor.fetchall()
+        return newest
+
     async def chosen(self, agent: str, key: str) -> Any:
         """Return the value that the agent with this id has set itself for a setting, None for nothing."""
         from ikigai.store import window_history

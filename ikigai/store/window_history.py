@@ -30,6 +30,6 @@ async def read_turns(cursor: Cursor, agent: str, most: int, since: float | None 
 
 async def read_choice(cursor: Cursor, agent: str, key: str) -> Any:
     """Return the value that the agent has set itself for a setting, as its newest rows say; None if it has none."""
-    await cursor.execute(window_history.CHOSEN, (agent, key, key, key), prepare=False)
+    await cursor.execute(window_history.CHOSEN, {"agent": agent, "key": key}, prepare=False)
     rows = await cursor.fetchall()
     return rows[0][0] if rows else None

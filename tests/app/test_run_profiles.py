@@ -209,7 +209,7 @@ def test_what_profile_alone_answers(tmp_path: Path) -> None:
     loaded = load(tmp_path, FILE, {"IKIGAI_KEEP_FIRST_TURN": "false"})
     agent = Agent(opened(loaded))
     assert run_profiles.format_profiles(loaded, agent.memory).splitlines()[0] == "Profile: none"
-    own: Choices = {"budget": 9, "profile": "base"}
+    own: Choices = {"profile": "base", "budget": 9}
     for key, value in own.items():
         agent.happen(Change({key: value}))
     assert run_profiles.format_profiles(loaded, agent.memory) == (

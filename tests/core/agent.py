@@ -10,7 +10,7 @@ from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import CallModel, Input, Job, Opened, Replied, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
-from ikigai.core.state.memory import Memory
+from ikigai.core.state.memory import Memory, replace
 from tests.core.encoders import encoder, limits
 from tests.core.memory_log import MemoryLog
 
@@ -22,7 +22,8 @@ class Agent:
     """One agent, opened at once under `run`; `log` may hold it already."""
 
     def __init__(self, run: RunConfig = RUN, log: MemoryLog | None = None, name: str = "a") -> None:
-        self.run, self.log, self.name = run, log or MemoryLog(), name
+        self.log, self.name = log or MemoryLog(), name
+        self.run = replace(run, since=self.log.rows[-1].id if self.log.rows else 0)
         if name not in self.log.agents:
             self.log.create(name)
         self.memory = self.loaded()

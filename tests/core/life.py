@@ -4,7 +4,7 @@
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -79,6 +79,11 @@ def replace_ids(wanted: EventRange, ids: list[int]) -> EventRange:
     """Return the range with places in the history replaced by ids of events, or ids near them."""
     first, last = (ids[place % len(ids)] for place in (wanted.first, wanted.last))
     return EventRange(min(first, last), max(first, last))
+
+
+def level_of(keys: Collection[str]) -> Collection[str]:
+    """Return the setting that ends with a model, if a model is among `keys`."""
+    return {"level"} if "model" in keys else ()
 
 
 def same(memory: Memory, other: Memory) -> bool:
@@ -297,15 +302,22 @@ class Life(Program):
     @precondition(lambda self: self.run.profiles or "profile" in self.memory.own)
     @rule(name=st.sampled_from([None, *NAMES]))
     def profile(self, name: str | None) -> None:
-        """Choose another profile: all of its settings are in force at once, and the agent's own choices stay."""
-        own, idle = self.memory.own, self.memory.status is AgentStatus.IDLE
+        """Choose another profile: all of its settings are in force at once, and all other own choices stay."""
+        own, idle, above = self.memory.own, self.memory.status is AgentStatus.IDLE, self.memory.run.above
         events = self.happen(Change({"profile": name}))
-        there = (name is None or name in self.run.profiles) and own.get("profile") != name
-        assert bool(events) is (idle and there and "profile" not in self.run.above)
+        there = name is None or name in self.run.profiles
+        mine = self.run.profiles[name].settings if name and there else {}
+        mine = {key for key, value in mine.items() if (key, value) != ("level", "")}
+        news = own.get("profile") != name or mine & own.keys() or {"profile", *mine, *level_of(mine)} & above.keys()
+        assert bool(events) is bool(idle and there and news)
         if events:
-            assert {**self.memory.own, "profile": 0} == {**own, "profile": 0}
+            gone = {"profile", *mine}
+            assert {key: value for key, value in self.memory.own.items() if key not in gone} == {
+                key: value for key, value in own.items() if key not in gone
+            }
+            assert not mine & self.memory.own.keys() and not gone & self.memory.run.above.keys()
             in_force = {key: value for key, value in self.memory.settings.items() if value is not None}
-            assert in_force == effective(self.run, self.memory.own)
+            assert in_force == effective(self.memory.run, self.memory.own)
             assert len(events) == 1 and (name is None or self.memory.settings["profile"] == name)
 
     @precondition(lambda self: self.memory.status is AgentStatus.IDLE)
@@ -334,10 +346,14 @@ class Life(Program):
 
     def change(self, key: str, value: ev.Value) -> None:
         own: ev.Choices = {name: chosen for name, chosen in self.memory.own.items() if name != key}
-        wanted = effective(self.run, own if value is None else {**own, key: value}).get(key)
+        above = {name: flag for name, flag in self.memory.run.above.items() if name not in {key, *level_of({key})}}
+        run = replace(self.memory.run, above=above)
+        wanted = effective(run, own if value is None else {**own, key: value}).get(key)
         idle, before = self.memory.status is AgentStatus.IDLE, self.memory.settings
         events = self.happen(Change({key: value}))
-        if idle and (value is None or wanted == value) and key not in self.run.above:
+        if idle and key == "level" and value is not None:
+            assert self.memory.settings.get(key) == value, "with the model in force, whoever named that"
+        elif idle and (value is None or wanted == value):
             assert self.memory.settings.get(key) == wanted
         elif idle:
             assert not events and self.memory.settings == before, "a choice without effect is refused"

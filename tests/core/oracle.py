@@ -163,6 +163,7 @@ class Oracle:
     cleared: int | None = None
 
     def __post_init__(self) -> None:
+        self.started = self.run
         self.settings = effective(self.run, self.own)
         undone = set[int]()
         for row in reversed(self.history):
@@ -189,9 +190,10 @@ class Oracle:
 
     def _read(self, row: ev.StoredEvent) -> None:
         match row.event:
-            case ev.Cleared(own):
+            case ev.Cleared(own, overridden):
                 self.own, self.turns, self.marks, self.cleared = dict(own), [], [], row.id
-                self.summaries = []
+                self.summaries, self.run = [], self.started
+                self._choose(row, set(overridden))
                 self.settings = effective(self.run, self.own)
             case ev.Marked(label):
                 self.marks.append((row.id, label))
@@ -208,13 +210,20 @@ class Oracle:
                 left = [t for t in self.turns if not any(low <= t.id and t.end <= high for low, high in away)]
                 self.turns = [turn.without(ids) for turn in left]
             case ev.SettingsChanged(values, origins):
+                chosen = {key for key in values if origins[key] == "agent"}
+                if origins.get("profile") == "agent" and values["profile"]:
+                    chosen = set(values)  # the profile was typed last
+                    self.own = {key: value for key, value in self.own.items() if key not in values}
+                self._choose(row, chosen)
                 for key, value in values.items():
                     self.settings[key] = value
                     if origins[key] == "agent":
                         self.own[key] = value
                         if value is None:
                             del self.own[key]
-                            self.settings[key] = effective(self.run, self.own).get(key)
+                for key, value in values.items():
+                    if origins[key] == "agent" and value is None:
+                        self.settings[key] = effective(self.run, self.own).get(key)
             case ev.UserMessage() | ev.AssistantMessage() | ToolCall() | ToolResult() | ev.ToolStarted():
                 if self.open is None:
                     self.open = Said([])
@@ -229,6 +238,12 @@ class Oracle:
                 self.open = None
             case _:
                 pass
+
+    def _choose(self, row: ev.StoredEvent, keys: set[str]) -> None:
+        """Let the choice of these settings win over flags and variables, if it was made in this run."""
+        if row.id > self.started.since:
+            gone = keys | ({"level"} if "model" in keys else set())
+            self.run = replace(self.run, above={key: value for key, value in self.run.above.items() if key not in gone})
 
     # What is sent
 

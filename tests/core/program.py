@@ -66,13 +66,15 @@ class Program(RuleBasedStateMachine):
     def start(self, agent: str, run: RunConfig) -> None:
         """Acquire the write lock: load, and record the events that follow."""
         self.log.let_go(agent)
-        run = self.learned.taught(run)
+        if run is not getattr(self, "run", None):  # else this run goes on with another agent
+            newest = max((row.id for each in self.agents for row in self.log.history(each)), default=0)
+            run = replace(self.learned.taught(run), since=newest)
         self.agent, self.run = agent, run
         self.memory = self.loaded(agent)
         self.happen(Opened(self.log.draft(agent)))
         assert self.memory.status is AgentStatus.IDLE
         assert decide(self.memory, Opened(self.log.draft(agent))) == (), "recovery writes nothing the second time"
-        wanted = effective(run, self.memory.own)
+        wanted = effective(self.memory.run, self.memory.own)
         assert {k: v for k, v in self.memory.settings.items() if v is not None} == wanted, "this run's settings hold"
 
     def loaded(self, agent: str) -> Memory:

@@ -178,23 +178,18 @@ def test_a_level_for_the_model_of_a_flag(account: Account, wire: Wire):
         program.say("/think low")
         program.wait(lambda: "wire/x:low · ctx" in program.status(), "the level")
         program.say("/model wire/y")
-        program.wait_for("model is set by flag --model for this run.")
-        program.leave()
-    with account.terminal(columns=120) as program:
-        program.ready()
-        program.say("/model wire/y")
-        program.wait(lambda: "wire/y:low · ctx" in program.status(), "the agent's own model")
+        program.wait(lambda: "wire/y:low · ctx" in program.status(), "the model typed now")
         program.leave()
     with account.terminal(columns=120, env={"IKIGAI_MODEL": "wire/x"}) as program:
         program.ready()
         program.wait(lambda: "wire/x · ctx" in program.status(), "no level: it was chosen for another model")
         program.say("/think high")
-        program.wait_for("Level high would go with wire/y, the agent's own model, and that of this run is wire/x")
+        program.wait(lambda: "wire/x:high · ctx" in program.status(), "the level, chosen with this model")
         program.leave()
-    with account.terminal("-m", "wire/x:high", columns=120) as program:
+    with account.terminal("-m", "wire/y:high", columns=120) as program:
         program.ready()
         program.say("/think low")
-        program.wait_for("level is set by flag --model for this run.")
+        program.wait(lambda: "wire/y:low · ctx" in program.status(), "the level typed now")
         program.leave()
 
 
@@ -279,4 +274,25 @@ def test_another_model_s_sdk_is_loaded_when_it_is_chosen(account: Account, wire:
         program.say("/model claude/x")
         program.wait(loaded, "the SDK")
         assert not wire.requests
+        program.leave()
+
+
+def test_a_model_typed_now_wins_over_the_flag_and_the_variable_of_this_start(account: Account, wire: Wire):
+    configure(account, wire, 'model = "wire/z"\n', THINKER)
+    for flags, env in ((("-m", "wire/x"), {}), ((), {"IKIGAI_MODEL": "wire/x"})):
+        with account.terminal(*flags, columns=120, env=env) as program:
+            program.ready()
+            program.wait(lambda: "wire/x · ctx" in program.status(), "the start")
+            program.say("/model wire/y")
+            program.wait(lambda: "wire/y · ctx" in program.status(), "the model typed now")
+            program.say("/clear")
+            program.say("hi")
+            program.wait_for("● You said: hi")
+            assert wire.requests[-1].json["model"] == "y"
+            program.say("/fork --model wire/z")
+            program.wait(lambda: "wire/z · ctx" in program.status(), "the fork's model")
+            program.leave()
+    with account.terminal(columns=120) as program:
+        program.ready()
+        assert "wire/z · ctx" in program.status(), "the agent's own choice goes on"
         program.leave()

@@ -133,9 +133,6 @@ def test_the_budget_belongs_to_the_agent(account: Account, wire: Wire):
         for command, told in (("/budget 50k", "Budget: 50k tokens"), ("/system Be brief.", "System: changed")):
             program.say(command)
             program.wait_for(told)
-        program.say("/model wire/other")
-        program.wait_for("is set by flag --model for this run.")
-        program.type("\x15")
         program.leave()
     with account.terminal() as program:
         program.ready().say("/model wire/other:low")

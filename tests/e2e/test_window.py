@@ -91,7 +91,7 @@ def test_the_rule_is_at_the_first_message_of_the_next_request(account: Account, 
         chosen = draw.choice((250, 250, 300, 100_000))
         program.say(f"/budget {chosen}")
         program.wait(lambda: f"· Budget: {chosen if chosen < 1000 else f'{chosen / 1000:g}k'} tokens" in program.text()
-                     or "That is chosen already." in program.text(), "the budget")  # fmt: skip
+                     or "Already set." in program.text(), "the budget")  # fmt: skip
         program.settled()
 
     def marked(program: Program) -> None:

@@ -47,7 +47,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         print_mode=PrintMode.CHANGE, parser=parsers.parse_system, multiline=True),
     CommandSpec("profile", "[NAME]", "show the profiles, or choose one; 'default' takes it back",
         print_mode=PrintMode.SHOW, parser=parsers.parse_profile, completes="profiles",
-        more="What you have chosen yourself (/model, /budget …) stays as you chose it."),
+        more="It replaces what was chosen before of the settings that it names; /model, /budget … replace it again."),
     CommandSpec("pin", "[PATH]", "let a file join the system prompt as it is now; show what has",
         timing=CommandTiming.BLOCKING, completes="files",
         more="/pin --refresh [PATH] takes files as they are now, /unpin PATH takes one away; /clear keeps all."),

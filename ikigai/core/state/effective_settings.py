@@ -2,7 +2,7 @@
 profile, the configuration. `RunConfig` describes all that a run gives to memory: tools and rules of the window, too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -38,11 +38,13 @@ class RunProfile(Record, frozen=True):
 class RunConfig(Record, frozen=True):
     """The configuration of one run, its tools, and how to measure for a model.
 
-    `above` (flags, environment) wins over an agent's own choices. `below` (profile, configuration, defaults) yields to
-    them. `origins` names for each key of both where its value came from. `limits` and `encoder` take a model as
-    settings name it, "provider/name". `planning` gives the tools of a planning talk. `counter` says how ended turns are
-    counted: "bytes", "provider" or "calibrated". `profiles` go by their names, "" stands for no profile. The setting
-    `profile` says which is in force, and `with_profile` applies it.
+    `above` (flags, environment) wins over the choices that an agent made up to the event `since`, the last one before
+    this run. A later choice was typed in this run and wins: `choose` takes its keys from `above` to `overridden`.
+    `below` (profile, configuration, defaults) yields to all choices. `origins` names for each key of both where its
+    value came from. `limits` and `encoder` take a model as settings name it, "provider/name". `planning` gives the
+    tools of a planning talk. `counter` says how ended turns are counted: "bytes", "provider" or "calibrated".
+    `profiles` go by their names, "" stands for no profile. The setting `profile` says which is in force, and
+    `with_profile` applies it.
     """
 
     below: Choices
@@ -56,6 +58,18 @@ class RunConfig(Record, frozen=True):
     rules: WindowRules = WindowRules()
     profiles: dict[str, RunProfile] = {}  # noqa: RUF012  (msgspec gives every record its own)
     project_limits: ProjectLimits = ProjectLimits()
+    since: int = 0
+    overridden: tuple[str, ...] = ()
+
+    def choose(self, keys: Collection[str], at: int) -> "RunConfig":
+        """Return the run after a choice of these settings by the event `at`. A level ends with the model it was for."""
+        chosen = (
+            {*keys, *(("level",) if "model" in keys else ())} & self.above.keys() if at > self.since else set[str]()
+        )
+        if not chosen:
+            return self
+        above = {key: value for key, value in self.above.items() if key not in chosen}
+        return msgspec.structs.replace(self, above=above, overridden=tuple(sorted({*self.overridden, *chosen})))
 
     def with_profile(self, profile: str) -> "RunConfig":
         """Return the run with the rules of this profile; with those of the configuration if it does not exist."""

@@ -169,10 +169,10 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
     match stored.event:
         case TurnEnded():
             return _add_ended(memory, _build_ended(memory, stored.id, stored.event))
-        case Cleared(own):
-            changes = _changes(memory, stored, "clear")[-1:]
-            fresh = Memory(memory.run, memory.agent, {}, 0, cleared=stored.id, changes=changes)
-            return _with_settings(fresh, own, memory.run.resolve(own))
+        case Cleared(own, overridden):
+            changes, run = _changes(memory, stored, "clear")[-1:], memory.run.choose(overridden, stored.id)
+            fresh = Memory(run, memory.agent, {}, 0, cleared=stored.id, changes=changes)
+            return _with_settings(fresh, own, run.resolve(own))
         case Marked(label):
             return replace(memory, marks=(*memory.marks, Mark(stored.id, label)))
         case Rewound(to):
@@ -187,11 +187,8 @@ def _apply(memory: Memory, stored: StoredEvent) -> Memory:
             return _with_summary(memory, stored, stored.event)
         case Undone(what=what):
             return replace(memory, changes=_changes(memory, stored, "undo", is_redo=what == "undo"), stale=True)
-        case SettingsChanged(values, origins):
-            mine = {key: value for key, value in values.items() if origins.get(key) == "agent"}
-            own: Choices = {key: value for key, value in {**memory.own, **mine}.items() if value is not None}
-            taken_back = {key: memory.run.resolve(own).get(key) for key, value in mine.items() if value is None}
-            return replace(_with_settings(memory, own, {**memory.settings, **values, **taken_back}), stale=True)
+        case SettingsChanged():
+            return replace(_with_choices(memory, stored.id, stored.event), stale=True)
         case Forked():
             return replace(memory, marks=())  # marks are their agent's own
         case _:
@@ -232,6 +229,19 @@ def _begin_special(memory: Memory, id: int, event: UserMessage) -> Memory:
     )
     memory = replace(memory, open=opened)
     return _with_envelope(memory) if event.planning else memory
+
+
+def _with_choices(memory: Memory, id: int, event: SettingsChanged) -> Memory:
+    """Return memory after changed settings, the agent's own choices among them."""
+    values = event.values
+    mine = {key: value for key, value in values.items() if event.origins.get(key) == "agent"}
+    replaced = (values.keys() - mine.keys()) if mine.get("profile") else set[str]()
+    own: Choices = {
+        key: value for key, value in {**memory.own, **mine}.items() if value is not None and key not in replaced
+    }
+    run = memory.run.choose({*mine, *replaced}, id)
+    taken_back = {key: run.resolve(own).get(key) for key, value in mine.items() if value is None}
+    return _with_settings(replace(memory, run=run), own, {**memory.settings, **values, **taken_back})
 
 
 def _with_settings(memory: Memory, own: Choices, settings: Choices) -> Memory:

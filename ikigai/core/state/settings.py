@@ -3,7 +3,8 @@
 from ikigai.core.errors import Rejected, closest_names
 from ikigai.core.events import Choices, Event, SettingsChanged
 from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, INSTRUCTIONS_ORIGIN
-from ikigai.core.state.memory import Memory
+from ikigai.core.state.memory import Memory, replace
+from ikigai.core.state.run_config import RunProfile
 
 
 def settings_of_run(memory: Memory) -> tuple[Event, ...]:
@@ -27,40 +28,55 @@ def changed_instructions(memory: Memory, value: str) -> tuple[Event, ...]:
     return (SettingsChanged({INSTRUCTIONS_KEY: value or None}, {INSTRUCTIONS_KEY: INSTRUCTIONS_ORIGIN}),)
 
 
+def with_choices(memory: Memory, values: Choices) -> Memory:
+    """Return memory with the run and the own choices as they will be once `values` are chosen, all else unchanged.
+
+    A choice wins over flags and variables. A profile wins, too, over earlier choices of what it sets.
+    """
+    profile = memory.run.profiles.get(str(values.get("profile") or ""), RunProfile())
+    # A profile names the level "" with each model of its own: a level that was chosen goes on if that model has it.
+    replaced = {key for key, value in profile.settings.items() if (key, value) != ("level", "")} - values.keys()
+    own: Choices = {
+        key: value for key, value in {**memory.own, **values}.items() if value is not None and key not in replaced
+    }
+    return replace(memory, run=memory.run.choose({*values, *replaced}, memory.run.since + 1), own=own)
+
+
 def chosen_settings(memory: Memory, values: Choices) -> tuple[Event, ...]:
     """Return the change to the agent's own choices `values`, with the settings of a new profile. Raise Rejected."""
-    if key := next((key for key in values if key in memory.run.above), ""):
-        raise Rejected(
-            f"{key} is set by {memory.run.origins.get(key, 'a flag or variable')} for this run.",
-            "Start without it to choose here.",
-        )
-    level, resolved = values.get("level"), memory.run.resolve({**memory.own, **values})
-    if level is not None and level != resolved.get("level"):
-        raise Rejected(
-            f"Level {level} would go with {memory.own.get('model')}, the agent's own model, and that of this run is"
-            f" {memory.model}, set by {memory.run.origins.get('model', 'a flag or variable')}.",
-            f"Start with {memory.model}:{level} instead, or without a model.",
-        )
-    unlimited = memory.run.resolve_unlimited({**memory.own, **values})
+    if values.get("profile") is not None:
+        _check_profile(memory, str(values["profile"]))
+    level, chosen = values.get("level"), with_choices(memory, values)
+    if level is not None and level != chosen.run.resolve(chosen.own).get("level") and "model" not in values:
+        values = {"model": memory.model, **values}  # a flag's model: the level is chosen for it, not for the own one
+        chosen = with_choices(memory, values)
+    resolved, unlimited = chosen.run.resolve(chosen.own), chosen.run.resolve_unlimited(chosen.own)
     for key, origin in memory.run.project_limits.origins.items():
         limited = key in values and resolved.get(key) != unlimited.get(key)
         if limited and (values[key] is not None or key not in memory.own):
             name = {"tools_off": "Which tools are off"}.get(key, key.capitalize())
             raise Rejected(f"{name} is bounded here by the {origin}.", "/trust no and a new start take that away.")
-    values = {key: value for key, value in values.items() if memory.own.get(key) != value}
+    wins = chosen.run.overridden != memory.run.overridden or memory.own.keys() - chosen.own.keys() - values.keys()
+    values = {key: value for key, value in values.items() if wins or memory.own.get(key) != value}
     if not values:
-        raise Rejected("That is chosen already.", "Nothing was changed.")
-    others, origins = _profile_settings(memory, values) if "profile" in values else ({}, {})
+        raise Rejected("Already set.", "Nothing was changed.")
+    others, origins = _differing_with_profile(memory, chosen) if "profile" in values else ({}, {})
+    others = {key: value for key, value in others.items() if key not in values}
     return (SettingsChanged({**values, **others}, {**origins, **dict.fromkeys(values, "agent")}),)
 
 
-def _profile_settings(memory: Memory, values: Choices) -> tuple[Choices, dict[str, str]]:
-    """Return the settings that come with a new profile, and the origin of each. Raise Rejected if it is unknown."""
-    name, names = values.get("profile"), [each for each in memory.run.profiles if each]
-    if name is not None and name not in names:
-        near = closest_names(str(name), names) or names
+def _differing_with_profile(memory: Memory, chosen: Memory) -> tuple[Choices, dict[str, str]]:
+    """Return the settings that come with a new profile, and the origin of each; those that it takes back among them."""
+    changed, origins = _differing(chosen, chosen.own)
+    resolved, ended = chosen.run.resolve(chosen.own), {*(memory.own.keys() - chosen.own.keys()), *chosen.run.overridden}
+    changed |= {key: resolved.get(key) for key in ended if key in resolved}
+    return changed, origins | {key: chosen.run.origin(key, chosen.own) for key in changed}
+
+
+def _check_profile(memory: Memory, name: str) -> None:
+    """Raise Rejected if there is no profile of this name."""
+    names = [each for each in memory.run.profiles if each]
+    if name not in names:
+        near = closest_names(name, names) or names
         remedy = f"There are: {', '.join(near)}" if near else "Write [profiles.NAME] in the configuration."
-        raise Rejected(f"There is no profile {str(name)!r}.", f"Did you mean {near[0]}?" if len(near) == 1 else remedy)
-    own: Choices = {key: value for key, value in {**memory.own, **values}.items() if value is not None}
-    others, origins = _differing(memory, own)
-    return {key: value for key, value in others.items() if key not in values}, origins
+        raise Rejected(f"There is no profile {name!r}.", f"Did you mean {near[0]}?" if len(near) == 1 else remedy)

@@ -148,3 +148,4 @@ select current_setting('server_version'), current_database()::text, current_user
        current_setting('fsync') = 'on' and current_setting('synchronous_commit') <> 'off'
 """
 COUNT_EVENTS = "select count(*) from messages"
+LAST_EVENT = "select coalesce(max(id), 0) from messages"

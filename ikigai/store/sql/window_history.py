@@ -25,14 +25,18 @@ select extract(epoch from created_at)::float8, trunc(tokens), trunc(out) from (
 ) turns
 order by place desc
 """
-# The last value that the agent, or the one it was forked from, has set; a clear repeats all values that are set.
+# The last value that the agent, or the one it was forked from, has set. A clear repeats all values that are set; the
+# choice of a profile takes back those that it names.
 CHOSEN = f"""
-{lineage_query("%s")}
-select chosen -> %s from line cross join lateral (
-  select id, case kind when 'clear' then coalesce(data -> 'own', '{{}}') else data -> 'values' end as chosen
+{lineage_query("%(agent)s")}
+select chosen -> %(key)s from line cross join lateral (
+  select id, case when kind = 'clear' then coalesce(data -> 'own', '{{}}')
+                  when data -> 'origins' ->> %(key)s = 'agent' then data -> 'values' else '{{}}' end as chosen
   from messages
   where agent_id = agent and id <= coalesce(upto, 9223372036854775807)
-    and (kind = 'settings' and data -> 'values' ? %s and data -> 'origins' ->> %s = 'agent' or kind = 'clear')
+    and (kind = 'clear' or kind = 'settings' and data -> 'values' ? %(key)s and (
+           data -> 'origins' ->> %(key)s = 'agent'
+           or data #>> '{{values,profile}}' <> '' and data #>> '{{origins,profile}}' = 'agent'))
   order by id desc limit 1
 ) found
 where not looped order by id desc limit 1

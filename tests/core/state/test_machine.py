@@ -20,6 +20,7 @@ from ikigai.core.state.inputs import (
     Submitted,
     ToolDone,
 )
+from ikigai.core.state.loading import load_memory
 from ikigai.core.state.machine import decide, work
 from ikigai.core.state.memory import replace
 from tests.core.agent import RUN, Agent
@@ -168,11 +169,33 @@ def test_with_the_sliding_off_a_message_that_fits_is_taken_and_one_byte_more_is_
         decide(agent.memory, Submitted("z" * (left + 1)))
 
 
-def test_setting_of_a_flag_cannot_be_chosen() -> None:
-    agent = Agent(RunConfig(RUN.below, limits, encoder, {"budget": 5}, {"budget": "IKIGAI_SLIDING_CONTEXT_TOKENS"}))
-    with pytest.raises(Rejected, match="budget is set by IKIGAI_SLIDING_CONTEXT_TOKENS for this run"):
-        agent.happen(Change({"budget": 7}))
-    assert agent.happen(Change({"level": "high"}))
+def test_a_choice_typed_in_a_run_wins_over_its_flags_and_the_next_start_begins_with_them_again() -> None:
+    flagged = RunConfig(RUN.below, limits, encoder, {"budget": 5, "system": "Loud."}, {"budget": "--budget"})
+    agent = Agent(flagged)
+    agent.happen(Change({"budget": 7}))
+    assert (agent.memory.budget, agent.memory.settings["system"]) == (7, "Loud.")
+    assert agent.memory.run.origin("budget", agent.memory.own) == "agent"
+    assert agent.loaded() == agent.memory
+    agent.happen(Clear())
+    assert agent.memory.budget == 7 and agent.loaded() == agent.memory
+    agent.log.create("child", "a", at := agent.log.rows[-1].id)
+    agent.log.append("child", (ev.Forked("a", at),))
+    assert agent.log.load(load_memory(agent.run, "child")).budget == 7
+    assert (Agent(RUN, agent.log).memory.budget, Agent(flagged, agent.log).memory.budget) == (7, 5)
+    again = Agent(flagged, agent.log)
+    again.happen(Change({"budget": 7}))
+    assert again.memory.budget == 7, "the agent's own earlier choice, typed anew"
+    with pytest.raises(Rejected, match="Already set"):
+        again.happen(Change({"budget": 7}))
+
+
+def test_a_choice_taken_back_ends_the_flag_too() -> None:
+    agent = Agent(RunConfig({**RUN.below, "level": "med"}, limits, encoder, {"model": "chat/small", "level": "high"}))
+    agent.happen(Change({"level": None}))
+    assert (agent.memory.model, agent.memory.settings["level"]) == ("chat/small", "")
+    agent.happen(Change({"model": "blocks/tiny", "level": ""}))
+    assert (agent.memory.model, agent.memory.settings["level"]) == ("blocks/tiny", "")
+    assert agent.loaded() == agent.memory
 
 
 def test_a_choice_outlives_the_flag_that_overruled_it() -> None:
@@ -203,8 +226,8 @@ def test_a_level_can_be_chosen_for_the_model_of_a_flag() -> None:
     assert under_flag(agent, model="chat/small").memory.settings["level"] == "low"
     agent.happen(Change({"level": None}))
     assert agent.memory.settings["level"] == ""
-    with pytest.raises(Rejected, match="level is set by flag --model for this run"):
-        under_flag(agent, model="chat/small", level="high").happen(Change({"level": "low"}))
+    under_flag(agent, model="chat/small", level="high").happen(Change({"level": "low"}))
+    assert under_flag(agent, model="chat/small").memory.settings["level"] == "low"
 
 
 def test_a_level_stays_with_the_model_that_the_agent_chose_it_for() -> None:
@@ -212,18 +235,22 @@ def test_a_level_stays_with_the_model_that_the_agent_chose_it_for() -> None:
     agent.happen(Change({"model": "blocks/tiny", "level": "high"}))
     other = under_flag(agent, model="chat/small")
     assert (other.memory.model, other.memory.settings["level"]) == ("chat/small", "")
-    with pytest.raises(Rejected) as refused:
-        other.happen(Change({"level": "low"}))
-    assert str(refused.value) == (
-        "Level low would go with blocks/tiny, the agent's own model, and that of this run is chat/small, set by flag"
-        " --model. Start with chat/small:low instead, or without a model."
-    )
     other.happen(Clear())
     same = under_flag(other, model="blocks/tiny")
     assert same.memory.settings["level"] == "high"
     same.happen(Change({"level": "low"}))
     again = Agent(RUN, same.log)
     assert (again.memory.model, again.memory.settings["level"]) == ("blocks/tiny", "low")
+
+
+def test_a_level_typed_under_the_model_of_a_flag_is_chosen_with_that_model() -> None:
+    agent = Agent()
+    agent.happen(Change({"model": "blocks/tiny", "level": "high"}))
+    other = under_flag(agent, model="chat/small")
+    other.happen(Change({"level": "low"}))
+    assert (other.memory.model, other.memory.settings["level"]) == ("chat/small", "low")
+    again = Agent(RUN, other.log)
+    assert (again.memory.model, again.memory.settings["level"]) == ("chat/small", "low")
 
 
 def test_recorded_setting_ends_when_no_place_names_it_any_more() -> None:

@@ -114,7 +114,7 @@ idle    | retry              | rewind user                                      
 idle    | edit               | rewind                                                    | idle    |
 idle    | ran                | command                                                   | idle    |
 idle    | noted              |                                                           | idle    |
-idle    | change nothing     | refused: That is chosen already.                          | idle    |
+idle    | change nothing     | refused: Already set.                                     | idle    |
 
 waiting | open               | turn_end(interrupted)                                     | idle    |
 waiting | open, draft        | assistant! turn_end(interrupted)                          | idle    |

@@ -1,6 +1,7 @@
 """These tests check the fold: the effect of each event on memory, and that damaged rows have none."""
 
 import pytest
+from msgspec.structs import replace
 
 from ikigai.core import events as ev
 from ikigai.core.messages import Role, Text, ToolCall, ToolResult
@@ -259,7 +260,8 @@ def test_recovery_and_new_settings_are_one_transaction() -> None:
     agent = Agent()
     agent.happen(Change({"level": "low"}))
     agent.happen(Submitted("a"))
-    agent.run = RunConfig({**RUN.below, "level": "low"}, limits, encoder, {"level": "high"}, {"level": "--model"})
+    flagged = RunConfig({**RUN.below, "level": "low"}, limits, encoder, {"level": "high"}, {"level": "--model"})
+    agent.run = replace(flagged, since=agent.log.rows[-1].id)
     agent.memory = agent.loaded()
     ended, changed = agent.happen(Opened())
     assert isinstance(ended, ev.TurnEnded) and isinstance(changed, ev.SettingsChanged)

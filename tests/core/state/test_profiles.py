@@ -56,8 +56,8 @@ def test_a_profile_brings_its_settings_and_its_rules_and_takes_them_away() -> No
 
 def test_own_choices_precede_the_profile_and_a_flag_precedes_both() -> None:
     agent = Agent(PROFILED)
-    agent.happen(Change({"budget": 7}))
     agent.happen(Change({"profile": "brief"}))
+    agent.happen(Change({"budget": 7}))
     assert (agent.memory.budget, agent.memory.settings["system"]) == (7, "Be brief.")
     flagged = Agent(replace(PROFILED, above={"system": "Loud."}, origins={"system": "flag --system-prompt"}), agent.log)
     assert (flagged.memory.budget, flagged.memory.settings["system"]) == (7, "Loud.")
@@ -115,8 +115,8 @@ def test_the_configured_profile_yields_to_the_agents_and_both_to_that_of_a_flag(
     flagged = replace(configured, above={"profile": ""}, origins={"profile": "flag --profile"})
     without = Agent(flagged, agent.log)
     assert {**values(without), "profile": 0} == {**RUN.below, "profile": 0}, "none, for this run"
-    with pytest.raises(Rejected, match="profile is set by flag --profile for this run"):
-        without.happen(Change({"profile": "brief"}))
+    without.happen(Change({"profile": "brief"}))
+    assert without.memory.budget == 300 and without.loaded() == without.memory, "typed now, it wins"
     again = Agent(configured, agent.log)
     again.happen(Change({"profile": None}))
     assert again.memory.model == "chat/small", "the choice taken back, the configured one holds"
@@ -145,5 +145,20 @@ def test_equal_choice_is_refused_and_a_change_is_recorded() -> None:
         "Profile: small; Model: chat/small (from profile small); Level: low (from profile small);"
         " Tools switched off: all (from profile small)"
     )
-    with pytest.raises(Rejected, match="chosen already"):
+    with pytest.raises(Rejected, match="Already set"):
         agent.happen(Change({"profile": "small"}))
+
+
+def test_a_profile_typed_now_wins_over_earlier_choices_and_flags_of_what_it_sets() -> None:
+    flagged = replace(PROFILED, above={"budget": 5, "system": "Loud."}, origins={"system": "flag --system-prompt"})
+    agent = Agent(flagged)
+    agent.happen(Change({"model": "blocks/tiny"}))
+    agent.happen(Change({"profile": "small"}))
+    assert (agent.memory.model, agent.memory.own, agent.memory.budget) == ("chat/small", {"profile": "small"}, 5)
+    agent.happen(Change({"profile": "brief"}))
+    assert (agent.memory.budget, agent.memory.settings["system"]) == (300, "Be brief.")
+    assert agent.loaded() == agent.memory
+    agent.happen(Change({"budget": 9}))
+    agent.happen(Change({"profile": "brief"}))
+    assert agent.memory.budget == 300, "named again, it takes the choice back"
+    assert Agent(PROFILED, agent.log).memory.budget == 300
